@@ -1,0 +1,2 @@
+//! The `vitalfew` command.
+fn main() {}

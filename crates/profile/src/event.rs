@@ -1,0 +1,45 @@
+use serde::{Deserialize, Serialize};
+
+/// Index of an [`Event`] in [`crate::Recording::events`].
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+pub struct EventId(pub u16);
+
+/// What a [`crate::Sample`]'s weight counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Samples: the weight is the number of samples.
+    Samples,
+    /// Nanoseconds of time that was measured, not sampled (off-CPU time).
+    Nanoseconds,
+}
+
+/// An event that was recorded, and the accounting of its samples.
+///
+/// The collector checks `taken == stored + dropped` at every drain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The name as a user would type it after `-e`: `cpu-clock`, `cycles`, `sched:sched_switch`.
+    pub name: String,
+    /// What the weights of its samples count.
+    pub unit: Unit,
+    /// The nominal mean period between two samples, in units of the event (nanoseconds for
+    /// `cpu-clock`, occurrences otherwise); 1 where every occurrence was recorded.
+    pub period: u64,
+    /// The nominal rate in samples a second per CPU, for events sampled at a rate.
+    pub frequency: Option<f64>,
+    /// Time enabled over time running where the kernel multiplexed the event with others on too
+    /// few counters; 1.0 where it always ran. Counts are multiplied with it to be comparable.
+    pub multiplex_scale: f64,
+    /// Samples that the kernel took for the target.
+    pub taken: u64,
+    /// Samples that are in the recording.
+    pub stored: u64,
+    /// Samples that were taken and had to be given up (full table, unreadable stack), counted
+    /// where it happened.
+    pub dropped: u64,
+    /// Records that the kernel reports as lost because a ring buffer was full, as far as it says.
+    pub lost: u64,
+}

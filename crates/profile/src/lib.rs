@@ -1,0 +1,27 @@
+//! What was measured.
+//!
+//! The ground floor of the house: plain data that every other crate speaks in, and no I/O. A
+//! [`Recording`] is what a collection leaves behind: [`Image`]s (executables, shared libraries, the
+//! kernel), [`Sample`]s counted by where they landed in an image, by event and by process, and,
+//! where they were recorded, the call stacks in a [`StackTable`].
+//!
+//! Three kinds of number are easily confused and are three types here: an address in the running
+//! process ([`ProcessAddress`]), an address as the image itself states it ([`ImageAddress`]), and a
+//! position in the image that survives both ([`Location`], an image and an [`ImageOffset`]).
+#![forbid(unsafe_code)]
+
+mod address;
+mod event;
+mod image;
+mod recording;
+mod stack;
+mod symbol;
+
+pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
+pub use event::{Event, EventId, Unit};
+pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
+pub use recording::{
+    CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount, Waker,
+};
+pub use stack::{StackFrame, StackId, StackTable};
+pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};

@@ -1,0 +1,218 @@
+use crate::{EmbeddedSymbol, Event, EventId, Image, ImageId, StackId, StackTable};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+/// Index of a name in [`Recording::names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u32);
+
+/// Names of processes and threads (the kernel's `comm`, at most 15 bytes), each once.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    names: Vec<String>,
+    index: FxHashMap<String, NameId>,
+}
+
+impl Names {
+    /// The id of `name`, added if it is new.
+    ///
+    /// # Panics
+    /// If there are more than `u32::MAX` names.
+    pub fn intern(&mut self, name: &str) -> NameId {
+        if let Some(id) = self.index.get(name) {
+            return *id;
+        }
+        let id = NameId(u32::try_from(self.names.len()).expect("fewer than 2^32 names"));
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The name of an id.
+    ///
+    /// # Panics
+    /// If `id` is not of this table.
+    pub fn get(&self, id: NameId) -> &str {
+        &self.names[id.0 as usize]
+    }
+
+    /// All names; the position is the [`NameId`].
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+/// The machine that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Host name.
+    pub name: String,
+    /// Kernel release (`uname -r`).
+    pub kernel: String,
+    /// Machine (`uname -m`).
+    pub machine: String,
+    /// Model name of the processor, where the kernel says it.
+    pub cpu_model: Option<String>,
+    /// CPUs that were online.
+    pub cpus: u32,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// A command, with its threads and children.
+    Command(Vec<String>),
+    /// A running process.
+    Process(u32),
+    /// The whole machine.
+    Machine,
+}
+
+/// How the samples were collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collector {
+    /// Counted in the kernel by a BPF program.
+    Bpf,
+    /// Read one by one from perf ring buffers.
+    Ring,
+    /// Read from another tool's file.
+    Import,
+}
+
+/// How call stacks were recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallGraph {
+    /// Not at all.
+    None,
+    /// By frame pointers, in the kernel.
+    FramePointer,
+    /// By unwind tables, from a copy of the stack.
+    Dwarf,
+}
+
+/// Who woke a thread that had blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waker {
+    /// Name of the waking thread.
+    pub process: NameId,
+    /// Its thread id; 0 for an interrupt on an idle CPU.
+    pub tid: u32,
+    /// Its stack when it woke the other.
+    pub stack: Option<StackId>,
+}
+
+/// Samples of one event at one place, counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sample {
+    /// The event.
+    pub event: EventId,
+    /// Name of the thread that ran (the kernel's `comm`).
+    pub process: NameId,
+    /// Process id, where the recording keeps processes apart.
+    pub pid: Option<u32>,
+    /// Thread id, where the recording keeps threads apart.
+    pub tid: Option<u32>,
+    /// Where: the call stack, of one frame where only the place was recorded.
+    pub stack: StackId,
+    /// Off-CPU events: who ended the wait, where somebody did.
+    pub waker: Option<Waker>,
+    /// How many samples (or waits, for off-CPU events).
+    pub count: u64,
+    /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`].
+    pub weight: u64,
+}
+
+/// How many samples each thread had: kept beside the samples, so that the places aggregate over
+/// processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadCount {
+    /// The event.
+    pub event: EventId,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Name of the thread while it had them.
+    pub process: NameId,
+    /// How many samples.
+    pub count: u64,
+    /// Their weight in the unit of the event.
+    pub weight: u64,
+}
+
+/// What a collection leaves behind.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The machine.
+    pub host: Host,
+    /// What was measured.
+    pub target: Target,
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// Length, in nanoseconds.
+    pub duration_ns: u64,
+    /// How the samples were collected.
+    pub collector: Collector,
+    /// How call stacks were recorded.
+    pub call_graph: CallGraph,
+    /// Whether samples in the kernel were recorded too.
+    pub kernel: bool,
+    /// What the reader should know: each a sentence.
+    pub warnings: Vec<String>,
+    /// The events; index is [`EventId`].
+    pub events: Vec<Event>,
+    /// The images; index is [`ImageId`].
+    pub images: Vec<Image>,
+    /// Names of processes.
+    pub names: Names,
+    /// The stacks.
+    pub stacks: StackTable,
+    /// The samples.
+    pub samples: Vec<Sample>,
+    /// The samples of each thread.
+    pub threads: Vec<ThreadCount>,
+    /// Symbols of images that cannot be read again, sorted by image and start.
+    pub symbols: Vec<EmbeddedSymbol>,
+}
+
+impl Recording {
+    /// A recording of nothing yet.
+    pub fn new(host: Host, target: Target, collector: Collector, call_graph: CallGraph) -> Self {
+        Self {
+            host,
+            target,
+            start_unix_ns: 0,
+            duration_ns: 0,
+            collector,
+            call_graph,
+            kernel: true,
+            warnings: Vec::new(),
+            events: Vec::new(),
+            images: Vec::new(),
+            names: Names::default(),
+            stacks: StackTable::new(),
+            samples: Vec::new(),
+            threads: Vec::new(),
+            symbols: Vec::new(),
+        }
+    }
+
+    /// The image of an id.
+    ///
+    /// # Panics
+    /// If `id` is not of this recording.
+    pub fn image(&self, id: ImageId) -> &Image {
+        &self.images[id.0 as usize]
+    }
+
+    /// The event of an id.
+    ///
+    /// # Panics
+    /// If `id` is not of this recording.
+    pub fn event(&self, id: EventId) -> &Event {
+        &self.events[id.0 as usize]
+    }
+}

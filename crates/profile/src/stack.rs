@@ -1,0 +1,117 @@
+use crate::Location;
+use rustc_hash::FxHashMap;
+
+/// Index of a [`StackFrame`] in a [`StackTable`]: a frame together with all its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+/// One frame of a call stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackFrame {
+    /// Where execution stood in this frame. In a caller this lies *inside* the call instruction
+    /// (the return address less one), so that it always belongs to the calling line.
+    pub location: Location,
+    /// The frame that called it; `None` in the outermost frame that was recorded.
+    pub caller: Option<StackId>,
+}
+
+/// All stacks of a recording, as a tree that shares common callers.
+///
+/// A sample without a call stack has a one-frame stack here: the place where it landed.
+/// A caller always has a smaller [`StackId`] than the frames it called.
+#[derive(Clone, Debug, Default)]
+pub struct StackTable {
+    frames: Vec<StackFrame>,
+    index: FxHashMap<StackFrame, StackId>,
+}
+
+impl StackTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The stack of `location` called from `caller`, added if it is new.
+    ///
+    /// # Panics
+    /// If `caller` is not of this table, or the table has more than `u32::MAX` frames.
+    pub fn intern(&mut self, location: Location, caller: Option<StackId>) -> StackId {
+        let frame = StackFrame { location, caller };
+        if let Some(id) = self.index.get(&frame) {
+            return *id;
+        }
+        assert!(caller.is_none_or(|c| (c.0 as usize) < self.frames.len()));
+        let id = StackId(u32::try_from(self.frames.len()).expect("fewer than 2^32 frames"));
+        self.frames.push(frame);
+        self.index.insert(frame, id);
+        id
+    }
+
+    /// The stack of these frames, innermost first; `None` if there are none.
+    pub fn intern_stack(&mut self, innermost_first: &[Location]) -> Option<StackId> {
+        innermost_first.iter().rev().fold(None, |caller, location| {
+            Some(self.intern(*location, caller))
+        })
+    }
+
+    /// The innermost frame of a stack.
+    ///
+    /// # Panics
+    /// If `id` is not of this table.
+    pub fn frame(&self, id: StackId) -> StackFrame {
+        self.frames[id.0 as usize]
+    }
+
+    /// The locations of a stack, innermost first.
+    pub fn locations(&self, id: StackId) -> impl Iterator<Item = Location> + '_ {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let frame = self.frame(next?);
+            next = frame.caller;
+            Some(frame.location)
+        })
+    }
+
+    /// All frames; the position is the [`StackId`].
+    pub fn frames(&self) -> &[StackFrame] {
+        &self.frames
+    }
+
+    /// The number of frames.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Whether there is no frame.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ImageId, ImageOffset};
+
+    fn at(offset: u64) -> Location {
+        Location {
+            image: ImageId(0),
+            offset: ImageOffset(offset),
+        }
+    }
+
+    #[test]
+    fn stacks_share_their_callers() {
+        let mut table = StackTable::new();
+        let a = table.intern_stack(&[at(3), at(2), at(1)]).unwrap();
+        let b = table.intern_stack(&[at(4), at(2), at(1)]).unwrap();
+        assert_eq!(table.len(), 4);
+        assert_eq!(table.frame(a).caller, table.frame(b).caller);
+        assert_eq!(
+            table.locations(b).collect::<Vec<_>>(),
+            [at(4), at(2), at(1)]
+        );
+        assert_eq!(table.intern_stack(&[at(3), at(2), at(1)]), Some(a));
+        assert_eq!(table.intern_stack(&[]), None);
+    }
+}

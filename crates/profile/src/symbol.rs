@@ -1,0 +1,94 @@
+use crate::{ImageId, ImageOffset, Location};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// A symbol that the recording itself carries, because the code it names cannot be read again
+/// later: the kernel, a module, the vDSO, code generated at run time, a file that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EmbeddedSymbol {
+    /// The image.
+    pub image: ImageId,
+    /// First byte of the procedure.
+    pub start: ImageOffset,
+    /// First byte behind it; equal to `start` where the size is not known.
+    pub end: ImageOffset,
+    /// Its name, not demangled.
+    pub name: String,
+}
+
+/// A procedure: a symbol of the image with an extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Procedure {
+    /// Demangled name.
+    pub name: Arc<str>,
+    /// Where it starts.
+    pub start: ImageOffset,
+    /// Its size in bytes; 0 where it is not known.
+    pub size: u64,
+}
+
+/// A function at a source line; several stand at one place where calls were inlined.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SourceFrame {
+    /// Demangled name of the function.
+    pub function: Arc<str>,
+    /// Source file, as the debug information spells it (directory joined).
+    pub file: Option<Arc<str>>,
+    /// Source line, from 1.
+    pub line: Option<u32>,
+}
+
+/// What is known of one location.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// The procedure that contains it, by the symbol table (or, without one, by the debug
+    /// information).
+    pub procedure: Option<Procedure>,
+    /// The functions at this place by the debug information, innermost inlined call first; the
+    /// last one is the procedure itself. Empty without debug information.
+    pub inlined: Vec<SourceFrame>,
+}
+
+/// What is known of the locations of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct SymbolTable {
+    by_location: FxHashMap<Location, Resolution>,
+}
+
+impl SymbolTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what is known of a location.
+    pub fn insert(&mut self, location: Location, resolution: Resolution) {
+        self.by_location.insert(location, resolution);
+    }
+
+    /// What is known of a location.
+    pub fn get(&self, location: Location) -> Option<&Resolution> {
+        self.by_location.get(&location)
+    }
+
+    /// The procedure at a location.
+    pub fn procedure(&self, location: Location) -> Option<&Procedure> {
+        self.get(location)?.procedure.as_ref()
+    }
+
+    /// How many locations are known.
+    pub fn len(&self) -> usize {
+        self.by_location.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.by_location.is_empty()
+    }
+}
+
+impl Extend<(Location, Resolution)> for SymbolTable {
+    fn extend<T: IntoIterator<Item = (Location, Resolution)>>(&mut self, iter: T) {
+        self.by_location.extend(iter);
+    }
+}
