@@ -42,12 +42,25 @@ impl Collection {
     }
 
     /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the
-    /// kernel frames. Both are innermost first; `None` if both are empty.
+    /// kernel frames. Both are innermost first and hold return addresses as the kernel walked
+    /// them; `None` if both are empty.
     pub fn stack(&mut self, pid: u32, time: u64, user: &[u64], kernel: &[u64]) -> Option<StackId> {
+        let inside = |(depth, address): (usize, &u64)| ProcessAddress(inside_call(*address, depth));
+        let user: Vec<ProcessAddress> = user.iter().enumerate().map(inside).collect();
+        self.unwound_stack(pid, time, &user, kernel)
+    }
+
+    /// The same with user frames that are inside their call instructions already.
+    pub fn unwound_stack(
+        &mut self,
+        pid: u32,
+        time: u64,
+        user: &[ProcessAddress],
+        kernel: &[u64],
+    ) -> Option<StackId> {
         let mut stack = None;
-        for (depth, &address) in user.iter().enumerate().rev() {
-            let address = ProcessAddress(inside_call(address, depth));
-            let location = self.maps.locate(pid, time, address, &mut self.images);
+        for address in user.iter().rev() {
+            let location = self.maps.locate(pid, time, *address, &mut self.images);
             stack = Some(self.tally.stacks.intern(location, stack));
         }
         for (depth, &address) in kernel.iter().enumerate().rev() {

@@ -150,16 +150,13 @@ impl ImageTable {
         }
     }
 
+    /// The file, if it is held open.
+    pub fn held(&self, id: ImageId) -> Option<&File> {
+        self.held.get(&id)
+    }
+
     pub fn get(&self, id: ImageId) -> &Image {
         &self.images[id.0 as usize]
-    }
-
-    pub fn get_mut(&mut self, id: ImageId) -> &mut Image {
-        &mut self.images[id.0 as usize]
-    }
-
-    pub fn len(&self) -> usize {
-        self.images.len()
     }
 
     /// Whether an image was only ever seen by its number.
@@ -191,7 +188,7 @@ pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) ->
         })
 }
 
-fn open_regular(path: &str) -> Option<File> {
+pub(crate) fn open_regular(path: &str) -> Option<File> {
     // A path that a process gave itself may be a pipe or a device: opening must not wait.
     use std::os::unix::fs::OpenOptionsExt;
     let file = File::options()

@@ -39,7 +39,7 @@ pub(crate) struct PlaceKey {
     pub exec: u32,
     pub event: u16,
     pub kind: u8,
-    unused: u8,
+    pub unused: u8,
     pub name: [u8; NAME_LEN],
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct StackKey {
     pub tid: u32,
     pub exec: u32,
     pub event: u16,
-    unused: u16,
+    pub unused: u16,
     pub name: [u8; NAME_LEN],
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct OffKey {
     pub waker_tgid: u32,
     pub waker_tid: u32,
     pub waker_exec: u32,
-    unused: u32,
+    pub unused: u32,
     pub waker_name: [u8; NAME_LEN],
 }
 
@@ -200,10 +200,10 @@ impl<'memory> Kernel<'memory> {
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
-            data.only_targets.write(setting.only_targets);
-            data.with_stacks.write(setting.stacks);
-            data.per_process.write(setting.per_process);
-            data.per_thread.write(setting.per_thread);
+            data.only_targets = setting.only_targets;
+            data.with_stacks = setting.stacks;
+            data.per_process = setting.per_process;
+            data.per_thread = setting.per_thread;
             data.sleep_event = setting.off_events[0];
             data.queue_event = setting.off_events[1];
         }
@@ -316,7 +316,7 @@ impl<'memory> Kernel<'memory> {
             cookie: u64::from(event) | period << 8,
             ..Default::default()
         };
-        let category = libbpf_rs::TracepointCategory::from(category.clone());
+        let category = libbpf_rs::TracepointCategory::Custom(category.clone());
         let link = self
             .skel
             .progs

@@ -169,9 +169,9 @@ impl ProcessMaps {
         }
     }
 
-    /// The jitdump of a process, where it announced one.
-    pub fn jitdump(&self, pid: u32) -> Option<&str> {
-        self.jitdumps.get(&pid).map(String::as_str)
+    /// The jitdumps that processes announced.
+    pub fn into_jitdumps(self) -> FxHashMap<u32, String> {
+        self.jitdumps
     }
 
     /// What a process had mapped at a time, and the version of that.

@@ -104,7 +104,7 @@ pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
 }
 
 /// Time enabled over time running: above 1 where the event had to share a counter.
-pub(crate) fn multiplex_scale(fds: &[OwnedFd]) -> f64 {
+pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> f64 {
     let (mut enabled, mut running) = (0.0, 0.0);
     for fd in fds {
         let mut values = [0u64; 3]; // value, time enabled, time running

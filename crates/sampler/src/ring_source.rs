@@ -44,6 +44,21 @@ pub(crate) struct RingSource {
 }
 
 impl RingSource {
+    /// A source of nothing.
+    pub fn none(options: &Options) -> Self {
+        Self {
+            rings: Rings::new(PAGES),
+            numbers: FxHashMap::default(),
+            timed: Vec::new(),
+            names: FxHashMap::default(),
+            separation: options.separation,
+            stacks: StackReader::new(),
+            jitter: None,
+            kernel: true,
+            call_graph: options.call_graph,
+        }
+    }
+
     /// Opens the events for the tasks.
     pub fn open(
         options: &Options,
@@ -57,17 +72,9 @@ impl RingSource {
         } else {
             PAGES
         };
-        let mut source = Self {
-            rings: Rings::new(pages),
-            numbers: FxHashMap::default(),
-            timed: Vec::new(),
-            names: FxHashMap::default(),
-            separation: options.separation,
-            stacks: StackReader::new(),
-            jitter,
-            kernel: true,
-            call_graph: options.call_graph,
-        };
+        let mut source = Self::none(options);
+        source.rings = Rings::new(pages);
+        source.jitter = jitter;
         let threads = match tasks {
             Tasks::Command(pid) => vec![*pid as i32],
             Tasks::Process(pid) => threads_of(*pid)?,
@@ -152,6 +159,12 @@ impl RingSource {
             return Ok(());
         }
         self.rings.enable()
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter.
+    pub fn multiplex_scale(&self, event: usize) -> f64 {
+        let own = |id: &u64| self.numbers.get(id) == Some(&event);
+        self.rings.multiplex_scale(own)
     }
 
     /// The descriptors to poll.
@@ -281,12 +294,8 @@ impl RingSource {
                 let user = stack.as_ref().map(|(registers, bytes)| {
                     self.stacks.unwind(collection, record, registers, bytes)
                 });
-                collection.stack(
-                    record.pid,
-                    record.time,
-                    user.as_deref().unwrap_or(&[]),
-                    &kernel,
-                )
+                let user = user.unwrap_or_default();
+                collection.unwound_stack(record.pid, record.time, &user, &kernel)
             }
         }
     }

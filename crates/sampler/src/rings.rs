@@ -67,14 +67,15 @@ impl Rings {
         }
     }
 
-    /// The pages that each ring has.
-    pub fn pages(&self) -> usize {
-        self.pages
-    }
-
     /// The descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.rings.iter().map(|ring| ring.1)
+    }
+
+    /// Time enabled over time running of the events whose id `own` accepts.
+    pub fn multiplex_scale(&self, own: impl Fn(&u64) -> bool) -> f64 {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        perf::multiplex_scale(self.events.iter().filter(of_event))
     }
 
     /// Enables all events.

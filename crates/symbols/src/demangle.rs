@@ -9,14 +9,14 @@ const MAX_DEMANGLED: usize = 1 << 16;
 /// The name as the source spells it: of Rust (without the hash) and C++ symbols; any other name is
 /// returned as it is.
 ///
-/// What tools append stays: `foo.cold` and `foo.part.0` of GCC, `foo.llvm.123`, `foo@plt`. Of symbol
-/// versions only those that are not the default one stay (`foo@GLIBC_2.2.5`, but `foo` for
-/// `foo@@GLIBC_2.14`).
+/// What tools append stays: `foo.cold` and `foo.part.0` of GCC (in C++ as `foo() [clone .cold]`),
+/// `foo@plt`. Of symbol versions only those that are not the default one stay
+/// (`foo@GLIBC_2.2.5`, but `foo` for `foo@@GLIBC_2.14`).
 pub fn demangle(name: &str) -> Cow<'_, str> {
     let (name, version) = match name.split_once('@') {
+        Some(("", _)) | None => (name, ""),
         Some((base, version)) if version.starts_with('@') => (base, ""),
-        Some((base, _)) if !base.is_empty() => (base, &name[base.len()..]),
-        _ => (name, ""),
+        Some((base, _)) => name.split_at(base.len()),
     };
     let demangled = if name.len() > MAX_MANGLED {
         None
@@ -89,7 +89,7 @@ mod tests {
             ("main.(*server).run", "main.(*server).run"),
             ("go.shape.int", "go.shape.int"),
             ("_ZN3foo3barEi", "foo::bar(int)"),
-            ("_ZN3foo3barEi.cold", "foo::bar(int).cold"),
+            ("_ZN3foo3barEi.cold", "foo::bar(int) [clone .cold]"),
             ("_ZN3foo3barEi@plt", "foo::bar(int)@plt"),
             (
                 "_ZNKSt6vectorIiSaIiEE4sizeEv",
