@@ -18,8 +18,8 @@ use profile::{NameId, Recording, SymbolTable};
 use rustc_hash::FxBuildHasher;
 use std::io::{self, BufWriter, Write};
 
-/// A process and the innermost node of a stack.
-type End = (NameId, Option<usize>);
+/// The frame of a process and the innermost node of a stack in it.
+type End = (usize, Option<usize>);
 
 /// Writes one event of a recording as folded stacks, each different line once.
 ///
@@ -49,23 +49,26 @@ pub fn write(
             names.insert_full(name).0
         }));
     });
+    // Processes by their safe names too, or two of them could make the same line.
+    let processes: Vec<usize> = recording
+        .names
+        .iter()
+        .map(|name| names.insert_full(safe(name)).0)
+        .collect();
+    let process = |id: NameId| processes[id.0 as usize];
     let rows = add_up(
         samples_of(recording, options.event)
             .map(|sample| {
                 let waker = sample.waker.filter(|_| options.wakers).map(|waker| {
                     let node = waker.stack.and_then(|stack| paths.node(stack));
-                    (waker.process, node)
+                    (process(waker.process), node)
                 });
-                Row::new(((sample.process, paths.node(sample.stack)), waker), sample)
+                let end = (process(sample.process), paths.node(sample.stack));
+                Row::new((end, waker), sample)
             })
             .collect(),
     );
-    let process_names: Vec<String> = recording.names.iter().map(safe).collect();
-    let lines = Lines {
-        process_names,
-        names,
-        paths,
-    };
+    let lines = Lines { names, paths };
     let mut out = BufWriter::new(out);
     rows.iter()
         .map(|row| (row.key, row.value(event)))
@@ -77,7 +80,6 @@ pub fn write(
 
 /// The texts that lines are made of.
 struct Lines {
-    process_names: Vec<String>,
     names: IndexSet<String, FxBuildHasher>,
     paths: Paths,
 }
@@ -90,29 +92,28 @@ impl Lines {
         value: u64,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        out.write_all(self.process(process))?;
+        out.write_all(self.names[process].as_bytes())?;
         let mut frames: Vec<usize> = self.paths.innermost_first(node).collect();
         frames.reverse();
-        self.frames(frames.into_iter(), out)?;
+        self.frames(frames, out)?;
         if let Some((process, node)) = waker {
             out.write_all(b";--")?;
             self.frames(self.paths.innermost_first(node), out)?;
-            out.write_all(b";")?;
-            out.write_all(self.process(process))?;
+            self.frames([process], out)?;
         }
         writeln!(out, " {value}")
     }
 
-    fn frames(&self, frames: impl Iterator<Item = usize>, out: &mut impl Write) -> io::Result<()> {
+    fn frames(
+        &self,
+        frames: impl IntoIterator<Item = usize>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         for frame in frames {
             out.write_all(b";")?;
             out.write_all(self.names[frame].as_bytes())?;
         }
         Ok(())
-    }
-
-    fn process(&self, id: NameId) -> &[u8] {
-        self.process_names[id.0 as usize].as_bytes()
     }
 }
 

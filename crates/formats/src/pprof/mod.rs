@@ -140,6 +140,11 @@ impl<'a> Writer<'a> {
                 head.period = signed(event.period);
             }
         }
+        if head.sample_type.is_empty() {
+            // pprof refuses a profile of no type, even an empty one.
+            head.sample_type
+                .push(self.value_type("samples".into(), "count"));
+        }
         for comment in comments(recording) {
             let comment = self.string(comment);
             head.comment.push(comment);
