@@ -5,7 +5,7 @@ use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 #[allow(
     clippy::all,
@@ -295,9 +295,16 @@ impl<'memory> Kernel<'memory> {
             cookie: event.into(),
             ..Default::default()
         };
+        let failed = |source| Error::System {
+            what: "copying a descriptor".into(),
+            source,
+        };
+        // The link closes the descriptor that it is given, but not if it fails.
+        let copy = fd.try_clone().map_err(failed)?;
         let link = program
-            .attach_perf_event_with_opts(fd.as_raw_fd(), options)
+            .attach_perf_event_with_opts(copy.as_raw_fd(), options)
             .map_err(Error::bpf("attaching the collector to an event"))?;
+        let _ = copy.into_raw_fd();
         self.links.push(link);
         Ok(())
     }

@@ -7,6 +7,7 @@ use linux_perf_event_reader::{
 };
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::{BuildId, FileIdentity};
+use rustc_hash::FxHashSet;
 
 /// Registers of the interrupted user code, as the unwinder needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,12 @@ pub(crate) struct Record {
 /// Decodes the records of events that all have these attributes.
 pub(crate) struct Decoder {
     info: RecordParseInfo,
+    /// Events that were asked for build-ids.
+    with_build_ids: FxHashSet<u64>,
 }
+
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`.
+const MISC_BUILD_ID: u16 = 1 << 14;
 
 impl Decoder {
     pub fn new(attr: &perf_event_attr) -> Result<Self, Error> {
@@ -113,12 +119,30 @@ impl Decoder {
         })?;
         Ok(Self {
             info: RecordParseInfo::new(&parsed, ENDIANNESS),
+            with_build_ids: FxHashSet::default(),
         })
+    }
+
+    /// The event with this number was asked for build-ids in its records of mappings.
+    pub fn expect_build_ids(&mut self, id: u64) {
+        self.with_build_ids.insert(id);
+    }
+
+    /// Whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
+    /// sets it for an event that was asked for build-ids and forgets to clear it for the next.
+    fn has_build_id(&self, raw: &RawEventRecord<'_>, body: &[u8]) -> bool {
+        const LENGTH: usize = 32; // behind ids, address, length and file offset
+        raw.id().is_some_and(|id| self.with_build_ids.contains(&id))
+            && raw.misc & MISC_BUILD_ID != 0
+            && body.get(LENGTH).is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
     }
 
     /// `None` for records that say nothing of interest, or are damaged.
     pub fn decode(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
-        let raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
+        let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
+        if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
+            raw.misc &= !MISC_BUILD_ID;
+        }
         let common = raw.common_data().ok()?;
         let mut record = Record {
             time: common.timestamp.unwrap_or(0),

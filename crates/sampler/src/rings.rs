@@ -50,6 +50,11 @@ impl Rings {
                 self.rings.push((scope.cpu, fd.as_raw_fd(), ring));
             }
         }
+        if attr.build_id() != 0
+            && let Some(decoder) = &mut self.decoder
+        {
+            decoder.expect_build_ids(perf::id(&fd).map_err(std::io::Error::other)?);
+        }
         self.events.push(fd);
         let last = self.events.len() - 1;
         Ok(&self.events[last])
