@@ -102,7 +102,7 @@ fn check(image_name: &str, reference: &str) {
         compared += 1;
     }
     assert!(
-        compared > 200,
+        compared > 150,
         "{compared} addresses of {image_name} have lines"
     );
     let inlined = ours.iter().filter(|frames| frames.len() > 1).count();
@@ -128,7 +128,9 @@ fn compressed() {
 
 #[test]
 fn clang() {
-    check("clang", "clang");
+    check("clang4", "clang4");
+    // binutils 2.40 overlooks the inlined calls in this one.
+    check("clang5", "clang4");
 }
 
 #[test]
@@ -150,7 +152,8 @@ fn debug_link() {
 #[test]
 fn split() {
     check("split", "dwarf5");
-    check("packed", "dwarf5");
+    check("packed4", "dwarf4");
+    check("packed5", "clang4");
 }
 
 /// A large program of many units: this test.
