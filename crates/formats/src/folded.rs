@@ -3,7 +3,7 @@
 //! The form that Brendan Gregg's FlameGraph scripts made common. The root frame is the name of the
 //! process. It has no escapes, so characters with a meaning in it are replaced: `;` by `:`, control
 //! characters and line separators by `_`, and the space before a number that ends a name by `_`
-//! (readers would take the number for the value of a differential profile).
+//! (readers would take the number for the value of a differential profile); a frame `--` becomes `__`.
 //!
 //! With [`Options::wakers`] a wait that somebody ended goes on in the manner of bcc's `offwaketime`:
 //! the frame `--`, the waker's stack innermost first, and the waker's name.
@@ -17,6 +17,9 @@ use indexmap::IndexSet;
 use profile::{NameId, Recording, SymbolTable};
 use rustc_hash::FxBuildHasher;
 use std::io::{self, BufWriter, Write};
+
+/// The frame that divides a wait's stack from its waker's.
+const WAKER: &str = "--";
 
 /// The frame of a process and the innermost node of a stack in it.
 type End = (usize, Option<usize>);
@@ -97,7 +100,7 @@ impl Lines {
         frames.reverse();
         self.frames(frames, out)?;
         if let Some((process, node)) = waker {
-            out.write_all(b";--")?;
+            write!(out, ";{WAKER}")?;
             self.frames(self.paths.innermost_first(node), out)?;
             self.frames([process], out)?;
         }
@@ -135,7 +138,7 @@ fn safe(name: &str) -> String {
     if let Some(space) = number_at {
         safe.replace_range(space..=space, "_");
     }
-    safe
+    if safe == WAKER { "__".to_owned() } else { safe }
 }
 
 #[cfg(test)]
@@ -153,6 +156,8 @@ mod tests {
             ("x 1.5", "x_1.5"),
             ("f(int) 12 ", "f(int)_12 "),
             ("", "[unknown]"),
+            ("--", "__"),
+            ("a--", "a--"),
             ("operator int 3d", "operator int 3d"),
         ] {
             assert_eq!(safe(name), expected, "{name:?}");

@@ -46,12 +46,6 @@ impl<'a> Namer<'a> {
         self.symbols.procedure(location)
     }
 
-    /// Whether a symbol or the debug information names the location.
-    pub fn is_known(self, location: Location) -> bool {
-        let resolution = self.symbols.get(location);
-        resolution.is_some_and(|r| r.procedure.is_some() || !r.inlined.is_empty())
-    }
-
     /// Whether inlined calls at the location are frames of their own.
     pub fn expands(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);

@@ -12,7 +12,7 @@ use profile::{EventId, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::Command;
 
@@ -228,28 +228,46 @@ fn read(profile: &Value) -> BTreeMap<(String, String, Named), u64> {
     totals
 }
 
-/// Runs `profiler-cli`; `None`, and a word about it, where it is not installed.
-fn profiler_cli(sessions: &Path, args: &[&str]) -> Option<String> {
-    let program = std::env::var("PROFILER_CLI").unwrap_or_else(|_| "profiler-cli".to_owned());
-    let run = Command::new(&program)
-        .args(args)
-        .env("PROFILER_CLI_SESSION_DIR", sessions)
-        .output();
-    let output = match run {
-        Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("{program} is not installed: not checked with the Firefox Profiler");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{args:?}: {text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Some(text)
+/// A `profiler-cli` that keeps its session in a folder; stopped when dropped.
+struct Session<'a>(&'a Path);
+
+impl Session<'_> {
+    /// `None`, and a word about it, where it is not installed.
+    fn run(&self, args: &[&str]) -> Option<String> {
+        let program = std::env::var("PROFILER_CLI").unwrap_or_else(|_| "profiler-cli".to_owned());
+        let mut command = Command::new(&program);
+        let run = command
+            .args(args)
+            .env("PROFILER_CLI_SESSION_DIR", self.0)
+            .output();
+        let output = match run {
+            Ok(output) => output,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                eprintln!("{program} is not installed: not checked with the Firefox Profiler");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+        Some(text(&output.stdout))
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        let program = std::env::var("PROFILER_CLI").unwrap_or_else(|_| "profiler-cli".to_owned());
+        let mut command = Command::new(program);
+        // Whether it ran or not, there is nothing more to do about it.
+        let _ = command
+            .arg("stop")
+            .env("PROFILER_CLI_SESSION_DIR", self.0)
+            .output();
+    }
 }
 
 #[test]
@@ -262,23 +280,30 @@ fn the_firefox_profiler_shows_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profile.json.gz");
     std::fs::write(&path, write(&recording, &symbols, &options)).unwrap();
-    let run = |args: &[&str]| profiler_cli(folder.path(), args);
-    if run(&["load", path.to_str().unwrap()]).is_none() {
+    let session = Session(folder.path());
+    if session.run(&["load", path.to_str().unwrap()]).is_none() {
         return;
     }
     let shown: Vec<String> = [
         &["profile", "info", "--all"][..],
-        &["thread", "list"],
-        &["thread", "samples-top-down", "--thread", "t-0"],
+        &["thread", "samples-top-down", "--thread", "t-2"],
+        &["thread", "samples", "--thread", "t-2"],
         &["profile", "meta"],
     ]
     .iter()
-    .filter_map(|args| run(args))
+    .filter_map(|args| session.run(args))
     .collect();
-    run(&["stop"]);
     let shown = shown.join("\n");
-    for word in ["tool", "kworker/0:1", "main", "libc.so.6+0x88"] {
-        assert!(shown.contains(word), "no {word:?} in:\n{shown}");
+    for words in [
+        "p-1: kworker/0:1 [pid kworker/0:1]",
+        "t-3: tool [tid 71]",
+        "tool!main [total: 100.0%, self: 0.0%]",
+        "f-1. tool!<T as Add>::add - self: 30 (100.0%)",
+        "tool!<T as Add>::add (inl)",
+        "Sample times: made up",
+        "Warning: no hardware counters",
+    ] {
+        assert!(shown.contains(words), "no {words:?} in:\n{shown}");
     }
 }
 

@@ -4,9 +4,19 @@ mod common;
 
 use common::*;
 use formats::{Options, WriteError, folded};
-use profile::{EventId, Recording, Sample, StackId, SymbolTable};
+use profile::{EventId, ImageKind, Recording, Sample, StackId, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+type Write =
+    fn(&Recording, &SymbolTable, &Options, &mut dyn std::io::Write) -> Result<(), WriteError>;
+
+const WRITERS: [Write; 4] = [
+    folded::write,
+    formats::pprof::write,
+    formats::firefox::write,
+    formats::speedscope::write,
+];
 
 fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> String {
     let mut out = Vec::new();
@@ -59,7 +69,8 @@ fn safe(name: &str) -> String {
     {
         name[space] = '_';
     }
-    name.into_iter().collect()
+    let name: String = name.into_iter().collect();
+    if name == "--" { "__".to_owned() } else { name }
 }
 
 #[test]
@@ -159,12 +170,7 @@ fn a_full_disk_is_an_error() {
         gzip: true,
         ..Options::default()
     };
-    for write in [
-        folded::write,
-        formats::pprof::write,
-        formats::firefox::write,
-        formats::speedscope::write,
-    ] {
+    for write in WRITERS {
         let error = write(&recording, &symbols, &options, &mut Full).unwrap_err();
         assert!(matches!(error, WriteError::Io { .. }), "{error}");
     }
@@ -202,6 +208,23 @@ fn a_million_frames_are_written_in_seconds() {
         recording.samples.iter().map(|s| s.count).sum::<u64>()
     );
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_stack_as_deep_as_a_runaway_recursion_is_no_trouble_to_any_format() {
+    let mut recording = empty();
+    recording.events = vec![event("cpu-clock", Unit::Samples, 1, 1.0)];
+    recording.images = vec![image(ImageKind::File, "/usr/bin/tool")];
+    let name = recording.names.intern("tool");
+    let deep: Vec<_> = (0..100_000).map(|depth| at(0, depth)).collect();
+    let stack = recording.stacks.intern_stack(&deep).unwrap();
+    recording.samples = vec![sample(0, name, stack, 1)];
+    let (symbols, options) = (SymbolTable::new(), Options::default());
+    for write in WRITERS {
+        let mut out = Vec::new();
+        write(&recording, &symbols, &options, &mut out).unwrap();
+        assert!(out.len() > deep.len());
+    }
 }
 
 proptest! {

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use flate2::read::GzDecoder;
 use formats::{Options, pprof};
-use profile::{EventId, Recording, Sample, SymbolTable, Unit};
+use profile::{EventId, Image, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -162,7 +162,7 @@ fn decode(gzipped: &[u8]) -> Decoded {
     for m in part(3) {
         let range = (m.number(2), m.number(3));
         assert!(0 < range.0 && range.0 < range.1 && range.1 < 1 << 63);
-        assert_eq!(m.number(4), 0, "file offset");
+        assert_eq!(m.number(4) % 0x1000, 0, "file offset");
         assert_eq!(ranges.insert(m.number(1), range), None);
         d.mappings.push((text(m.number(5)), range.0, range.1));
     }
@@ -213,11 +213,15 @@ fn decode(gzipped: &[u8]) -> Decoded {
 
 /// Runs `go tool pprof`; `None`, and a word about it, where there is no Go.
 fn go_pprof(profile: &[u8], args: &[&str]) -> Option<String> {
+    run_pprof(&["go", "tool", "pprof"], profile, args)
+}
+
+fn run_pprof(program: &[&str], profile: &[u8], args: &[&str]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profile.pb.gz");
     std::fs::write(&path, profile).unwrap();
-    let run = Command::new("go")
-        .args(["tool", "pprof", "-symbolize=none"])
+    let run = Command::new(program[0])
+        .args(&program[1..])
         .args(args)
         .arg(&path)
         .current_dir(folder.path())
@@ -226,7 +230,7 @@ fn go_pprof(profile: &[u8], args: &[&str]) -> Option<String> {
     let output = match run {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("go is not installed: not checked with go tool pprof");
+            eprintln!("not checked with {program:?}, which is not installed");
             return None;
         }
         Err(error) => panic!("{error}"),
@@ -331,6 +335,55 @@ fn go_tool_pprof_shows_it() {
         comments.contains("warning: no hardware counters"),
         "{comments}"
     );
+}
+
+/// A function of this very program, sampled and not resolved. Its linker may give code other
+/// addresses than offsets in the file, as rustc's own lld does.
+fn of_this_program() -> (Recording, u64) {
+    let address = of_this_program as fn() -> (Recording, u64) as usize as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    let offset = maps.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let here = (hex(start)..hex(end)).contains(&address);
+        here.then(|| address - hex(start) + hex(words.nth(1).unwrap()))
+    });
+    let offset = offset.unwrap();
+    let mut recording = empty();
+    recording.events = vec![event("cpu-clock", Unit::Samples, 1_000_000, 1.0)];
+    let program = std::env::current_exe().unwrap();
+    recording.images = vec![Image {
+        build_id: None,
+        ..image(ImageKind::File, program.to_str().unwrap())
+    }];
+    let name = recording.names.intern("test");
+    // Far enough away for the mapping not to begin where the function does.
+    for offset in [offset - 0x2345, offset] {
+        let stack = recording.stacks.intern(at(0, offset), None);
+        recording.samples.push(sample(0, name, stack, 1));
+    }
+    (recording, offset)
+}
+
+#[test]
+fn go_tool_pprof_does_not_put_names_of_its_own() {
+    let (recording, offset) = of_this_program();
+    let profile = write(&recording, &SymbolTable::new(), &Options::default());
+    if let Some(top) = go_pprof(&profile, &["-top"]) {
+        assert!(top.contains(&format!("+{offset:#x}")), "{top}");
+    }
+}
+
+/// With the `pprof` of github.com/google/pprof, where it is installed.
+#[test]
+fn pprof_finds_the_code_in_the_file() {
+    let (recording, _) = of_this_program();
+    let profile = write(&recording, &SymbolTable::new(), &Options::default());
+    let args = ["-symbolize=local:force", "-top"];
+    if let Some(top) = run_pprof(&["pprof"], &profile, &args) {
+        assert!(top.contains("pprof::of_this_program"), "{top}");
+    }
 }
 
 #[test]
@@ -443,6 +496,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
     #[test]
     fn go_tool_pprof_reads_anything_written((recording, symbols) in recordings()) {
-        go_pprof(&write(&recording, &symbols, &Options::default()), &["-raw"]);
+        go_pprof(&write(&recording, &symbols, &Options::default()), &["-symbolize=none", "-raw"]);
     }
 }

@@ -1,8 +1,10 @@
 //! An address space for images that no longer have one.
 //!
 //! A recording knows places in images, pprof wants addresses in mappings. Each image gets a range
-//! of its own, as if its file were mapped there from offset 0: from that pprof computes back the
-//! address that the file itself uses, so that its source and disassembly views find the code.
+//! of its own, as if the pages that samples landed in, from the first to the last, were mapped there
+//! from its file. From that pprof computes back the address that the file itself uses, so that its
+//! disassembly finds the code. (Mapping all of the file from offset 0 would not do: pprof takes such
+//! a mapping for the segment at the start of the file, which holds no code in most programs.)
 
 use crate::frame::base_name;
 use indexmap::IndexSet;
@@ -12,8 +14,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 const PAGE: u64 = 0x1000;
 /// Where the first image lies. pprof takes a mapping at 0 for "not relocated".
 const FIRST: u64 = 0x40_0000;
-/// Images with offsets beyond this are laid out by rank: no file is so large, these are addresses
-/// of processes (generated code, memory without a name).
+/// Images that spread further are laid out by rank: no file is so large, these are addresses of
+/// processes (generated code, memory without a name).
 const LARGEST: u64 = 1 << 40;
 /// Where to stop laying out by offset. pprof treats addresses from 2^63 as the kernel's.
 const END: u64 = 1 << 62;
@@ -24,6 +26,8 @@ pub(super) struct Range {
     pub start: u64,
     /// First address behind it.
     pub limit: u64,
+    /// The position in the image that lies at `start`.
+    pub file_offset: u64,
 }
 
 /// The ranges of all images that samples landed in, and the addresses of all locations.
@@ -39,28 +43,30 @@ impl Layout {
         let images = images_main_first(recording, locations);
         let indices: FxHashMap<ImageId, usize> =
             images.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        let mut largest = vec![0; images.len()];
+        let mut extents: Vec<Option<(u64, u64)>> = vec![None; images.len()];
         let mut count = vec![0_u64; images.len()];
         for location in locations {
             let image = indices[&location.image];
-            largest[image] = location.offset.0.max(largest[image]);
+            let offset = location.offset.0;
+            let (low, high) = extents[image].unwrap_or((offset, offset));
+            extents[image] = Some((low.min(offset), high.max(offset)));
             count[image] += 1;
         }
         let mut next = FIRST;
         let mut by_rank = Vec::with_capacity(images.len());
         let mut ranges = Vec::with_capacity(images.len());
         for (index, image) in images.iter().enumerate() {
-            let fits = largest[index] < LARGEST && next + largest[index] < END;
-            let bytes = if fits {
-                largest[index] + 1
-            } else {
-                count[index]
-            };
+            let (low, high) = extents[index].unwrap_or_default();
+            let first = low - low % PAGE;
+            let spread = high - first;
+            let fits = spread < LARGEST && next + spread < END;
+            let bytes = if fits { spread + 1 } else { count[index] };
             let limit = next + bytes.next_multiple_of(PAGE);
             ranges.push(Range {
                 image: *image,
                 start: next,
                 limit,
+                file_offset: if fits { first } else { 0 },
             });
             by_rank.push(!fits);
             next = limit;
@@ -74,7 +80,7 @@ impl Layout {
                     rank[image] += 1;
                     rank[image] - 1
                 } else {
-                    location.offset.0
+                    location.offset.0 - ranges[image].file_offset
                 };
                 (image, ranges[image].start + within)
             })
@@ -127,14 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn files_keep_their_offsets_and_the_program_comes_first() {
+    fn files_are_mapped_from_the_first_page_and_the_program_comes_first() {
         let kinds = [ImageKind::File, ImageKind::File];
-        let layout = layout(&kinds, &[(0, 0x10), (1, 0x1fff), (1, 0)]);
+        let layout = layout(&kinds, &[(0, 0x10), (1, 0x3fff), (1, 0x2001)]);
         let ids: Vec<u32> = layout.ranges.iter().map(|r| r.image.0).collect();
         assert_eq!(ids, [1, 0]);
         assert_eq!(layout.ranges[0].start, FIRST);
         assert_eq!(layout.ranges[0].limit, FIRST + 0x2000);
-        let places = [(1, FIRST + 0x2010), (0, FIRST + 0x1fff), (0, FIRST)];
+        assert_eq!(layout.ranges[0].file_offset, 0x2000);
+        let places = [(1, FIRST + 0x2010), (0, FIRST + 0x1fff), (0, FIRST + 1)];
         assert_eq!(layout.places, places);
     }
 

@@ -4,7 +4,9 @@
 //! as `samples/count` and `cpu/nanoseconds` (count × period), just as Go's own CPU profiles have
 //! them; an event of measured time in `nanoseconds`; any other by its name in `count`. Labels tell
 //! the process, `pid` and `tid` where they were recorded, and who ended a wait. Addresses are made
-//! up, one range an image, and no image overlaps another.
+//! up, one range an image, and no image overlaps another. From them the `pprof` of
+//! github.com/google/pprof finds the code in the file; `go tool pprof` does not in general, so its
+//! disassembly is not to be relied on.
 //!
 //! The mangled name of a function is not known here, and `system_name` is left out: pprof takes a
 //! name that equals the system name for one still to be demangled, and would cut `<T as Trait>::f`
@@ -237,6 +239,11 @@ impl<'a> Writer<'a> {
                 id: number(mappings.len()),
                 memory_start: range.start,
                 memory_limit: range.limit,
+                file_offset: range.file_offset,
+                // Every location has one, if only `image+0xoffset`. Without this mark pprof would
+                // look for symbols itself, and `go tool pprof` finds wrong ones: it ignores
+                // `file_offset` and takes the start of a mapping for that of the code.
+                has_functions: true,
                 filename: self.string(&*image.path),
                 build_id: self.string(build_id.unwrap_or_default()),
                 ..Mapping::default()
@@ -277,7 +284,6 @@ impl<'a> Writer<'a> {
     /// The functions at a location; marks in the mapping what is known of its locations.
     fn lines(&mut self, location: Location, mapping: &mut Mapping) -> Vec<Line> {
         let namer = self.namer;
-        mapping.has_functions |= namer.is_known(location);
         mapping.has_inline_frames |= namer.expands(location);
         let mut lines = Vec::new();
         for function in namer.functions(location) {

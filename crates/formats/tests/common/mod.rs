@@ -163,7 +163,7 @@ pub fn large() -> (Recording, SymbolTable) {
             .wrapping_add(1_442_695_040_888_963_407);
         let offset = (random >> 33) % 200_000;
         let id = recording.stacks.intern(at(0, offset), stack);
-        if offset % 4 != 0 {
+        if offset & 3 != 0 {
             let inlined = vec![source(&format!("f{}", offset / 64), 1)];
             symbols.insert(at(0, offset), resolution("p", 0, inlined));
         }
