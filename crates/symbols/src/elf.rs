@@ -559,7 +559,9 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                     let name = name.and_then(|rest| rest.split(|byte| *byte == 0).next());
                     name.unwrap_or_default().to_vec()
                 }
-                // IRELATIVE: the addend is the function that chooses, which has the name.
+                // The addend is the function that chooses, which has the name. Other relocations
+                // without a symbol are no stub's, and there are hundreds of thousands of them.
+                None if !is_irelative(relocation.r_type(self.endian, false)) => continue,
                 None => {
                     let address = relocation.r_addend(self.endian).into() as u64;
                     self.symbols.ifunc_name(address).unwrap_or_default()
@@ -570,6 +572,13 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             }
         }
     }
+}
+
+fn is_irelative(kind: u32) -> bool {
+    matches!(
+        kind,
+        object::elf::R_X86_64_IRELATIVE | object::elf::R_AARCH64_IRELATIVE
+    )
 }
 
 impl RawSymbols {
