@@ -1,10 +1,12 @@
 //! Prints what a recording of a compile job takes on disk and in time.
 //!
-//! `cargo run --release -p store --example measure [SAMPLES]`
+//! `cargo run --release -p store --example measure [SAMPLES [DIRECTORY]]`; with a directory, the
+//! recording is left there.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,8 +15,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => 600_000,
     };
     let recording = common::compile_job(samples);
-    let directory = tempfile::tempdir()?;
-    let database = store::Database::create(directory.path())?;
+    let temporary = tempfile::tempdir()?;
+    let directory = std::env::args().nth(2).map(PathBuf::from);
+    let database = store::Database::create(directory.as_deref().unwrap_or(temporary.path()))?;
     let start = Instant::now();
     let written = database.write(&recording)?;
     let wrote = start.elapsed();

@@ -209,7 +209,7 @@ fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Rea
         let wakers = NameColumn::new(rows.texts("waker_process")?, &mut recording.names);
         let waker_tids = rows.optional_ints("waker_tid")?;
         let waker_stacks = rows.optional_ints("waker_stack")?;
-        let (counts, weights) = (rows.ints("count")?, rows.ints("weight")?);
+        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
@@ -235,7 +235,7 @@ fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Rea
                 stack: check.frame(&mut recording.stacks, location, caller_id)?,
                 waker,
                 count: check.count(counts[i])?,
-                weight: check.count(weights[i])?,
+                weight: check.count(weights[i].unwrap_or(counts[i]))?,
             };
             recording.samples.push(sample);
         }
@@ -249,7 +249,7 @@ fn threads(table: &Table<'_>, recording: &mut Recording) -> Read {
         let events = rows.ints("event_id")?;
         let processes = NameColumn::new(rows.texts("process")?, &mut recording.names);
         let (pids, tids) = (rows.ints("pid")?, rows.ints("tid")?);
-        let (counts, weights) = (rows.ints("count")?, rows.ints("weight")?);
+        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
@@ -259,7 +259,7 @@ fn threads(table: &Table<'_>, recording: &mut Recording) -> Read {
                 tid: check.id32(tids[i])?,
                 process: process.ok_or_else(|| check.fault("no process"))?,
                 count: check.count(counts[i])?,
-                weight: check.count(weights[i])?,
+                weight: check.count(weights[i].unwrap_or(counts[i]))?,
             };
             recording.threads.push(thread);
         }

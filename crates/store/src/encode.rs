@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::manifest::{MAX_EVENTS, Manifest, Member};
 use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table_reader::Table;
 use crate::table_writer::{RowsWriter, TableWriter, shared};
 use parquet::data_type::ByteArray;
 use profile::{EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId};
@@ -59,7 +60,7 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
 }
 
 /// Refuses what would be read back as something else, or not at all.
-fn check(recording: &Recording) -> Result<(), Error> {
+pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
     let (events, images) = (recording.events.len(), recording.images.len());
     let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
     let require = |good: bool, what: &str| match good {
@@ -196,16 +197,16 @@ impl Callers {
     }
 }
 
-/// A row of the samples. Its order is that of the file: what a query asks by comes first and
-/// makes long runs, and within an image and a process the offsets ascend.
+/// A row of the samples. Its order is that of the file: the samples of an image together, by
+/// ascending offset, so that a difference takes a byte or two.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     event: u16,
     image: u32,
+    offset: u64,
     process: (u32, NameId),
     pid: Option<u32>,
     tid: Option<u32>,
-    offset: u64,
     caller: Option<i64>,
     waker: Option<(u32, NameId, u32, Option<i64>)>,
     count: u64,
@@ -256,10 +257,21 @@ fn samples(
         out.optional_ints("waker_tid", wakers().map(|w| Some(i64::from(w?.2))))?;
         out.optional_ints("waker_stack", wakers().map(|w| w?.3))?;
         out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
-        out.ints("weight", rows.iter().map(|row| row.weight.cast_signed()))?;
+        out.optional_ints(
+            "weight",
+            rows.iter().map(|row| weight(row.count, row.weight)),
+        )?;
         out.finish()?;
     }
-    table.finish()
+    let bytes = table.finish()?;
+    // A reader takes no table that is too regular to be true; better to learn of it now.
+    Table::open(&bytes, SAMPLES).map_err(|fault| Error::unstorable(fault.what))?;
+    Ok(bytes)
+}
+
+/// The weight of a row; null where it is the count, which most often saves the column.
+fn weight(count: u64, weight: u64) -> Option<i64> {
+    (weight != count).then_some(weight.cast_signed())
 }
 
 /// The columns that name an image: its id, and for those who read the table alone its path and
@@ -315,7 +327,10 @@ fn threads(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error>
         out.ints("pid", rows.iter().map(|row| row.pid.into()))?;
         out.ints("tid", rows.iter().map(|row| row.tid.into()))?;
         out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
-        out.ints("weight", rows.iter().map(|row| row.weight.cast_signed()))?;
+        out.optional_ints(
+            "weight",
+            rows.iter().map(|row| weight(row.count, row.weight)),
+        )?;
         out.finish()?;
     }
     table.finish()

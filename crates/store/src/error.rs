@@ -91,6 +91,12 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// The recordings cannot be merged into one.
+    #[error("the recordings cannot be merged: {what}")]
+    Unmergeable {
+        /// Why.
+        what: String,
+    },
 }
 
 /// A place in a member of a recording.

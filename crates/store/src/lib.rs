@@ -8,7 +8,10 @@ mod encode;
 mod encoding;
 mod error;
 mod file;
+#[cfg(test)]
+mod hostile;
 mod manifest;
+mod merge;
 mod sniff;
 mod table;
 mod table_reader;
@@ -18,6 +21,7 @@ mod thrift;
 pub use database::{Database, Epoch, Summary};
 pub use error::{Error, Place};
 pub use file::{Written, read_file, write_file};
+pub use merge::merge;
 
 use profile::Recording;
 use std::env;

@@ -89,7 +89,7 @@ pub(crate) const SAMPLES: &[Column] = &[
     int("waker_tid", Dictionary).optional(),
     int("waker_stack", Dictionary).optional(),
     int("count", Dictionary),
-    int("weight", Dictionary),
+    int("weight", Dictionary).optional(),
 ];
 
 pub(crate) const STACKS: &[Column] = &[
@@ -108,7 +108,7 @@ pub(crate) const THREADS: &[Column] = &[
     int("pid", Delta),
     int("tid", Delta),
     int("count", Dictionary),
-    int("weight", Dictionary),
+    int("weight", Dictionary).optional(),
 ];
 
 pub(crate) const IMAGES: &[Column] = &[

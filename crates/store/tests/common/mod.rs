@@ -71,7 +71,7 @@ impl Text {
         Self {
             image,
             by_heat: Draw::zipf(procedures.len(), exponent),
-            within: Draw::zipf(4096, 0.8),
+            within: Draw::zipf(4096, 1.0),
             procedures,
         }
     }
@@ -201,7 +201,7 @@ pub fn compile_job(samples: usize) -> Recording {
     let images = images();
     let texts: Vec<Text> = (0..)
         .zip(&images)
-        .map(|(id, (_, size))| Text::new(&mut random, ImageId(id), *size, 0.95))
+        .map(|(id, (_, size))| Text::new(&mut random, ImageId(id), *size, 1.1))
         .collect();
     recording.images = images.into_iter().map(|(image, _)| image).collect();
     let who = Draw::new(PROCESSES.iter().map(|(_, weight)| *weight));
