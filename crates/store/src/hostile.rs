@@ -1,0 +1,361 @@
+//! Recordings whose checksums are right and whose content is not.
+
+use crate::encode::{Encoded, encode};
+use crate::manifest::{self, Manifest, Member};
+use crate::table::{Column, IMAGES, Kind, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table_writer::{TableWriter, shared};
+use crate::{Error, Place, container};
+use profile::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const TABLES: [(&str, &[Column]); 5] = [
+    ("samples.parquet", SAMPLES),
+    ("stacks.parquet", STACKS),
+    ("threads.parquet", THREADS),
+    ("images.parquet", IMAGES),
+    ("symbols.parquet", SYMBOLS),
+];
+
+/// A recording with two rows in every table.
+fn good() -> Recording {
+    let target = Target::Machine;
+    let mut recording = Recording::new(
+        Host::default(),
+        target,
+        Collector::Bpf,
+        CallGraph::FramePointer,
+    );
+    recording.events.push(Event {
+        name: "cpu-clock".into(),
+        unit: Unit::Samples,
+        period: 1,
+        frequency: None,
+        multiplex_scale: 1.0,
+        taken: 0,
+        stored: 0,
+        dropped: 0,
+        lost: 0,
+    });
+    recording.images = vec![Image::unknown(), Image::unknown()];
+    recording.images[1].build_id = BuildId::new(&[1, 2]);
+    recording.images[1].file = Some(FileIdentity {
+        major: 1,
+        minor: 2,
+        inode: 3,
+        generation: 4,
+    });
+    let process = recording.names.intern("a");
+    for i in 0..2 {
+        let location = |offset| Location {
+            image: ImageId(i),
+            offset: ImageOffset(offset),
+        };
+        let stack = recording.stacks.intern_stack(&[location(1), location(2)]);
+        let waker = stack.map(|stack| Waker {
+            process,
+            tid: i,
+            stack: Some(stack),
+        });
+        recording.samples.extend(stack.map(|stack| Sample {
+            event: EventId(0),
+            process,
+            pid: Some(i),
+            tid: None,
+            stack,
+            waker,
+            count: 1,
+            weight: 2,
+        }));
+        recording.threads.push(ThreadCount {
+            event: EventId(0),
+            pid: i,
+            tid: i,
+            process,
+            count: 1,
+            weight: 1,
+        });
+        recording.symbols.push(EmbeddedSymbol {
+            image: ImageId(i),
+            start: ImageOffset(1),
+            end: ImageOffset(2),
+            name: "f".into(),
+        });
+    }
+    recording
+}
+
+/// Reads the recording with `bytes` in place of a member, and with checksums that say so.
+fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, Error> {
+    let mut encoded = encode(&good()).unwrap();
+    for (member, content) in &mut encoded.members {
+        if *member == name {
+            content.clone_from(&bytes);
+        }
+    }
+    let describe = |(name, bytes): &(&'static str, Vec<u8>)| {
+        let crc32 = crc32fast::hash(bytes);
+        (
+            name.to_string(),
+            Member {
+                bytes: bytes.len() as u64,
+                crc32,
+            },
+        )
+    };
+    let tables: BTreeMap<_, _> = encoded.members.iter().skip(1).map(describe).collect();
+    encoded.members[0].1 = Manifest::new(&good(), tables).to_bytes().unwrap();
+    read(&encoded)
+}
+
+fn read(encoded: &Encoded) -> Result<Recording, Error> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, container::archive(encoded).unwrap()).unwrap();
+    crate::read_file(&path)
+}
+
+/// What a column of a made-up table has in its second row.
+enum Bad {
+    Int(i64),
+    Text(&'static str),
+    Null,
+}
+
+/// A table of two rows, good but for one value of the second.
+fn table(columns: &'static [Column], bad_column: &str, bad: &Bad) -> Vec<u8> {
+    let mut table = TableWriter::new(columns).unwrap();
+    let mut rows = table.rows().unwrap();
+    for column in columns {
+        let name = column.name;
+        let bad = (name == bad_column).then_some(bad);
+        if column.kind == Kind::Int {
+            let second = i64::from(name == "id");
+            let second = match bad {
+                Some(Bad::Int(value)) => Some(*value),
+                Some(_) => None,
+                None if name == "caller" => None,
+                None => Some(second),
+            };
+            let first = (name != "caller").then_some(0);
+            rows.optional_ints(name, [first, second].into_iter())
+                .unwrap();
+        } else {
+            let good = match name {
+                "kind" => "file",
+                "build_id" => "00",
+                _ => "text",
+            };
+            let second = match bad {
+                Some(Bad::Text(text)) => Some(*text),
+                Some(_) => None,
+                None => Some(good),
+            };
+            let texts = [Some(good), second].map(|text| text.map(|text| shared(text).unwrap()));
+            rows.optional_texts(name, texts.iter().map(Option::as_ref))
+                .unwrap();
+        }
+    }
+    rows.finish().unwrap();
+    table.finish().unwrap()
+}
+
+#[test]
+fn what_a_row_says_is_checked() {
+    use Bad::{Int, Null, Text};
+    let max = i64::from(u32::MAX);
+    let cases: &[(&str, &[(&str, Bad)])] = &[
+        (
+            "samples.parquet",
+            &[
+                ("event_id", Int(1)),
+                ("event_id", Int(-1)),
+                ("image_id", Int(2)),
+                ("image_id", Int(1 << 40)),
+                ("count", Int(-1)),
+                ("weight", Int(i64::MIN)),
+                ("pid", Int(-1)),
+                ("tid", Int(max + 1)),
+                ("caller", Int(3)),
+                ("caller", Int(-1)),
+                ("waker_stack", Int(3)),
+                ("waker_tid", Int(-1)),
+                ("waker_tid", Null),
+                ("waker_process", Null),
+            ],
+        ),
+        (
+            "stacks.parquet",
+            &[
+                ("id", Int(0)),
+                ("id", Int(-1)),
+                ("caller", Int(1)),
+                ("caller", Int(2)),
+                ("caller", Int(-1)),
+                ("image_id", Int(2)),
+            ],
+        ),
+        (
+            "threads.parquet",
+            &[
+                ("event_id", Int(9)),
+                ("pid", Int(-1)),
+                ("tid", Int(max + 1)),
+                ("count", Int(-1)),
+            ],
+        ),
+        (
+            "images.parquet",
+            &[
+                ("id", Int(0)),
+                ("kind", Text("disk")),
+                ("build_id", Text("0")),
+                ("build_id", Text("")),
+                ("major", Int(-1)),
+                ("minor", Int(max + 1)),
+                ("inode", Null),
+                ("gone", Int(2)),
+            ],
+        ),
+        (
+            "symbols.parquet",
+            &[("image_id", Int(2)), ("image_id", Int(-1))],
+        ),
+    ];
+    for (name, bad) in cases {
+        let columns = TABLES.iter().find(|(table, _)| table == name).unwrap().1;
+        // Stacks are what the samples refer to, so only those need the real ones.
+        let untouched = table(columns, "", &Null);
+        read_with(name, untouched).unwrap_or_else(|error| panic!("{error}"));
+        for (column, bad) in *bad {
+            let error = read_with(name, table(columns, column, bad)).unwrap_err();
+            let Error::Damaged { member, at, .. } = &error else {
+                panic!("{name} {column}: {error}");
+            };
+            assert_eq!(
+                (member.as_str(), at),
+                (*name, &Place::Row(1)),
+                "{column}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_table_that_lacks_or_changes_a_column_is_refused() {
+    for (name, _) in TABLES {
+        for (other, columns) in TABLES {
+            let bytes = table(columns, "", &Bad::Null);
+            assert_eq!(
+                read_with(name, bytes).is_ok(),
+                name == other,
+                "{other} as {name}"
+            );
+        }
+    }
+}
+
+/// Thirty kilobytes that want 400 MB.
+#[test]
+fn a_bomb_is_refused() {
+    let mut table = TableWriter::new(SYMBOLS).unwrap();
+    let text = shared(&"x".repeat(1 << 20)).unwrap();
+    let rows = 400;
+    let mut out = table.rows().unwrap();
+    let zeros = || std::iter::repeat_n(0, rows);
+    out.ints("image_id", zeros()).unwrap();
+    out.texts("image", std::iter::repeat_n(&text, rows))
+        .unwrap();
+    out.ints("start", zeros()).unwrap();
+    out.ints("end", zeros()).unwrap();
+    out.texts("name", std::iter::repeat_n(&text, rows)).unwrap();
+    out.finish().unwrap();
+    let bytes = table.finish().unwrap();
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    let error = read_with("symbols.parquet", bytes).unwrap_err();
+    assert!(error.to_string().contains("far more"), "{error}");
+}
+
+/// A few kilobytes that want six million rows.
+#[test]
+fn too_many_rows_are_refused() {
+    let mut table = TableWriter::new(SYMBOLS).unwrap();
+    let text = shared("f").unwrap();
+    for _ in 0..6 {
+        let rows = 1_000_000;
+        let mut out = table.rows().unwrap();
+        let zeros = || std::iter::repeat_n(0, rows);
+        out.ints("image_id", zeros()).unwrap();
+        out.texts("image", std::iter::repeat_n(&text, rows))
+            .unwrap();
+        out.ints("start", zeros()).unwrap();
+        out.ints("end", zeros()).unwrap();
+        out.texts("name", std::iter::repeat_n(&text, rows)).unwrap();
+        out.finish().unwrap();
+    }
+    let bytes = table.finish().unwrap();
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+    let error = read_with("symbols.parquet", bytes).unwrap_err();
+    assert!(error.to_string().contains("far more"), "{error}");
+}
+
+/// Changes some bytes of a member.
+fn spoil(bytes: &mut [u8], changes: &[(prop::sample::Index, u8)]) {
+    for (at, value) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = *value;
+    }
+}
+
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// The checksums follow the changes: only the checks of the content stand between them and us.
+    #[test]
+    fn changed_tables_do_no_harm(member in 1usize..6, changes in changes()) {
+        let encoded = encode(&good()).unwrap();
+        let (name, mut bytes) = encoded.members[member].clone();
+        spoil(&mut bytes, &changes);
+        if let Err(error) = read_with(name, bytes) {
+            prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+        }
+    }
+
+    #[test]
+    fn changed_descriptions_do_no_harm(changes in changes()) {
+        let mut encoded = encode(&good()).unwrap();
+        let text = String::from_utf8(encoded.members[0].1.clone()).unwrap();
+        let (_, inner) = text.split_once("\"recording\":").unwrap();
+        let mut inner = inner.trim_end().strip_suffix('}').unwrap().to_owned().into_bytes();
+        spoil(&mut inner, &changes);
+        let crc32 = crc32fast::hash(&inner);
+        let mut bytes = format!(
+            "{{\"format\":\"vitalfew-recording\",\"version\":1,\"crc32\":{crc32},\"recording\":"
+        )
+        .into_bytes();
+        bytes.append(&mut inner);
+        bytes.push(b'}');
+        prop_assert_eq!(encoded.members[0].0, manifest::NAME);
+        encoded.members[0].1 = bytes;
+        let _ = read(&encoded);
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut table = b"PAR1".to_vec();
+        table.extend(&bytes);
+        table.extend((bytes.len() as u32).to_le_bytes());
+        table.extend(b"PAR1");
+        prop_assert!(read_with("symbols.parquet", table).is_err());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut archive = b"PK\x03\x04".to_vec();
+        archive.extend(bytes);
+        std::fs::write(&path, archive).unwrap();
+        prop_assert!(crate::read_file(&path).is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! Several recordings as one.
+
+use crate::encode::check;
+use crate::error::Error;
+use crate::manifest::MAX_EVENTS;
+use profile::{
+    BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId, ImageKind, Location,
+    NameId, Recording, Sample, StackId, Target, ThreadCount, Waker,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
+
+/// One recording with the samples of all of these.
+///
+/// Images are the same if they have the same build-id or, without one, if they were the same file
+/// under the same path on the same host and kernel. Events are the same if they have the same name
+/// and unit. The result begins when the first recording began and ends when the last one ended.
+/// Where recordings disagree on what they measured and how, a warning says so.
+///
+/// # Errors
+/// [`Error::Unmergeable`] if there is no recording, or too many events;
+/// [`Error::Unstorable`] if a recording contradicts itself.
+pub fn merge(recordings: &[Recording]) -> Result<Recording, Error> {
+    let first = recordings.first().ok_or_else(|| Error::Unmergeable {
+        what: "there is none".to_owned(),
+    })?;
+    let mut merger = Merger::new(frame(first, recordings));
+    for recording in recordings {
+        check(recording)?;
+        merger.add(recording)?;
+    }
+    Ok(merger.finish())
+}
+
+/// The merged recording without anything in it.
+fn frame(first: &Recording, all: &[Recording]) -> Recording {
+    let mut warnings = Vec::new();
+    let mut agree = |same: &dyn Fn(&Recording) -> bool, on: &str| {
+        let agree = all.iter().all(same);
+        if !agree {
+            warnings.push(format!("the merged recordings differ in {on}"));
+        }
+        agree
+    };
+    let target = match agree(&|other| other.target == first.target, "their target") {
+        true => first.target.clone(),
+        false => Target::Machine,
+    };
+    agree(
+        &|r| r.collector == first.collector,
+        "how samples were collected",
+    );
+    agree(
+        &|r| r.kernel == first.kernel,
+        "whether the kernel was recorded",
+    );
+    agree(
+        &|r| r.call_graph == first.call_graph,
+        "how call stacks were recorded",
+    );
+    let call_graph = all
+        .iter()
+        .map(|r| r.call_graph)
+        .find(|g| *g != CallGraph::None);
+    let call_graph = call_graph.unwrap_or(CallGraph::None);
+    let mut merged = Recording::new(host(first, all), target, first.collector, call_graph);
+    let end = |r: &Recording| r.start_unix_ns.saturating_add(r.duration_ns);
+    merged.start_unix_ns = all.iter().map(|r| r.start_unix_ns).min().unwrap_or(0);
+    let end = all.iter().map(end).max().unwrap_or(0);
+    merged.duration_ns = end.saturating_sub(merged.start_unix_ns);
+    merged.kernel = all.iter().any(|r| r.kernel);
+    merged.warnings = warnings;
+    merged
+}
+
+/// The host of all; of several the names, all their CPUs, and what they have in common.
+fn host(first: &Recording, all: &[Recording]) -> Host {
+    let mut host = first.host.clone();
+    let mut seen = FxHashSet::from_iter([first.host.name.as_str()]);
+    for other in all.iter().map(|recording| &recording.host) {
+        if host.kernel != other.kernel {
+            host.kernel.clear();
+        }
+        if host.machine != other.machine {
+            host.machine.clear();
+        }
+        if host.cpu_model != other.cpu_model {
+            host.cpu_model = None;
+        }
+        if seen.insert(&other.name) {
+            host.name.push(',');
+            host.name.push_str(&other.name);
+            host.cpus = host.cpus.saturating_add(other.cpus);
+        }
+    }
+    host
+}
+
+/// What makes two images the same.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    Program(ImageKind, BuildId),
+    /// An image without a build-id means nothing elsewhere: host name, kernel release, image.
+    Local(String, String, Image),
+}
+
+/// The ids that the parts of a recording have in the merged one.
+struct Ids {
+    events: Vec<EventId>,
+    names: Vec<NameId>,
+    images: Vec<ImageId>,
+    stacks: Vec<StackId>,
+}
+
+struct Merger {
+    merged: Recording,
+    images: FxHashMap<Identity, ImageId>,
+    /// Positions among the samples, by samples whose counts are 0.
+    samples: FxHashMap<Sample, usize>,
+    /// Likewise; numbers of threads mean nothing on another host.
+    threads: FxHashMap<(String, ThreadCount), usize>,
+    symbols: BTreeSet<EmbeddedSymbol>,
+}
+
+impl Merger {
+    fn new(merged: Recording) -> Self {
+        Self {
+            merged,
+            images: FxHashMap::default(),
+            samples: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            symbols: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, recording: &Recording) -> Result<(), Error> {
+        for warning in &recording.warnings {
+            if !self.merged.warnings.contains(warning) {
+                self.merged.warnings.push(warning.clone());
+            }
+        }
+        let ids = self.ids(recording)?;
+        for sample in &recording.samples {
+            self.sample(sample, &ids);
+        }
+        for thread in &recording.threads {
+            self.thread(thread, &ids, &recording.host.name);
+        }
+        self.symbols
+            .extend(recording.symbols.iter().map(|symbol| EmbeddedSymbol {
+                image: ids.images[symbol.image.0 as usize],
+                ..symbol.clone()
+            }));
+        Ok(())
+    }
+
+    fn ids(&mut self, recording: &Recording) -> Result<Ids, Error> {
+        let events = recording.events.iter().map(|event| self.event(event));
+        let events = events.collect::<Result<_, _>>()?;
+        let names = recording
+            .names
+            .iter()
+            .map(|name| self.merged.names.intern(name));
+        let names = names.collect();
+        let images = recording.images.iter();
+        let images: Vec<_> = images
+            .map(|image| self.image(image, &recording.host))
+            .collect();
+        let mut stacks: Vec<StackId> = Vec::with_capacity(recording.stacks.len());
+        for frame in recording.stacks.frames() {
+            let location = Location {
+                image: images[frame.location.image.0 as usize],
+                ..frame.location
+            };
+            // A caller comes before what it called.
+            let caller = frame.caller.map(|caller| stacks[caller.0 as usize]);
+            stacks.push(self.merged.stacks.intern(location, caller));
+        }
+        Ok(Ids {
+            events,
+            names,
+            images,
+            stacks,
+        })
+    }
+
+    fn event(&mut self, event: &Event) -> Result<EventId, Error> {
+        let events = &mut self.merged.events;
+        let same = |other: &Event| other.name == event.name && other.unit == event.unit;
+        let position = events.iter().position(same).unwrap_or(events.len());
+        let id = u16::try_from(position).map_err(|_| Error::Unmergeable {
+            what: format!("they have more than {MAX_EVENTS} events"),
+        })?;
+        match events.get_mut(position) {
+            None => events.push(event.clone()),
+            Some(merged) => {
+                if merged.period != event.period || merged.frequency != event.frequency {
+                    let name = &event.name;
+                    let warning = format!("{name} was recorded with different periods");
+                    if !self.merged.warnings.contains(&warning) {
+                        self.merged.warnings.push(warning);
+                    }
+                }
+                merge_event(merged, event);
+            }
+        }
+        Ok(EventId(id))
+    }
+
+    fn image(&mut self, image: &Image, host: &Host) -> ImageId {
+        let identity = match &image.build_id {
+            Some(id) => Identity::Program(image.kind, id.clone()),
+            None => {
+                let mut image = image.clone();
+                image.gone = false;
+                Identity::Local(host.name.clone(), host.kernel.clone(), image)
+            }
+        };
+        let images = &mut self.merged.images;
+        let id = *self.images.entry(identity).or_insert_with(|| {
+            images.push(image.clone());
+            ImageId((images.len() - 1) as u32)
+        });
+        images[id.0 as usize].gone |= image.gone;
+        id
+    }
+
+    fn sample(&mut self, sample: &Sample, ids: &Ids) {
+        let stack = |stack: StackId| ids.stacks[stack.0 as usize];
+        let key = Sample {
+            event: ids.events[usize::from(sample.event.0)],
+            process: ids.names[sample.process.0 as usize],
+            stack: stack(sample.stack),
+            waker: sample.waker.map(|waker| Waker {
+                process: ids.names[waker.process.0 as usize],
+                tid: waker.tid,
+                stack: waker.stack.map(stack),
+            }),
+            count: 0,
+            weight: 0,
+            ..*sample
+        };
+        let samples = &mut self.merged.samples;
+        let position = *self.samples.entry(key).or_insert_with(|| {
+            samples.push(key);
+            samples.len() - 1
+        });
+        let merged = &mut samples[position];
+        merged.count = merged.count.saturating_add(sample.count);
+        merged.weight = merged.weight.saturating_add(sample.weight);
+    }
+
+    fn thread(&mut self, thread: &ThreadCount, ids: &Ids, host: &str) {
+        let key = ThreadCount {
+            event: ids.events[usize::from(thread.event.0)],
+            process: ids.names[thread.process.0 as usize],
+            count: 0,
+            weight: 0,
+            ..*thread
+        };
+        let threads = &mut self.merged.threads;
+        let position = *self
+            .threads
+            .entry((host.to_owned(), key))
+            .or_insert_with(|| {
+                threads.push(key);
+                threads.len() - 1
+            });
+        let merged = &mut threads[position];
+        merged.count = merged.count.saturating_add(thread.count);
+        merged.weight = merged.weight.saturating_add(thread.weight);
+    }
+
+    fn finish(mut self) -> Recording {
+        self.merged.symbols = self.symbols.into_iter().collect();
+        self.merged
+    }
+}
+
+/// Adds the accounting of an event to that of the same event.
+fn merge_event(merged: &mut Event, event: &Event) {
+    let (mine, theirs) = (merged.taken as f64, event.taken as f64);
+    if mine + theirs > 0.0 {
+        let scaled = merged.multiplex_scale * mine + event.multiplex_scale * theirs;
+        merged.multiplex_scale = scaled / (mine + theirs);
+    }
+    for (sum, more) in [
+        (&mut merged.taken, event.taken),
+        (&mut merged.stored, event.stored),
+        (&mut merged.dropped, event.dropped),
+        (&mut merged.lost, event.lost),
+    ] {
+        *sum = sum.saturating_add(more);
+    }
+    if merged.frequency != event.frequency {
+        merged.frequency = None;
+    }
+}

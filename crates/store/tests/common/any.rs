@@ -1,0 +1,289 @@
+//! Any recording, and whether two say the same.
+
+use profile::*;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// The numbers that break things, and others.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..5u64,
+        any::<u64>(),
+        Just(u64::MAX),
+        Just(1 << 63),
+        0..1_000_000u64
+    ]
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    number().prop_map(|n| n >> 1)
+}
+
+fn id() -> impl Strategy<Value = u32> {
+    prop_oneof![0..5u32, any::<u32>(), Just(u32::MAX)]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-c]{0,3}", "\\PC{0,20}", Just("[unknown]".to_owned())]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let unit = prop_oneof![Just(Unit::Samples), Just(Unit::Nanoseconds)];
+    let scale = -1e300..1e300f64;
+    let accounts = (number(), number(), number(), number(), number());
+    (
+        name(),
+        unit,
+        option::of(any::<f64>().prop_filter("finite", |f| f.is_finite())),
+        scale,
+        accounts,
+    )
+        .prop_map(
+            |(name, unit, frequency, multiplex_scale, (period, taken, stored, dropped, lost))| {
+                Event {
+                    name,
+                    unit,
+                    period,
+                    frequency,
+                    multiplex_scale,
+                    taken,
+                    stored,
+                    dropped,
+                    lost,
+                }
+            },
+        )
+}
+
+fn image() -> impl Strategy<Value = Image> {
+    use ImageKind::*;
+    let kind = prop::sample::select(vec![
+        File,
+        Kernel,
+        KernelModule,
+        Vdso,
+        Jit,
+        Anonymous,
+        Unknown,
+    ]);
+    let file = (id(), id(), number(), number()).prop_map(|(major, minor, inode, generation)| {
+        FileIdentity {
+            major,
+            minor,
+            inode,
+            generation,
+        }
+    });
+    let build_id = vec(any::<u8>(), 1..25).prop_map(|bytes| BuildId::new(&bytes));
+    let build_id = prop_oneof![Just(None), build_id];
+    (kind, name(), build_id, option::of(file), any::<bool>()).prop_map(
+        |(kind, path, build_id, file, gone)| Image {
+            kind,
+            path,
+            build_id,
+            file,
+            gone,
+        },
+    )
+}
+
+type Index = prop::sample::Index;
+
+/// A sample as positions in what there will be.
+#[derive(Clone, Debug)]
+struct Raw {
+    event: Index,
+    process: Index,
+    pid: Option<u32>,
+    tid: Option<u32>,
+    stack: Vec<(Index, u64)>,
+    waker: Option<(Index, u32, Vec<(Index, u64)>)>,
+    count: u64,
+    weight: Option<u64>,
+}
+
+fn stack() -> impl Strategy<Value = Vec<(Index, u64)>> {
+    vec((any::<Index>(), number()), 0..5)
+}
+
+fn sample() -> impl Strategy<Value = Raw> {
+    let waker = option::of((any::<Index>(), id(), stack()));
+    let who = (
+        any::<Index>(),
+        any::<Index>(),
+        option::of(id()),
+        option::of(id()),
+    );
+    (who, stack(), waker, count(), option::of(count())).prop_map(
+        |((event, process, pid, tid), stack, waker, count, weight)| Raw {
+            event,
+            process,
+            pid,
+            tid,
+            stack,
+            waker,
+            count,
+            weight,
+        },
+    )
+}
+
+fn frames(recording: &mut Recording, stack: &[(Index, u64)]) -> Option<StackId> {
+    let locate = |(image, offset): &(Index, u64)| Location {
+        image: ImageId(image.index(recording.images.len()) as u32),
+        offset: ImageOffset(*offset),
+    };
+    let locations: Vec<Location> = stack.iter().map(locate).collect();
+    recording.stacks.intern_stack(&locations)
+}
+
+fn head() -> impl Strategy<Value = Recording> {
+    let target = prop_oneof![
+        vec(name(), 0..3).prop_map(Target::Command),
+        id().prop_map(Target::Process),
+        Just(Target::Machine)
+    ];
+    let host = (name(), name(), name(), option::of(name()), id()).prop_map(
+        |(name, kernel, machine, cpu_model, cpus)| Host {
+            name,
+            kernel,
+            machine,
+            cpu_model,
+            cpus,
+        },
+    );
+    let how = (
+        prop::sample::select(vec![Collector::Bpf, Collector::Ring, Collector::Import]),
+        prop::sample::select(vec![
+            CallGraph::None,
+            CallGraph::FramePointer,
+            CallGraph::Dwarf,
+        ]),
+    );
+    (
+        host,
+        target,
+        how,
+        number(),
+        number(),
+        any::<bool>(),
+        vec(name(), 0..3),
+    )
+        .prop_map(
+            |(host, target, (collector, call_graph), start, duration, kernel, warnings)| {
+                let mut recording = Recording::new(host, target, collector, call_graph);
+                recording.start_unix_ns = start;
+                recording.duration_ns = duration;
+                recording.kernel = kernel;
+                recording.warnings = warnings;
+                recording
+            },
+        )
+}
+
+/// A recording of up to so many samples.
+pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
+    let tables = (vec(event(), 1..4), vec(image(), 1..6), vec(name(), 1..6));
+    let threads = vec(
+        (any::<Index>(), any::<Index>(), id(), id(), count(), count()),
+        0..10,
+    );
+    let symbols = vec((any::<Index>(), number(), number(), name()), 0..10);
+    (head(), tables, vec(sample(), 0..=samples), threads, symbols).prop_map(
+        |(mut recording, (events, images, names), samples, threads, symbols)| {
+            recording.events = events;
+            recording.images = images;
+            let names: Vec<NameId> = names.iter().map(|n| recording.names.intern(n)).collect();
+            let events = recording.events.len();
+            for raw in samples {
+                let stack = frames(&mut recording, &raw.stack);
+                let nowhere = [(raw.process, 0)];
+                let sample = Sample {
+                    event: EventId(raw.event.index(events) as u16),
+                    process: names[raw.process.index(names.len())],
+                    pid: raw.pid,
+                    tid: raw.tid,
+                    stack: stack.or_else(|| frames(&mut recording, &nowhere)).unwrap(),
+                    waker: raw.waker.map(|(process, tid, stack)| Waker {
+                        process: names[process.index(names.len())],
+                        tid,
+                        stack: frames(&mut recording, &stack),
+                    }),
+                    count: raw.count,
+                    weight: raw.weight.unwrap_or(raw.count),
+                };
+                recording.samples.push(sample);
+            }
+            for (event, process, pid, tid, count, weight) in threads {
+                recording.threads.push(ThreadCount {
+                    event: EventId(event.index(events) as u16),
+                    process: names[process.index(names.len())],
+                    pid,
+                    tid,
+                    count,
+                    weight,
+                });
+            }
+            for (image, start, end, name) in symbols {
+                recording.symbols.push(EmbeddedSymbol {
+                    image: ImageId(image.index(recording.images.len()) as u32),
+                    start: ImageOffset(start),
+                    end: ImageOffset(end),
+                    name,
+                });
+            }
+            recording
+        },
+    )
+}
+
+/// All that a recording says, without the numbers that its tables happen to give to names and
+/// stacks and without the order of its samples and threads.
+pub fn content(recording: &Recording) -> String {
+    let name = |id| recording.names.get(id);
+    let stack = |id| recording.stacks.locations(id).collect::<Vec<_>>();
+    let mut samples: Vec<String> = recording
+        .samples
+        .iter()
+        .map(|s| {
+            let waker = s
+                .waker
+                .map(|w| (name(w.process), w.tid, w.stack.map(stack)));
+            let who = (s.event, name(s.process), s.pid, s.tid);
+            format!(
+                "{who:?} {:?} {waker:?} {} {}",
+                stack(s.stack),
+                s.count,
+                s.weight
+            )
+        })
+        .collect();
+    samples.sort_unstable();
+    let mut threads: Vec<String> = recording
+        .threads
+        .iter()
+        .map(|t| {
+            format!(
+                "{:?}",
+                (t.event, t.pid, t.tid, name(t.process), t.count, t.weight)
+            )
+        })
+        .collect();
+    threads.sort_unstable();
+    let r = recording;
+    let head = (
+        &r.host,
+        &r.target,
+        r.start_unix_ns,
+        r.duration_ns,
+        r.collector,
+        r.call_graph,
+    );
+    let rest = (r.kernel, &r.warnings, &r.events, &r.images, &r.symbols);
+    format!(
+        "{head:?}\n{rest:?}\n{}\n{}",
+        samples.join("\n"),
+        threads.join("\n")
+    )
+}

@@ -1,0 +1,239 @@
+//! What is read is what was written, and what it takes.
+
+#[path = "common/any.rs"]
+mod any;
+#[path = "common/mod.rs"]
+mod common;
+
+use any::{content, recording};
+use proptest::prelude::*;
+use std::path::Path;
+use store::{Database, Opened};
+
+fn opened(path: &Path) -> profile::Recording {
+    match store::open(path).unwrap() {
+        Opened::Recording(recording) => *recording,
+        Opened::Database(_) => panic!("{} is a recording", path.display()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn both_containers_give_back_what_they_got(recording in recording(40)) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::create(&directory.path().join("db")).unwrap();
+        let epoch = database.write(&recording).unwrap();
+        let file = store::write_file(&recording, &directory.path().join("file")).unwrap();
+        let expected = content(&recording);
+        prop_assert_eq!(&content(&opened(&epoch.path)), &expected);
+        prop_assert_eq!(&content(&opened(&file.path)), &expected);
+
+        let epoch = database.latest().unwrap().unwrap();
+        let summary = epoch.summary.as_ref().unwrap();
+        prop_assert_eq!(&summary.host, &recording.host.name);
+        prop_assert_eq!(summary.start_unix_ns, recording.start_unix_ns);
+        let counts = recording.samples.iter().map(|s| s.count);
+        prop_assert_eq!(summary.samples, counts.fold(0, u64::saturating_add));
+    }
+
+    #[test]
+    fn the_order_of_samples_does_not_change_a_byte(recording in recording(40)) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut other = recording.clone();
+        other.samples.reverse();
+        other.threads.reverse();
+        let files = [&recording, &other].map(|recording| {
+            let path = directory.path().join("file");
+            store::write_file(recording, &path).unwrap();
+            std::fs::read(path).unwrap()
+        });
+        prop_assert!(files[0] == files[1]);
+    }
+}
+
+/// Several row groups, dictionaries that overflow, texts as long as a page.
+#[test]
+fn large_tables_come_back() {
+    let mut recording = common::compile_job(5_000);
+    let template = recording.samples[0];
+    for i in 0..600_000u64 {
+        let location = profile::Location {
+            image: profile::ImageId((i % 59) as u32),
+            offset: profile::ImageOffset(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 50)),
+        };
+        let process = recording.names.intern(&format!("process {}", i % 9000));
+        let stack = recording
+            .stacks
+            .intern(location, (i > 0).then_some(template.stack));
+        let pid = (i % 3 == 0).then_some(i as u32);
+        let (count, weight) = (i, i / 2);
+        recording.samples.push(profile::Sample {
+            process,
+            stack,
+            pid,
+            count,
+            weight,
+            ..template
+        });
+    }
+    for (i, symbol) in recording.symbols.iter_mut().enumerate().take(5) {
+        symbol.name = "x".repeat((200_000 * (i + 1)).min(1 << 20));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let written = store::write_file(&recording, &directory.path().join("file")).unwrap();
+    assert!(content(&recording) == content(&opened(&written.path)));
+}
+
+#[test]
+fn a_compile_job_takes_at_most_six_tenths_of_a_byte_a_sample() {
+    let recording = common::compile_job(600_000);
+    assert!((100_000..180_000).contains(&recording.samples.len()));
+    let directory = tempfile::tempdir().unwrap();
+    let written = store::write_file(&recording, &directory.path().join("file")).unwrap();
+    let each = written.bytes as f64 / 600_000.0;
+    assert!(each <= 0.6, "{each} bytes a sample");
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let good = common::compile_job(100);
+    let refused = |spoil: &dyn Fn(&mut profile::Recording)| {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        let error = store::write_file(&bad, &path).unwrap_err();
+        assert!(matches!(error, store::Error::Unstorable { .. }), "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    };
+    refused(&|r| r.samples[3].count = 1 << 63);
+    refused(&|r| r.samples[3].stack.0 = u32::MAX);
+    refused(&|r| r.samples[3].event.0 = 1);
+    refused(&|r| r.samples[3].process.0 = 99);
+    refused(&|r| r.threads[3].weight = u64::MAX);
+    refused(&|r| r.symbols[3].image.0 = 60);
+    refused(&|r| r.images.truncate(1));
+    refused(&|r| r.events[0].multiplex_scale = f64::NAN);
+    refused(&|r| r.images[3].path = "x".repeat((1 << 20) + 1));
+}
+
+#[test]
+fn epochs_of_the_same_moment_keep_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::create(directory.path()).unwrap();
+    let recording = common::compile_job(100);
+    for _ in 0..3 {
+        database.write(&recording).unwrap();
+    }
+    let mut other = recording.clone();
+    other.host.name = "../elsewhere".into();
+    database.write(&other).unwrap();
+    let epochs = database.epochs().unwrap();
+    let names: Vec<_> = epochs
+        .iter()
+        .map(|epoch| epoch.path.strip_prefix(directory.path()).unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "epoch=20261121T031500.123456Z/host=..%2Felsewhere",
+            "epoch=20261121T031500.123456Z/host=build-1",
+            "epoch=20261121T031500.123457Z/host=build-1",
+            "epoch=20261121T031500.123458Z/host=build-1",
+        ]
+        .map(Path::new)
+    );
+    let other = epochs[0].summary.as_ref().unwrap();
+    assert_eq!(other.host, "../elsewhere");
+    let Opened::Database(again) = store::open(directory.path()).unwrap() else {
+        panic!("a database is one");
+    };
+    assert_eq!(again.epochs().unwrap().len(), 4);
+}
+
+#[test]
+fn a_file_replaces_a_file_and_follows_links() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+    std::fs::write(&file, "before").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let recording = common::compile_job(100);
+    store::write_file(&recording, &link).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(
+        content(&store::read_file(&file).unwrap()),
+        content(&recording)
+    );
+    // A device stays one.
+    store::write_file(&recording, Path::new("/dev/null")).unwrap();
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn merging_adds_up(a in recording(20), b in recording(20)) {
+        let all = [a, b];
+        let merged = match store::merge(&all) {
+            Ok(merged) => merged,
+            Err(error) => panic!("{error}"),
+        };
+        let counts = |r: &profile::Recording| {
+            r.samples.iter().map(|s| u128::from(s.count)).sum::<u128>()
+        };
+        let expected = counts(&all[0]) + counts(&all[1]);
+        if expected < u128::from(u64::MAX) {
+            prop_assert_eq!(counts(&merged), expected);
+        }
+        // Merged with itself, a recording has the same places, and twice the counts.
+        let once = store::merge(&all[..1]).unwrap();
+        let twice = store::merge(&[all[0].clone(), all[0].clone()]).unwrap();
+        prop_assert_eq!(once.samples.len(), twice.samples.len());
+        prop_assert_eq!(once.images.len(), twice.images.len());
+        prop_assert_eq!(once.threads.len(), twice.threads.len());
+        for (once, twice) in once.samples.iter().zip(&twice.samples) {
+            prop_assert_eq!(once.count.saturating_mul(2), twice.count);
+        }
+    }
+}
+
+#[test]
+fn programs_merge_across_hosts_and_nameless_images_do_not() {
+    use profile::{Image, ImageKind};
+    let a = common::compile_job(1000);
+    let mut b = a.clone();
+    b.host.name = "build-2".into();
+    let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
+    assert_eq!(merged.images.len(), a.images.len());
+    assert_eq!(merged.samples.len(), a.samples.len());
+    assert_eq!(merged.threads.len(), 2 * a.threads.len());
+    assert_eq!(merged.symbols, a.symbols);
+    assert_eq!(merged.events[0].taken, 2000);
+    assert_eq!(merged.host.name, "build-1,build-2");
+    assert_eq!(merged.warnings, [""; 0]);
+
+    let jit = Image {
+        kind: ImageKind::Jit,
+        path: "[jit 7]".into(),
+        ..Image::unknown()
+    };
+    let with = |mut recording: profile::Recording| {
+        recording.images.push(jit.clone());
+        recording
+    };
+    let (a, b) = (with(a), with(b));
+    let merged = store::merge(&[a.clone(), b]).unwrap();
+    assert_eq!(merged.images.len(), a.images.len() + 1);
+    assert_eq!(
+        store::merge(&[a.clone(), a.clone()]).unwrap().images.len(),
+        a.images.len()
+    );
+    assert!(matches!(
+        store::merge(&[]),
+        Err(store::Error::Unmergeable { .. })
+    ));
+}
