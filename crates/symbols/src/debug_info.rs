@@ -1,5 +1,6 @@
 //! Lines and inlined calls: DWARF, read unit by unit as addresses are asked for.
 
+use crate::abbreviations;
 use crate::demangle::demangle;
 use crate::elf::{Elf, RawSymbols};
 use crate::error::Error;
@@ -48,7 +49,6 @@ impl DebugInfo {
         if let Some(shared) = search::shared_debug_file(&path, elf, options) {
             dwarf.set_sup(load::dwarf(&shared.path, &shared.elf, &meter)?);
         }
-        meter.start();
         // Units that come from one assembler run may share their abbreviations.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let dwarf = Arc::new(dwarf);
@@ -204,6 +204,7 @@ impl DebugInfo {
     fn load_split(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
         if let Some(package) = self.package()
             && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
+            && abbreviations::check(&unit, &self.meter).is_ok()
         {
             return Some(Arc::new(unit));
         }

@@ -1,6 +1,7 @@
 //! From a place in an image to its procedure, source line and inlined calls.
 #![forbid(unsafe_code)]
 
+mod abbreviations;
 mod debug_info;
 mod demangle;
 mod elf;
@@ -16,6 +17,7 @@ mod resolve;
 mod search;
 mod section;
 mod symtab;
+mod tables;
 
 pub use debug_info::DebugInfo;
 pub use demangle::demangle;

@@ -1,5 +1,6 @@
 //! Debug information from the file into [`gimli::Dwarf`].
 
+use crate::abbreviations;
 use crate::elf::{Compression, DataSection, Elf};
 use crate::error::Error;
 use crate::section::{Meter, Reader, Section};
@@ -24,7 +25,14 @@ fn endian(elf: &Elf) -> RunTimeEndian {
 
 /// The debug information of a file.
 pub(crate) fn dwarf(path: &Path, elf: &Elf, meter: &Rc<Meter>) -> Result<Dwarf<Reader>, Error> {
-    Dwarf::load(|id| reader(path, elf, id.name(), meter))
+    let dwarf = Dwarf::load(|id| reader(path, elf, id.name(), meter))?;
+    checked(path, dwarf, meter)
+}
+
+fn checked(path: &Path, dwarf: Dwarf<Reader>, meter: &Meter) -> Result<Dwarf<Reader>, Error> {
+    meter.start();
+    abbreviations::check(&dwarf, meter).map_err(|error| debug_error(path, meter, error))?;
+    Ok(dwarf)
 }
 
 /// The debug information of a `.dwo` file, for the program with the debug information `parent`.
@@ -39,7 +47,7 @@ pub(crate) fn split(
         None => Ok(empty(elf, meter)),
     })?;
     dwarf.make_dwo(parent);
-    Ok(dwarf)
+    checked(path, dwarf, meter)
 }
 
 /// A `.dwp` file: many `.dwo` files in one.

@@ -2,7 +2,19 @@
 //! global offset table. Their layout differs by linker, by `-z now` and by branch protection; the
 //! jump does not.
 
+use crate::elf::RawSymbols;
+use crate::error::Error;
+use crate::symtab::{Binding, Candidate, Extent, name_at};
+use crate::tables::Sections;
+use object::Endianness;
+use object::elf;
+use object::read::ReadRef;
+use object::read::elf::{FileHeader, Rela, SectionHeader, Sym, SymbolTable};
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+
+/// Linkers make four at most; each is read whole.
+const MAX_PLT_SECTIONS: usize = 8;
 
 /// Name of the function by the address of its slot in the global offset table.
 pub(crate) type Slots = FxHashMap<u64, Vec<u8>>;
@@ -14,6 +26,129 @@ pub(crate) struct Stub {
     pub size: u64,
     /// The slot that it jumps through.
     pub slot: u64,
+}
+
+impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H, R> {
+    /// Names the stubs through which other images are called.
+    pub fn plt_stubs(&mut self) -> Result<(), Error> {
+        let machine = self.header.e_machine(self.endian);
+        if !matches!(machine, elf::EM_X86_64 | elf::EM_AARCH64) {
+            return Ok(());
+        }
+        let slots = self.got_slots();
+        let is_plt = |name: &str| matches!(name, ".plt" | ".plt.sec" | ".plt.got" | ".iplt");
+        let named = self
+            .sections
+            .iter()
+            .map(|section| (section, self.name(section)));
+        let plts: Vec<_> = named.filter(|(_, name)| is_plt(name)).collect();
+        for (section, name) in plts.into_iter().take(MAX_PLT_SECTIONS) {
+            let Some((offset, size)) = section.file_range(self.endian) else {
+                continue;
+            };
+            let code = self
+                .input
+                .read(offset, size)
+                .map_err(|error| self.error(&name, section, error))?;
+            let address = section.sh_addr(self.endian).into();
+            for stub in stubs(machine == elf::EM_AARCH64, address, &code) {
+                let Some(target) = slots.get(&stub.slot) else {
+                    continue;
+                };
+                let name = self.symbols.names.len() as u64;
+                self.symbols.names.extend_from_slice(target);
+                self.symbols.names.extend_from_slice(b"@plt\0");
+                self.symbols.candidates.push(Candidate {
+                    start: stub.start,
+                    size: stub.size,
+                    limit: stub.start + stub.size,
+                    name,
+                    extent: Extent::Known,
+                    binding: Binding::Local,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose address the dynamic linker writes into which slot of the global offset table.
+    fn got_slots(&self) -> Slots {
+        let mut slots = Slots::default();
+        // Only the relocations that are applied at run time: they refer to `.dynsym`, or (in a
+        // static executable) to no symbol at all.
+        let dynamic = self.sections.iter().filter(|section| {
+            section.sh_type(self.endian) == elf::SHT_RELA
+                && section.sh_flags(self.endian).contains(elf::SHF_ALLOC)
+        });
+        for section in dynamic.take(MAX_PLT_SECTIONS) {
+            let Ok(Some((relocations, link))) = section.rela(self.endian, self.data) else {
+                continue;
+            };
+            let table = self
+                .sections
+                .symbol_table_by_index(self.endian, self.data, link)
+                .unwrap_or_default();
+            self.add_slots(relocations, &table, &mut slots);
+        }
+        slots
+    }
+
+    fn add_slots(&self, relocations: &[H::Rela], table: &SymbolTable<'d, H, R>, slots: &mut Slots) {
+        let strings = self
+            .sections
+            .section(table.string_section())
+            .ok()
+            .and_then(|section| section.file_range(self.endian))
+            .and_then(|(offset, size)| self.input.read(offset, size).ok())
+            .unwrap_or_default();
+        let ifuncs = OnceCell::new();
+        for relocation in relocations {
+            let slot = relocation.r_offset(self.endian).into();
+            let symbol = relocation
+                .symbol(self.endian, false)
+                .and_then(|index| table.symbol(index).ok());
+            let name = match symbol {
+                Some(symbol) => {
+                    let name = strings.get(symbol.st_name(self.endian) as usize..);
+                    let name = name.and_then(|rest| rest.split(|byte| *byte == 0).next());
+                    name.unwrap_or_default().to_vec()
+                }
+                // The addend is the function that chooses, which has the name. Other relocations
+                // without a symbol are no stub's, and there are hundreds of thousands of them.
+                None if is_irelative(relocation.r_type(self.endian, false)) => {
+                    let address = relocation.r_addend(self.endian).into() as u64;
+                    let names = &self.symbols.names;
+                    let by_address = ifuncs.get_or_init(|| self.symbols.by_address());
+                    let name = by_address.get(&address).map(|name| name_at(names, *name));
+                    name.unwrap_or_default().to_vec()
+                }
+                None => continue,
+            };
+            if !name.is_empty() {
+                slots.insert(slot, name);
+            }
+        }
+    }
+}
+
+fn is_irelative(kind: elf::RelocationType) -> bool {
+    matches!(kind, elf::R_X86_64_IRELATIVE | elf::R_AARCH64_IRELATIVE)
+}
+
+impl RawSymbols {
+    /// Positions of the names of functions by address; of several the exported one.
+    fn by_address(&self) -> FxHashMap<u64, u64> {
+        let mut known: Vec<&Candidate> = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.extent == Extent::Known)
+            .collect();
+        known.sort_by_key(|candidate| candidate.binding);
+        known
+            .iter()
+            .map(|candidate| (candidate.start, candidate.name))
+            .collect()
+    }
 }
 
 /// The stubs in the code of a PLT section.
