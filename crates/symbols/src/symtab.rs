@@ -197,3 +197,108 @@ fn piece_at(pieces: &[(u64, u32)], address: u64) -> Option<u32> {
     let owner = pieces.get(index)?.1;
     (owner != NOBODY).then_some(owner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NAMES: &[u8] = b"\0a\0b\0__b\0$x\0.Lc\0d\0";
+    const A: u64 = 1;
+    const B: u64 = 3;
+    const B_WITH_UNDERSCORES: u64 = 5;
+    const MAPPING: u64 = 9;
+    const LABEL: u64 = 12;
+    const D: u64 = 16;
+
+    fn candidate(start: u64, size: u64, name: u64) -> Candidate {
+        Candidate {
+            start,
+            size,
+            limit: 1000,
+            name,
+            extent: Extent::of(true, size),
+            binding: Binding::Global,
+        }
+    }
+
+    fn names_at(symbols: &Symbols, addresses: &[u64]) -> String {
+        let name = |address: &u64| match symbols.find(ImageAddress(*address)) {
+            Some(entry) => String::from_utf8_lossy(symbols.name(entry)).into_owned(),
+            None => "-".to_owned(),
+        };
+        addresses.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_inside_another() {
+        let list = vec![
+            candidate(100, 100, A),
+            candidate(120, 10, B),
+            candidate(190, 30, D),
+        ];
+        let symbols = Symbols::new(list, NAMES.to_vec());
+        let names = names_at(&symbols, &[99, 100, 120, 129, 130, 189, 190, 199, 219, 220]);
+        assert_eq!(names, "- a b b a a d d d -");
+    }
+
+    #[test]
+    fn aliases() {
+        let mut local = candidate(100, 50, A);
+        local.binding = Binding::Local;
+        let list = vec![
+            local,
+            candidate(100, 50, B_WITH_UNDERSCORES),
+            candidate(100, 50, B),
+            candidate(100, 0, D),
+        ];
+        let symbols = Symbols::new(list, NAMES.to_vec());
+        assert_eq!(symbols.entries().len(), 1);
+        assert_eq!(names_at(&symbols, &[100]), "b");
+    }
+
+    #[test]
+    fn marks_and_labels_name_nothing() {
+        let list = vec![
+            candidate(100, 10, MAPPING),
+            candidate(200, 10, LABEL),
+            candidate(300, 10, 0),
+        ];
+        let symbols = Symbols::new(list, NAMES.to_vec());
+        assert_eq!(symbols.entries(), []);
+    }
+
+    #[test]
+    fn unknown_sizes_reach_to_the_next() {
+        let mut inner = candidate(130, 0, B);
+        inner.extent = Extent::Label;
+        inner.binding = Binding::Local;
+        let mut lonely = candidate(900, 0, D);
+        lonely.extent = Extent::Label;
+        lonely.binding = Binding::Local;
+        let list = vec![candidate(100, 0, A), inner, candidate(150, 20, D), lonely];
+        let symbols = Symbols::new(list, NAMES.to_vec());
+        let names = names_at(
+            &symbols,
+            &[100, 130, 149, 150, 169, 170, 899, 900, 999, 1000],
+        );
+        assert_eq!(names, "a a a d d - - d d -");
+    }
+
+    proptest! {
+        /// By definition: of all that contain an address, the one that starts last; aliases aside.
+        #[test]
+        fn pieces_are_what_they_were_cut_from(
+            ranges in prop::collection::btree_map(0_u64..200, 1_u64..120, 0..40),
+        ) {
+            let list = ranges.iter().map(|(start, size)| candidate(*start, *size, A)).collect();
+            let symbols = Symbols::new(list, NAMES.to_vec());
+            for address in 0..330 {
+                let holding = ranges.iter().filter(|(s, n)| **s <= address && address < **s + **n);
+                let expected = holding.map(|(start, _)| *start).next_back();
+                let found = symbols.find(ImageAddress(address)).map(|entry| entry.start);
+                prop_assert_eq!(found, expected, "{}", address);
+            }
+        }
+    }
+}

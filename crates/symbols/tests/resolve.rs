@@ -1,0 +1,515 @@
+//! Whole recordings: what is named by what, and what is said where nothing can be.
+
+use profile::{
+    BuildId, CallGraph, Collector, EmbeddedSymbol, Host, Image, ImageId, ImageKind, ImageOffset,
+    Location, Recording, Target,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use symbols::{
+    Detail, ImageSymbols, Options, Resolved, build_id_of_bytes, build_id_of_file, resolve,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+fn options(debug_dirs: &[&Path]) -> Options {
+    Options {
+        debug_dirs: debug_dirs.iter().map(PathBuf::from).collect(),
+        root: None,
+    }
+}
+
+fn open(name: &str) -> ImageSymbols {
+    ImageSymbols::open(&fixture(name), &options(&[])).unwrap()
+}
+
+fn recording(images: Vec<Image>) -> Recording {
+    let mut recording = Recording::new(
+        Host::default(),
+        Target::Machine,
+        Collector::Bpf,
+        CallGraph::None,
+    );
+    recording.images = images;
+    recording
+}
+
+fn file(path: &Path, build_id: Option<BuildId>) -> Image {
+    Image {
+        kind: ImageKind::File,
+        path: path.to_str().unwrap().to_owned(),
+        build_id,
+        file: None,
+        gone: false,
+    }
+}
+
+fn at(image: u32, offset: u64) -> Location {
+    Location {
+        image: ImageId(image),
+        offset: ImageOffset(offset),
+    }
+}
+
+/// Where a procedure of the program starts, by its full symbol table.
+fn place(procedure: &str) -> u64 {
+    let image = open("dwarf5");
+    let found = image.procedures().find(|p| p.name == procedure.as_bytes());
+    found.unwrap_or_else(|| panic!("{procedure}")).start.0
+}
+
+/// The name at a place of a file.
+fn name(image: &Path, offset: u64, options: &Options) -> (Option<String>, Resolved) {
+    let id = build_id_of_file(image).unwrap();
+    let recording = recording(vec![file(image, id)]);
+    let resolved = resolve(&recording, [at(0, offset)], Detail::Procedures, options);
+    let procedure = resolved.table.procedure(at(0, offset));
+    (procedure.map(|p| p.name.to_string()), resolved)
+}
+
+#[test]
+fn procedures_have_the_names_people_use() {
+    let image = open("dwarf5");
+    let names: Vec<_> = image
+        .procedures()
+        .map(|p| p.demangled().name.to_string())
+        .collect();
+    for name in [
+        "main",
+        "check",
+        "check.cold",
+        "complain",
+        "local_only",
+        "asm_open",
+        "asm_label",
+        "_start",
+        "puts@plt",
+        "printf@plt",
+        "strlen@plt",
+        "__cxa_finalize@plt",
+    ] {
+        assert_eq!(
+            names.iter().filter(|n| *n == name).count(),
+            1,
+            "{name} in {names:?}"
+        );
+    }
+    // Of two names the one with fewer underscores; no label inside a procedure.
+    assert!(names.contains(&"hash".to_owned()));
+    assert!(!names.contains(&"__hash_alias".to_owned()));
+    assert!(!names.contains(&"asm_inner".to_owned()));
+    // Hand-written assembly reaches to the next symbol.
+    let open = image.procedures().find(|p| p.name == b"asm_open").unwrap();
+    let label = image.procedures().find(|p| p.name == b"asm_label").unwrap();
+    assert_eq!(open.start.0 + open.size, label.start.0);
+    assert!(label.size > 0);
+    // Sorted, and found again by every address.
+    let procedures: Vec<_> = image.procedures().collect();
+    assert!(procedures.is_sorted_by_key(|p| p.start));
+    for procedure in &procedures {
+        for offset in [procedure.start.0, procedure.start.0 + procedure.size / 2] {
+            assert_eq!(image.procedure(ImageOffset(offset)), Some(*procedure));
+        }
+    }
+    assert_eq!(image.procedure(ImageOffset(1 << 40)), None);
+}
+
+#[test]
+fn offsets_and_addresses_convert() {
+    for name in ["dwarf5", "fixed", "clang5"] {
+        let image = open(name);
+        let main = image.procedures().find(|p| p.name == b"main").unwrap();
+        let address = image.address_of(main.start).unwrap();
+        assert_eq!(image.offset_of(address), Some(main.start));
+        assert_eq!(name == "fixed", address.0 > 0x40_0000, "{name}");
+    }
+}
+
+#[test]
+fn build_ids_are_the_same_everywhere() {
+    let id = build_id_of_file(&fixture("dwarf5")).unwrap().unwrap();
+    assert_eq!(id.as_bytes().len(), 20);
+    for same in ["stripped", "stripped.debug", "zstd", "mini", "nosymbols"] {
+        assert_eq!(
+            build_id_of_file(&fixture(same)).unwrap().as_ref(),
+            Some(&id),
+            "{same}"
+        );
+    }
+    let bytes = fs::read(fixture("dwarf5")).unwrap();
+    assert_eq!(build_id_of_bytes(Path::new("x"), bytes).unwrap(), Some(id));
+    assert_eq!(build_id_of_file(&fixture("bare")).unwrap(), None);
+    assert!(build_id_of_file(&fixture("work.c")).is_err());
+    assert!(build_id_of_file(&fixture("absent")).is_err());
+    assert!(build_id_of_file(&fixture("")).is_err());
+}
+
+#[test]
+fn a_stripped_program_finds_its_debug_file() {
+    let offset = place("local_only");
+    // By its link, beside it.
+    assert_eq!(
+        name(&fixture("stripped"), offset, &options(&[])).0.unwrap(),
+        "local_only"
+    );
+
+    // By build-id.
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("bin/program");
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    fs::copy(fixture("stripped"), &alone).unwrap();
+    let (none, resolved) = name(&alone, offset, &options(&[dir.path()]));
+    assert_eq!(none, None);
+    let id = build_id_of_file(&alone).unwrap().unwrap().to_string();
+    let layouts = [
+        format!(".build-id/{}/{}.debug", &id[..2], &id[2..]),
+        format!(".build-id/{}/{}/debug", &id[..2], &id[2..]),
+        format!("{id}/debuginfo"),
+        // By its link, under the path of the program.
+        format!("{}/stripped.debug", alone.parent().unwrap().display())
+            .trim_start_matches('/')
+            .to_owned(),
+    ];
+    let warning = resolved.warnings[0].to_string();
+    assert!(
+        warning.contains("stripped") && warning.contains(&layouts[0]),
+        "{warning}"
+    );
+    for layout in layouts {
+        let path = dir.path().join(&layout);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(fixture("stripped.debug"), &path).unwrap();
+        let (found, resolved) = name(&alone, offset, &options(&[dir.path()]));
+        assert_eq!(found.as_deref(), Some("local_only"), "{layout}");
+        assert_eq!(resolved.warnings, [], "{layout}");
+        fs::remove_file(path).unwrap();
+    }
+
+    // The wrong one is not taken.
+    fs::copy(fixture("shapes"), dir.path().join("bin/stripped.debug")).unwrap();
+    assert_eq!(name(&alone, offset, &options(&[dir.path()])).0, None);
+}
+
+#[test]
+fn a_link_is_checked_by_its_checksum() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("program");
+    // No build-ids, so that only the checksum is left.
+    let mut image = fs::read(fixture("stripped")).unwrap();
+    let mut debug = fs::read(fixture("stripped.debug")).unwrap();
+    for bytes in [&mut image, &mut debug] {
+        let at: Vec<usize> = (0..bytes.len() - 8)
+            .filter(|at| bytes[*at..].starts_with(b"\x03\0\0\0GNU\0"))
+            .collect();
+        at.iter().for_each(|at| bytes[*at] = 9);
+    }
+    fs::write(dir.path().join("stripped.debug"), &debug).unwrap();
+    let offset = place("local_only");
+    fs::write(&alone, &image).unwrap();
+    assert_eq!(build_id_of_file(&alone).unwrap(), None);
+    assert_eq!(name(&alone, offset, &options(&[])).0, None);
+
+    let link = image
+        .windows(15)
+        .position(|w| w == b"stripped.debug\0")
+        .unwrap();
+    let crc = crc32fast::hash(&debug).to_le_bytes();
+    image[link + 16..link + 20].copy_from_slice(&crc);
+    fs::write(&alone, &image).unwrap();
+    assert_eq!(
+        name(&alone, offset, &options(&[])).0.as_deref(),
+        Some("local_only")
+    );
+}
+
+#[test]
+fn names_come_from_wherever_there_are_some() {
+    let offset = place("local_only");
+    // .gnu_debugdata.
+    assert_eq!(
+        name(&fixture("mini"), offset, &options(&[])).0.unwrap(),
+        "local_only"
+    );
+    // Debug information without symbols.
+    let (found, resolved) = name(&fixture("nosymbols"), offset + 1, &options(&[]));
+    assert_eq!(found.unwrap(), "local_only");
+    let procedure = resolved.table.procedure(at(0, offset + 1)).unwrap();
+    assert_eq!(procedure.start.0, offset);
+    assert!(procedure.size > 10);
+    // Neither.
+    let (none, resolved) = name(&fixture("bare"), offset, &options(&[]));
+    assert_eq!(none, None);
+    assert_eq!(resolved.warnings.len(), 1);
+}
+
+#[test]
+fn lines_come_with_inlined_calls() {
+    for name in ["dwarf5", "zlib", "zstd", "split", "packed4", "stripped"] {
+        let path = fixture(name);
+        let image = open(name);
+        let recording = recording(vec![file(&path, image.build_id().cloned())]);
+        let hash = image.procedures().find(|p| p.name == b"hash").unwrap();
+        let all = (hash.start.0..hash.start.0 + hash.size).map(|offset| at(0, offset));
+        let resolved = resolve(&recording, all.clone(), Detail::Lines, &options(&[]));
+        assert_eq!(resolved.warnings, [], "{name}");
+        let deepest = all
+            .filter_map(|place| resolved.table.get(place))
+            .map(|r| &r.inlined);
+        let deepest = deepest.max_by_key(|frames| frames.len()).unwrap();
+        let names: Vec<_> = deepest
+            .iter()
+            .map(|frame| frame.function.as_ref())
+            .collect();
+        assert_eq!(names, ["mix", "twice", "hash"], "{name}");
+        assert_eq!(deepest[2].file.as_deref(), Some("/fixture/work.c"));
+    }
+}
+
+#[test]
+fn missing_split_debug_information_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("split");
+    fs::copy(fixture("split"), &alone).unwrap();
+    let image = open("split");
+    let hash = image.procedures().find(|p| p.name == b"hash").unwrap();
+    let recording = recording(vec![file(&alone, image.build_id().cloned())]);
+    let place = at(0, hash.start.0);
+    let resolved = resolve(&recording, [place], Detail::Lines, &options(&[]));
+    let warning = resolved.warnings[0].to_string();
+    assert!(warning.contains("split.dwo"), "{warning}");
+    assert_eq!(
+        resolved.table.procedure(place).unwrap().name.as_ref(),
+        "hash"
+    );
+}
+
+#[test]
+fn a_replaced_image_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("program");
+    fs::copy(fixture("shapes"), &path).unwrap();
+    let id = build_id_of_file(&fixture("dwarf5")).unwrap();
+    let text = id.as_ref().unwrap().to_string();
+    let place = at(0, place("main"));
+    let mut recording = recording(vec![file(&path, id)]);
+    let go = |recording: &Recording| {
+        resolve(
+            recording,
+            [place],
+            Detail::Procedures,
+            &options(&[dir.path()]),
+        )
+    };
+    let resolved = go(&recording);
+    assert_eq!(resolved.table.len(), 0);
+    assert!(
+        resolved.warnings[0].what.contains("was replaced"),
+        "{:?}",
+        resolved.warnings
+    );
+
+    // What the recording carries is used, and then nothing is lost.
+    recording.symbols.push(EmbeddedSymbol {
+        image: ImageId(0),
+        start: place.offset,
+        end: ImageOffset(place.offset.0 + 4),
+        name: "_ZN4kept2upEv".to_owned(),
+    });
+    let resolved = go(&recording);
+    assert_eq!(
+        resolved.table.procedure(place).unwrap().name.as_ref(),
+        "kept::up()"
+    );
+    assert_eq!(resolved.warnings, []);
+
+    // A copy under its build-id is the right one; a debug file without code is not.
+    let keep = dir.path().join(".build-id").join(&text[..2]);
+    fs::create_dir_all(keep.join(&text[2..])).unwrap();
+    fs::copy(
+        fixture("stripped.debug"),
+        keep.join(format!("{}.debug", &text[2..])),
+    )
+    .unwrap();
+    assert_eq!(
+        go(&recording).table.procedure(place).unwrap().name.as_ref(),
+        "kept::up()"
+    );
+    fs::copy(fixture("dwarf5"), keep.join(&text[2..]).join("elf")).unwrap();
+    assert_eq!(
+        go(&recording).table.procedure(place).unwrap().name.as_ref(),
+        "main"
+    );
+
+    // Gone, and no build-id to know another one by.
+    recording.symbols.clear();
+    recording.images[0].build_id = None;
+    recording.images[0].gone = true;
+    let resolved = go(&recording);
+    assert_eq!(resolved.table.len(), 0);
+    assert!(
+        resolved.warnings[0].what.contains("gone"),
+        "{:?}",
+        resolved.warnings
+    );
+}
+
+#[test]
+fn without_a_build_id_age_is_a_warning() {
+    let place = at(0, place("main"));
+    let mut recording = recording(vec![file(&fixture("bare"), None)]);
+    recording.start_unix_ns = 1_000_000_000;
+    let resolved = resolve(&recording, [place], Detail::Procedures, &options(&[]));
+    assert!(
+        resolved.warnings[0].what.contains("written after"),
+        "{:?}",
+        resolved.warnings
+    );
+    recording.start_unix_ns = u64::MAX;
+    let resolved = resolve(&recording, [place], Detail::Procedures, &options(&[]));
+    assert!(
+        !resolved.warnings[0].what.contains("written after"),
+        "{:?}",
+        resolved.warnings
+    );
+}
+
+#[test]
+fn what_is_no_file_is_named_by_the_recording() {
+    let kinds = [
+        ImageKind::Kernel,
+        ImageKind::KernelModule,
+        ImageKind::Vdso,
+        ImageKind::Jit,
+        ImageKind::Anonymous,
+        ImageKind::Unknown,
+    ];
+    let images = kinds.map(|kind| Image {
+        kind,
+        path: format!("[{kind:?}]"),
+        build_id: None,
+        file: None,
+        gone: false,
+    });
+    let mut recording = recording(images.to_vec());
+    let symbol = |image, start, end, name: &str| EmbeddedSymbol {
+        image: ImageId(image),
+        start: ImageOffset(start),
+        end: ImageOffset(end),
+        name: name.to_owned(),
+    };
+    recording.symbols = vec![
+        symbol(0, 0x10, 0x20, "schedule"),
+        symbol(0, 0x40, 0x40, "open_ended"),
+        symbol(3, 0x10, 0x20, "jitted"),
+    ];
+    let places: Vec<_> = (0..6)
+        .flat_map(|image| [0, 0x10, 0x1f, 0x20, 0x99].map(|o| at(image, o)))
+        .collect();
+    // And one of an image that is not there.
+    let places: Vec<_> = places.into_iter().chain([at(77, 0)]).collect();
+    let resolved = resolve(&recording, places, Detail::Lines, &options(&[]));
+    let name = |image, offset| {
+        let procedure = resolved.table.procedure(at(image, offset));
+        procedure.map(|p| (p.name.to_string(), p.size))
+    };
+    assert_eq!(name(0, 0x10), Some(("schedule".to_owned(), 16)));
+    assert_eq!(name(0, 0x1f), Some(("schedule".to_owned(), 16)));
+    assert_eq!(name(0, 0x20), None);
+    assert_eq!(name(0, 0x99), Some(("open_ended".to_owned(), 0)));
+    assert_eq!(name(3, 0x10), Some(("jitted".to_owned(), 16)));
+    assert_eq!(name(4, 0x10), None);
+    assert_eq!(resolved.table.len(), 5);
+    let warned: Vec<_> = resolved.warnings.iter().map(|w| w.image).collect();
+    assert_eq!(warned, [ImageId(1)]);
+}
+
+#[test]
+fn the_root_of_another_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr/bin")).unwrap();
+    fs::copy(fixture("dwarf5"), dir.path().join("usr/bin/program")).unwrap();
+    let place = at(0, place("main"));
+    let id = build_id_of_file(&fixture("dwarf5")).unwrap();
+    let recording = recording(vec![file(Path::new("/usr/bin/program"), id)]);
+    let mut options = options(&[]);
+    assert_eq!(
+        resolve(&recording, [place], Detail::Procedures, &options)
+            .table
+            .len(),
+        0
+    );
+    options.root = Some(dir.path().to_owned());
+    assert_eq!(
+        resolve(&recording, [place], Detail::Procedures, &options)
+            .table
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn damaged_images_warn_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = fs::read(fixture("dwarf5")).unwrap();
+    let cut = dir.path().join("cut");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let text = fixture("work.c");
+    let images = vec![
+        file(&cut, None),
+        file(&text, None),
+        file(&dir.path().join("absent"), None),
+        file(dir.path(), None),
+        file(&fixture("dwarf5"), None),
+    ];
+    let main = place("main");
+    let places = (0..5).map(|image| at(image, main));
+    let resolved = resolve(&recording(images), places, Detail::Lines, &options(&[]));
+    assert_eq!(
+        resolved.table.procedure(at(4, main)).unwrap().name.as_ref(),
+        "main"
+    );
+    let warned: Vec<_> = resolved.warnings.iter().map(|w| w.image.0).collect();
+    assert_eq!(warned, [0, 1, 2, 3]);
+    assert!(
+        resolved.warnings[0]
+            .what
+            .contains("section headers, at offset 0x"),
+        "{:?}",
+        resolved.warnings
+    );
+    assert!(resolved.warnings[1].what.contains("not an ELF file"));
+}
+
+#[test]
+fn line_ranges_cover_what_lookups_say() {
+    for name in ["dwarf5", "dwarf4", "clang5", "split"] {
+        let image = open(name);
+        let debug = image.debug_info().unwrap().unwrap();
+        let mut checked = 0;
+        debug
+            .for_each_line(|range, file, line| {
+                assert!(range.start < range.end);
+                let frames = debug.frames(range.start, None).unwrap();
+                let inner = &frames[0];
+                assert_eq!(inner.file.as_deref(), Some(file), "{name} {range:?}");
+                assert_eq!(inner.line, Some(line), "{name} {range:?}");
+                checked += 1;
+            })
+            .unwrap();
+        assert!(checked > 30, "{checked} ranges in {name}");
+    }
+}
+
+#[test]
+fn many_lookups_are_no_attack() {
+    let image = open("dwarf5");
+    let debug = image.debug_info().unwrap().unwrap();
+    let address = image.address_of(ImageOffset(place("hash") + 8)).unwrap();
+    for _ in 0..400_000 {
+        assert!(!debug.frames(address, None).unwrap().is_empty());
+    }
+}
