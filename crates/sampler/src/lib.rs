@@ -27,6 +27,7 @@ mod session;
 mod stacks;
 mod tally;
 mod vdso;
+mod wakers;
 
 pub use error::Error;
 pub use event::{EventKind, EventSpec, tracefs};
