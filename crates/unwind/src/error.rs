@@ -1,0 +1,65 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why the unwind tables of an image could not be read.
+///
+/// An image without tables is no error: its frames are walked by frame pointers.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Some bytes of the file could not be read, mostly because it ends before them.
+    #[error("{name}: cannot read {what}, {size} bytes at offset {offset:#x}: {source}")]
+    Read {
+        /// The file.
+        name: String,
+        /// Which part of it.
+        what: &'static str,
+        /// Where in the file.
+        offset: u64,
+        /// How many bytes.
+        size: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is not an ELF image of a machine that can be unwound.
+    #[error("{name}: offset {offset:#x}: {reason}")]
+    Unsupported {
+        /// The file.
+        name: String,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A part of the file claims to be larger than any real one.
+    #[error("{name}: {what} at offset {offset:#x} claims {size} bytes, more than {limit}")]
+    TooBig {
+        /// The file.
+        name: String,
+        /// Which part of it.
+        what: &'static str,
+        /// Where in the file.
+        offset: u64,
+        /// The size it claims, in bytes.
+        size: u64,
+        /// The largest that is read, in bytes.
+        limit: u64,
+    },
+    /// The cache is full of tables that are all in use.
+    #[error("{name}: its unwind tables of {size} bytes do not fit into the cache of {limit} bytes")]
+    CacheFull {
+        /// The file.
+        name: String,
+        /// The size of its tables, in bytes.
+        size: usize,
+        /// The size of the cache, in bytes.
+        limit: usize,
+    },
+}

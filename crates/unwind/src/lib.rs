@@ -1,0 +1,30 @@
+//! The call stack from a copy of the stack.
+//!
+//! A sample of `record --call-graph dwarf` carries the user registers and the first bytes of the
+//! user stack. [`Unwinder::unwind`] turns them into return addresses with the unwind tables
+//! (`.eh_frame`, `.debug_frame`) of what is mapped into the process, an [`AddressSpace`] of
+//! [`ModuleData`]; and with frame pointers where there are no tables (generated code, stripped
+//! assembly). x86-64 and AArch64, whichever of them this runs on.
+//!
+//! The registers, the stack and the tables come from other people's programs: whatever is in them,
+//! an unwind ends after [`MAX_FRAMES`] frames and a bounded amount of work, and says how it ended.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod elf;
+mod error;
+mod evaluate;
+mod module;
+mod registers;
+mod rows;
+mod space;
+mod stack;
+mod unwinder;
+
+pub use cache::ModuleCache;
+pub use error::Error;
+pub use module::ModuleData;
+pub use registers::{Machine, Registers};
+pub use space::AddressSpace;
+pub use stack::Stack;
+pub use unwinder::{Failure, MAX_FRAMES, Outcome, Unwinder};

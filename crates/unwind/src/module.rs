@@ -1,0 +1,258 @@
+use crate::elf::{Bytes, Layout, Reader, Segment, Source};
+use crate::{Error, Machine};
+use gimli::{
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
+    UnwindSection, Vendor,
+};
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The unwind tables of one image: an executable, a shared library, or the vDSO.
+///
+/// Shared by all processes that map the image, and independent of where they map it.
+#[derive(Debug)]
+pub struct ModuleData {
+    /// Tells it from all others of this program, also from those that are gone.
+    pub(crate) id: u64,
+    pub(crate) machine: Option<Machine>,
+    /// In the order of the program headers.
+    segments: Vec<Segment>,
+    pub(crate) tables: Vec<Table>,
+    /// Image address of the kernel's signal return code, where it needs to be known.
+    pub(crate) signal_return: Option<u64>,
+}
+
+/// `.eh_frame` or `.debug_frame`, and how to find an entry in it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) bases: BaseAddresses,
+    pub(crate) kind: Kind,
+    index: Index,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    EhFrame,
+    DebugFrame,
+}
+
+#[derive(Debug)]
+enum Index {
+    /// The linker's own: `.eh_frame_hdr`.
+    Header(Vec<u8>),
+    /// Ours: first address and offset of each entry, sorted.
+    Sorted(Vec<(u64, u64)>),
+}
+
+/// `mov x8, #139; svc #0`: how AArch64 returns from a signal handler.
+const SIGNAL_RETURN_AARCH64: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
+
+impl ModuleData {
+    /// The tables of the ELF file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read or is no ELF image of a known machine.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_file(&path.to_string_lossy(), &file)
+    }
+
+    /// The tables of an ELF file that is open; `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_file(name: &str, file: &File) -> Result<Self, Error> {
+        let source = Source::File(file);
+        Ok(Self::new(Reader { name, source }.layout()?))
+    }
+
+    /// The tables of an ELF image in memory, as the vDSO is; `name` is for messages.
+    ///
+    /// # Errors
+    /// If it is no ELF image of a known machine, or ends too early.
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let source = Source::Bytes(bytes);
+        let mut new = Self::new(Reader { name, source }.layout()?);
+        if new.machine == Some(Machine::Aarch64) {
+            new.signal_return = find_signal_return(&new.segments, bytes);
+        }
+        Ok(new)
+    }
+
+    /// An image without tables: generated code, or a file that could not be read. Its frames are
+    /// walked by frame pointers.
+    pub fn without_tables() -> Self {
+        Self {
+            id: next_id(),
+            machine: None,
+            segments: Vec::new(),
+            tables: Vec::new(),
+            signal_return: None,
+        }
+    }
+
+    fn new(layout: Layout) -> Self {
+        let bases = BaseAddresses::default()
+            .set_text(layout.text)
+            .set_got(layout.got);
+        let eh_frame = layout
+            .eh_frame
+            .map(|section| Table::eh_frame(section, layout.eh_frame_hdr, bases.clone()));
+        let debug_frame = layout
+            .debug_frame
+            .map(|section| Table::debug_frame(section, layout.machine, bases));
+        Self {
+            machine: Some(layout.machine),
+            segments: layout.segments,
+            tables: eh_frame.into_iter().chain(debug_frame).collect(),
+            ..Self::without_tables()
+        }
+    }
+
+    /// Whether it has unwind tables.
+    pub fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    /// The memory it takes, in bytes.
+    pub fn size(&self) -> usize {
+        let segments = self.segments.capacity() * size_of::<Segment>();
+        let tables: usize = self.tables.iter().map(Table::size).sum();
+        size_of::<Self>() + segments + tables
+    }
+
+    /// What the image calls the byte at `offset` of its file. Segments can share a page of the
+    /// file; code is in the executable one.
+    pub(crate) fn image_address(&self, offset: u64) -> Option<u64> {
+        let inside = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
+        let mut found = self.segments.iter().filter(inside);
+        let first = found
+            .clone()
+            .find(|s| s.executable)
+            .or_else(|| found.next());
+        first.and_then(|s| s.address.checked_add(offset - s.offset))
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn find_signal_return(segments: &[Segment], bytes: &[u8]) -> Option<u64> {
+    segments.iter().filter(|s| s.executable).find_map(|s| {
+        let start = usize::try_from(s.offset).ok()?;
+        let end = start.checked_add(usize::try_from(s.size).ok()?)?;
+        let code = bytes.get(start..end)?;
+        let at = (0..code.len())
+            .step_by(4)
+            .find(|at| code[*at..].starts_with(&SIGNAL_RETURN_AARCH64))?;
+        s.address.checked_add(at as u64)
+    })
+}
+
+impl Table {
+    fn eh_frame(section: Bytes, hdr: Option<Bytes>, bases: BaseAddresses) -> Self {
+        let mut bases = bases.set_eh_frame(section.address);
+        let mut index = None;
+        if let Some(hdr) = hdr {
+            bases = bases.set_eh_frame_hdr(hdr.address);
+            let parsed = EhFrameHdr::new(&hdr.bytes, LittleEndian).parse(&bases, 8);
+            // An index that points elsewhere would be worse than none.
+            let own = |p: &gimli::ParsedEhFrameHdr<Slice<'_>>| {
+                p.table().is_some() && p.eh_frame_ptr().direct() == Ok(section.address)
+            };
+            if parsed.as_ref().is_ok_and(own) {
+                index = Some(Index::Header(hdr.bytes));
+            }
+        }
+        let index = index.unwrap_or_else(|| {
+            let mut entries = EhFrame::new(&section.bytes, LittleEndian);
+            entries.set_address_size(8);
+            Index::Sorted(sorted_entries(&entries, &bases))
+        });
+        Self {
+            bytes: section.bytes,
+            bases,
+            kind: Kind::EhFrame,
+            index,
+        }
+    }
+
+    fn debug_frame(section: Bytes, machine: Machine, bases: BaseAddresses) -> Self {
+        let mut entries = DebugFrame::new(&section.bytes, LittleEndian);
+        entries.set_address_size(8);
+        entries.set_vendor(vendor(machine));
+        let index = Index::Sorted(sorted_entries(&entries, &bases));
+        Self {
+            bytes: section.bytes,
+            bases,
+            kind: Kind::DebugFrame,
+            index,
+        }
+    }
+
+    fn size(&self) -> usize {
+        let index = match &self.index {
+            Index::Header(bytes) => bytes.capacity(),
+            Index::Sorted(entries) => entries.capacity() * size_of::<(u64, u64)>(),
+        };
+        size_of::<Self>() + self.bytes.capacity() + index
+    }
+
+    /// Offset of the last entry that starts at or before `address`, which need not reach it.
+    pub(crate) fn entry_offset(&self, address: u64) -> Option<usize> {
+        let offset = match &self.index {
+            Index::Header(bytes) => {
+                let hdr = EhFrameHdr::new(bytes, LittleEndian);
+                let hdr = hdr.parse(&self.bases, 8).ok()?;
+                let entry = hdr.table()?.lookup(address, &self.bases).ok()?;
+                let start = hdr.eh_frame_ptr().direct().ok()?;
+                entry.direct().ok()?.checked_sub(start)?
+            }
+            Index::Sorted(entries) => {
+                let behind = entries.partition_point(|(start, _)| *start <= address);
+                entries[..behind].last()?.1
+            }
+        };
+        usize::try_from(offset)
+            .ok()
+            .filter(|o| *o < self.bytes.len())
+    }
+}
+
+/// Who defines the vendor's own instructions of the tables.
+pub(crate) fn vendor(machine: Machine) -> Vendor {
+    match machine {
+        Machine::X86_64 => Vendor::Default,
+        Machine::Aarch64 => Vendor::AArch64,
+    }
+}
+
+/// An index of our own. What lies behind a damaged entry cannot be found and is left out.
+fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(u64, u64)>
+where
+    S: UnwindSection<Slice<'a>>,
+{
+    let mut index = Vec::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(entry) = partial.parse(S::cie_from_offset)
+            && entry.len() > 0
+        {
+            // An empty one belongs to a function that the linker discarded.
+            index.push((entry.initial_address(), entry.offset() as u64));
+        }
+    }
+    index.sort_unstable();
+    index.shrink_to_fit();
+    index
+}

@@ -1,0 +1,143 @@
+//! The unwind rules at an address, looked up once and kept: programs are sampled at the same
+//! places again and again, whatever process runs them.
+
+use crate::module::{Kind, Slice, Table, vendor};
+use crate::{Machine, ModuleData};
+use gimli::{
+    CfaRule, DebugFrame, EhFrame, Encoding, LittleEndian, Register, RegisterRule, UnwindContext,
+    UnwindSection,
+};
+
+/// The rules of one address.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) cfa: CfaRule<usize>,
+    /// Of the registers that have a rule.
+    pub(crate) registers: Box<[(usize, RegisterRule<usize>)]>,
+    /// The column that holds the return address.
+    pub(crate) return_address: usize,
+    /// The code returns from a signal handler: the caller was interrupted, and called nobody.
+    pub(crate) signal: bool,
+    pub(crate) encoding: Encoding,
+    /// Which of the module's tables, for its expressions.
+    pub(crate) table: usize,
+}
+
+/// Rows by module and address, and what evaluating tables needs.
+pub(crate) struct Rows {
+    /// Each address has one slot that it shares with many others.
+    slots: Box<[Option<Slot>]>,
+    context: UnwindContext<usize>,
+}
+
+struct Slot {
+    module: u64,
+    address: u64,
+    /// `None`: the tables do not cover the address.
+    row: Option<Row>,
+}
+
+/// Slots, as a power of two: a few thousand addresses are hot in a whole machine.
+const SLOT_BITS: u32 = 13;
+/// The longest table entry that is believed. Entries are run through from the start, and a damaged
+/// length must not make every frame expensive; real ones have some kilobytes.
+const MAX_ENTRY: usize = 256 << 10;
+
+impl Rows {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: (0..1 << SLOT_BITS).map(|_| None).collect(),
+            context: UnwindContext::new(),
+        }
+    }
+
+    /// The rules of `module` at `address` (as the image states it).
+    pub(crate) fn get(&mut self, module: &ModuleData, address: u64) -> Option<&Row> {
+        let key = (address ^ module.id << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = &mut self.slots[(key >> (64 - SLOT_BITS)) as usize];
+        let hit = |s: &Slot| s.module == module.id && s.address == address;
+        if !slot.as_ref().is_some_and(hit) {
+            *slot = Some(Slot {
+                module: module.id,
+                address,
+                row: find(module, address, &mut self.context),
+            });
+        }
+        slot.as_ref()?.row.as_ref()
+    }
+}
+
+fn find(module: &ModuleData, address: u64, context: &mut UnwindContext<usize>) -> Option<Row> {
+    let machine = module.machine?;
+    module
+        .tables
+        .iter()
+        .enumerate()
+        .find_map(|(n, table)| match table.kind {
+            Kind::EhFrame => {
+                table.with_eh_frame(machine, |s| row(s, n, table, machine, address, context))
+            }
+            Kind::DebugFrame => {
+                table.with_debug_frame(machine, |s| row(s, n, table, machine, address, context))
+            }
+        })
+}
+
+impl Table {
+    pub(crate) fn with_eh_frame<'a, T>(
+        &'a self,
+        machine: Machine,
+        f: impl FnOnce(&EhFrame<Slice<'a>>) -> T,
+    ) -> T {
+        let mut section = EhFrame::new(&self.bytes, LittleEndian);
+        section.set_address_size(8);
+        section.set_vendor(vendor(machine));
+        f(&section)
+    }
+
+    pub(crate) fn with_debug_frame<'a, T>(
+        &'a self,
+        machine: Machine,
+        f: impl FnOnce(&DebugFrame<Slice<'a>>) -> T,
+    ) -> T {
+        let mut section = DebugFrame::new(&self.bytes, LittleEndian);
+        section.set_address_size(8);
+        section.set_vendor(vendor(machine));
+        f(&section)
+    }
+}
+
+fn row<'a, S: UnwindSection<Slice<'a>>>(
+    section: &S,
+    number: usize,
+    table: &Table,
+    machine: Machine,
+    address: u64,
+    context: &mut UnwindContext<usize>,
+) -> Option<Row> {
+    let offset = S::Offset::from(table.entry_offset(address)?);
+    let entry = section
+        .fde_from_offset(&table.bases, offset, S::cie_from_offset)
+        .ok()?;
+    let cie = entry.cie();
+    let (length, encoding) = (entry.entry_len().max(cie.entry_len()), cie.encoding());
+    if !entry.contains(address) || length > MAX_ENTRY || encoding.address_size != 8 {
+        return None;
+    }
+    let found = entry
+        .unwind_info_for_address(section, &table.bases, context, address)
+        .ok()?;
+    // Vector registers have rules, too, that nobody needs.
+    let matters = |register: Register| usize::from(register.0) <= machine.pc();
+    let registers = found.registers().filter(|(r, _)| matters(*r));
+    Some(Row {
+        cfa: found.cfa().clone(),
+        registers: registers
+            .map(|(r, rule)| (usize::from(r.0), rule.clone()))
+            .collect(),
+        return_address: usize::from(cie.return_address_register().0),
+        signal: entry.is_signal_trampoline(),
+        encoding,
+        table: number,
+    })
+}

@@ -1,0 +1,140 @@
+use crate::ModuleData;
+use profile::ProcessAddress;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The code that is mapped into a process.
+///
+/// A clone shares everything with its original until one of them changes: clone it for a process
+/// that was forked, and start a new one at an exec. Only executable mappings need to be told.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSpace {
+    /// Sorted, disjoint.
+    mappings: Arc<Vec<Mapping>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    start: u64,
+    end: u64,
+    /// Offset in the file of the byte at `start`.
+    file_offset: u64,
+    pub(crate) module: Arc<ModuleData>,
+}
+
+impl Mapping {
+    /// What the image calls the address; `None` if none of its segments has it.
+    pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start)?;
+        self.module
+            .image_address(self.file_offset.checked_add(offset)?)
+    }
+}
+
+impl AddressSpace {
+    /// An address space with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Maps `module` from its `file_offset` on to `range`, in the place of whatever was there.
+    pub fn add_module(
+        &mut self,
+        range: Range<ProcessAddress>,
+        file_offset: u64,
+        module: Arc<ModuleData>,
+    ) {
+        let (start, end) = (range.start.0, range.end.0);
+        if start >= end {
+            return;
+        }
+        self.remove_range(range);
+        let at = self.mappings.partition_point(|m| m.start < start);
+        let new = Mapping {
+            start,
+            end,
+            file_offset,
+            module,
+        };
+        Arc::make_mut(&mut self.mappings).insert(at, new);
+    }
+
+    /// Forgets what is mapped in `range`; what reaches out of it keeps the rest.
+    pub fn remove_range(&mut self, range: Range<ProcessAddress>) {
+        let (start, end) = (range.start.0, range.end.0);
+        let first = self.mappings.partition_point(|m| m.end <= start);
+        let last = self.mappings.partition_point(|m| m.start < end);
+        if start >= end || first >= last {
+            return;
+        }
+        let hit = &self.mappings[first..last];
+        let before = hit.first().filter(|m| m.start < start).map(|m| Mapping {
+            end: start,
+            ..m.clone()
+        });
+        let after = hit.last().filter(|m| m.end > end).map(|m| Mapping {
+            start: end,
+            file_offset: m.file_offset.saturating_add(end - m.start),
+            ..m.clone()
+        });
+        let mappings = Arc::make_mut(&mut self.mappings);
+        mappings.splice(first..last, before.into_iter().chain(after));
+    }
+
+    /// How many mappings there are.
+    pub fn len(&self) -> usize {
+        self.mappings.len()
+    }
+
+    /// Whether nothing is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.mappings.is_empty()
+    }
+
+    pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
+        let at = self.mappings.partition_point(|m| m.end <= address);
+        self.mappings.get(at).filter(|m| m.start <= address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn range(start: u64, end: u64) -> Range<ProcessAddress> {
+        ProcessAddress(start)..ProcessAddress(end)
+    }
+
+    proptest! {
+        /// Against a model that keeps every byte apart.
+        #[test]
+        fn mappings_replace_what_they_cover(
+            steps in prop::collection::vec((0u64..64, 0u64..64, any::<bool>()), 0..40),
+        ) {
+            let module = Arc::new(ModuleData::without_tables());
+            let (mut space, mut model) = (AddressSpace::new(), BTreeMap::new());
+            for (n, (start, end, add)) in steps.into_iter().enumerate() {
+                let before = space.clone();
+                let kept = format!("{before:?}");
+                if add {
+                    space.add_module(range(start, end), 1000 * n as u64, module.clone());
+                } else {
+                    space.remove_range(range(start, end));
+                }
+                prop_assert_eq!(kept, format!("{before:?}"), "a clone changed");
+                for address in start..end {
+                    model.remove(&address);
+                    if add {
+                        model.insert(address, 1000 * n as u64 + address - start);
+                    }
+                }
+            }
+            for address in 0..70 {
+                let found = space.find(address).map(|m| m.file_offset + address - m.start);
+                prop_assert_eq!(found, model.get(&address).copied(), "at {}", address);
+            }
+        }
+    }
+}
