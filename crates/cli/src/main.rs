@@ -1,2 +1,25 @@
-//! The `vitalfew` command.
-fn main() {}
+//! The `vitalfew` command: of all the time a program takes, the few causes that matter.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod report;
+mod source;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match &args.command {
+        Command::Record(record) => commands::record::run(record),
+        Command::Report(report) => commands::report::run(report),
+        Command::Export(export) => commands::export::run(export),
+        Command::Doctor(doctor) => commands::doctor::run(doctor),
+        Command::Generate(generate) => commands::generate::run(generate),
+    };
+    result.unwrap_or_else(|error| exit::explain(&args.command, &error))
+}

@@ -1,1 +1,35 @@
-//! sampler
+//! From the kernel to samples.
+//!
+//! [`record`] measures a command, a running process or the whole machine and returns a
+//! [`profile::Recording`]. Samples are counted in the kernel by a BPF program where that is
+//! possible, by place in an image (DCPI sections 4.1 and 4.2), and come through perf ring buffers
+//! where it is not, or where the user's stack has to be copied.
+
+mod advice;
+mod clock;
+mod collection;
+mod cost;
+mod error;
+mod event;
+mod finish;
+mod images;
+mod jitter;
+mod kernel;
+mod kernel_source;
+mod launch;
+mod maps;
+mod options;
+mod perf;
+mod records;
+mod ring_source;
+mod rings;
+mod session;
+mod stacks;
+mod tally;
+mod vdso;
+
+pub use error::Error;
+pub use event::{EventKind, EventSpec, tracefs};
+pub use launch::Exit;
+pub use options::{Options, Path, Rate, Separation, TargetSpec};
+pub use session::{Outcome, Progress, Running, record};

@@ -1,0 +1,7 @@
+//! One module a command.
+
+pub mod doctor;
+pub mod export;
+pub mod generate;
+pub mod record;
+pub mod report;

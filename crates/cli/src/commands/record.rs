@@ -1,0 +1,221 @@
+//! `vitalfew record`.
+
+use crate::args::{CallGraphArg, CollectorArg, Record};
+use crate::output::{bytes, grouped, time};
+use profile::{CallGraph, Collector, Recording};
+use sampler::{EventSpec, Exit, Options, Path, Progress, Rate, Running, Separation, TargetSpec};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use store::{Database, Written};
+
+/// Runs the command.
+pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
+    let options = options(args)?;
+    // Whether the recording can be stored is found out before anything runs.
+    let database = match (&args.output, &args.db) {
+        (Some(_), _) => None,
+        (None, Some(directory)) => Some(Database::create(directory)?),
+        (None, None) => Some(Database::create(&store::default_database())?),
+    };
+    if let Some(file) = &args.output {
+        check_writable(file)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The first saves, the second ends us.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut talk = Talk::new(args.quiet);
+    let outcome = sampler::record(&options, &stop, &mut |progress| talk.hear(progress))?;
+    talk.end();
+    let written = match (&database, &args.output) {
+        (Some(database), _) => database.write(&outcome.recording)?,
+        (None, Some(file)) => store::write_file(&outcome.recording, file)?,
+        (None, None) => unreachable!("either a file or a database"),
+    };
+    if !args.quiet {
+        summarize(&outcome.recording, &written, outcome.own_cpu_ns, args);
+    }
+    let exit = outcome.exit.or_else(|| wait(outcome.running, args.quiet));
+    Ok(match exit {
+        Some(exit) => ExitCode::from(exit.code() as u8),
+        None if stop.load(Ordering::Relaxed) && args.pid.is_none() && !args.all => {
+            ExitCode::from(128 + SIGINT as u8)
+        }
+        None => ExitCode::SUCCESS,
+    })
+}
+
+fn options(args: &Record) -> anyhow::Result<Options> {
+    let target = match (args.all, args.pid) {
+        (true, _) => TargetSpec::Machine,
+        (_, Some(pid)) => TargetSpec::Process(pid),
+        _ => TargetSpec::Command(args.command.clone()),
+    };
+    let mut options = Options::new(target);
+    options.events = args
+        .events
+        .iter()
+        .flat_map(|list| list.split(','))
+        .map(EventSpec::parse)
+        .collect::<Result<_, _>>()?;
+    options.rate = args
+        .frequency
+        .map_or(Rate::Overhead(args.overhead), Rate::Frequency);
+    match args.call_graph {
+        Some(CallGraphArg::Dwarf(bytes)) => {
+            options.call_graph = CallGraph::Dwarf;
+            options.stack_bytes = bytes;
+        }
+        Some(CallGraphArg::FramePointer) => options.call_graph = CallGraph::FramePointer,
+        None if args.stacks => options.call_graph = CallGraph::FramePointer,
+        None => {}
+    }
+    options.off_cpu = args.off_cpu;
+    options.duration = args.duration;
+    options.separation = match (args.per_thread, args.per_process) {
+        (true, _) => Separation::Threads,
+        (_, true) => Separation::Processes,
+        _ => Separation::Names,
+    };
+    options.path = match args.collector {
+        CollectorArg::Auto => Path::Best,
+        CollectorArg::Bpf => Path::Kernel,
+        CollectorArg::Ring => Path::Rings,
+    };
+    Ok(options)
+}
+
+fn check_writable(file: &std::path::Path) -> anyhow::Result<()> {
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => std::path::Path::new("."),
+    };
+    if !directory.is_dir() {
+        anyhow::bail!("{}: there is no such directory", directory.display());
+    }
+    if file.is_dir() {
+        anyhow::bail!("{}: is a directory; --db stores into one", file.display());
+    }
+    Ok(())
+}
+
+/// What is said while recording, on standard error.
+struct Talk {
+    quiet: bool,
+    live: bool,
+    start: Instant,
+    said: Instant,
+}
+
+impl Talk {
+    fn new(quiet: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            quiet,
+            live: !quiet && std::io::stderr().is_terminal(),
+            start: now,
+            said: now,
+        }
+    }
+
+    fn hear(&mut self, progress: Progress) {
+        match progress {
+            Progress::Started {
+                events,
+                collector,
+                sample_cost_ns,
+                notes,
+            } if !self.quiet => {
+                let events: Vec<String> = events
+                    .into_iter()
+                    .map(|(name, rate)| match rate {
+                        Some(rate) => format!("{name} at {} Hz", grouped(rate)),
+                        None => name,
+                    })
+                    .collect();
+                let way = match collector {
+                    Collector::Ring => " through ring buffers",
+                    _ => "",
+                };
+                let cost = sample_cost_ns.map_or(String::new(), |ns| {
+                    format!(" (a sample costs {} here)", time(ns as f64))
+                });
+                eprintln!("vitalfew: recording {}{way}{cost}", events.join(", "));
+                for note in notes {
+                    eprintln!("vitalfew: {note}");
+                }
+            }
+            Progress::Samples(samples) if self.live && self.said.elapsed().as_millis() >= 500 => {
+                self.said = Instant::now();
+                let seconds = self.start.elapsed().as_secs();
+                eprint!("\r\x1b[Kvitalfew: {seconds} s, {} samples taken in", grouped(samples));
+                let _ = std::io::stderr().flush();
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&self) {
+        if self.live {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn summarize(recording: &Recording, written: &Written, own_cpu_ns: u64, args: &Record) {
+    let events: Vec<String> = recording
+        .events
+        .iter()
+        .map(|event| {
+            let kind = match event.unit {
+                profile::Unit::Samples => "samples",
+                profile::Unit::Nanoseconds => "waits",
+            };
+            let mut text = format!("{} {} {kind}", grouped(event.stored), event.name);
+            if event.dropped + event.lost > 0 {
+                text += &format!(" ({} lost)", grouped(event.dropped + event.lost));
+            }
+            text
+        })
+        .collect();
+    eprintln!(
+        "vitalfew: {} in {}; {} in {}; own CPU time {}",
+        events.join(", "),
+        time(recording.duration_ns as f64),
+        bytes(written.bytes),
+        written.path.display(),
+        time(own_cpu_ns as f64),
+    );
+    for warning in &recording.warnings {
+        eprintln!("vitalfew: warning: {warning}");
+    }
+    if recording.samples.is_empty() {
+        eprintln!("vitalfew: nothing was sampled: the target took too little time; record longer, or at a higher rate (-F)");
+        return;
+    }
+    let place = match (&args.output, &args.db) {
+        (Some(file), _) => format!(" {}", file.display()),
+        (None, Some(directory)) => format!(" {}", directory.display()),
+        (None, None) => String::new(),
+    };
+    eprintln!("vitalfew: next: vitalfew report{place}");
+}
+
+/// Waits for a command whose recording was stopped.
+fn wait(running: Option<Running>, quiet: bool) -> Option<Exit> {
+    let mut running = running?;
+    if !quiet {
+        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
+    }
+    loop {
+        if let Some(exit) = running.wait() {
+            return Some(exit);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! `vitalfew report`.
+
+use crate::args::{By, Report as Args};
+use crate::exit::INCONCLUSIVE;
+use crate::output::{Align, Table, grouped, printable, time};
+use crate::report::{self, EventTotal, Node, Report};
+use crate::source;
+use profile::{CallGraph, Collector, EventId, Location, Recording, Target, Unit};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+use symbols::{Detail, Resolved};
+
+/// Nodes of the call tree below this share of the total are left out.
+const TREE_CUTOFF: f64 = 0.005;
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let recording = source::open(&args.source)?;
+    if recording.events.is_empty() {
+        anyhow::bail!("the recording has no events");
+    }
+    let event = source::event(&recording, args.filter.event.as_deref())?;
+    let resolved = resolve(&recording, args);
+    let mut out = std::io::stdout().lock();
+    if args.tree {
+        let root = report::tree(&recording, &resolved.table, &args.filter, event);
+        print_tree(&mut out, &recording, &root, event)?;
+    } else {
+        let mut report = report::make(&recording, &resolved.table, args.by, &args.filter, event);
+        let rows = report.rows.len();
+        if !args.all {
+            report.rows.truncate(args.limit);
+        }
+        if args.json {
+            print_json(&mut out, &recording, &report, rows)?;
+        } else {
+            print_table(&mut out, args.by, &report, rows)?;
+            print_footer(&mut out, &recording, &report)?;
+        }
+        if report.rows.is_empty() {
+            eprintln!("vitalfew: no sample is of what was asked for");
+            return Ok(ExitCode::from(INCONCLUSIVE));
+        }
+    }
+    out.flush()?;
+    for warning in recording.warnings.iter() {
+        eprintln!("vitalfew: warning: {}", printable(warning));
+    }
+    for warning in &resolved.warnings {
+        eprintln!("vitalfew: warning: {}", printable(&warning.to_string()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks up no more than the report shows.
+fn resolve(recording: &Recording, args: &Args) -> Resolved {
+    let detail = match args.by {
+        By::Line => Detail::Lines,
+        _ => Detail::Procedures,
+    };
+    let stacks = &recording.stacks;
+    let all = args.tree || args.by == By::Waker || recording.call_graph != CallGraph::None;
+    let locations: Vec<Location> = if all {
+        stacks.frames().iter().map(|f| f.location).collect()
+    } else if matches!(args.by, By::Image | By::Process | By::Thread)
+        && args.filter.procedure.is_none()
+    {
+        Vec::new()
+    } else {
+        let leaf = |s: &profile::Sample| stacks.frame(s.stack).location;
+        recording.samples.iter().map(leaf).collect()
+    };
+    source::symbolize(recording, locations, detail, &args.source)
+}
+
+fn show(event: &EventTotal, amount: f64) -> String {
+    match event.unit {
+        Unit::Samples => grouped(amount.round() as u64),
+        Unit::Nanoseconds => time(amount),
+    }
+}
+
+fn percent(part: f64, total: f64) -> String {
+    if total > 0.0 {
+        format!("{:.2}%", 100.0 * part / total)
+    } else {
+        "-".to_owned()
+    }
+}
+
+fn print_table(out: &mut impl Write, by: By, report: &Report, rows: usize) -> anyhow::Result<()> {
+    let totals: Vec<String> = report
+        .events
+        .iter()
+        .map(|event| format!("{} = {}", event.name, show(event, event.total)))
+        .collect();
+    writeln!(out, "Total samples for event type {}\n", totals.join(", "))?;
+    let inclusive = report.rows.iter().any(|row| row.inclusive.is_some());
+    let (name, detail) = match by {
+        By::Image => ("image", None),
+        By::Procedure => ("procedure", None),
+        By::Line => ("line", Some("function")),
+        By::Instruction => ("offset", Some("procedure")),
+        By::Process => ("process", Some("id")),
+        By::Thread => ("thread", Some("ids")),
+        By::Waker => ("waker", Some("procedure")),
+    };
+    let mut columns = vec![];
+    for (index, event) in report.events.iter().enumerate() {
+        columns.push((event.name.clone(), Align::Right));
+        columns.push(("%".to_owned(), Align::Right));
+        if index == 0 {
+            columns.push(("cum%".to_owned(), Align::Right));
+            if inclusive {
+                columns.push(("incl%".to_owned(), Align::Right));
+            }
+        }
+    }
+    columns.push((name.to_owned(), Align::Left));
+    let details = detail.filter(|_| report.rows.iter().any(|row| row.detail.is_some()));
+    columns.extend(details.map(|detail| (detail.to_owned(), Align::Left)));
+    let images = report.rows.iter().any(|row| row.image.is_some());
+    if images {
+        columns.push(("image".to_owned(), Align::Left));
+    }
+    let mut table = Table::new(columns);
+    let mut cumulative = 0.0;
+    for row in &report.rows {
+        let mut cells = vec![];
+        for (index, event) in report.events.iter().enumerate() {
+            let amount = row.amounts[index];
+            cells.push(show(event, amount));
+            cells.push(percent(amount, event.total));
+            if index == 0 {
+                cumulative += amount;
+                cells.push(percent(cumulative, event.total));
+                if inclusive {
+                    cells.push(percent(row.inclusive.unwrap_or(0.0), event.total));
+                }
+            }
+        }
+        cells.push(printable(&row.name));
+        if details.is_some() {
+            cells.push(printable(row.detail.as_deref().unwrap_or("")));
+        }
+        if images {
+            cells.push(printable(row.image.as_deref().unwrap_or("")));
+        }
+        table.row(cells);
+    }
+    write!(out, "{}", table.render())?;
+    if rows > report.rows.len() {
+        writeln!(out, "{} more with --all", rows - report.rows.len())?;
+    }
+    Ok(())
+}
+
+fn print_footer(out: &mut impl Write, recording: &Recording, report: &Report) -> anyhow::Result<()> {
+    writeln!(out)?;
+    for total in &report.events {
+        let Some(event) = recording.events.iter().find(|e| e.name == total.name) else {
+            continue;
+        };
+        let rate = event
+            .frequency
+            .map_or(String::new(), |hz| format!(" at {} Hz", grouped(hz as u64)));
+        let scale = if event.multiplex_scale > 1.0 {
+            format!(", counts times {:.2} (shared counter)", event.multiplex_scale)
+        } else {
+            String::new()
+        };
+        writeln!(
+            out,
+            "{}: {} taken{rate}, {} stored, {} dropped, {} lost{scale}; in unknown code {}",
+            event.name,
+            grouped(event.taken),
+            grouped(event.stored),
+            grouped(event.dropped),
+            grouped(event.lost),
+            percent(total.unknown, total.total),
+        )?;
+    }
+    if let Some(share) = report.complete_stacks {
+        let way = match recording.call_graph {
+            CallGraph::Dwarf => "unwind tables",
+            _ => "frame pointers",
+        };
+        writeln!(
+            out,
+            "call stacks by {way}: {:.1}% reach the start of their program or thread",
+            100.0 * share
+        )?;
+    }
+    let what = match &recording.target {
+        Target::Command(command) => command.join(" "),
+        Target::Process(pid) => format!("process {pid}"),
+        Target::Machine => "the whole machine".to_owned(),
+    };
+    let way = match recording.collector {
+        Collector::Bpf => "counted in the kernel",
+        Collector::Ring => "through ring buffers",
+        Collector::Import => "imported",
+    };
+    writeln!(
+        out,
+        "{}, {} on {}, {way}",
+        printable(&what),
+        time(recording.duration_ns as f64),
+        printable(&recording.host.name),
+    )?;
+    let clock = recording.events.iter().any(|e| e.name.starts_with("cpu-clock"));
+    if clock {
+        writeln!(
+            out,
+            "cpu-clock: a timer, not the processor's cycles; code that runs with interrupts off is seen where they go on again"
+        )?;
+    }
+    Ok(())
+}
+
+/// The documented JSON form of a report.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    target: &'a Target,
+    host: &'a profile::Host,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    collector: Collector,
+    call_graph: CallGraph,
+    recorded_events: &'a [profile::Event],
+    warnings: &'a [String],
+    #[serde(flatten)]
+    report: &'a Report,
+    rows_total: usize,
+}
+
+fn print_json(
+    out: &mut impl Write,
+    recording: &Recording,
+    report: &Report,
+    rows_total: usize,
+) -> anyhow::Result<()> {
+    let json = Json {
+        schema: "vitalfew.report/1",
+        target: &recording.target,
+        host: &recording.host,
+        start_unix_ns: recording.start_unix_ns,
+        duration_ns: recording.duration_ns,
+        collector: recording.collector,
+        call_graph: recording.call_graph,
+        recorded_events: &recording.events,
+        warnings: &recording.warnings,
+        report,
+        rows_total,
+    };
+    serde_json::to_writer_pretty(&mut *out, &json).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn print_tree(
+    out: &mut impl Write,
+    recording: &Recording,
+    root: &Node,
+    event: EventId,
+) -> anyhow::Result<()> {
+    let event = recording.event(event);
+    writeln!(out, "{:>8} {:>8}  call tree of {}\n", "incl%", "self%", event.name)?;
+    // Depth first with a stack of our own: targets recurse deeper than ours is.
+    let mut stack = vec![(root, 0usize)];
+    while let Some((node, depth)) = stack.pop() {
+        if depth > 0 {
+            writeln!(
+                out,
+                "{:>8} {:>8}  {}{}",
+                percent(node.inclusive, root.inclusive),
+                percent(node.own, root.inclusive),
+                "  ".repeat((depth - 1).min(60)),
+                printable(&node.name),
+            )?;
+        }
+        let mut children: Vec<&Node> = node
+            .children
+            .values()
+            .filter(|child| child.inclusive >= TREE_CUTOFF * root.inclusive)
+            .collect();
+        children.sort_by(|a, b| a.inclusive.total_cmp(&b.inclusive));
+        stack.extend(children.into_iter().map(|child| (child, depth + 1)));
+    }
+    writeln!(
+        out,
+        "\nparts below {:.1}% of the total are left out",
+        100.0 * TREE_CUTOFF
+    )?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Exit codes, and the one place that turns an error into a message with advice.
+
+use crate::args::Command;
+use std::io;
+use std::process::ExitCode;
+
+/// A report that could not be made.
+pub const FAILURE: u8 = 1;
+/// The machine refuses what was asked for.
+pub const REFUSED: u8 = 3;
+/// There is too little data to answer.
+pub const INCONCLUSIVE: u8 = 4;
+/// A wrapping command failed itself, as env(1) and timeout(1) say it.
+const OWN_FAILURE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// An error whose exit code is known where it arises.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Coded {
+    /// The exit code.
+    pub code: u8,
+    /// What to say.
+    pub message: String,
+}
+
+/// Prints why a command failed, and returns its exit code.
+pub fn explain(command: &Command, error: &anyhow::Error) -> ExitCode {
+    // A reader that has seen enough closes the pipe: `vitalfew report | head`.
+    let closed = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+    if closed {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("vitalfew: {}", message(error));
+    ExitCode::from(code(command, error))
+}
+
+/// The chain of causes in one line, without repeating what a cause already says.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+fn code(command: &Command, error: &anyhow::Error) -> u8 {
+    if let Some(coded) = error.downcast_ref::<Coded>() {
+        return coded.code;
+    }
+    let wraps = matches!(command, Command::Record(record) if !record.command.is_empty());
+    use sampler::Error as E;
+    match error.downcast_ref::<E>() {
+        Some(E::NoSuchProgram { .. }) => NOT_FOUND,
+        Some(E::NotExecutable { .. }) => NOT_EXECUTABLE,
+        _ if wraps => OWN_FAILURE,
+        Some(E::UnknownEvent { .. } | E::EventSyntax { .. }) => 2,
+        Some(
+            E::EventRefused { .. }
+            | E::Refused { .. }
+            | E::ProcessRefused { .. }
+            | E::RateTooHigh { .. },
+        ) => REFUSED,
+        _ => FAILURE,
+    }
+}

@@ -1,0 +1,139 @@
+//! Text for people: aligned columns without frames, numbers with separators.
+
+use std::fmt::Write as _;
+
+/// How a column's cells are aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// To the left; the last column is not padded.
+    Left,
+    /// To the right.
+    Right,
+}
+
+/// A table: a heading and rows of cells.
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub fn new(columns: Vec<(String, Align)>) -> Self {
+        Self {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row with a cell for each column.
+    pub fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// The table as text.
+    pub fn render(&self) -> String {
+        let heading: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        let lines = || std::iter::once(&heading).chain(&self.rows);
+        let width = |column: usize| {
+            lines()
+                .map(|cells| cells[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut text = String::new();
+        for cells in lines() {
+            let mut line = String::new();
+            for (index, cell) in cells.iter().enumerate() {
+                let width = widths[index];
+                let gap = if index == 0 { "" } else { "  " };
+                let _ = match self.columns[index].1 {
+                    Align::Left => write!(line, "{gap}{cell:<width$}"),
+                    Align::Right => write!(line, "{gap}{cell:>width$}"),
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// 1234567 as 1,234,567.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    let digits = match value {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Bytes with a unit.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        _ => format!("{:.1} MB", count as f64 / 1e6),
+    }
+}
+
+/// A text from outside without the characters that steer a terminal.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = Table::new(vec![
+            ("n".into(), Align::Right),
+            ("name".into(), Align::Left),
+            ("path".into(), Align::Left),
+        ]);
+        table.row(vec!["12".into(), "é".into(), "/a".into()]);
+        table.row(vec!["3".into(), "longer".into(), "/b".into()]);
+        assert_eq!(
+            table.render(),
+            " n  name    path\n12  é       /a\n 3  longer  /b\n"
+        );
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(time(1_500_000_000.0), "1.50 s");
+        assert_eq!(time(999.0), "999 ns");
+        assert_eq!(bytes(123), "123 B");
+        assert_eq!(bytes(12_345), "12.3 kB");
+        assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+    }
+}

@@ -1,0 +1,153 @@
+//! What the profile says of itself.
+
+use profile::{Event, Recording, Target};
+use serde::Serialize;
+
+/// The version of the processed format that is written.
+const PROCESSED_VERSION: u32 = 61;
+/// The version of Firefox's own format; required, and not looked at in a processed profile.
+const GECKO_VERSION: u32 = 32;
+const SYNTHETIC: &str = "made up: the recording counts samples and does not keep their times, so \
+    those of a thread are spread evenly over it";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Meta<'a> {
+    interval: f64,
+    start_time: f64,
+    profiling_start_time: f64,
+    profiling_end_time: f64,
+    process_type: u32,
+    categories: [Category; 3],
+    product: String,
+    imported_from: &'static str,
+    arguments: Option<String>,
+    stackwalk: u32,
+    debug: bool,
+    version: u32,
+    preprocessed_profile_version: u32,
+    symbolicated: bool,
+    oscpu: String,
+    platform: &'static str,
+    #[serde(rename = "CPUName")]
+    cpu_name: Option<&'a str>,
+    #[serde(rename = "logicalCPUs")]
+    logical_cpus: u32,
+    marker_schema: [(); 0],
+    sample_units: SampleUnits,
+    uses_only_one_stack_type: bool,
+    source_code_is_not_on_searchfox: bool,
+    extra: [Section<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Category {
+    name: &'static str,
+    color: &'static str,
+    subcategories: [&'static str; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SampleUnits {
+    time: &'static str,
+    event_delay: &'static str,
+    #[serde(rename = "threadCPUDelta")]
+    thread_cpu_delta: &'static str,
+}
+
+#[derive(Serialize)]
+struct Section<'a> {
+    label: &'static str,
+    entries: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    label: &'static str,
+    format: &'static str,
+    value: &'a str,
+}
+
+impl<'a> Meta<'a> {
+    pub fn new(recording: &'a Recording, event: Option<&'a Event>) -> Self {
+        let host = &recording.host;
+        let (product, arguments) = match &recording.target {
+            Target::Command(words) => (
+                words.first().map_or("[unknown]", |word| word).to_owned(),
+                Some(words.get(1..).unwrap_or_default().join(" ")),
+            ),
+            Target::Process(pid) => (format!("process {pid}"), None),
+            Target::Machine => (host.name.clone(), None),
+        };
+        Self {
+            interval: event.map_or(1.0, interval_ms),
+            start_time: milliseconds(recording.start_unix_ns),
+            profiling_start_time: 0.0,
+            profiling_end_time: milliseconds(recording.duration_ns),
+            process_type: 0,
+            categories: [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange")].map(
+                |(name, color)| Category {
+                    name,
+                    color,
+                    subcategories: ["Other"],
+                },
+            ),
+            product,
+            imported_from: "vitalfew",
+            arguments,
+            stackwalk: 1,
+            debug: false,
+            version: GECKO_VERSION,
+            preprocessed_profile_version: PROCESSED_VERSION,
+            symbolicated: true,
+            oscpu: format!("Linux {} {}", host.kernel, host.machine),
+            platform: "X11",
+            cpu_name: host.cpu_model.as_deref(),
+            logical_cpus: host.cpus,
+            marker_schema: [],
+            sample_units: SampleUnits {
+                time: "ms",
+                event_delay: "ms",
+                thread_cpu_delta: "ns",
+            },
+            uses_only_one_stack_type: true,
+            source_code_is_not_on_searchfox: true,
+            extra: [Section {
+                label: "Recording",
+                entries: entries(recording, event),
+            }],
+        }
+    }
+}
+
+fn entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> Vec<Entry<'a>> {
+    let event = event.map_or("none", |event| event.name.as_str());
+    let facts = [
+        ("Sample times", SYNTHETIC),
+        ("Event", event),
+        ("Host", recording.host.name.as_str()),
+    ];
+    let warnings = recording.warnings.iter().map(|w| ("Warning", w.as_str()));
+    facts
+        .into_iter()
+        .chain(warnings)
+        .map(|(label, value)| Entry {
+            label,
+            format: "string",
+            value,
+        })
+        .collect()
+}
+
+/// The nominal time between two samples of one CPU, where the event has one.
+fn interval_ms(event: &Event) -> f64 {
+    match event.frequency {
+        Some(hertz) if hertz.is_finite() && hertz > 0.0 => 1000.0 / hertz,
+        _ => 1.0,
+    }
+}
+
+pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}

@@ -1,0 +1,119 @@
+//! How a location is named.
+
+use crate::Options;
+use profile::{
+    Image, ImageKind, ImageOffset, Location, Procedure, Recording, Resolution, SymbolTable,
+};
+use std::borrow::Cow;
+
+/// A function that ran at a location.
+pub(crate) struct Function<'a> {
+    /// Its name; never empty.
+    pub name: Cow<'a, str>,
+    /// The source file that it stands in.
+    pub file: Option<&'a str>,
+    /// The line that ran, from 1.
+    pub line: Option<u32>,
+}
+
+/// Names the locations of a recording.
+#[derive(Clone, Copy)]
+pub(crate) struct Namer<'a> {
+    recording: &'a Recording,
+    symbols: &'a SymbolTable,
+    inline: bool,
+}
+
+impl<'a> Namer<'a> {
+    pub fn new(recording: &'a Recording, symbols: &'a SymbolTable, options: &Options) -> Self {
+        Self {
+            recording,
+            symbols,
+            inline: options.inline,
+        }
+    }
+
+    /// The functions at a location, innermost inlined call first; at least one.
+    pub fn functions(self, location: Location) -> impl Iterator<Item = Function<'a>> {
+        let resolution = self.symbols.get(location);
+        let inlined = resolution.map_or(0, |r| r.inlined.len());
+        let depths = if self.inline { inlined.max(1) } else { 1 };
+        (0..depths).map(move |depth| self.function(location, resolution, depth))
+    }
+
+    /// The procedure at a location, where it is known.
+    pub fn procedure(self, location: Location) -> Option<&'a Procedure> {
+        self.symbols.procedure(location)
+    }
+
+    /// Whether a symbol or the debug information names the location.
+    pub fn is_known(self, location: Location) -> bool {
+        let resolution = self.symbols.get(location);
+        resolution.is_some_and(|r| r.procedure.is_some() || !r.inlined.is_empty())
+    }
+
+    /// Whether inlined calls at the location are frames of their own.
+    pub fn expands(self, location: Location) -> bool {
+        let resolution = self.symbols.get(location);
+        self.inline && resolution.is_some_and(|r| !r.inlined.is_empty())
+    }
+
+    fn function(
+        self,
+        location: Location,
+        resolution: Option<&'a Resolution>,
+        depth: usize,
+    ) -> Function<'a> {
+        let inlined = resolution.map_or(&[][..], |r| &r.inlined);
+        let source = if self.inline {
+            inlined.get(depth)
+        } else {
+            inlined.last()
+        };
+        let by_debug_info = source.map(|s| &*s.function);
+        let by_symbol = resolution
+            .and_then(|r| r.procedure.as_ref())
+            .map(|p| &*p.name);
+        let name = if self.inline {
+            by_debug_info.or(by_symbol)
+        } else {
+            by_symbol.or(by_debug_info)
+        };
+        Function {
+            name: match name {
+                Some(name) if !name.is_empty() => Cow::Borrowed(name),
+                _ => place(self.recording.image(location.image), location.offset),
+            },
+            file: source.and_then(|s| s.file.as_deref()),
+            line: source.and_then(|s| s.line),
+        }
+    }
+}
+
+/// The name of a place without a symbol.
+fn place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
+    if image.kind == ImageKind::Unknown {
+        return Cow::Borrowed("[unknown]");
+    }
+    Cow::Owned(format!("{}+{:#x}", base_name(image), offset.0))
+}
+
+/// The last part of an image's path; a name in brackets as it is.
+pub(crate) fn base_name(image: &Image) -> &str {
+    let path = image.path.as_str();
+    let base = match path.rsplit_once('/') {
+        Some((_, base)) if !path.starts_with('[') => base,
+        _ => path,
+    };
+    if base.is_empty() { "[unknown]" } else { base }
+}
+
+/// The name of a process, or a stand-in where it has none.
+pub(crate) fn process_name(name: &str) -> &str {
+    if name.is_empty() { "[unknown]" } else { name }
+}
+
+/// Whether code of this image runs in the kernel.
+pub(crate) fn is_kernel(image: &Image) -> bool {
+    matches!(image.kind, ImageKind::Kernel | ImageKind::KernelModule)
+}

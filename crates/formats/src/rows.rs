@@ -1,0 +1,51 @@
+//! Adding samples up.
+
+use profile::{Event, EventId, Recording, Sample, Unit};
+
+/// Samples with an equal key, added up.
+pub(crate) struct Row<K> {
+    /// What they have in common.
+    pub key: K,
+    count: u64,
+    weight: u64,
+}
+
+impl<K> Row<K> {
+    /// A row of one sample.
+    pub fn new(key: K, sample: &Sample) -> Self {
+        Self {
+            key,
+            count: sample.count,
+            weight: sample.weight,
+        }
+    }
+
+    /// The value in the event's unit. Rounded once for the row, not once a sample.
+    pub fn value(&self, event: &Event) -> u64 {
+        match event.unit {
+            Unit::Nanoseconds => self.weight,
+            // Floating point would lose the last digits of large counts for nothing.
+            Unit::Samples if event.multiplex_scale == 1.0 => self.count,
+            Unit::Samples => (self.count as f64 * event.multiplex_scale).round() as u64,
+        }
+    }
+}
+
+/// Sorts rows by their keys and makes rows with equal keys one.
+pub(crate) fn add_up<K: Ord>(mut rows: Vec<Row<K>>) -> Vec<Row<K>> {
+    rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    rows.dedup_by(|next, kept| {
+        let same = next.key == kept.key;
+        if same {
+            kept.count = kept.count.saturating_add(next.count);
+            kept.weight = kept.weight.saturating_add(next.weight);
+        }
+        same
+    });
+    rows
+}
+
+/// The samples of one event.
+pub(crate) fn samples_of(recording: &Recording, event: EventId) -> impl Iterator<Item = &Sample> {
+    recording.samples.iter().filter(move |s| s.event == event)
+}

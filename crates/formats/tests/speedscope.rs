@@ -1,0 +1,144 @@
+//! speedscope: the file keeps to speedscope's own schema, and adds up to what was recorded.
+
+mod common;
+
+use common::*;
+use formats::{Options, speedscope};
+use profile::{EventId, Recording, SymbolTable, Unit};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// `file-format-schema.json` of the npm package `speedscope` 1.25.0; see `speedscope-LICENSE`.
+static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    let schema = include_str!("data/speedscope-file-format-schema.json");
+    let mut schema: Value = serde_json::from_str(schema).unwrap();
+    // It says in `$ref` what a file is, and nothing would be checked without it.
+    assert_eq!(schema["$ref"], "#/definitions/FileFormat.File");
+    // Recorded stacks are sampled, never evented: with the other kind gone, a failure tells where.
+    schema["definitions"]["FileFormat.Profile"] =
+        schema["definitions"]["FileFormat.SampledProfile"].clone();
+    jsonschema::validator_for(&schema).unwrap()
+});
+
+fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> Value {
+    let mut out = Vec::new();
+    speedscope::write(recording, symbols, options, &mut out).unwrap();
+    let file = serde_json::from_slice(&out).unwrap();
+    let errors: Vec<String> = SCHEMA.iter_errors(&file).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    file
+}
+
+/// Stacks and their weights; checks all that the schema cannot say.
+fn read(file: &Value) -> BTreeMap<Named, u64> {
+    let frames = file["shared"]["frames"].as_array().unwrap();
+    let profile = &file["profiles"][0];
+    let samples = profile["samples"].as_array().unwrap();
+    let weights = profile["weights"].as_array().unwrap();
+    assert_eq!(samples.len(), weights.len());
+    let mut stacks = BTreeMap::new();
+    let mut total = 0;
+    for (sample, weight) in samples.iter().zip(weights) {
+        let frame = |i: &Value| {
+            frames[i.as_u64().unwrap() as usize]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        let stack = sample.as_array().unwrap().iter().map(frame).collect();
+        *stacks.entry(stack).or_insert(0) += weight.as_u64().unwrap();
+        total += weight.as_u64().unwrap();
+    }
+    assert_eq!(profile["startValue"], 0);
+    assert_eq!(profile["endValue"], total);
+    stacks
+}
+
+#[test]
+fn the_schema_refuses_what_is_wrong() {
+    let (recording, symbols) = small();
+    let mut file = write(&recording, &symbols, &Options::default());
+    file["profiles"][0]["unit"] = "parsecs".into();
+    assert!(!SCHEMA.is_valid(&file));
+}
+
+#[test]
+fn the_small_recording_has_all_its_parts() {
+    let (recording, symbols) = small();
+    let file = write(&recording, &symbols, &Options::default());
+    assert_eq!(file["name"], "cpu-clock");
+    assert_eq!(file["profiles"][0]["unit"], "none");
+    let stacks = read(&file);
+    assert_eq!(stacks.len(), 3);
+    assert_eq!(
+        stacks[&["tool", "main", "hot(int)", "<T as Add>::add"]
+            .map(str::to_owned)
+            .to_vec()],
+        42
+    );
+    let frames = file["shared"]["frames"].as_array().unwrap();
+    let add = frames
+        .iter()
+        .find(|f| f["name"] == "<T as Add>::add")
+        .unwrap();
+    assert_eq!(add["file"], "/src/tool.rs");
+    assert!(
+        frames.iter().all(|f| f["name"] != "schedule"),
+        "a frame of another event"
+    );
+    let options = Options {
+        event: EventId(1),
+        ..Options::default()
+    };
+    let file = write(&recording, &symbols, &options);
+    assert_eq!(file["profiles"][0]["unit"], "nanoseconds");
+    assert_eq!(file["profiles"][0]["endValue"], 1_500_000);
+}
+
+#[test]
+fn an_empty_recording_is_a_valid_file() {
+    let file = write(&empty(), &SymbolTable::new(), &Options::default());
+    assert!(read(&file).is_empty());
+}
+
+#[test]
+fn a_million_frames_are_written_in_seconds() {
+    let (recording, symbols) = large();
+    let start = std::time::Instant::now();
+    let mut out = Vec::new();
+    speedscope::write(&recording, &symbols, &Options::default(), &mut out).unwrap();
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    let total: u64 = read(&serde_json::from_slice(&out).unwrap()).values().sum();
+    assert_eq!(
+        total,
+        recording.samples.iter().map(|s| s.count).sum::<u64>()
+    );
+}
+
+proptest! {
+    #[test]
+    fn stacks_add_up((recording, symbols) in recordings(), inline: bool) {
+        for (index, event) in recording.events.iter().enumerate() {
+            let event_id = EventId(index as u16);
+            let options = Options { event: event_id, inline, ..Options::default() };
+            let file = write(&recording, &symbols, &options);
+            // Rounded by stack and file names: the totals of one stack may be a few roundings off.
+            let expected = totals(&recording, event_id, |s| {
+                let mut key = vec![process(&recording, s.process)];
+                key.extend(stack_names(&recording, &symbols, inline, s.stack));
+                key
+            });
+            let read = read(&file);
+            let exact = event.unit == Unit::Nanoseconds || event.multiplex_scale == 1.0;
+            if exact {
+                prop_assert_eq!(&read, &expected);
+            }
+            for (stack, value) in &read {
+                let expected = expected.get(stack).copied().unwrap_or(0);
+                prop_assert!(value.abs_diff(expected) <= 8, "{:?}: {} for {}", stack, value, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* The collector's kernel half: counts samples where they are taken (DCPI section 4.2), so that user
+ * space handles aggregates.
+ *
+ * Every table that a drain empties exists twice; `active` says which one is being filled. User
+ * space flips it, waits until no program that saw the old value can still be running, and drains
+ * the other one. Whatever cannot be stored is counted, so that at every drain and for each event
+ * taken == stored + dropped holds exactly. */
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#define MAX_EVENTS 32
+#define MAX_FRAMES 127
+#define NAME_LEN 16
+
+#if defined(__TARGET_ARCH_x86)
+#define IP_REGISTER 16 /* struct pt_regs.ip, in words */
+#elif defined(__TARGET_ARCH_arm64)
+#define IP_REGISTER 32 /* struct user_pt_regs.pc */
+#endif
+
+/* ---- what user space sets before the programs are loaded ---- */
+const volatile bool only_targets = false; /* only processes in `targets` */
+const volatile bool with_stacks = false;
+const volatile bool per_process = false;
+const volatile bool per_thread = false;
+const volatile u16 sleep_event = 0; /* event numbers of the two off-CPU events */
+const volatile u16 queue_event = 1;
+
+/* ---- shared with user space; mirrored in kernel.rs ---- */
+enum place_kind { PLACE_FILE = 0, PLACE_KERNEL = 1, PLACE_ADDRESS = 2 };
+
+struct place_key {
+	u64 offset; /* file offset, or an address */
+	u64 inode;
+	u32 device;
+	u32 generation;
+	u32 tgid; /* 0 where processes are not kept apart and the image is known */
+	u32 tid;
+	u32 exec; /* number of the process's program: tells address spaces apart */
+	u16 event;
+	u8 kind;
+	u8 unused;
+	char name[NAME_LEN];
+};
+struct stack_key {
+	u64 user; /* keys of `frames`; 0: none */
+	u64 kernel;
+	u32 tgid;
+	u32 tid;
+	u32 exec;
+	u16 event;
+	u16 unused;
+	char name[NAME_LEN];
+};
+struct thread_key {
+	u32 tgid;
+	u32 tid;
+	u32 event;
+	char name[NAME_LEN];
+};
+struct tally {
+	u64 count;
+	u64 first_ns; /* when the first one was taken (monotonic clock) */
+};
+struct wait_tally {
+	u64 count;
+	u64 first_ns;
+	u64 weight_ns;
+};
+struct frames {
+	u64 count;
+	u64 address[MAX_FRAMES];
+};
+struct accounting {
+	u64 taken;
+	u64 stored;
+	u64 dropped;
+	u64 inserted; /* new entries: how full the tables are */
+};
+struct off_key {
+	struct stack_key thread;
+	u64 waker_user;
+	u64 waker_kernel;
+	u32 waker_tgid;
+	u32 waker_tid;
+	u32 waker_exec;
+	u32 unused;
+	char waker_name[NAME_LEN];
+};
+/* A thread that is off the CPU. */
+struct waiting {
+	struct off_key key;
+	u64 since_ns;
+	u64 woken_ns; /* 0: still asleep */
+};
+
+volatile u32 active = 0;
+
+#define TABLE(name_, type_, entries_, key_, value_)          \
+	struct {                                             \
+		__uint(type, type_);                         \
+		__uint(max_entries, entries_);               \
+		__type(key, key_);                           \
+		__type(value, value_);                       \
+	} name_ SEC(".maps")
+
+TABLE(places0, BPF_MAP_TYPE_PERCPU_HASH, 65536, struct place_key, struct tally);
+TABLE(places1, BPF_MAP_TYPE_PERCPU_HASH, 65536, struct place_key, struct tally);
+TABLE(stacks0, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct stack_key, struct tally);
+TABLE(stacks1, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct stack_key, struct tally);
+TABLE(threads0, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct thread_key, struct tally);
+TABLE(threads1, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct thread_key, struct tally);
+TABLE(frames0, BPF_MAP_TYPE_HASH, 16384, u64, struct frames);
+TABLE(frames1, BPF_MAP_TYPE_HASH, 16384, u64, struct frames);
+TABLE(waits0, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
+TABLE(waits1, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
+TABLE(waiting, BPF_MAP_TYPE_HASH, 32768, u32, struct waiting);
+TABLE(targets, BPF_MAP_TYPE_HASH, 65536, u32, u32);
+/* per event, first those of buffer 0, then those of buffer 1 */
+TABLE(accounts, BPF_MAP_TYPE_PERCPU_ARRAY, 2 * MAX_EVENTS, u32, struct accounting);
+TABLE(ticks, BPF_MAP_TYPE_PERCPU_ARRAY, MAX_EVENTS, u32, u64);
+
+/* Programs that can interrupt each other have scratch space of their own. */
+enum scratch_user { SCRATCH_SAMPLE, SCRATCH_TRACEPOINT, SCRATCH_SWITCH, SCRATCH_WAKE, SCRATCH_USERS };
+struct scratch {
+	struct frames user;
+	struct frames kernel;
+	struct off_key off;
+	struct waiting waiting;
+};
+TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
+
+/* ---- which image a user address is in ----
+ * Looking up the mapping costs most of a microsecond, and programs stay in few mappings. The cache
+ * is valid as long as nobody locked the address space for writing since: mm_lock_seq counts that. */
+#define CACHE_ENTRIES 256
+struct cached_mapping {
+	u64 start;
+	u64 end;
+	u64 inode;
+	u64 file_base; /* file offset of address 0 */
+	u32 device;
+	u32 generation;
+	u32 tgid;
+	u32 exec;
+	u32 sequence;
+	u16 valid;
+	u16 is_file;
+};
+TABLE(mapping_cache, BPF_MAP_TYPE_PERCPU_ARRAY, CACHE_ENTRIES, u32, struct cached_mapping);
+
+static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, struct cached_mapping *out)
+{
+	struct file *file = vma->vm_file;
+
+	out->start = vma->vm_start;
+	out->end = vma->vm_end;
+	out->is_file = 0;
+	if (!file)
+		return 0;
+	struct inode *inode = file->f_inode;
+	/* FMODE_BACKING: what the process, /proc and perf see is the stacked file. */
+	if (bpf_core_type_exists(struct backing_file) && (file->f_mode & (1u << 25))) {
+		struct backing_file *backing = (struct backing_file *)file;
+		struct dentry *dentry = BPF_CORE_READ(backing, user_path.dentry);
+		struct inode *user_inode = BPF_CORE_READ(dentry, d_inode);
+		if (user_inode) {
+			out->inode = BPF_CORE_READ(user_inode, i_ino);
+			out->generation = BPF_CORE_READ(user_inode, i_generation);
+			out->device = BPF_CORE_READ(user_inode, i_sb, s_dev);
+			goto found;
+		}
+	}
+	out->inode = inode->i_ino;
+	out->generation = inode->i_generation;
+	out->device = inode->i_sb->s_dev;
+found:
+	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;
+	out->is_file = 1;
+	return 0;
+}
+
+/* Whether the cache can be trusted on this kernel, and the count of write locks. */
+static __always_inline bool lock_sequence(struct mm_struct *mm, u32 *sequence)
+{
+	if (bpf_core_field_exists(mm->mm_lock_seq.sequence)) {
+		*sequence = mm->mm_lock_seq.sequence;
+		return !(*sequence & 1); /* odd: locked now */
+	}
+	return false;
+}
+
+static __always_inline void place_user_address(struct task_struct *task, u64 address, struct place_key *key)
+{
+	struct mm_struct *mm = task->mm;
+	u32 sequence = 0;
+	bool cacheable = mm && lock_sequence(mm, &sequence);
+	u32 slot = ((u32)task->tgid * 0x9e3779b1u >> 24 ^ (u32)(address >> 20)) & (CACHE_ENTRIES - 1);
+	struct cached_mapping *cached = bpf_map_lookup_elem(&mapping_cache, &slot);
+
+	key->kind = PLACE_ADDRESS;
+	key->offset = address;
+	if (!cached)
+		return;
+	if (!(cacheable && cached->valid && cached->sequence == sequence && address >= cached->start &&
+	      address < cached->end && cached->tgid == (u32)task->tgid && cached->exec == (u32)task->self_exec_id)) {
+		struct cached_mapping found = {};
+		if (bpf_find_vma(task, address, see_mapping, &found, 0))
+			return; /* locked, or not mapped any more: user space resolves the address */
+		found.tgid = task->tgid;
+		found.exec = (u32)task->self_exec_id;
+		found.sequence = sequence;
+		found.valid = cacheable;
+		*cached = found;
+	}
+	if (!cached->is_file)
+		return;
+	key->kind = PLACE_FILE;
+	key->inode = cached->inode;
+	key->device = cached->device;
+	key->generation = cached->generation;
+	key->offset = address + cached->file_base;
+}
+
+/* ---- counting ---- */
+static __always_inline bool is_target(u32 tgid)
+{
+	if (!tgid)
+		return false; /* the idle task */
+	if (!only_targets)
+		return true;
+	u32 *armed = bpf_map_lookup_elem(&targets, &tgid);
+	return armed && *armed;
+}
+
+static __always_inline struct accounting *account(u32 buffer, u32 event)
+{
+	u32 index = buffer * MAX_EVENTS + event;
+	return bpf_map_lookup_elem(&accounts, &index);
+}
+
+/* Adds one to the tally of `key`; false if there is no room. A program can be interrupted by one of
+ * another event, hence the atomic additions. */
+static __always_inline bool count_in(void *table, void *key, struct accounting *account, u64 now)
+{
+	struct tally *tally = bpf_map_lookup_elem(table, key);
+	if (tally) {
+		/* Another CPU made the entry: ours counts from zero. */
+		if (!tally->first_ns)
+			tally->first_ns = now;
+		__sync_fetch_and_add(&tally->count, 1);
+		return true;
+	}
+	struct tally one = { .count = 1, .first_ns = now };
+	if (bpf_map_update_elem(table, key, &one, BPF_ANY))
+		return false;
+	account->inserted++;
+	return true;
+}
+
+/* The number under which the frames are kept; 0 if there are none or no room. */
+static __always_inline u64 keep_frames(void *table, struct frames *frames, long bytes, struct accounting *acc)
+{
+	u64 hash = 0x9e3779b97f4a7c15ull;
+	u32 count = bytes > 0 ? (u64)bytes / 8 : 0;
+
+	if (!count)
+		return 0;
+	frames->count = count;
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		if (i >= count)
+			break;
+		hash = (hash ^ frames->address[i]) * 0xff51afd7ed558ccdull;
+		hash ^= hash >> 32;
+	}
+	hash |= 1;
+	if (bpf_map_lookup_elem(table, &hash))
+		return hash;
+	acc->inserted++;
+	return bpf_map_update_elem(table, &hash, frames, BPF_ANY) ? 0 : hash;
+}
+
+/* Reads and keeps the user and kernel stacks; false if one was read and could not be kept. */
+static __always_inline bool keep_stacks(void *ctx, u32 buffer, struct scratch *scratch, struct accounting *acc, u64 *user,
+					u64 *kernel)
+{
+	long bytes = bpf_get_stack(ctx, scratch->kernel.address, sizeof(scratch->kernel.address), 0);
+	bool ok = true;
+	void *table = buffer ? (void *)&frames1 : (void *)&frames0;
+
+	*kernel = keep_frames(table, &scratch->kernel, bytes, acc);
+	ok &= bytes <= 0 || *kernel;
+	bytes = bpf_get_stack(ctx, scratch->user.address, sizeof(scratch->user.address), BPF_F_USER_STACK);
+	*user = keep_frames(table, &scratch->user, bytes, acc);
+	return ok && (bytes <= 0 || *user);
+}
+
+static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
+{
+	u64 ids = bpf_get_current_pid_tgid();
+	u32 tgid = ids >> 32;
+	u32 buffer = active & 1;
+
+	event &= MAX_EVENTS - 1;
+	if (!is_target(tgid))
+		return 0;
+	struct accounting *acc = account(buffer, event);
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!acc)
+		return 0;
+	acc->taken++;
+
+	u64 now = bpf_ktime_get_ns();
+	struct thread_key thread = { .tgid = tgid, .tid = (u32)ids, .event = event };
+	bpf_get_current_comm(thread.name, sizeof(thread.name));
+	bool kept;
+
+	if (with_stacks) {
+		struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
+		struct stack_key key = { .tgid = tgid, .exec = (u32)task->self_exec_id, .event = event };
+		if (per_thread)
+			key.tid = (u32)ids;
+		__builtin_memcpy(key.name, thread.name, NAME_LEN);
+		kept = scratch && keep_stacks(ctx, buffer, scratch, acc, &key.user, &key.kernel) && (key.user | key.kernel) &&
+		       count_in(buffer ? (void *)&stacks1 : (void *)&stacks0, &key, acc, now);
+	} else {
+		struct place_key key = { .event = event };
+		__builtin_memcpy(key.name, thread.name, NAME_LEN);
+		if (ip >> 63) {
+			key.kind = PLACE_KERNEL;
+			key.offset = ip;
+		} else {
+			place_user_address(task, ip, &key);
+		}
+		if (per_process || key.kind == PLACE_ADDRESS) {
+			key.tgid = tgid;
+			key.exec = (u32)task->self_exec_id;
+		}
+		if (per_thread)
+			key.tid = (u32)ids;
+		kept = count_in(buffer ? (void *)&places1 : (void *)&places0, &key, acc, now);
+	}
+	/* Both or neither: each sample has a place and a thread. */
+	if (kept && count_in(buffer ? (void *)&threads1 : (void *)&threads0, &thread, acc, now))
+		acc->stored++;
+	else
+		acc->dropped++;
+	return 0;
+}
+
+SEC("perf_event")
+int on_sample(void *ctx)
+{
+	return take(ctx, bpf_get_attach_cookie(ctx), ((u64 *)ctx)[IP_REGISTER], SCRATCH_SAMPLE);
+}
+
+/* The kernel runs this at every occurrence, whatever the event's period: we count to it ourselves.
+ * The attach cookie is the event's number, and above 8 bits its period. */
+SEC("tp")
+int on_tracepoint(void *ctx)
+{
+	u64 cookie = bpf_get_attach_cookie(ctx), period = cookie >> 8, ip = 0;
+	u32 event = cookie & (MAX_EVENTS - 1);
+
+	if (period > 1) {
+		if (!is_target(bpf_get_current_pid_tgid() >> 32))
+			return 0;
+		u64 *tick = bpf_map_lookup_elem(&ticks, &event);
+		if (!tick || ++*tick < period)
+			return 0;
+		*tick = 0;
+	}
+	bpf_get_stack(ctx, &ip, sizeof(ip), 0);
+	return take(ctx, event, ip, SCRATCH_TRACEPOINT);
+}
+
+/* Empty: what the interrupt itself costs on this machine. */
+SEC("perf_event")
+int on_nothing(void *ctx)
+{
+	return 0;
+}
+
+/* ---- following the target's children ---- */
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 from = parent->tgid, to = child->tgid, one = 1;
+
+	if (from != to && is_target(from))
+		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
+	return 0;
+}
+
+/* A command is in `targets` with 0 until it runs: what the launcher does before is not its. */
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u32 *armed = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (armed)
+		*armed = 1;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int on_free(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 tgid = task->tgid;
+
+	if (task->pid == task->tgid)
+		bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}
+
+/* ---- time off the CPU ---- */
+static __always_inline void count_wait(u32 buffer, struct off_key *key, u16 event, u64 from, u64 to)
+{
+	struct accounting *acc = account(buffer, event & (MAX_EVENTS - 1));
+	struct wait_tally one = { .count = 1, .first_ns = from, .weight_ns = to > from ? to - from : 0 };
+	void *table = buffer ? (void *)&waits1 : (void *)&waits0;
+
+	if (!acc)
+		return;
+	acc->taken++;
+	key->thread.event = event;
+	struct wait_tally *tally = bpf_map_lookup_elem(table, key);
+	if (tally) {
+		__sync_fetch_and_add(&tally->count, 1);
+		__sync_fetch_and_add(&tally->weight_ns, one.weight_ns);
+		acc->stored++;
+	} else if (!bpf_map_update_elem(table, key, &one, BPF_NOEXIST)) {
+		acc->inserted++;
+		acc->stored++;
+	} else {
+		acc->dropped++;
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	bool preempted = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 state = ctx[3], scratch_user = SCRATCH_SWITCH, buffer = active & 1;
+	u64 now = bpf_ktime_get_ns();
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
+
+	if (!scratch)
+		return 0;
+	u32 tid = next->pid;
+	struct waiting *waited = tid ? bpf_map_lookup_elem(&waiting, &tid) : 0;
+	if (waited) {
+		u64 runnable = waited->woken_ns ? waited->woken_ns : now;
+		__builtin_memcpy(&scratch->off, &waited->key, sizeof(scratch->off));
+		if (waited->since_ns < runnable)
+			count_wait(buffer, &scratch->off, sleep_event, waited->since_ns, runnable);
+		if (runnable < now)
+			count_wait(buffer, &scratch->off, queue_event, runnable, now);
+		bpf_map_delete_elem(&waiting, &tid);
+	}
+	/* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD: the thread ends. */
+	if (!is_target(prev->tgid) || (!preempted && (state & 0xb0)))
+		return 0;
+	struct waiting *out = &scratch->waiting;
+	__builtin_memset(out, 0, sizeof(*out));
+	out->since_ns = now;
+	out->woken_ns = preempted || !state ? now : 0;
+	out->key.thread.tgid = prev->tgid;
+	out->key.thread.tid = prev->pid;
+	out->key.thread.exec = (u32)prev->self_exec_id;
+	bpf_get_current_comm(out->key.thread.name, NAME_LEN);
+	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
+	if (!acc)
+		return 0;
+	tid = prev->pid;
+	if (!keep_stacks(ctx, buffer, scratch, acc, &out->key.thread.user, &out->key.thread.kernel) ||
+	    bpf_map_update_elem(&waiting, &tid, out, BPF_ANY)) {
+		acc->taken++;
+		acc->dropped++;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	struct task_struct *woken = (void *)ctx[0];
+	u32 tid = woken->pid, scratch_user = SCRATCH_WAKE, buffer = active & 1;
+	struct waiting *entry = bpf_map_lookup_elem(&waiting, &tid);
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
+
+	if (!entry || entry->woken_ns || !scratch)
+		return 0;
+	/* In an interrupt, "current" is whoever happened to run there. User space sees that by the
+	 * kernel stack; which symbols are interrupt entries is not known here. */
+	u64 ids = bpf_get_current_pid_tgid(), user = 0, kernel = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
+	if (acc)
+		keep_stacks(ctx, buffer, scratch, acc, &user, &kernel);
+	entry->key.waker_user = user;
+	entry->key.waker_kernel = kernel;
+	entry->key.waker_tgid = ids >> 32;
+	entry->key.waker_tid = (u32)ids;
+	entry->key.waker_exec = (u32)task->self_exec_id;
+	bpf_get_current_comm(entry->key.waker_name, NAME_LEN);
+	entry->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

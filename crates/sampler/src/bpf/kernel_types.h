@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* The few kernel types that the collector reads, reduced to the fields it reads. The loader moves
+ * every access to the running kernel's layout (BPF CO-RE), so nothing generated is needed here. */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block {
+	u32 s_dev;
+};
+struct inode {
+	unsigned long i_ino;
+	u32 i_generation;
+	struct super_block *i_sb;
+};
+struct dentry {
+	struct inode *d_inode;
+};
+struct path {
+	struct dentry *dentry;
+};
+struct file {
+	u32 f_mode;
+	struct inode *f_inode;
+};
+/* A file that a stacking file system (overlayfs) opened on its lower layer: the user's view of it
+ * is in user_path. Linux 6.5 and later. */
+struct backing_file {
+	struct file file;
+	struct path user_path;
+};
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+struct seqcount {
+	u32 sequence;
+};
+typedef struct seqcount seqcount_t;
+struct mm_struct {
+	seqcount_t mm_lock_seq;
+};
+/* Linux 6.4 to 6.12. */
+struct mm_struct___number {
+	int mm_lock_seq;
+};
+struct task_struct {
+	int pid;
+	int tgid;
+	u64 self_exec_id;
+	struct mm_struct *mm;
+	char comm[16];
+};
+
+#pragma clang attribute pop

@@ -1,0 +1,89 @@
+//! What both collectors gather: images, process maps, counted samples, and what to warn of.
+
+use crate::images::{ImageTable, KERNEL};
+use crate::maps::ProcessMaps;
+use crate::tally::Tally;
+use profile::{ImageOffset, Location, NameId, ProcessAddress, StackId};
+use std::collections::BTreeSet;
+
+/// Accounting of an event over the whole recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Total {
+    pub taken: u64,
+    pub stored: u64,
+    pub dropped: u64,
+    pub lost: u64,
+}
+
+/// Everything gathered so far.
+pub(crate) struct Collection {
+    pub images: ImageTable,
+    pub maps: ProcessMaps,
+    pub tally: Tally,
+    pub totals: Vec<Total>,
+    pub warnings: BTreeSet<String>,
+}
+
+impl Collection {
+    pub fn new(events: usize) -> Self {
+        Self {
+            images: ImageTable::new(),
+            maps: ProcessMaps::default(),
+            tally: Tally::default(),
+            totals: vec![Total::default(); events],
+            warnings: BTreeSet::new(),
+        }
+    }
+
+    /// The name in a fixed, zero-terminated field of the kernel's.
+    pub fn name(&mut self, field: &[u8]) -> NameId {
+        let end = field.iter().position(|b| *b == 0).unwrap_or(field.len());
+        self.tally.names.intern(&String::from_utf8_lossy(&field[..end]))
+    }
+
+    /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the
+    /// kernel frames. Both are innermost first and hold return addresses as the kernel walked
+    /// them; `None` if both are empty.
+    pub fn stack(&mut self, pid: u32, time: u64, user: &[u64], kernel: &[u64]) -> Option<StackId> {
+        let inside = |(depth, address): (usize, &u64)| ProcessAddress(inside_call(*address, depth));
+        let user: Vec<ProcessAddress> = user.iter().enumerate().map(inside).collect();
+        self.unwound_stack(pid, time, &user, kernel)
+    }
+
+    /// The same with user frames that are inside their call instructions already.
+    pub fn unwound_stack(
+        &mut self,
+        pid: u32,
+        time: u64,
+        user: &[ProcessAddress],
+        kernel: &[u64],
+    ) -> Option<StackId> {
+        let mut stack = None;
+        for address in user.iter().rev() {
+            let location = self.maps.locate(pid, time, *address, &mut self.images);
+            stack = Some(self.tally.stacks.intern(location, stack));
+        }
+        for (depth, &address) in kernel.iter().enumerate().rev() {
+            let location = kernel_location(inside_call(address, depth));
+            stack = Some(self.tally.stacks.intern(location, stack));
+        }
+        stack
+    }
+}
+
+/// A caller is where its call instruction is, not where that returns to.
+fn inside_call(address: u64, depth: usize) -> u64 {
+    if depth == 0 {
+        address
+    } else {
+        address.saturating_sub(1)
+    }
+}
+
+/// A place in the kernel, by its address until the recording is finished.
+pub(crate) fn kernel_location(address: u64) -> Location {
+    Location {
+        image: KERNEL,
+        offset: ImageOffset(address),
+    }
+}

@@ -1,0 +1,76 @@
+//! What a sample costs on this machine, measured before the target starts.
+
+use crate::perf::{self, Scope};
+use crate::{Error, EventSpec};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How often the probe samples itself.
+const PROBE_HERTZ: u64 = 5000;
+const PROBE_TIME: Duration = Duration::from_millis(60);
+
+/// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
+/// the gaps that samples tear into a loop that does nothing but read the clock.
+pub(crate) fn measure(
+    spec: &EventSpec,
+    attach: impl FnOnce(&OwnedFd) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let period = spec.period_at(PROBE_HERTZ);
+    let attr = perf::attributes(spec, period);
+    let fd = perf::open(&attr, Scope { pid: 0, cpu: -1 })
+        .map_err(|source| crate::advice::event_refused(spec, source))?;
+    attach(&fd)?;
+    perf::enable(&fd)?;
+    let mut gaps = Vec::with_capacity(1 << 16);
+    let start = Instant::now();
+    let mut last = start;
+    loop {
+        let now = Instant::now();
+        let gap = now.duration_since(last).as_nanos() as u64;
+        if gap > 500 && gaps.len() < gaps.capacity() {
+            gaps.push(gap);
+        }
+        last = now;
+        if now.duration_since(start) >= PROBE_TIME {
+            break;
+        }
+    }
+    perf::disable(&fd)?;
+    let expected = PROBE_HERTZ as usize * PROBE_TIME.as_millis() as usize / 1000;
+    Ok(typical(&mut gaps, expected))
+}
+
+/// The median of the `expected` longest gaps; what is shorter was not a sample.
+fn typical(gaps: &mut [u64], expected: usize) -> u64 {
+    gaps.sort_unstable_by(|a, b| b.cmp(a));
+    let samples = &gaps[..gaps.len().min(expected)];
+    samples.get(samples.len() / 2).copied().unwrap_or(0)
+}
+
+/// The rate at which samples of that cost take `percent` of a CPU, within bounds.
+pub(crate) fn rate_within(percent: f64, cost_ns: u64, bounds: (u64, u64)) -> u64 {
+    let rate = percent / 100.0 * 1e9 / cost_ns.max(1) as f64;
+    (rate as u64).clamp(bounds.0, bounds.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_sets_the_rate_within_its_bounds() {
+        assert_eq!(rate_within(1.0, 5_000, (1000, 5000)), 2000);
+        assert_eq!(rate_within(1.0, 500, (1000, 5000)), 5000);
+        assert_eq!(rate_within(0.1, 50_000, (1000, 5000)), 1000);
+        assert_eq!(rate_within(1.0, 0, (1000, 5000)), 5000);
+    }
+
+    #[test]
+    fn short_gaps_are_not_samples() {
+        let mut gaps = vec![600; 1000];
+        gaps.extend([5000; 300]);
+        gaps.push(900_000);
+        assert_eq!(typical(&mut gaps, 300), 5000);
+        assert_eq!(typical(&mut [], 300), 0);
+    }
+}

@@ -1,0 +1,138 @@
+use std::io;
+
+/// Why something could not be recorded. Each says what failed, on what, and why the kernel refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No event has this name.
+    #[error("no event is called '{name}'{}", near_matches(.near))]
+    UnknownEvent {
+        /// What was asked for.
+        name: String,
+        /// Names that are spelled like it.
+        near: Vec<String>,
+    },
+    /// The event's name does not parse.
+    #[error("event '{text}': {reason}")]
+    EventSyntax {
+        /// What was asked for.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The kernel or the processor does not have the event, or does not let us use it.
+    #[error("event '{name}' cannot be recorded: {reason}")]
+    EventRefused {
+        /// The event.
+        name: String,
+        /// Why, with what would help.
+        reason: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// More events than the collector has room for.
+    #[error("{asked} events are more than the {limit} that one recording can hold")]
+    TooManyEvents {
+        /// How many were asked for.
+        asked: usize,
+        /// How many fit.
+        limit: usize,
+    },
+    /// The rate is above what the kernel allows.
+    #[error(
+        "{asked} samples a second are above the kernel's limit of {limit}; raise it with: sysctl kernel.perf_event_max_sample_rate={asked}"
+    )]
+    RateTooHigh {
+        /// The rate that was asked for, in samples a second per CPU.
+        asked: u64,
+        /// `kernel.perf_event_max_sample_rate`.
+        limit: u64,
+    },
+    /// The command does not exist.
+    #[error("{program}: no such program")]
+    NoSuchProgram {
+        /// The command's name.
+        program: String,
+    },
+    /// The command exists and cannot be executed.
+    #[error("{program}: cannot be executed: {source}")]
+    NotExecutable {
+        /// The command's name.
+        program: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no such process.
+    #[error("there is no process {pid}")]
+    NoSuchProcess {
+        /// Its id.
+        pid: u32,
+    },
+    /// The process is not ours to measure.
+    #[error("process {pid} is not yours to measure: {source}")]
+    ProcessRefused {
+        /// Its id.
+        pid: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The machine refuses what was asked for.
+    #[error("{what}: {reason}")]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// Why, with what would help.
+        reason: String,
+    },
+    /// A system call failed that should not have.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The BPF programs could not be loaded or attached.
+    #[error("{what}: {source}")]
+    Bpf {
+        /// What was being done.
+        what: String,
+        /// What the loader said.
+        source: libbpf_rs::Error,
+    },
+    /// The accounting of the kernel's tables does not balance: samples would be misreported.
+    #[error("event '{event}': {taken} samples taken, but {stored} stored and {dropped} dropped")]
+    Unbalanced {
+        /// The event.
+        event: String,
+        /// Samples taken by the kernel.
+        taken: u64,
+        /// Samples found in its tables.
+        stored: u64,
+        /// Samples it says it gave up.
+        dropped: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: impl Into<String>) -> Self {
+        let source = io::Error::last_os_error();
+        Self::System {
+            what: what.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Bpf { what, source }
+    }
+}
+
+fn near_matches(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        [one] => format!("; did you mean '{one}'?"),
+        many => format!("; did you mean one of: {}?", many.join(", ")),
+    }
+}

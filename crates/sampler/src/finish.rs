@@ -1,0 +1,305 @@
+//! From what was gathered to a recording: only images that have samples, the kernel split into its
+//! parts, and the symbols of everything that cannot be read again later.
+
+use crate::collection::Collection;
+use crate::images::{KERNEL, open_same};
+use profile::{
+    BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, ProcessAddress,
+    Recording,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use symbols::{ImageSymbols, KernelSymbols, ProcessSymbol};
+
+/// The largest perf map or jitdump that is read.
+const LARGEST_MAP: u64 = 256 << 20;
+
+/// Moves everything gathered into the recording.
+pub(crate) fn finish(collection: Collection, recording: &mut Recording) {
+    let Collection {
+        mut images,
+        mut maps,
+        tally,
+        warnings,
+        ..
+    } = collection;
+    if images.has_nameless() {
+        maps.scan_all(&mut images); // a process whose records did not reach us may still be there
+    }
+    let jitdumps = maps.into_jitdumps();
+    let (old, held) = images.into_parts();
+    let mut finisher = Finisher {
+        old,
+        held,
+        jitdumps,
+        kernel: None,
+        new: Vec::new(),
+        moved: FxHashMap::default(),
+        named: FxHashMap::default(),
+        sources: Vec::new(),
+        embedded: BTreeSet::new(),
+        warnings: BTreeSet::new(),
+    };
+    tally.finish(recording, |location| finisher.place(location));
+    recording.images = finisher.new;
+    recording.symbols = finisher.embedded.into_iter().collect();
+    recording.warnings.extend(warnings);
+    recording.warnings.extend(finisher.warnings);
+}
+
+/// Where the symbols of an image come from that have to be embedded.
+enum Source {
+    /// From nowhere: the reader finds them in the file.
+    Later,
+    /// An ELF image.
+    Elf(ImageSymbols),
+    /// A list by address.
+    List(Vec<ProcessSymbol>),
+}
+
+struct Finisher {
+    old: Vec<Image>,
+    held: FxHashMap<ImageId, File>,
+    jitdumps: FxHashMap<u32, String>,
+    kernel: Option<Option<KernelSymbols>>,
+    new: Vec<Image>,
+    /// New numbers of images.
+    moved: FxHashMap<ImageId, ImageId>,
+    /// Parts of the kernel by name.
+    named: FxHashMap<String, ImageId>,
+    /// By new number.
+    sources: Vec<Source>,
+    embedded: BTreeSet<EmbeddedSymbol>,
+    warnings: BTreeSet<String>,
+}
+
+impl Finisher {
+    /// Where a location is in the recording.
+    fn place(&mut self, location: Location) -> Location {
+        if location.image == KERNEL {
+            return self.place_in_kernel(ProcessAddress(location.offset.0));
+        }
+        let image = match self.moved.get(&location.image) {
+            Some(id) => *id,
+            None => self.take_image(location.image),
+        };
+        self.embed(image, location.offset);
+        Location { image, ..location }
+    }
+
+    fn add(&mut self, image: Image, source: Source) -> ImageId {
+        let id = ImageId(self.new.len() as u32);
+        self.new.push(image);
+        self.sources.push(source);
+        id
+    }
+
+    fn take_image(&mut self, old: ImageId) -> ImageId {
+        let mut image = self.old[old.0 as usize].clone();
+        let source = match image.kind {
+            ImageKind::File => self.file_source(old, &mut image),
+            ImageKind::Vdso => crate::vdso::bytes().map_or(Source::Later, |bytes| {
+                elf_source(ImageSymbols::from_bytes(
+                    Path::new("[vdso]"),
+                    bytes,
+                    &symbols::Options::default(),
+                ))
+            }),
+            ImageKind::Anonymous => self.generated_code(&mut image),
+            _ => Source::Later,
+        };
+        if let Source::Elf(elf) = &source
+            && image.build_id.is_none()
+        {
+            image.build_id = elf.build_id().cloned();
+        }
+        let id = self.add(image, source);
+        self.moved.insert(old, id);
+        id
+    }
+
+    /// A file that will not be found under its path is read now, if it still can be.
+    fn file_source(&mut self, id: ImageId, image: &mut Image) -> Source {
+        let Some(identity) = image.file else {
+            return Source::Later;
+        };
+        if let Some(file) = open_same(&image.path, identity, None) {
+            if image.build_id.is_none() {
+                image.build_id = build_id(&file);
+            }
+            return Source::Later;
+        }
+        image.gone = true;
+        match self.held.get(&id) {
+            Some(file) => {
+                if image.build_id.is_none() {
+                    image.build_id = build_id(file);
+                }
+                elf_source(ImageSymbols::open(
+                    Path::new(&descriptor_path(file)),
+                    &symbols::Options::default(),
+                ))
+            }
+            None => Source::Later,
+        }
+    }
+
+    /// Code without a file: a perf map or a jitdump may name it.
+    fn generated_code(&self, image: &mut Image) -> Source {
+        let pid = image.path.strip_prefix("[anon ").and_then(|rest| rest.strip_suffix(']'));
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else {
+            return Source::Later;
+        };
+        let own = format!("/proc/{pid}/root/tmp/perf-{pid}.map");
+        for path in [own, format!("/tmp/perf-{pid}.map")] {
+            if let Some(bytes) = read_limited(&path) {
+                let (list, _) = symbols::parse_perf_map(&String::from_utf8_lossy(&bytes));
+                if !list.is_empty() {
+                    image.kind = ImageKind::Jit;
+                    image.path = format!("[jit {pid}]");
+                    return Source::List(list);
+                }
+            }
+        }
+        if let Some(path) = self.jitdumps.get(&pid)
+            && let Some(bytes) = read_limited(path)
+            && let Ok(list) = symbols::parse_jitdump(Path::new(path), &bytes)
+        {
+            image.kind = ImageKind::Jit;
+            image.path = format!("[jit {pid}]");
+            return Source::List(list);
+        }
+        Source::Later
+    }
+
+    /// Puts the symbol at a place into the recording, if the reader could not find it.
+    fn embed(&mut self, image: ImageId, offset: ImageOffset) {
+        let symbol = match &self.sources[image.0 as usize] {
+            Source::Later => return,
+            Source::Elf(elf) => elf.procedure(offset).map(|procedure| {
+                let end = ImageOffset(procedure.start.0.saturating_add(procedure.size));
+                let name = String::from_utf8_lossy(procedure.name).into_owned();
+                (procedure.start, end, name)
+            }),
+            Source::List(list) => {
+                let after = list.partition_point(|symbol| symbol.start.0 <= offset.0);
+                list[..after]
+                    .last()
+                    .filter(|symbol| offset.0 < symbol.end.0)
+                    .map(|symbol| {
+                        let (start, end) = (symbol.start.0, symbol.end.0);
+                        (ImageOffset(start), ImageOffset(end), symbol.name.clone())
+                    })
+            }
+        };
+        if let Some((start, end, name)) = symbol {
+            self.embedded.insert(EmbeddedSymbol {
+                image,
+                start,
+                end,
+                name,
+            });
+        }
+    }
+
+    fn place_in_kernel(&mut self, address: ProcessAddress) -> Location {
+        let warnings = &mut self.warnings;
+        let kernel = self.kernel.get_or_insert_with(|| match KernelSymbols::read() {
+            Ok(kernel) => Some(kernel),
+            Err(error) => {
+                warnings.insert(format!(
+                    "kernel samples have no symbols: {error}; as root: sysctl kernel.kptr_restrict=0"
+                ));
+                None
+            }
+        });
+        let symbol = kernel.as_ref().and_then(|kernel| kernel.find(address));
+        let symbol = symbol.cloned();
+        let module = kernel.as_ref().and_then(|kernel| kernel.module_at(address));
+        let text = kernel.as_ref().and_then(KernelSymbols::text_start);
+        // Offsets count from where the part is loaded, so that they survive the next boot.
+        let (name, base) = match (module, symbol.as_ref().and_then(|s| s.module.clone())) {
+            (Some(module), _) => (module.name.clone(), module.start.0),
+            (None, Some(other)) => (other, 0),
+            (None, None) => ("kernel".to_owned(), text.map_or(0, |text| text.0)),
+        };
+        let image = self.kernel_part(&name);
+        let relative = |address: ProcessAddress| ImageOffset(address.0.wrapping_sub(base));
+        if let Some(symbol) = symbol {
+            self.embedded.insert(EmbeddedSymbol {
+                image,
+                start: relative(symbol.start),
+                end: relative(symbol.end),
+                name: symbol.name,
+            });
+        }
+        Location {
+            image,
+            offset: relative(address),
+        }
+    }
+
+    fn kernel_part(&mut self, name: &str) -> ImageId {
+        if let Some(id) = self.named.get(name) {
+            return *id;
+        }
+        let image = Image {
+            kind: if name == "kernel" {
+                ImageKind::Kernel
+            } else {
+                ImageKind::KernelModule
+            },
+            path: format!("[{name}]"),
+            build_id: (name == "kernel").then(kernel_build_id).flatten(),
+            file: None,
+            gone: false,
+        };
+        let id = self.add(image, Source::Later);
+        self.named.insert(name.to_owned(), id);
+        id
+    }
+}
+
+fn elf_source(elf: Result<ImageSymbols, symbols::Error>) -> Source {
+    elf.map_or(Source::Later, Source::Elf)
+}
+
+fn descriptor_path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn build_id(file: &File) -> Option<BuildId> {
+    symbols::build_id_of_file(Path::new(&descriptor_path(file)))
+        .ok()
+        .flatten()
+}
+
+/// The build-id of the running kernel, from its notes.
+fn kernel_build_id() -> Option<BuildId> {
+    let notes = std::fs::read("/sys/kernel/notes").ok()?;
+    let mut rest = &notes[..];
+    let word = |bytes: &[u8], at: usize| -> Option<usize> {
+        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize)
+    };
+    loop {
+        let (name_len, len, kind) = (word(rest, 0)?, word(rest, 4)?, word(rest, 8)?);
+        let name = rest.get(12..12 + name_len)?;
+        let start = 12 + name_len.next_multiple_of(4);
+        let value = rest.get(start..start + len)?;
+        if kind == 3 && name == b"GNU\0" {
+            return BuildId::new(value);
+        }
+        rest = rest.get(start + len.next_multiple_of(4)..)?;
+    }
+}
+
+fn read_limited(path: &str) -> Option<Vec<u8>> {
+    let file = crate::images::open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST_MAP).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,248 @@
+//! The images that samples land in, by the identity of their files.
+
+use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+/// How many image files are held open, so that a file that is deleted can still be read.
+const HELD_FILES: usize = 512;
+
+/// All images seen so far.
+pub(crate) struct ImageTable {
+    images: Vec<Image>,
+    /// By device and inode; a file whose generation is not known (seen in `/proc`) stands for any.
+    by_file: FxHashMap<(u32, u32, u64), Vec<(Option<u64>, ImageId)>>,
+    by_name: FxHashMap<(ImageKind, String), ImageId>,
+    /// Files of images that appeared while we watched.
+    held: FxHashMap<ImageId, File>,
+    held_limit: usize,
+}
+
+/// The image of everything that nothing is known about.
+pub(crate) const UNKNOWN: ImageId = ImageId(0);
+/// The image of kernel addresses until [`crate::kernel_symbols`] tells kernel and modules apart.
+pub(crate) const KERNEL: ImageId = ImageId(1);
+
+impl ImageTable {
+    pub fn new() -> Self {
+        let mut table = Self {
+            images: Vec::new(),
+            by_file: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            held: FxHashMap::default(),
+            held_limit: HELD_FILES,
+        };
+        table.images.push(Image::unknown());
+        let kernel = table.named(ImageKind::Kernel, "[kernel]");
+        debug_assert_eq!(kernel, KERNEL);
+        table
+    }
+
+    /// The image of a name in brackets.
+    pub fn named(&mut self, kind: ImageKind, path: &str) -> ImageId {
+        if let Some(id) = self.by_name.get(&(kind, path.to_owned())) {
+            return *id;
+        }
+        let id = self.add(Image {
+            kind,
+            path: path.to_owned(),
+            build_id: None,
+            file: None,
+            gone: false,
+        });
+        self.by_name.insert((kind, path.to_owned()), id);
+        id
+    }
+
+    /// The image of code in `pid` that has no file.
+    pub fn anonymous(&mut self, pid: u32) -> ImageId {
+        self.named(ImageKind::Anonymous, &format!("[anon {pid}]"))
+    }
+
+    /// The image of this file, which was mapped from `path`.
+    pub fn file(&mut self, file: FileIdentity, path: &str) -> ImageId {
+        let id = match self.find(&file, Some(file.generation)) {
+            Some(id) => id,
+            None => self.add_file(file, Some(file.generation)),
+        };
+        self.name(id, path);
+        id
+    }
+
+    /// The image of this file as `/proc` shows it: without its generation.
+    pub fn file_of_any_generation(&mut self, file: FileIdentity, path: &str) -> ImageId {
+        let id = match self.find(&file, None) {
+            Some(id) => id,
+            None => self.add_file(file, None),
+        };
+        self.name(id, path);
+        id
+    }
+
+    /// The image of this file, named by its identity until a record says its path.
+    pub fn file_without_path(&mut self, file: FileIdentity) -> ImageId {
+        match self.find(&file, Some(file.generation)) {
+            Some(id) => id,
+            None => self.add_file(file, Some(file.generation)),
+        }
+    }
+
+    fn find(&mut self, file: &FileIdentity, generation: Option<u64>) -> Option<ImageId> {
+        let key = (file.major, file.minor, file.inode);
+        let known = self.by_file.get_mut(&key)?;
+        if generation.is_none() {
+            return known.last().map(|entry| entry.1);
+        }
+        if let Some(entry) = known.iter().find(|entry| entry.0 == generation) {
+            return Some(entry.1);
+        }
+        let entry = known.iter_mut().find(|entry| entry.0.is_none())?;
+        entry.0 = generation;
+        let id = entry.1;
+        if let Some(identity) = &mut self.images[id.0 as usize].file {
+            identity.generation = file.generation;
+        }
+        Some(id)
+    }
+
+    fn add_file(&mut self, file: FileIdentity, generation: Option<u64>) -> ImageId {
+        let id = self.add(Image {
+            kind: ImageKind::File,
+            path: String::new(),
+            build_id: None,
+            file: Some(file),
+            gone: false,
+        });
+        let key = (file.major, file.minor, file.inode);
+        self.by_file.entry(key).or_default().push((generation, id));
+        id
+    }
+
+    fn add(&mut self, image: Image) -> ImageId {
+        let id = ImageId(self.images.len() as u32);
+        self.images.push(image);
+        id
+    }
+
+    fn name(&mut self, id: ImageId, path: &str) {
+        let image = &mut self.images[id.0 as usize];
+        if image.path.is_empty() {
+            image.path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
+        }
+    }
+
+    /// Sets the build-id, unless one is known.
+    pub fn set_build_id(&mut self, id: ImageId, build_id: BuildId) {
+        self.images[id.0 as usize].build_id.get_or_insert(build_id);
+    }
+
+    /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted.
+    pub fn hold(&mut self, id: ImageId, pid: u32) {
+        if self.held.len() >= self.held_limit || self.held.contains_key(&id) {
+            return;
+        }
+        let image = &self.images[id.0 as usize];
+        if let Some(identity) = image.file
+            && let Some(file) = open_same(&image.path, identity, Some(pid))
+        {
+            self.held.insert(id, file);
+        }
+    }
+
+    /// The file, if it is held open.
+    pub fn held(&self, id: ImageId) -> Option<&File> {
+        self.held.get(&id)
+    }
+
+    pub fn get(&self, id: ImageId) -> &Image {
+        &self.images[id.0 as usize]
+    }
+
+    /// Whether an image was only ever seen by its number.
+    pub fn has_nameless(&self) -> bool {
+        self.images.iter().any(|image| image.path.is_empty())
+    }
+
+    /// The images, and the files that are still held open.
+    pub fn into_parts(mut self) -> (Vec<Image>, FxHashMap<ImageId, File>) {
+        for image in &mut self.images {
+            if let (true, Some(file)) = (image.path.is_empty(), image.file) {
+                image.path = format!("[inode {}:{}:{}]", file.major, file.minor, file.inode);
+                image.gone = true;
+            }
+        }
+        (self.images, self.held)
+    }
+}
+
+/// Opens the file if it is still the same one: under its path here, or as `pid` sees it.
+pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) -> Option<File> {
+    let theirs = pid.map(|pid| format!("/proc/{pid}/root{path}"));
+    let places = std::iter::once(path.to_owned()).chain(theirs);
+    places
+        .filter(|place| place.starts_with('/'))
+        .find_map(|place| {
+            let file = open_regular(&place)?;
+            is_same(&file, identity).then_some(file)
+        })
+}
+
+pub(crate) fn open_regular(path: &str) -> Option<File> {
+    // A path that a process gave itself may be a pipe or a device: opening must not wait.
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+fn is_same(file: &File, identity: FileIdentity) -> bool {
+    // The device is not compared: btrfs and stacked file systems show another one to stat(2).
+    file.metadata()
+        .is_ok_and(|meta| meta.ino() == identity.inode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(inode: u64, generation: u64) -> FileIdentity {
+        FileIdentity {
+            major: 8,
+            minor: 1,
+            inode,
+            generation,
+        }
+    }
+
+    #[test]
+    fn a_number_that_was_used_again_is_another_image() {
+        let mut table = ImageTable::new();
+        let old = table.file(identity(7, 1), "/tmp/a.out");
+        let new = table.file(identity(7, 2), "/tmp/a.out");
+        assert_ne!(old, new);
+        assert_eq!(table.file_without_path(identity(7, 1)), old);
+        assert_eq!(table.file_without_path(identity(7, 2)), new);
+    }
+
+    #[test]
+    fn a_file_from_proc_is_known_by_its_first_generation() {
+        let mut table = ImageTable::new();
+        let seen = table.file_of_any_generation(identity(7, 0), "/bin/x (deleted)");
+        assert_eq!(table.file_without_path(identity(7, 5)), seen);
+        assert_ne!(table.file_without_path(identity(7, 6)), seen);
+        assert_eq!(table.get(seen).path, "/bin/x");
+    }
+
+    #[test]
+    fn an_image_without_a_path_gets_one_later() {
+        let mut table = ImageTable::new();
+        let id = table.file_without_path(identity(9, 1));
+        assert!(table.has_nameless());
+        assert_eq!(table.file(identity(9, 1), "/lib/y.so"), id);
+        assert!(!table.has_nameless());
+    }
+}

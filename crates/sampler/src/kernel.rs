@@ -1,0 +1,570 @@
+//! The user half of the BPF collector: loads it, flips its tables and drains them.
+
+use crate::perf::{self, Scope};
+use crate::{Error, EventKind, EventSpec};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+#[allow(
+    clippy::all,
+    missing_docs,
+    unsafe_op_in_unsafe_fn,
+    clippy::undocumented_unsafe_blocks
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/collect.skel.rs"));
+}
+use skel::{CollectSkel, CollectSkelBuilder};
+
+/// As in collect.bpf.c.
+pub(crate) const MAX_EVENTS: usize = 32;
+const MAX_FRAMES: usize = 127;
+const NAME_LEN: usize = 16;
+/// `enum place_kind`.
+pub(crate) const PLACE_FILE: u8 = 0;
+pub(crate) const PLACE_KERNEL: u8 = 1;
+
+/// `struct place_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlaceKey {
+    pub offset: u64,
+    pub inode: u64,
+    pub device: u32,
+    pub generation: u32,
+    pub tgid: u32,
+    pub tid: u32,
+    pub exec: u32,
+    pub event: u16,
+    pub kind: u8,
+    pub unused: u8,
+    pub name: [u8; NAME_LEN],
+}
+
+/// `struct stack_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StackKey {
+    pub user: u64,
+    pub kernel: u64,
+    pub tgid: u32,
+    pub tid: u32,
+    pub exec: u32,
+    pub event: u16,
+    pub unused: u16,
+    pub name: [u8; NAME_LEN],
+}
+
+/// `struct thread_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadKey {
+    pub tgid: u32,
+    pub tid: u32,
+    pub event: u32,
+    pub name: [u8; NAME_LEN],
+}
+
+/// `struct off_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OffKey {
+    pub thread: StackKey,
+    pub waker_user: u64,
+    pub waker_kernel: u64,
+    pub waker_tgid: u32,
+    pub waker_tid: u32,
+    pub waker_exec: u32,
+    pub unused: u32,
+    pub waker_name: [u8; NAME_LEN],
+}
+
+/// `struct tally`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub count: u64,
+    pub first_ns: u64,
+}
+
+/// `struct wait_tally`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wait {
+    pub count: u64,
+    pub first_ns: u64,
+    pub weight_ns: u64,
+}
+
+/// `struct waiting`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    pub key: OffKey,
+    pub since_ns: u64,
+    pub woken_ns: u64,
+}
+
+/// `struct frames`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frames {
+    count: u64,
+    address: [u64; MAX_FRAMES],
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            address: [0; MAX_FRAMES],
+        }
+    }
+}
+
+impl Frames {
+    /// The addresses, innermost first.
+    pub fn addresses(&self) -> &[u64] {
+        &self.address[..(self.count as usize).min(MAX_FRAMES)]
+    }
+}
+
+/// `struct accounting`, summed over the CPUs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accounting {
+    pub taken: u64,
+    pub stored: u64,
+    pub dropped: u64,
+    pub inserted: u64,
+}
+
+/// A type whose bytes the kernel may fill in: plain numbers without padding.
+///
+/// # Safety
+/// Every bit pattern must be a value.
+pub(crate) unsafe trait Plain: Copy + Default {}
+// SAFETY: all are repr(C) structs of integers.
+unsafe impl Plain for PlaceKey {}
+// SAFETY: as above.
+unsafe impl Plain for StackKey {}
+// SAFETY: as above.
+unsafe impl Plain for ThreadKey {}
+// SAFETY: as above.
+unsafe impl Plain for OffKey {}
+// SAFETY: as above.
+unsafe impl Plain for Count {}
+// SAFETY: as above.
+unsafe impl Plain for Wait {}
+// SAFETY: as above.
+unsafe impl Plain for Waiting {}
+// SAFETY: as above.
+unsafe impl Plain for Frames {}
+// SAFETY: as above.
+unsafe impl Plain for Accounting {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+// SAFETY: an integer.
+unsafe impl Plain for u32 {}
+
+/// What the collector is to do; fixed when it is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Setting {
+    pub only_targets: bool,
+    pub stacks: bool,
+    pub per_process: bool,
+    pub per_thread: bool,
+    pub off_cpu: bool,
+    /// Event numbers of sleeping and of waiting for a CPU.
+    pub off_events: [u16; 2],
+}
+
+/// The memory that the loader needs for as long as the collector lives.
+pub(crate) type LoaderMemory = MaybeUninit<OpenObject>;
+
+/// The collector, loaded.
+pub(crate) struct Kernel<'memory> {
+    skel: CollectSkel<'memory>,
+    links: Vec<Link>,
+    cpus: usize,
+    off_cpu: bool,
+}
+
+impl<'memory> Kernel<'memory> {
+    /// Loads the programs; nothing is counted yet.
+    pub fn load(memory: &'memory mut LoaderMemory, setting: Setting) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        let mut open = CollectSkelBuilder::default()
+            .open(memory)
+            .map_err(Error::bpf("reading the collector"))?;
+        if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.only_targets = setting.only_targets;
+            data.with_stacks = setting.stacks;
+            data.per_process = setting.per_process;
+            data.per_thread = setting.per_thread;
+            data.sleep_event = setting.off_events[0];
+            data.queue_event = setting.off_events[1];
+        }
+        let follow = setting.only_targets;
+        open.progs.on_fork.set_autoload(follow);
+        open.progs.on_exec.set_autoload(follow);
+        open.progs.on_free.set_autoload(follow);
+        open.progs.on_switch.set_autoload(setting.off_cpu);
+        open.progs.on_waking.set_autoload(setting.off_cpu);
+        // Tables that this setting never fills need no room.
+        let shrink = |map: &mut libbpf_rs::OpenMapMut<'_>, keep: bool| {
+            if keep { Ok(()) } else { map.set_max_entries(1) }
+        };
+        let stacks = setting.stacks || setting.off_cpu;
+        for (map, keep) in [
+            (&mut open.maps.places0, !setting.stacks),
+            (&mut open.maps.places1, !setting.stacks),
+            (&mut open.maps.stacks0, setting.stacks),
+            (&mut open.maps.stacks1, setting.stacks),
+            (&mut open.maps.frames0, stacks),
+            (&mut open.maps.frames1, stacks),
+            (&mut open.maps.waits0, setting.off_cpu),
+            (&mut open.maps.waits1, setting.off_cpu),
+            (&mut open.maps.waiting, setting.off_cpu),
+            (&mut open.maps.targets, follow),
+        ] {
+            shrink(map, keep).map_err(Error::bpf("sizing the collector's tables"))?;
+        }
+        let skel = open
+            .load()
+            .map_err(Error::bpf("loading the collector into the kernel"))?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
+        Ok(Self {
+            skel,
+            links: Vec::new(),
+            cpus,
+            off_cpu: setting.off_cpu,
+        })
+    }
+
+    /// Makes a process, or with `armed` false the program it is about to execute, a target.
+    pub fn add_target(&self, tgid: u32, armed: bool) -> Result<(), Error> {
+        self.skel
+            .maps
+            .targets
+            .update(
+                &tgid.to_ne_bytes(),
+                &u32::from(armed).to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(Error::bpf("naming the target"))
+    }
+
+    /// Takes a process out of the targets.
+    pub fn remove_target(&self, tgid: u32) {
+        // It is not there if it has ended.
+        let _ = self.skel.maps.targets.delete(&tgid.to_ne_bytes());
+    }
+
+    /// Attaches what follows the target's children, and what watches the scheduler.
+    pub fn attach_tracing(&mut self) -> Result<(), Error> {
+        let progs = &self.skel.progs;
+        let all = [
+            &progs.on_fork,
+            &progs.on_exec,
+            &progs.on_free,
+            &progs.on_waking,
+            &progs.on_switch,
+        ];
+        for program in all {
+            if program.autoload() {
+                let link = program
+                    .attach()
+                    .map_err(Error::bpf("attaching to the scheduler's tracepoints"))?;
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches the collector to an open event; `nothing` attaches the empty program instead.
+    pub fn attach_event(&mut self, fd: &OwnedFd, event: u16, nothing: bool) -> Result<(), Error> {
+        let program = if nothing {
+            &self.skel.progs.on_nothing
+        } else {
+            &self.skel.progs.on_sample
+        };
+        let options = PerfEventOpts {
+            cookie: event.into(),
+            ..Default::default()
+        };
+        let failed = |source| Error::System {
+            what: "copying a descriptor".into(),
+            source,
+        };
+        // The link closes the descriptor that it is given, but not if it fails.
+        let copy = fd.try_clone().map_err(failed)?;
+        let link = program
+            .attach_perf_event_with_opts(copy.as_raw_fd(), options)
+            .map_err(Error::bpf("attaching the collector to an event"))?;
+        let _ = copy.into_raw_fd();
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Attaches the collector to a tracepoint.
+    pub fn attach_tracepoint(
+        &mut self,
+        spec: &EventSpec,
+        event: u16,
+        period: u64,
+    ) -> Result<(), Error> {
+        let Some((category, name)) = &spec.tracepoint else {
+            return Ok(());
+        };
+        let options = TracepointOpts {
+            cookie: u64::from(event) | period << 8,
+            ..Default::default()
+        };
+        let category = libbpf_rs::TracepointCategory::Custom(category.clone());
+        let link = self
+            .skel
+            .progs
+            .on_tracepoint
+            .attach_tracepoint_with_opts(category, name, options)
+            .map_err(Error::bpf(format!("attaching to tracepoint {}", spec.name)))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Stops counting.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// How many entries the tables that are being filled have.
+    pub fn filled(&self, events: usize) -> Result<u64, Error> {
+        let accounts = self.accounts(self.active(), events)?;
+        Ok(accounts.iter().map(|account| account.inserted).sum())
+    }
+
+    fn active(&self) -> u32 {
+        self.skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |data| data.active & 1)
+    }
+
+    /// Lets the programs fill the other tables, waits until none fills these any more, and
+    /// returns their number.
+    pub fn flip(&mut self) -> u32 {
+        let old = self.active();
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.active = old ^ 1;
+        }
+        wait_for_running_programs();
+        old
+    }
+
+    /// Empties the places of a buffer.
+    pub fn drain_places(&self, buffer: u32, each: impl FnMut(&PlaceKey, Count)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        let map = if buffer == 0 { &maps.places0 } else { &maps.places1 };
+        drain(map.as_fd(), self.cpus, each, sum)
+    }
+
+    /// Empties the stacks of a buffer.
+    pub fn drain_stacks(&self, buffer: u32, each: impl FnMut(&StackKey, Count)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        let map = if buffer == 0 { &maps.stacks0 } else { &maps.stacks1 };
+        drain(map.as_fd(), self.cpus, each, sum)
+    }
+
+    /// Empties the threads of a buffer.
+    pub fn drain_threads(
+        &self,
+        buffer: u32,
+        each: impl FnMut(&ThreadKey, Count),
+    ) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        let map = if buffer == 0 { &maps.threads0 } else { &maps.threads1 };
+        drain(map.as_fd(), self.cpus, each, sum)
+    }
+
+    /// Empties the frames of a buffer.
+    pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        let map = if buffer == 0 { &maps.frames0 } else { &maps.frames1 };
+        drain(map.as_fd(), 1, each, |values| values[0])
+    }
+
+    /// Empties the waits of a buffer.
+    pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        let map = if buffer == 0 { &maps.waits0 } else { &maps.waits1 };
+        drain(map.as_fd(), 1, each, |values| values[0])
+    }
+
+    /// Looks at the threads that are off the CPU now.
+    pub fn waiting(&self, mut each: impl FnMut(&Waiting)) {
+        if !self.off_cpu {
+            return;
+        }
+        let map = &self.skel.maps.waiting;
+        for key in map.keys() {
+            if let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY)
+                && bytes.len() == size_of::<Waiting>()
+            {
+                // SAFETY: the bytes are as many as the type has, and any are a value (Plain).
+                each(&unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Waiting>()) });
+            }
+        }
+    }
+
+    /// The accounting of a buffer for the first `events` events, summed over the CPUs.
+    pub fn accounts(&self, buffer: u32, events: usize) -> Result<Vec<Accounting>, Error> {
+        let fd = self.skel.maps.accounts.as_fd().as_raw_fd();
+        let mut values = vec![Accounting::default(); self.cpus];
+        let mut accounts = Vec::with_capacity(events);
+        for event in 0..events.min(MAX_EVENTS) as u32 {
+            let index = buffer * MAX_EVENTS as u32 + event;
+            // SAFETY: one value for each possible CPU is written; `values` has room for them.
+            let result = unsafe {
+                libbpf_sys::bpf_map_lookup_elem(
+                    fd,
+                    (&raw const index).cast(),
+                    values.as_mut_ptr().cast(),
+                )
+            };
+            if result != 0 {
+                return Err(Error::system("reading the collector's accounting"));
+            }
+            accounts.push(values.iter().fold(Accounting::default(), |sum, value| {
+                Accounting {
+                    taken: sum.taken + value.taken,
+                    stored: sum.stored + value.stored,
+                    dropped: sum.dropped + value.dropped,
+                    inserted: sum.inserted + value.inserted,
+                }
+            }));
+        }
+        Ok(accounts)
+    }
+
+    /// Sets the accounting of a buffer to zero; nothing may be filling it.
+    pub fn clear_accounts(&self, buffer: u32) -> Result<(), Error> {
+        let fd = self.skel.maps.accounts.as_fd().as_raw_fd();
+        let zero = vec![Accounting::default(); self.cpus];
+        for event in 0..MAX_EVENTS as u32 {
+            let index = buffer * MAX_EVENTS as u32 + event;
+            // SAFETY: one value for each possible CPU is read from `zero`.
+            let result = unsafe {
+                libbpf_sys::bpf_map_update_elem(
+                    fd,
+                    (&raw const index).cast(),
+                    zero.as_ptr().cast(),
+                    libbpf_sys::BPF_ANY.into(),
+                )
+            };
+            if result != 0 {
+                return Err(Error::system("clearing the collector's accounting"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sum(values: &[Count]) -> Count {
+    values.iter().fold(Count::default(), |total, value| Count {
+        count: total.count + value.count,
+        first_ns: match (total.first_ns, value.first_ns) {
+            (0, first) | (first, 0) => first,
+            (a, b) => a.min(b),
+        },
+    })
+}
+
+/// Returns when every BPF program that was running has ended: they run in RCU read-side critical
+/// sections, and a global memory barrier waits for those.
+fn wait_for_running_programs() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: a system call without pointers.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result != 0 {
+        // Refused with nohz_full CPUs. A program runs for microseconds, with interrupts off.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Empties a hash table. `copies` is the number of values each key has (one per possible CPU).
+fn drain<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    copies: usize,
+    mut each: impl FnMut(&K, V),
+    join: impl Fn(&[V]) -> V,
+) -> Result<(), Error> {
+    // Batches of about a megabyte; the kernel needs room for the longest chain of one bucket.
+    let batch = (1 << 20) / (size_of::<K>() + copies * size_of::<V>()).max(1);
+    let batch = batch.clamp(256, 8192);
+    let mut keys = vec![K::default(); batch];
+    let mut values = vec![V::default(); batch * copies];
+    let (mut from, mut to) = (0u64, 0u64); // the cursor: a bucket number
+    let mut first = true;
+    loop {
+        let mut count = batch as u32;
+        let start = if first {
+            std::ptr::null_mut()
+        } else {
+            (&raw mut from).cast()
+        };
+        // SAFETY: `keys` and `values` have room for `count` entries (values: for each possible
+        // CPU), and every bit pattern is a value of both (Plain).
+        let result = unsafe {
+            libbpf_sys::bpf_map_lookup_and_delete_batch(
+                map.as_raw_fd(),
+                start,
+                (&raw mut to).cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        let errno = if result < 0 { -result } else { 0 };
+        if errno != 0 && errno != libc::ENOENT {
+            return Err(Error::System {
+                what: "emptying the collector's tables".into(),
+                source: std::io::Error::from_raw_os_error(errno),
+            });
+        }
+        let filled = &values[..count as usize * copies];
+        for (key, values) in keys.iter().zip(filled.chunks_exact(copies)) {
+            each(key, join(values));
+        }
+        if errno == libc::ENOENT {
+            return Ok(());
+        }
+        (from, first) = (to, false);
+    }
+}
+
+/// Opens an event on every CPU for the whole machine, and attaches the collector.
+pub(crate) fn open_everywhere(
+    kernel: &mut Kernel<'_>,
+    spec: &EventSpec,
+    event: u16,
+    period: u64,
+    cpus: &[i32],
+) -> Result<Vec<OwnedFd>, Error> {
+    if spec.kind == EventKind::Tracepoint {
+        kernel.attach_tracepoint(spec, event, period)?;
+        return Ok(Vec::new());
+    }
+    let attr = perf::attributes(spec, period);
+    let mut fds = Vec::with_capacity(cpus.len());
+    for &cpu in cpus {
+        let fd = perf::open(&attr, Scope { pid: -1, cpu })
+            .map_err(|source| crate::advice::event_refused(spec, source))?;
+        kernel.attach_event(&fd, event, false)?;
+        fds.push(fd);
+    }
+    Ok(fds)
+}

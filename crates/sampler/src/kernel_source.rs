@@ -1,0 +1,470 @@
+//! Recording by counting in the kernel.
+
+use crate::clock::monotonic_ns;
+use crate::collection::{Collection, kernel_location};
+use crate::jitter::Jitter;
+use crate::kernel::{self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting};
+use crate::kernel::{OffKey, PlaceKey, StackKey, Waiting};
+use crate::perf::{self, Scope};
+use crate::rings::{self, Mappings, Rings};
+use crate::tally::{Amount, SampleKey, ThreadKey};
+use crate::{Error, EventSpec};
+use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::os::fd::{OwnedFd, RawFd};
+
+/// Tables are emptied when they are half full, or after this time.
+const LONGEST_FILL_NS: u64 = 15_000_000_000;
+
+/// An event that is being recorded.
+pub(crate) struct Open {
+    pub spec: EventSpec,
+    pub period: u64,
+    /// One for each CPU; none for a tracepoint.
+    fds: Vec<OwnedFd>,
+}
+
+/// The collector in the kernel, what reads it, and the records about processes.
+pub(crate) struct KernelSource<'memory> {
+    kernel: Kernel<'memory>,
+    bookkeeping: Rings,
+    pub events: Vec<Open>,
+    setting: Setting,
+    jitter: Option<Jitter>,
+    /// Stacks by their number, and the drain in which they were last seen.
+    frames: FxHashMap<u64, (Vec<u64>, u64)>,
+    drains: u64,
+    drained_at: u64,
+    filled_limit: u64,
+}
+
+impl<'memory> KernelSource<'memory> {
+    /// Loads the collector and opens the records about processes; counts nothing yet.
+    pub fn open(
+        memory: &'memory mut LoaderMemory,
+        setting: Setting,
+        cpus: &[i32],
+        jitter: Option<Jitter>,
+    ) -> Result<Self, Error> {
+        let kernel = Kernel::load(memory, setting)?;
+        let mut bookkeeping = Rings::new(256);
+        let like = rings::sampling(&EventSpec::cpu_clock(), 1);
+        for &cpu in cpus {
+            for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
+                let attr = rings::bookkeeping(&like, mappings);
+                if let Err(source) = bookkeeping.open(&attr, Scope { pid: -1, cpu }) {
+                    // Before Linux 5.12 records have no build-ids: they are read from the files.
+                    if mappings == Mappings::ByInode {
+                        return Err(crate::advice::event_refused(&EventSpec::cpu_clock(), source));
+                    }
+                }
+            }
+        }
+        let stacks = setting.stacks || setting.off_cpu;
+        Ok(Self {
+            kernel,
+            bookkeeping,
+            events: Vec::new(),
+            setting,
+            jitter,
+            frames: FxHashMap::default(),
+            drains: 0,
+            drained_at: monotonic_ns(),
+            filled_limit: if stacks { 6_000 } else { 30_000 },
+        })
+    }
+
+    /// Starts the records about processes.
+    pub fn watch_processes(&mut self) -> Result<(), Error> {
+        self.bookkeeping.enable()
+    }
+
+    /// Measures what a sample costs a CPU here, in nanoseconds.
+    pub fn sample_cost(&mut self, spec: &EventSpec) -> Result<u64, Error> {
+        let own = std::process::id();
+        if self.setting.only_targets {
+            self.kernel.add_target(own, true)?;
+        }
+        let cost = crate::cost::measure(spec, |fd| self.kernel.attach_event(fd, 0, false))?;
+        self.kernel.detach();
+        if self.setting.only_targets {
+            self.kernel.remove_target(own);
+        }
+        // What we counted of ourselves goes.
+        let buffer = self.kernel.flip();
+        self.kernel.drain_places(buffer, |_, _| ())?;
+        self.kernel.drain_stacks(buffer, |_, _| ())?;
+        self.kernel.drain_threads(buffer, |_, _| ())?;
+        self.kernel.drain_frames(buffer, |_, _| ())?;
+        self.kernel.clear_accounts(buffer)?;
+        Ok(cost)
+    }
+
+    /// Opens the events, disabled, and makes the process a target.
+    pub fn open_events(
+        &mut self,
+        events: &[(EventSpec, u64)],
+        target: Option<(u32, bool)>,
+        cpus: &[i32],
+    ) -> Result<(), Error> {
+        if let Some((tgid, armed)) = target {
+            self.kernel.add_target(tgid, armed)?;
+        }
+        for (number, (spec, period)) in events.iter().enumerate() {
+            let start = match &mut self.jitter {
+                Some(jitter) if spec.is_timed() => jitter.period(*period),
+                _ => *period,
+            };
+            let number = number as u16;
+            let fds = kernel::open_everywhere(&mut self.kernel, spec, number, start, cpus)?;
+            self.events.push(Open {
+                spec: spec.clone(),
+                period: *period,
+                fds,
+            });
+        }
+        self.kernel.attach_tracing()
+    }
+
+    /// Starts counting.
+    pub fn enable(&mut self) -> Result<(), Error> {
+        self.drained_at = monotonic_ns();
+        self.all_fds().try_for_each(perf::enable)
+    }
+
+    fn all_fds(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.events.iter().flat_map(|event| &event.fds)
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.bookkeeping.descriptors()
+    }
+
+    /// To be called some times a second: new periods, and a drain when it is time.
+    pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        if let Some(jitter) = &mut self.jitter {
+            for event in self.events.iter().filter(|event| event.spec.is_timed()) {
+                jitter.set(&event.fds, event.period);
+            }
+        }
+        let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
+        if due || self.kernel.filled(collection.totals.len())? >= self.filled_limit {
+            self.drain(collection)
+        } else {
+            self.read_bookkeeping(collection);
+            Ok(())
+        }
+    }
+
+    /// Stops counting and takes in what is left.
+    pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        self.all_fds().try_for_each(perf::disable)?;
+        self.kernel.detach();
+        let end = monotonic_ns();
+        self.drain(collection)?; // the tables that were being filled
+        let mut unfinished = Vec::new();
+        self.kernel.waiting(|waiting| unfinished.push(*waiting));
+        for waiting in unfinished {
+            self.unfinished_wait(collection, &waiting, end);
+        }
+        self.bookkeeping.disable()
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter.
+    pub fn multiplex_scale(&self, event: usize) -> f64 {
+        self.events
+            .get(event)
+            .map_or(1.0, |event| perf::multiplex_scale(&event.fds))
+    }
+
+    fn read_bookkeeping(&mut self, collection: &mut Collection) {
+        let Collection { images, maps, .. } = collection;
+        let mut lost = 0;
+        self.bookkeeping.read(monotonic_ns(), |record| {
+            if let crate::records::Body::Lost { count } = record.body {
+                lost += count;
+            }
+            maps.apply(record, images);
+        });
+        if lost > 0 {
+            collection.warnings.insert(
+                "records about processes were lost: some code may be shown as unknown".into(),
+            );
+        }
+    }
+
+    fn drain(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        let before = self.drained_at;
+        let buffer = self.kernel.flip();
+        self.drained_at = monotonic_ns();
+        // After the flip: whatever was mapped before a sample in `buffer` has its record.
+        self.read_bookkeeping(collection);
+        self.drains += 1;
+        let mut stored = vec![0; kernel::MAX_EVENTS];
+        self.take_places(collection, buffer, &mut stored)?;
+        self.take_stacks(collection, buffer, &mut stored)?;
+        self.take_waits(collection, buffer, &mut stored)?;
+        self.take_threads(collection, buffer)?;
+        self.settle(collection, buffer, &stored)?;
+        self.forget_frames();
+        collection.maps.forget_ended(before);
+        Ok(())
+    }
+
+    /// Checks that nothing was lost unseen, and adds up the accounts.
+    fn settle(&self, collection: &mut Collection, buffer: u32, stored: &[u64]) -> Result<(), Error> {
+        let accounts = self.kernel.accounts(buffer, collection.totals.len())?;
+        self.kernel.clear_accounts(buffer)?;
+        for (event, account) in accounts.iter().enumerate() {
+            let Accounting {
+                taken, dropped, ..
+            } = *account;
+            let total = &mut collection.totals[event];
+            total.taken += taken;
+            total.stored += stored[event];
+            total.dropped += dropped;
+            if taken != stored[event] + dropped {
+                collection.warnings.insert(format!(
+                    "accounting: in one drain {taken} samples of event {event} were taken, {} stored and {dropped} dropped",
+                    stored[event]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_places(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        if self.setting.stacks {
+            return Ok(());
+        }
+        self.kernel.drain_places(buffer, |key, count| {
+            let location = place(collection, key, count.first_ns);
+            let process = collection.name(&key.name);
+            let stack = collection.tally.stacks.intern(location, None);
+            let key = SampleKey {
+                event: EventId(key.event),
+                process,
+                pid: self.setting.per_process.then_some(key.tgid),
+                tid: self.setting.per_thread.then_some(key.tid),
+                stack,
+                waker: None,
+            };
+            stored[key.event.0 as usize] += count.count;
+            collection.tally.sample(key, samples(count.count));
+        })
+    }
+
+    fn take_stacks(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        let (frames, drain) = (&mut self.frames, self.drains);
+        if self.setting.stacks || self.setting.off_cpu {
+            self.kernel.drain_frames(buffer, |&number, kept: Frames| {
+                frames.insert(number, (kept.addresses().to_vec(), drain));
+            })?;
+        }
+        if !self.setting.stacks {
+            return Ok(());
+        }
+        let mut resolved: FxHashMap<(u64, u64, u32, u32), Option<StackId>> = FxHashMap::default();
+        self.kernel.drain_stacks(buffer, |key, count| {
+            let place = (key.user, key.kernel, key.tgid, key.exec);
+            let stack = *resolved
+                .entry(place)
+                .or_insert_with(|| stack(collection, frames, key, count.first_ns));
+            // A collector that could not keep the frames has dropped the sample.
+            let Some(stack) = stack else { return };
+            let process = collection.name(&key.name);
+            let key = SampleKey {
+                event: EventId(key.event),
+                process,
+                pid: self.setting.per_process.then_some(key.tgid),
+                tid: self.setting.per_thread.then_some(key.tid),
+                stack,
+                waker: None,
+            };
+            stored[key.event.0 as usize] += count.count;
+            collection.tally.sample(key, samples(count.count));
+        })
+    }
+
+    fn take_waits(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        if !self.setting.off_cpu {
+            return Ok(());
+        }
+        let (setting, frames) = (self.setting, &self.frames);
+        self.kernel.drain_waits(buffer, |key, wait| {
+            let amount = Amount {
+                count: wait.count,
+                weight: wait.weight_ns,
+            };
+            stored[key.thread.event as usize] += wait.count;
+            count_wait(collection, frames, setting, key, wait.first_ns, amount);
+        })
+    }
+
+    fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
+        self.kernel.drain_threads(buffer, |key, count| {
+            let key = ThreadKey {
+                event: EventId(key.event as u16),
+                pid: key.tgid,
+                tid: key.tid,
+                process: collection.name(&key.name),
+            };
+            collection.tally.thread(key, samples(count.count));
+        })
+    }
+
+    /// A thread that had not come back when the recording ended.
+    fn unfinished_wait(&self, collection: &mut Collection, waiting: &Waiting, end: u64) {
+        let woken = if waiting.woken_ns == 0 {
+            end
+        } else {
+            waiting.woken_ns
+        };
+        let mut part = |event: u16, from: u64, to: u64| {
+            if from >= to {
+                return;
+            }
+            let mut key = waiting.key;
+            key.thread.event = event;
+            let amount = Amount {
+                count: 1,
+                weight: to - from,
+            };
+            count_wait(collection, &self.frames, self.setting, &key, from, amount);
+            let total = &mut collection.totals[event as usize];
+            total.taken += 1;
+            total.stored += 1;
+        };
+        part(self.setting.off_events[0], waiting.since_ns, woken);
+        part(self.setting.off_events[1], woken, end);
+    }
+
+    /// Drops the stacks that no table can refer to any more.
+    fn forget_frames(&mut self) {
+        let mut used = FxHashSet::default();
+        self.kernel.waiting(|waiting| {
+            let key = &waiting.key;
+            used.extend([key.thread.user, key.thread.kernel]);
+            used.extend([key.waker_user, key.waker_kernel]);
+        });
+        // A thread that came back since is in the tables that are being filled: one drain more.
+        let drains = self.drains;
+        self.frames
+            .retain(|number, (_, seen)| *seen + 1 >= drains || used.contains(number));
+        for number in used {
+            if let Some((_, seen)) = self.frames.get_mut(&number) {
+                *seen = drains;
+            }
+        }
+    }
+}
+
+fn samples(count: u64) -> Amount {
+    Amount {
+        count,
+        weight: count,
+    }
+}
+
+/// Where a counted place is.
+fn place(collection: &mut Collection, key: &PlaceKey, first_ns: u64) -> Location {
+    match key.kind {
+        PLACE_KERNEL => kernel_location(key.offset),
+        PLACE_FILE => Location {
+            image: collection.images.file_without_path(FileIdentity {
+                major: key.device >> 20,
+                minor: key.device & 0xf_ffff,
+                inode: key.inode,
+                generation: key.generation.into(),
+            }),
+            offset: ImageOffset(key.offset),
+        },
+        _ => {
+            let address = ProcessAddress(key.offset);
+            collection
+                .maps
+                .locate(key.tgid, first_ns, address, &mut collection.images)
+        }
+    }
+}
+
+type FrameTable = FxHashMap<u64, (Vec<u64>, u64)>;
+
+/// The stack of a thread's key.
+fn stack(
+    collection: &mut Collection,
+    frames: &FrameTable,
+    key: &StackKey,
+    first_ns: u64,
+) -> Option<StackId> {
+    let of = |number: u64| frames.get(&number).map_or(&[][..], |kept| &kept.0);
+    collection.stack(key.tgid, first_ns, of(key.user), of(key.kernel))
+}
+
+fn count_wait(
+    collection: &mut Collection,
+    frames: &FrameTable,
+    setting: Setting,
+    key: &OffKey,
+    first_ns: u64,
+    amount: Amount,
+) {
+    let thread = &key.thread;
+    let process = collection.name(&thread.name);
+    let stack = stack(collection, frames, thread, first_ns).unwrap_or_else(|| {
+        // Neither stack could be read: the wait is still counted, at an unknown place.
+        let unknown = Location {
+            image: crate::images::UNKNOWN,
+            offset: ImageOffset(0),
+        };
+        collection.tally.stacks.intern(unknown, None)
+    });
+    let waker = (key.waker_name[0] != 0).then(|| waker(collection, frames, key, first_ns));
+    let sample = SampleKey {
+        event: EventId(thread.event),
+        process,
+        pid: setting.per_process.then_some(thread.tgid),
+        tid: setting.per_thread.then_some(thread.tid),
+        stack,
+        waker,
+    };
+    collection.tally.sample(sample, amount);
+    let thread = ThreadKey {
+        event: EventId(thread.event),
+        pid: thread.tgid,
+        tid: thread.tid,
+        process,
+    };
+    collection.tally.thread(thread, amount);
+}
+
+fn waker(collection: &mut Collection, frames: &FrameTable, key: &OffKey, first_ns: u64) -> Waker {
+    let thread = StackKey {
+        user: key.waker_user,
+        kernel: key.waker_kernel,
+        tgid: key.waker_tgid,
+        exec: key.waker_exec,
+        ..Default::default()
+    };
+    Waker {
+        process: collection.name(&key.waker_name),
+        tid: key.waker_tid,
+        stack: stack(collection, frames, &thread, first_ns),
+    }
+}

@@ -1,0 +1,214 @@
+//! Starting a command so that it is measured from its first instruction.
+
+use crate::Error;
+use std::ffi::CString;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The exit code that a shell gives it: 128 and the signal's number.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// A process that waits to become the command.
+pub(crate) struct Launched {
+    pid: u32,
+    pidfd: OwnedFd,
+    go: Option<OwnedFd>,
+    failed: std::fs::File,
+    program: String,
+    exit: Option<Exit>,
+}
+
+impl Launched {
+    /// Forks a child that waits for [`Self::start`] before it executes `command`.
+    pub fn prepare(command: &[String]) -> Result<Self, Error> {
+        let program = command.first().cloned().unwrap_or_default();
+        let refuse = |_| Error::NotExecutable {
+            program: program.clone(),
+            source: io::Error::from(io::ErrorKind::InvalidInput),
+        };
+        let arguments: Vec<CString> = command
+            .iter()
+            .map(|word| CString::new(std::ffi::OsStr::new(word).as_bytes()).map_err(refuse))
+            .collect::<Result<_, _>>()?;
+        let Some(file) = arguments.first() else {
+            return Err(Error::NoSuchProgram { program });
+        };
+        let mut pointers: Vec<*const libc::c_char> =
+            arguments.iter().map(|word| word.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+
+        let (go_read, go_write) = pipe()?;
+        let (failed_read, failed_write) = pipe()?;
+        // SAFETY: until it executes the command the child calls only async-signal-safe functions
+        // (read, write, signal, _exit) and execvp on memory made before the fork.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(Error::system("starting a process"));
+        }
+        if pid == 0 {
+            // SAFETY: as above.
+            unsafe { become_command(file, &pointers, &go_write, &go_read, &failed_write) }
+        }
+        // SAFETY: a system call on the id of our own child, which nobody has waited for.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;
+        if pidfd < 0 {
+            return Err(Error::system("opening the new process"));
+        }
+        Ok(Self {
+            pid: pid as u32,
+            // SAFETY: the kernel has just given us this descriptor.
+            pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
+            go: Some(go_write),
+            failed: failed_read.into(),
+            program,
+            exit: None,
+        })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Readable when the command has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Lets the child execute the command.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`], [`Error::NotExecutable`].
+    pub fn start(&mut self) -> Result<(), Error> {
+        let Some(go) = self.go.take() else {
+            return Ok(());
+        };
+        // SAFETY: writes one byte from a static buffer.
+        unsafe { libc::write(go.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+        drop(go);
+        let mut errno = [0; 4];
+        match self.failed.read_exact(&mut errno) {
+            Ok(()) => {
+                self.wait();
+                let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+                let program = self.program.clone();
+                if source.kind() == io::ErrorKind::NotFound {
+                    return Err(Error::NoSuchProgram { program });
+                }
+                Err(Error::NotExecutable { program, source })
+            }
+            Err(_) => Ok(()), // closed by the exec
+        }
+    }
+
+    /// Whether and how the command has ended.
+    pub fn try_wait(&mut self) -> Option<Exit> {
+        self.wait_with(libc::WNOHANG)
+    }
+
+    /// Waits until the command ends, or a signal interrupts.
+    pub fn wait(&mut self) -> Option<Exit> {
+        self.wait_with(0)
+    }
+
+    fn wait_with(&mut self, flags: libc::c_int) -> Option<Exit> {
+        if self.exit.is_none() {
+            let mut status = 0;
+            // SAFETY: waits for our own child; the status is written through the pointer.
+            let pid = unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, flags) };
+            if pid == self.pid as libc::pid_t {
+                self.exit = Some(if libc::WIFSIGNALED(status) {
+                    Exit::Signal(libc::WTERMSIG(status))
+                } else {
+                    Exit::Code(libc::WEXITSTATUS(status))
+                });
+            }
+        }
+        self.exit
+    }
+}
+
+/// # Safety
+/// Only in a child that has just been forked; `pointers` ends with a null pointer.
+unsafe fn become_command(
+    file: &CString,
+    pointers: &[*const libc::c_char],
+    go_write: &OwnedFd,
+    go_read: &OwnedFd,
+    failed: &OwnedFd,
+) -> ! {
+    let mut byte = 0u8;
+    // SAFETY: see the caller; all pointers are to live memory of the sizes given.
+    unsafe {
+        libc::close(go_write.as_raw_fd());
+        // The Rust runtime ignores SIGPIPE; the command must find it as our parent left it.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
+            libc::execvp(file.as_ptr(), pointers.as_ptr());
+            let errno = (*libc::__errno_location()).to_ne_bytes();
+            libc::write(failed.as_raw_fd(), errno.as_ptr().cast(), errno.len());
+        }
+        libc::_exit(127)
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let mut fds = [0; 2];
+    // SAFETY: the kernel writes two descriptors into the array.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(Error::system("making a pipe"));
+    }
+    // SAFETY: both descriptors are new and ours.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> Launched {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        Launched::prepare(&words).unwrap()
+    }
+
+    #[test]
+    fn exit_codes_and_signals_pass_through() {
+        for (script, code) in [("exit 7", 7), ("kill -TERM $$", 128 + 15)] {
+            let mut child = command(&["sh", "-c", script]);
+            child.start().unwrap();
+            assert_eq!(child.wait().unwrap().code(), code);
+        }
+    }
+
+    #[test]
+    fn what_cannot_run_says_why() {
+        let missing = command(&["/nonexistent/program"]).start();
+        assert!(matches!(missing, Err(Error::NoSuchProgram { .. })));
+        let directory = command(&["/tmp"]).start();
+        assert!(matches!(directory, Err(Error::NotExecutable { .. })));
+    }
+
+    #[test]
+    fn nothing_runs_before_the_start() {
+        let mut child = command(&["true"]);
+        assert_eq!(child.try_wait(), None);
+        child.start().unwrap();
+        assert_eq!(child.wait(), Some(Exit::Code(0)));
+    }
+}

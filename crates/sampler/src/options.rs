@@ -1,0 +1,96 @@
+use crate::EventSpec;
+use profile::CallGraph;
+use std::time::Duration;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// A command with its arguments, its threads and its children, from its first instruction.
+    Command(Vec<String>),
+    /// A running process with all its threads, and what it starts.
+    Process(u32),
+    /// The whole machine.
+    Machine,
+}
+
+/// How often to sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// So many samples a second on each CPU.
+    Frequency(u64),
+    /// As often as costs at most this many percent of a CPU, by a measurement before the start;
+    /// at least [`Rate::LEAST`], at most [`Rate::MOST`].
+    Overhead(f64),
+}
+
+impl Rate {
+    /// The lowest rate that an overhead budget chooses, in samples a second.
+    pub const LEAST: u64 = 1000;
+    /// The highest.
+    pub const MOST: u64 = 5000;
+}
+
+/// Which way samples come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Counted in the kernel where that is possible, else through ring buffers.
+    Best,
+    /// Counted in the kernel, or not at all.
+    Kernel,
+    /// Through ring buffers.
+    Rings,
+}
+
+/// What samples at the same place are kept apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Separation {
+    /// The name of the process.
+    Names,
+    /// The process.
+    Processes,
+    /// The thread.
+    Threads,
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to measure.
+    pub target: TargetSpec,
+    /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
+    pub events: Vec<EventSpec>,
+    /// How often to sample events that have a rate.
+    pub rate: Rate,
+    /// How to record call stacks.
+    pub call_graph: CallGraph,
+    /// Bytes of user stack copied with each sample for [`CallGraph::Dwarf`].
+    pub stack_bytes: u32,
+    /// Record the time that threads spend off the CPU.
+    pub off_cpu: bool,
+    /// What samples are kept apart by.
+    pub separation: Separation,
+    /// Stop after this time.
+    pub duration: Option<Duration>,
+    /// Which way samples come.
+    pub path: Path,
+    /// Do not randomise the period (to show what that would do).
+    pub fixed_period: bool,
+}
+
+impl Options {
+    /// The defaults for a target.
+    pub fn new(target: TargetSpec) -> Self {
+        Self {
+            target,
+            events: Vec::new(),
+            rate: Rate::Overhead(1.0),
+            call_graph: CallGraph::None,
+            stack_bytes: 16 * 1024,
+            off_cpu: false,
+            separation: Separation::Names,
+            duration: None,
+            path: Path::Best,
+            fixed_period: false,
+        }
+    }
+}

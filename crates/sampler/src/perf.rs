@@ -1,0 +1,257 @@
+//! `perf_event_open(2)` and its ring buffers.
+
+use crate::{Error, EventSpec};
+use perf_event_open_sys as pe;
+use perf_event_open_sys::bindings::perf_event_attr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `PERF_EVENT_IOC_PERIOD` takes a pointer to the period.
+const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
+
+/// The attributes of an event, disabled, with times on the monotonic clock.
+pub(crate) fn attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        size: size_of::<perf_event_attr>() as u32,
+        type_: spec.perf_type,
+        config: spec.config,
+        ..Default::default()
+    };
+    attr.__bindgen_anon_1.sample_period = period;
+    attr.set_disabled(1);
+    attr.set_exclude_user(spec.exclude_user.into());
+    attr.set_exclude_kernel(spec.exclude_kernel.into());
+    attr.set_exclude_hv(spec.exclude_kernel.into());
+    attr.set_exclude_idle(1);
+    attr.set_precise_ip(spec.precise.into());
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
+    attr.read_format = u64::from(
+        pe::bindings::PERF_FORMAT_TOTAL_TIME_ENABLED | pe::bindings::PERF_FORMAT_TOTAL_TIME_RUNNING,
+    );
+    attr
+}
+
+/// Which task and CPU an event is for; -1: any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    pub pid: i32,
+    pub cpu: i32,
+}
+
+/// Opens an event.
+pub(crate) fn open(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
+    let mut attr = *attr;
+    // SAFETY: `attr` is a valid perf_event_attr of the size that it states.
+    let fd = unsafe {
+        pe::perf_event_open(
+            &mut attr,
+            scope.pid,
+            scope.cpu,
+            -1,
+            pe::bindings::PERF_FLAG_FD_CLOEXEC.into(),
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: libc::c_int, what: &str) -> Result<(), Error> {
+    if result < 0 {
+        return Err(Error::system(what));
+    }
+    Ok(())
+}
+
+pub(crate) fn enable(fd: &OwnedFd) -> Result<(), Error> {
+    // SAFETY: an ioctl without an argument on a descriptor we own.
+    let result = unsafe { pe::ioctls::ENABLE(fd.as_raw_fd(), 0) };
+    check(result, "enabling an event")
+}
+
+pub(crate) fn disable(fd: &OwnedFd) -> Result<(), Error> {
+    // SAFETY: as above.
+    let result = unsafe { pe::ioctls::DISABLE(fd.as_raw_fd(), 0) };
+    check(result, "disabling an event")
+}
+
+/// Sets the period to come.
+pub(crate) fn set_period(fd: &OwnedFd, period: u64) -> Result<(), Error> {
+    // SAFETY: the kernel reads eight bytes through the pointer during the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), IOC_PERIOD, &raw const period) };
+    check(result, "setting an event's period")
+}
+
+/// Lets the records of `fd` go to the ring of `to`.
+pub(crate) fn set_output(fd: &OwnedFd, to: RawFd) -> Result<(), Error> {
+    // SAFETY: an ioctl with a plain number on a descriptor we own.
+    let result = unsafe { pe::ioctls::SET_OUTPUT(fd.as_raw_fd(), to) };
+    check(result, "joining events in one ring buffer")
+}
+
+/// The number that stands in the records of an event.
+pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
+    let mut id = 0;
+    // SAFETY: the kernel writes eight bytes through the pointer.
+    let result = unsafe { pe::ioctls::ID(fd.as_raw_fd(), &mut id) };
+    check(result, "asking for an event's id")?;
+    Ok(id)
+}
+
+/// Time enabled over time running: above 1 where the event had to share a counter.
+pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> f64 {
+    let (mut enabled, mut running) = (0.0, 0.0);
+    for fd in fds {
+        let mut values = [0u64; 3]; // value, time enabled, time running
+        // SAFETY: the buffer has the 24 bytes that the read format asks for.
+        let n = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 24) };
+        if n == 24 {
+            enabled += values[1] as f64;
+            running += values[2] as f64;
+        }
+    }
+    scale(enabled, running)
+}
+
+/// The factor by which counts have to be multiplied; 1 where the event never ran.
+fn scale(enabled: f64, running: f64) -> f64 {
+    if running > 0.0 && enabled > running {
+        enabled / running
+    } else {
+        1.0
+    }
+}
+
+/// The CPUs that are online.
+pub(crate) fn online_cpus() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',') {
+        let mut ends = range.split('-').map(str::parse::<i32>);
+        if let Some(Ok(first)) = ends.next() {
+            let last = ends.next().and_then(Result::ok).unwrap_or(first);
+            cpus.extend(first..=last);
+        }
+    }
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// `kernel.perf_event_max_sample_rate`; the kernel lowers it when interrupts take too long.
+pub(crate) fn max_sample_rate() -> u64 {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(100_000)
+}
+
+/// A ring buffer that the kernel writes records of one CPU to.
+pub(crate) struct Ring {
+    control: NonNull<pe::bindings::perf_event_mmap_page>,
+    length: usize,
+    page: usize,
+    scratch: Vec<u8>,
+}
+
+// SAFETY: the mapping belongs to this value alone and can be used from any thread.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps `pages` (a power of two) pages of ring for the event.
+    pub fn map(fd: &OwnedFd, pages: usize) -> io::Result<Self> {
+        // SAFETY: asks for a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let length = (pages + 1) * page;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let control = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self {
+            control,
+            length,
+            page,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Hands the records that have come since the last call to `each`: type, misc, body.
+    pub fn read(&mut self, mut each: impl FnMut(u32, u16, &[u8])) {
+        let size = (self.length - self.page) as u64;
+        // SAFETY: both fields are inside the mapped control page and aligned; the kernel and we
+        // are their only users, by the protocol of perf_event_open(2).
+        let (head, tail) = unsafe {
+            let control = self.control.as_ptr();
+            (
+                AtomicU64::from_ptr(&raw mut (*control).data_head),
+                AtomicU64::from_ptr(&raw mut (*control).data_tail),
+            )
+        };
+        let end = head.load(Ordering::Acquire);
+        let mut at = tail.load(Ordering::Relaxed);
+        // SAFETY: the data pages follow the control page in the same mapping.
+        let data = unsafe {
+            std::slice::from_raw_parts(
+                self.control.as_ptr().cast::<u8>().add(self.page),
+                size as usize,
+            )
+        };
+        while end.wrapping_sub(at) >= 8 {
+            let start = (at % size) as usize;
+            // Records are aligned to eight bytes, so that a header never wraps around.
+            let header = &data[start..start + 8];
+            let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+            let misc = u16::from_ne_bytes([header[4], header[5]]);
+            let length = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+            if length < 8 || length as u64 > end.wrapping_sub(at) {
+                at = end; // not a record: nothing behind it can be trusted
+                break;
+            }
+            let stop = start + length;
+            if stop <= data.len() {
+                each(kind, misc, &data[start + 8..stop]);
+            } else {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&data[start + 8..]);
+                self.scratch.extend_from_slice(&data[..stop - data.len()]);
+                each(kind, misc, &self.scratch);
+            }
+            at = at.wrapping_add(length as u64);
+        }
+        tail.store(at, Ordering::Release);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `map` mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.control.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale;
+
+    #[test]
+    fn counts_are_scaled_by_the_share_of_time_that_was_counted() {
+        assert_eq!(scale(100.0, 25.0), 4.0);
+        assert_eq!(scale(100.0, 100.0), 1.0);
+        assert_eq!(scale(0.0, 0.0), 1.0);
+        assert_eq!(scale(100.0, 0.0), 1.0);
+    }
+}

@@ -1,0 +1,273 @@
+//! The records that the kernel writes to ring buffers, decoded.
+
+use crate::Error;
+use linux_perf_event_reader::{
+    CpuMode, Endianness, EventRecord, Mmap2FileId, PerfEventAttr, RawData, RawEventRecord,
+    RecordParseInfo, RecordType, SampleRecord,
+};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use profile::{BuildId, FileIdentity};
+use rustc_hash::FxHashSet;
+
+/// Registers of the interrupted user code, as the unwinder needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserRegisters {
+    /// Program counter.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+    /// Link register; 0 on x86-64.
+    pub lr: u64,
+}
+
+/// perf's numbers of the registers that [`UserRegisters`] holds.
+#[cfg(target_arch = "x86_64")]
+mod register {
+    pub const FP: u64 = 6;
+    pub const SP: u64 = 7;
+    pub const IP: u64 = 8;
+    pub const LR: Option<u64> = None;
+}
+#[cfg(target_arch = "aarch64")]
+mod register {
+    pub const FP: u64 = 29;
+    pub const LR: Option<u64> = Some(30);
+    pub const SP: u64 = 31;
+    pub const IP: u64 = 32;
+}
+
+/// `sample_regs_user` for [`UserRegisters`].
+pub(crate) const USER_REGISTERS: u64 = 1 << register::FP
+    | 1 << register::SP
+    | 1 << register::IP
+    | match register::LR {
+        Some(lr) => 1 << lr,
+        None => 0,
+    };
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// Executable memory was mapped.
+    Mmap {
+        start: u64,
+        length: u64,
+        file_offset: u64,
+        file: Option<FileIdentity>,
+        build_id: Option<BuildId>,
+        path: String,
+    },
+    /// A thread was renamed; with `exec`, the process runs another program from here on.
+    Comm { name: String, exec: bool },
+    /// A process or thread was created.
+    Fork { parent: u32 },
+    /// A thread ended.
+    Exit,
+    /// The ring was full.
+    Lost { count: u64 },
+    /// A sample.
+    Sample {
+        ip: u64,
+        in_kernel: bool,
+        /// Innermost first, with perf's context markers.
+        callchain: Vec<u64>,
+        stack: Option<(UserRegisters, Vec<u8>)>,
+    },
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// When, on the monotonic clock, in nanoseconds.
+    pub time: u64,
+    pub pid: u32,
+    pub tid: u32,
+    /// The event it belongs to ([`crate::perf::id`]).
+    pub id: u64,
+    pub body: Body,
+}
+
+/// Decodes the records of events that all have these attributes.
+pub(crate) struct Decoder {
+    info: RecordParseInfo,
+    /// Events that were asked for build-ids.
+    with_build_ids: FxHashSet<u64>,
+}
+
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`.
+const MISC_BUILD_ID: u16 = 1 << 14;
+
+impl Decoder {
+    pub fn new(attr: &perf_event_attr) -> Result<Self, Error> {
+        // SAFETY: perf_event_attr is plain data without padding that could be uninitialised: it
+        // was made from zeroed memory.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                (attr as *const perf_event_attr).cast::<u8>(),
+                size_of::<perf_event_attr>(),
+            )
+        };
+        let parsed = match ENDIANNESS {
+            Endianness::LittleEndian => PerfEventAttr::parse::<_, byteorder::LittleEndian>(bytes),
+            Endianness::BigEndian => PerfEventAttr::parse::<_, byteorder::BigEndian>(bytes),
+        };
+        let (parsed, _) = parsed.map_err(|source| Error::System {
+            what: "reading back the attributes of an event".into(),
+            source,
+        })?;
+        Ok(Self {
+            info: RecordParseInfo::new(&parsed, ENDIANNESS),
+            with_build_ids: FxHashSet::default(),
+        })
+    }
+
+    /// The event with this number was asked for build-ids in its records of mappings.
+    pub fn expect_build_ids(&mut self, id: u64) {
+        self.with_build_ids.insert(id);
+    }
+
+    /// Whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
+    /// sets it for an event that was asked for build-ids and forgets to clear it for the next.
+    fn has_build_id(&self, raw: &RawEventRecord<'_>, body: &[u8]) -> bool {
+        const LENGTH: usize = 32; // behind ids, address, length and file offset
+        raw.id().is_some_and(|id| self.with_build_ids.contains(&id))
+            && raw.misc & MISC_BUILD_ID != 0
+            && body.get(LENGTH).is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
+    }
+
+    /// `None` for records that say nothing of interest, or are damaged.
+    pub fn decode(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
+        let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
+        if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
+            raw.misc &= !MISC_BUILD_ID;
+        }
+        let common = raw.common_data().ok()?;
+        let mut record = Record {
+            time: common.timestamp.unwrap_or(0),
+            pid: common.pid.unwrap_or(0) as u32,
+            tid: common.tid.unwrap_or(0) as u32,
+            id: common.id.unwrap_or(0),
+            body: Body::Exit,
+        };
+        record.body = match raw.parse().ok()? {
+            EventRecord::Mmap2(map) => {
+                record.pid = map.pid as u32;
+                record.tid = map.tid as u32;
+                if map.protection & libc::PROT_EXEC as u32 == 0 {
+                    return None;
+                }
+                let (file, build_id) = match map.file_id {
+                    Mmap2FileId::InodeAndVersion(id) => (identity(id), None),
+                    Mmap2FileId::BuildId(bytes) => (None, BuildId::new(&bytes)),
+                };
+                Body::Mmap {
+                    start: map.address,
+                    length: map.length,
+                    file_offset: map.page_offset,
+                    file,
+                    build_id,
+                    path: String::from_utf8_lossy(&map.path.as_slice()).into_owned(),
+                }
+            }
+            EventRecord::Comm(comm) => {
+                record.pid = comm.pid as u32;
+                record.tid = comm.tid as u32;
+                Body::Comm {
+                    name: String::from_utf8_lossy(&comm.name.as_slice()).into_owned(),
+                    exec: comm.is_execve,
+                }
+            }
+            EventRecord::Fork(fork) => {
+                record.pid = fork.pid as u32;
+                record.tid = fork.tid as u32;
+                Body::Fork {
+                    parent: fork.ppid as u32,
+                }
+            }
+            EventRecord::Exit(exit) => {
+                record.pid = exit.pid as u32;
+                record.tid = exit.tid as u32;
+                Body::Exit
+            }
+            EventRecord::Lost(lost) => Body::Lost { count: lost.count },
+            EventRecord::Sample(sample) => sample_body(&sample),
+            _ => return None,
+        };
+        Some(record)
+    }
+}
+
+#[cfg(target_endian = "little")]
+const ENDIANNESS: Endianness = Endianness::LittleEndian;
+#[cfg(target_endian = "big")]
+const ENDIANNESS: Endianness = Endianness::BigEndian;
+
+fn identity(id: linux_perf_event_reader::Mmap2InodeAndVersion) -> Option<FileIdentity> {
+    (id.inode != 0).then_some(FileIdentity {
+        major: id.major,
+        minor: id.minor,
+        inode: id.inode,
+        generation: id.inode_generation,
+    })
+}
+
+fn sample_body(sample: &SampleRecord<'_>) -> Body {
+    let callchain = sample.callchain.as_ref();
+    let stack = sample.user_regs.as_ref().and_then(|registers| {
+        let (bytes, used) = sample.user_stack.as_ref()?;
+        let bytes = bytes.as_slice();
+        let used = usize::try_from(*used).map_or(bytes.len(), |used| used.min(bytes.len()));
+        let registers = UserRegisters {
+            ip: registers.get(register::IP)?,
+            sp: registers.get(register::SP)?,
+            fp: registers.get(register::FP)?,
+            lr: register::LR.and_then(|lr| registers.get(lr)).unwrap_or(0),
+        };
+        Some((registers, bytes[..used].to_vec()))
+    });
+    Body::Sample {
+        ip: sample.ip.unwrap_or(0),
+        in_kernel: sample.cpu_mode == CpuMode::Kernel,
+        callchain: callchain.map_or_else(Vec::new, |chain| {
+            (0..chain.len()).filter_map(|i| chain.get(i)).collect()
+        }),
+        stack,
+    }
+}
+
+/// Splits a call chain with perf's context markers into kernel and user addresses, innermost first.
+pub(crate) fn split_callchain(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    // The markers are small negative numbers.
+    const MARKERS: u64 = (-4096i64) as u64;
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let mut in_user = true;
+    for &address in chain {
+        if address >= MARKERS {
+            in_user = address == pe::PERF_CONTEXT_USER as u64;
+        } else if in_user {
+            user.push(address);
+        } else {
+            kernel.push(address);
+        }
+    }
+    (kernel, user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_chains_are_split_at_their_markers() {
+        let kernel = pe::PERF_CONTEXT_KERNEL as u64;
+        let user = pe::PERF_CONTEXT_USER as u64;
+        let chain = [kernel, 0xffff_ffff_8100_0000, user, 0x1000, 0x2000];
+        assert_eq!(
+            split_callchain(&chain),
+            (vec![0xffff_ffff_8100_0000], vec![0x1000, 0x2000])
+        );
+        assert_eq!(split_callchain(&[]), (vec![], vec![]));
+    }
+}

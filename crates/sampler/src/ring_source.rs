@@ -1,0 +1,344 @@
+//! Recording through ring buffers: without BPF, without privileges, or with a copy of the stack.
+
+use crate::collection::{Collection, kernel_location};
+use crate::jitter::Jitter;
+use crate::perf::{self, Scope};
+use crate::records::{Body, Record, USER_REGISTERS, split_callchain};
+use crate::rings::{self, Mappings, Rings};
+use crate::stacks::StackReader;
+use crate::tally::{Amount, SampleKey, ThreadKey};
+use crate::{Error, EventSpec, Options, Separation};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use profile::{CallGraph, EventId, NameId, ProcessAddress, StackId};
+use rustc_hash::FxHashMap;
+use std::io;
+use std::os::fd::RawFd;
+
+/// Ring pages for each CPU: what an unprivileged user may lock, and what stack copies need.
+const PAGES: usize = 128;
+const PAGES_FOR_STACKS: usize = 4096;
+
+/// Which tasks events are opened for.
+pub(crate) enum Tasks {
+    /// A process that is about to execute its command.
+    Command(u32),
+    /// A running process.
+    Process(u32),
+    /// Everything.
+    All,
+}
+
+/// Events with rings, and what reads them.
+pub(crate) struct RingSource {
+    rings: Rings,
+    /// Number of the event by the kernel's id.
+    numbers: FxHashMap<u64, usize>,
+    /// The timed events: descriptor, nominal period.
+    timed: Vec<(std::os::fd::OwnedFd, u64)>,
+    names: FxHashMap<u32, NameId>,
+    separation: Separation,
+    stacks: StackReader,
+    jitter: Option<Jitter>,
+    pub kernel: bool,
+    call_graph: CallGraph,
+}
+
+impl RingSource {
+    /// A source of nothing.
+    pub fn none(options: &Options) -> Self {
+        Self {
+            rings: Rings::new(PAGES),
+            numbers: FxHashMap::default(),
+            timed: Vec::new(),
+            names: FxHashMap::default(),
+            separation: options.separation,
+            stacks: StackReader::new(),
+            jitter: None,
+            kernel: true,
+            call_graph: options.call_graph,
+        }
+    }
+
+    /// Opens the events for the tasks.
+    pub fn open(
+        options: &Options,
+        events: &[(EventSpec, u64)],
+        tasks: &Tasks,
+        cpus: &[i32],
+        jitter: Option<Jitter>,
+    ) -> Result<Self, Error> {
+        let pages = if options.call_graph == CallGraph::Dwarf {
+            PAGES_FOR_STACKS
+        } else {
+            PAGES
+        };
+        let mut source = Self::none(options);
+        source.rings = Rings::new(pages);
+        source.jitter = jitter;
+        let threads = match tasks {
+            Tasks::Command(pid) => vec![*pid as i32],
+            Tasks::Process(pid) => threads_of(*pid)?,
+            Tasks::All => vec![-1],
+        };
+        for (number, (spec, period)) in events.iter().enumerate() {
+            let mut attr = rings::sampling(spec, *period);
+            add_stacks(&mut attr, options);
+            attr.set_inherit(u64::from(!matches!(tasks, Tasks::All)));
+            attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
+            attr.set_watermark(1);
+            attr.__bindgen_anon_2.wakeup_watermark = (pages * 4096 / 4) as u32;
+            for &pid in &threads {
+                for &cpu in cpus {
+                    if number == 0 {
+                        source.open_bookkeeping(&attr, Scope { pid, cpu })?;
+                    }
+                    source.open_event(spec, number, *period, attr, Scope { pid, cpu })?;
+                }
+            }
+        }
+        Ok(source)
+    }
+
+    /// Records about processes come first, so that a ring starts with them.
+    fn open_bookkeeping(&mut self, like: &perf_event_attr, scope: Scope) -> Result<(), Error> {
+        for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
+            let attr = rings::bookkeeping(like, mappings);
+            match self.rings.open(&attr, scope) {
+                Ok(_) => {}
+                Err(error) if is_gone(&error, scope) => {}
+                Err(_) if mappings == Mappings::ByBuildId => {}
+                Err(source) => {
+                    return Err(crate::advice::event_refused(&EventSpec::cpu_clock(), source));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_event(
+        &mut self,
+        spec: &EventSpec,
+        number: usize,
+        nominal: u64,
+        mut attr: perf_event_attr,
+        scope: Scope,
+    ) -> Result<(), Error> {
+        if !self.kernel {
+            attr.set_exclude_kernel(1);
+            attr.set_exclude_hv(1);
+        }
+        if let Some(jitter) = &mut self.jitter
+            && spec.is_timed()
+        {
+            attr.__bindgen_anon_1.sample_period = jitter.period(nominal);
+        }
+        let fd = match self.rings.open(&attr, scope) {
+            Ok(fd) => fd,
+            Err(error) if is_gone(&error, scope) => return Ok(()),
+            // kernel.perf_event_paranoid >= 2: user mode only.
+            Err(error) if refused(&error) && self.kernel && !spec.exclude_kernel => {
+                self.kernel = false;
+                return self.open_event(spec, number, nominal, attr, scope);
+            }
+            Err(source) => return Err(crate::advice::event_refused(spec, source)),
+        };
+        self.numbers.insert(perf::id(fd)?, number);
+        if spec.is_timed() {
+            let copy = fd.try_clone().map_err(|source| Error::System {
+                what: "copying a descriptor".into(),
+                source,
+            })?;
+            self.timed.push((copy, nominal));
+        }
+        Ok(())
+    }
+
+    /// Starts sampling; events of a command start by themselves when it is executed.
+    pub fn enable(&self, tasks: &Tasks) -> Result<(), Error> {
+        if matches!(tasks, Tasks::Command(_)) {
+            return Ok(());
+        }
+        self.rings.enable()
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter.
+    pub fn multiplex_scale(&self, event: usize) -> f64 {
+        let own = |id: &u64| self.numbers.get(id) == Some(&event);
+        self.rings.multiplex_scale(own)
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.rings.descriptors()
+    }
+
+    /// To be called some times a second, and when a ring fills: takes in what is there.
+    pub fn tick(&mut self, collection: &mut Collection) {
+        if let Some(jitter) = &mut self.jitter {
+            for (fd, nominal) in &self.timed {
+                jitter.set(std::slice::from_ref(fd), *nominal);
+            }
+        }
+        self.read(collection, crate::clock::monotonic_ns());
+    }
+
+    /// Stops sampling and takes in what is left.
+    pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        self.rings.disable()?;
+        self.read(collection, u64::MAX);
+        Ok(())
+    }
+
+    fn read(&mut self, collection: &mut Collection, until: u64) {
+        let mut records = Vec::new();
+        self.rings.read(until, |record| records.push(record));
+        let mut last = 0;
+        for record in records {
+            last = record.time;
+            self.take(collection, record);
+        }
+        collection.maps.forget_ended(last.saturating_sub(1_000_000_000));
+    }
+
+    fn take(&mut self, collection: &mut Collection, record: Record) {
+        match &record.body {
+            Body::Sample { .. } => self.sample(collection, &record),
+            Body::Lost { count } => {
+                let event = self.numbers.get(&record.id).copied().unwrap_or(0);
+                let total = &mut collection.totals[event];
+                total.lost += count;
+            }
+            body => {
+                match body {
+                    Body::Comm { name, .. } => {
+                        let name = collection.tally.names.intern(name);
+                        self.names.insert(record.tid, name);
+                    }
+                    Body::Fork { parent } => {
+                        // A thread starts with the name of the one that made it.
+                        if let Some(name) = self.names.get(parent).copied() {
+                            self.names.insert(record.tid, name);
+                        }
+                    }
+                    _ => {}
+                }
+                collection.maps.apply(record, &mut collection.images);
+            }
+        }
+    }
+
+    fn sample(&mut self, collection: &mut Collection, record: &Record) {
+        let Some(&event) = self.numbers.get(&record.id) else {
+            return;
+        };
+        if record.pid == 0 {
+            return; // the idle task
+        }
+        let total = &mut collection.totals[event];
+        total.taken += 1;
+        let Some(stack) = self.stack(collection, record) else {
+            collection.totals[event].dropped += 1;
+            return;
+        };
+        collection.totals[event].stored += 1;
+        let process = self.name(collection, record.pid, record.tid);
+        let one = Amount {
+            count: 1,
+            weight: 1,
+        };
+        let event = EventId(event as u16);
+        let key = SampleKey {
+            event,
+            process,
+            pid: (self.separation >= Separation::Processes).then_some(record.pid),
+            tid: (self.separation >= Separation::Threads).then_some(record.tid),
+            stack,
+            waker: None,
+        };
+        collection.tally.sample(key, one);
+        let key = ThreadKey {
+            event,
+            pid: record.pid,
+            tid: record.tid,
+            process,
+        };
+        collection.tally.thread(key, one);
+    }
+
+    fn stack(&mut self, collection: &mut Collection, record: &Record) -> Option<StackId> {
+        let Body::Sample {
+            ip,
+            in_kernel,
+            callchain,
+            stack,
+        } = &record.body
+        else {
+            return None;
+        };
+        match self.call_graph {
+            CallGraph::None => {
+                let location = if *in_kernel {
+                    kernel_location(*ip)
+                } else {
+                    let Collection { maps, images, .. } = collection;
+                    maps.locate(record.pid, record.time, ProcessAddress(*ip), images)
+                };
+                Some(collection.tally.stacks.intern(location, None))
+            }
+            CallGraph::FramePointer => {
+                let (kernel, user) = split_callchain(callchain);
+                collection.stack(record.pid, record.time, &user, &kernel)
+            }
+            CallGraph::Dwarf => {
+                let (kernel, _) = split_callchain(callchain);
+                let user = stack.as_ref().map(|(registers, bytes)| {
+                    self.stacks.unwind(collection, record, registers, bytes)
+                });
+                let user = user.unwrap_or_default();
+                collection.unwound_stack(record.pid, record.time, &user, &kernel)
+            }
+        }
+    }
+
+    fn name(&mut self, collection: &mut Collection, pid: u32, tid: u32) -> NameId {
+        *self.names.entry(tid).or_insert_with(|| {
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+            let comm = comm.unwrap_or_else(|_| format!("[{tid}]"));
+            collection.tally.names.intern(comm.trim_end())
+        })
+    }
+}
+
+fn add_stacks(attr: &mut perf_event_attr, options: &Options) {
+    match options.call_graph {
+        CallGraph::None => {}
+        CallGraph::FramePointer => attr.sample_type |= u64::from(pe::PERF_SAMPLE_CALLCHAIN),
+        CallGraph::Dwarf => {
+            attr.sample_type |= u64::from(
+                pe::PERF_SAMPLE_CALLCHAIN | pe::PERF_SAMPLE_REGS_USER | pe::PERF_SAMPLE_STACK_USER,
+            );
+            attr.set_exclude_callchain_user(1);
+            attr.sample_regs_user = USER_REGISTERS;
+            // The kernel wants a multiple of eight, and a record holds less than 64 KiB.
+            attr.sample_stack_user = options.stack_bytes.clamp(1024, 63 * 1024) & !7;
+        }
+    }
+}
+
+fn refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// A thread that has ended since it was listed.
+fn is_gone(error: &io::Error, scope: Scope) -> bool {
+    scope.pid > 0 && error.raw_os_error() == Some(libc::ESRCH)
+}
+
+fn threads_of(pid: u32) -> Result<Vec<i32>, Error> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .map_err(|_| Error::NoSuchProcess { pid })?;
+    Ok(entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
+}

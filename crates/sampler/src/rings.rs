@@ -1,0 +1,152 @@
+//! Ring buffers, one for each CPU, and what comes out of them in order of time.
+
+use crate::perf::{self, Ring, Scope};
+use crate::records::{Decoder, Record};
+use crate::{Error, EventSpec};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Sample fields that every event has, so that one decoder reads them all.
+pub(crate) const SAMPLE_TYPE: u64 =
+    (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
+        as u64;
+
+/// The rings of a recording.
+pub(crate) struct Rings {
+    /// The first event of each CPU, which owns the ring.
+    rings: Vec<(i32, RawFd, Ring)>,
+    events: Vec<OwnedFd>,
+    decoder: Option<Decoder>,
+    pages: usize,
+    pending: Vec<Record>,
+}
+
+impl Rings {
+    /// No ring yet; each will have `pages` pages, a power of two.
+    pub fn new(pages: usize) -> Self {
+        Self {
+            rings: Vec::new(),
+            events: Vec::new(),
+            decoder: None,
+            pages,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Opens an event whose records go to the ring of its CPU.
+    ///
+    /// # Errors
+    /// What perf_event_open(2) said, for the caller to judge; [`std::io::ErrorKind::Other`] for
+    /// everything behind that.
+    pub fn open(&mut self, attr: &perf_event_attr, scope: Scope) -> std::io::Result<&OwnedFd> {
+        let fd = perf::open(attr, scope)?;
+        if self.decoder.is_none() {
+            self.decoder = Some(Decoder::new(attr).map_err(std::io::Error::other)?);
+        }
+        match self.rings.iter().find(|ring| ring.0 == scope.cpu) {
+            Some(ring) => perf::set_output(&fd, ring.1).map_err(std::io::Error::other)?,
+            None => {
+                let ring = self.map(&fd)?;
+                self.rings.push((scope.cpu, fd.as_raw_fd(), ring));
+            }
+        }
+        if attr.build_id() != 0
+            && let Some(decoder) = &mut self.decoder
+        {
+            decoder.expect_build_ids(perf::id(&fd).map_err(std::io::Error::other)?);
+        }
+        self.events.push(fd);
+        let last = self.events.len() - 1;
+        Ok(&self.events[last])
+    }
+
+    /// Maps a ring, smaller if the user may not lock as much memory.
+    fn map(&mut self, fd: &OwnedFd) -> std::io::Result<Ring> {
+        loop {
+            match Ring::map(fd, self.pages) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.pages > 8 => {
+                    self.pages /= 2;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.rings.iter().map(|ring| ring.1)
+    }
+
+    /// Time enabled over time running of the events whose id `own` accepts.
+    pub fn multiplex_scale(&self, own: impl Fn(&u64) -> bool) -> f64 {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        perf::multiplex_scale(self.events.iter().filter(of_event))
+    }
+
+    /// Enables all events.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.events.iter().try_for_each(perf::enable)
+    }
+
+    /// Stops all events.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.events.iter().try_for_each(perf::disable)
+    }
+
+    /// Reads all rings and hands on, in order of time, the records up to `until`; later ones wait
+    /// for the next call. A record is in its ring before a clock read that follows it.
+    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) {
+        let Some(decoder) = &self.decoder else {
+            return;
+        };
+        for (_, _, ring) in &mut self.rings {
+            let pending = &mut self.pending;
+            ring.read(|kind, misc, body| pending.extend(decoder.decode(kind, misc, body)));
+        }
+        self.pending.sort_by_key(|record| record.time);
+        let later = self.pending.partition_point(|record| record.time <= until);
+        for record in self.pending.drain(..later) {
+            each(record);
+        }
+    }
+}
+
+/// Attributes for [`Rings::open`] of an event that yields samples.
+pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
+    let mut attr = perf::attributes(spec, period);
+    attr.sample_type = SAMPLE_TYPE;
+    attr.set_sample_id_all(1);
+    attr
+}
+
+/// Which of the two records of a mapping an event writes: the kernel gives either the inode or the
+/// build-id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mappings {
+    ByInode,
+    ByBuildId,
+}
+
+/// Attributes of an event that never samples, and tells of mappings; the one by inode also of
+/// processes that come, are renamed and go.
+pub(crate) fn bookkeeping(like: &perf_event_attr, mappings: Mappings) -> perf_event_attr {
+    let mut attr = *like;
+    attr.type_ = pe::PERF_TYPE_SOFTWARE;
+    attr.config = pe::PERF_COUNT_SW_DUMMY.into();
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr.set_exclude_user(0);
+    attr.set_precise_ip(0);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    match mappings {
+        Mappings::ByInode => {
+            attr.set_comm(1);
+            attr.set_comm_exec(1);
+            attr.set_task(1);
+        }
+        Mappings::ByBuildId => attr.set_build_id(1),
+    }
+    attr
+}

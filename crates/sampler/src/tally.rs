@@ -1,0 +1,105 @@
+//! Samples counted together while they come in.
+
+use profile::{
+    EventId, Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+};
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+
+/// What makes two samples the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SampleKey {
+    pub event: EventId,
+    pub process: NameId,
+    pub pid: Option<u32>,
+    pub tid: Option<u32>,
+    pub stack: StackId,
+    pub waker: Option<Waker>,
+}
+
+/// What makes two samples of the same thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ThreadKey {
+    pub event: EventId,
+    pub pid: u32,
+    pub tid: u32,
+    pub process: NameId,
+}
+
+/// How many, and how heavy in the unit of the event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub count: u64,
+    pub weight: u64,
+}
+
+/// The samples so far.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub names: Names,
+    pub stacks: StackTable,
+    samples: FxHashMap<SampleKey, Amount>,
+    threads: FxHashMap<ThreadKey, Amount>,
+}
+
+impl Tally {
+    pub fn sample(&mut self, key: SampleKey, amount: Amount) {
+        add(self.samples.entry(key), amount);
+    }
+
+    pub fn thread(&mut self, key: ThreadKey, amount: Amount) {
+        add(self.threads.entry(key), amount);
+    }
+
+    /// Moves everything into the recording, in a stable order; `moved` says where each location is
+    /// in the end.
+    pub fn finish(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
+        let mut stacks = StackTable::new();
+        let mut ids: Vec<StackId> = Vec::with_capacity(self.stacks.len());
+        for frame in self.stacks.frames() {
+            // A caller has a smaller id than what it called, so it is already there.
+            let caller = frame.caller.map(|caller| ids[caller.0 as usize]);
+            ids.push(stacks.intern(moved(frame.location), caller));
+        }
+        let id = |stack: StackId| ids[stack.0 as usize];
+        recording.samples = self
+            .samples
+            .into_iter()
+            .map(|(key, amount)| Sample {
+                event: key.event,
+                process: key.process,
+                pid: key.pid,
+                tid: key.tid,
+                stack: id(key.stack),
+                waker: key.waker.map(|waker| Waker {
+                    stack: waker.stack.map(id),
+                    ..waker
+                }),
+                count: amount.count,
+                weight: amount.weight,
+            })
+            .collect();
+        recording.samples.sort_unstable();
+        recording.threads = self
+            .threads
+            .into_iter()
+            .map(|(key, amount)| ThreadCount {
+                event: key.event,
+                pid: key.pid,
+                tid: key.tid,
+                process: key.process,
+                count: amount.count,
+                weight: amount.weight,
+            })
+            .collect();
+        recording.threads.sort_unstable();
+        recording.names = self.names;
+        recording.stacks = stacks;
+    }
+}
+
+fn add<K>(entry: Entry<'_, K, Amount>, amount: Amount) {
+    let total = entry.or_default();
+    total.count += amount.count;
+    total.weight += amount.weight;
+}

@@ -1,0 +1,370 @@
+//! Recordings of many times and hosts in a directory.
+
+use crate::container::{Source, sync_directory, write_directory};
+use crate::decode::decode;
+use crate::encode::encode;
+use crate::error::Error;
+use crate::file::Written;
+use profile::{Recording, Target};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Where epochs are written before they are renamed into place: on the same file system, and not
+/// where a reader looks.
+const WRITING: &str = ".writing";
+/// In a directory there: the lock that its writer holds, and the epoch.
+const LOCK: &str = "lock";
+const EPOCH: &str = "epoch";
+
+/// A directory of recordings, `epoch=<start>/host=<name>/`.
+///
+/// Any number of processes on any number of hosts may write and read at the same time: an epoch
+/// appears whole or not at all, and is never changed.
+#[derive(Clone, Debug)]
+pub struct Database {
+    path: PathBuf,
+}
+
+/// An epoch of a database.
+#[derive(Debug)]
+pub struct Epoch {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What its `recording.json` says, or why that cannot be read.
+    pub summary: Result<Summary, Error>,
+}
+
+/// What an epoch says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// Length, in nanoseconds.
+    pub duration_ns: u64,
+    /// Name of the host.
+    pub host: String,
+    /// What was measured.
+    pub target: Target,
+    /// Names of the events.
+    pub events: Vec<String>,
+    /// How many samples there are of all events.
+    pub samples: u64,
+    /// The length of its members, in bytes.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Opens the database in the directory `path`, made if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let writing = path.join(WRITING);
+        fs::create_dir_all(&writing).map_err(Error::io("create", &writing))?;
+        let path = path.to_owned();
+        Ok(Self { path })
+    }
+
+    /// Opens the database in the directory `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::NotARecording`] if there is no epoch in `path` and it was not
+    /// [created](Self::create).
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let database = Self {
+            path: path.to_owned(),
+        };
+        if database.directories()?.is_empty() && !path.join(WRITING).is_dir() {
+            let looks_like = match subdirectories(path, "host=")?.is_empty() {
+                true => "a directory without epochs",
+                false => "one epoch of a database: name one of its hosts, or the database",
+            };
+            return Err(Error::NotARecording {
+                path: path.to_owned(),
+                looks_like,
+            });
+        }
+        Ok(database)
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a recording as a new epoch and to stable storage, and [cleans](Self::clean).
+    ///
+    /// # Errors
+    /// [`Error::Unstorable`], or [`Error::Io`]; nothing half-written remains.
+    pub fn write(&self, recording: &Recording) -> Result<Written, Error> {
+        let encoded = encode(recording)?;
+        self.clean()?;
+        let draft = Draft::new(&self.path.join(WRITING))?;
+        write_directory(&encoded, &draft.epoch())?;
+        let path = self.publish(&draft, recording)?;
+        Ok(Written {
+            path,
+            bytes: encoded.len(),
+        })
+    }
+
+    /// Renames a finished epoch to its place, or to the next free microsecond.
+    fn publish(&self, draft: &Draft, recording: &Recording) -> Result<PathBuf, Error> {
+        let host = format!("host={}", encode_name(&recording.host.name));
+        let mut micros = recording.start_unix_ns / 1000;
+        loop {
+            let epoch = self.path.join(format!("epoch={}", utc(micros)));
+            let path = epoch.join(&host);
+            fs::create_dir_all(&epoch).map_err(Error::io("create", &epoch))?;
+            match fs::rename(draft.epoch(), &path) {
+                Ok(()) => {
+                    sync_directory(&epoch)?;
+                    sync_directory(&self.path)?;
+                    return Ok(path);
+                }
+                // Which of the two depends on the file system.
+                Err(e)
+                    if e.kind() == io::ErrorKind::DirectoryNotEmpty
+                        || e.kind() == io::ErrorKind::AlreadyExists =>
+                {
+                    micros += 1;
+                }
+                // Somebody else found the directory empty and removed it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && draft.epoch().exists() => {}
+                Err(e) => return Err(Error::io("rename", &path)(e)),
+            }
+        }
+    }
+
+    /// Removes what writers left behind that died, and returns how many there were.
+    ///
+    /// A writer that lives holds a lock, and is left alone.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the list cannot be read.
+    pub fn clean(&self) -> Result<usize, Error> {
+        let drafts = subdirectories(&self.path.join(WRITING), "")?;
+        Ok(drafts.iter().filter(|draft| remove_if_dead(draft)).count())
+    }
+
+    /// The epochs, oldest first. Reads only their `recording.json`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be read. An epoch that cannot be read is listed, with
+    /// the reason.
+    pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
+        Ok(self.directories()?.into_iter().map(Epoch::new).collect())
+    }
+
+    /// The newest epoch that can be read; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be read.
+    pub fn latest(&self) -> Result<Option<Epoch>, Error> {
+        let newest_first = self.directories()?.into_iter().rev().map(Epoch::new);
+        Ok(newest_first.into_iter().find(|epoch| epoch.summary.is_ok()))
+    }
+
+    /// The directories of the epochs, by time, then host.
+    fn directories(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut directories = Vec::new();
+        for epoch in subdirectories(&self.path, "epoch=")? {
+            directories.extend(subdirectories(&epoch, "host=")?);
+        }
+        Ok(directories)
+    }
+}
+
+impl Epoch {
+    fn new(path: PathBuf) -> Self {
+        let summary = Summary::read(&path);
+        Self { path, summary }
+    }
+
+    /// Reads the recording.
+    ///
+    /// # Errors
+    /// All of [`Error`] but [`Error::Unstorable`].
+    pub fn read(&self) -> Result<Recording, Error> {
+        decode(&Source::open(&self.path)?)
+    }
+}
+
+impl Summary {
+    /// Reads the summary of the recording at `path`, a file or the directory of an epoch.
+    ///
+    /// # Errors
+    /// All of [`Error`] but [`Error::Unstorable`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let manifest = Source::open(path)?.manifest()?;
+        let members = manifest.members.values();
+        Ok(Self {
+            bytes: members
+                .map(|member| member.bytes)
+                .fold(0, u64::saturating_add),
+            start_unix_ns: manifest.start_unix_ns,
+            duration_ns: manifest.duration_ns,
+            host: manifest.host.name,
+            target: manifest.target,
+            events: manifest
+                .events
+                .into_iter()
+                .map(|event| event.name)
+                .collect(),
+            samples: manifest.samples,
+        })
+    }
+}
+
+/// An epoch that is being written. Dropped, it takes with it what is left of it.
+struct Draft {
+    directory: TempDir,
+    /// Held until then; where a file system has no locks nobody cleans either.
+    _lock: File,
+}
+
+impl Draft {
+    fn new(writing: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(writing).map_err(Error::io("create", writing))?;
+        loop {
+            let directory = tempfile::Builder::new()
+                .prefix("")
+                .tempdir_in(writing)
+                .map_err(Error::io("create", writing))?;
+            // A cleaner may come before the lock, and then takes the directory away: try again.
+            let path = directory.path().join(LOCK);
+            let lock = match File::create_new(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                lock => lock.map_err(Error::io("create", &path))?,
+            };
+            if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
+                continue;
+            }
+            let epoch = directory.path().join(EPOCH);
+            match fs::create_dir(&epoch) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io("create", &epoch)(e)),
+                Ok(()) => {
+                    let _lock = lock;
+                    return Ok(Self { directory, _lock });
+                }
+            }
+        }
+    }
+
+    fn epoch(&self) -> PathBuf {
+        self.directory.path().join(EPOCH)
+    }
+}
+
+/// Removes a draft whose writer has died; whether it did. What cannot be removed stays and harms
+/// nobody.
+fn remove_if_dead(draft: &Path) -> bool {
+    match File::options().write(true).open(draft.join(LOCK)) {
+        // The lock is the first thing that a writer makes and the last that is removed here.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => fs::remove_dir(draft).is_ok(),
+        Err(_) => false,
+        Ok(lock) => {
+            lock.try_lock().is_ok()
+                && (fs::remove_dir_all(draft.join(EPOCH)).is_ok() || !draft.join(EPOCH).exists())
+                && fs::remove_dir_all(draft).is_ok()
+        }
+    }
+}
+
+/// The subdirectories of `path` whose names begin with `prefix`, by name; none if it is missing.
+fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+    let entries = match fs::read_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(Error::io("read", path))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read", path))?;
+        let named = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(prefix.as_bytes());
+        if named && entry.path().is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// A time of day and date whose order as text is that of time.
+fn utc(unix_micros: u64) -> String {
+    let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
+}
+
+/// A host name as a directory name: what is not a letter, digit, `.`, `-` or `_` as `%XX`, the
+/// way Hive partitions do it.
+fn encode_name(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => (byte as char).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    // The longest that a directory name can be, `host=` aside; recording.json has all of it.
+    let encoded: String = name.bytes().take(83).map(encode).collect();
+    match encoded.is_empty() {
+        true => "unknown".to_owned(),
+        false => encoded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_sort_as_text() {
+        assert_eq!(utc(1_795_230_900_123_456), "20261121T031500.123456Z");
+        assert_eq!(utc(0), "19700101T000000.000000Z");
+        let times = [
+            0,
+            1,
+            999_999,
+            1_000_000,
+            1_795_230_900_123_456,
+            u64::MAX / 1000,
+        ];
+        assert!(times.map(utc).is_sorted());
+    }
+
+    #[test]
+    fn any_host_name_is_a_directory_name() {
+        assert_eq!(encode_name("db-1.example.org"), "db-1.example.org");
+        assert_eq!(encode_name("../a b"), "..%2Fa%20b");
+        assert_eq!(encode_name(""), "unknown");
+        assert!(encode_name(&"ä".repeat(300)).len() <= 250);
+    }
+
+    #[test]
+    fn only_the_drafts_of_dead_writers_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::create(directory.path()).unwrap();
+        let writing = directory.path().join(WRITING);
+        let alive = Draft::new(&writing).unwrap();
+        let dead = Draft::new(&writing).unwrap();
+        fs::write(dead.epoch().join("samples.parquet"), "half").unwrap();
+        let Draft {
+            directory: dead,
+            _lock,
+        } = dead;
+        let dead = dead.keep();
+        assert_eq!(database.clean().unwrap(), 0);
+        drop(_lock);
+        fs::create_dir(writing.join("killed before it had a lock")).unwrap();
+        assert_eq!(database.clean().unwrap(), 2);
+        assert!(alive.epoch().is_dir());
+        assert!(!dead.exists());
+        assert_eq!(fs::read_dir(&writing).unwrap().count(), 1);
+        drop(alive);
+        assert_eq!(fs::read_dir(&writing).unwrap().count(), 0);
+    }
+}

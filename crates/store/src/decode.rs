@@ -1,0 +1,287 @@
+//! The members of a container as a recording. A checksum says that nothing was damaged, not that
+//! the writer meant well: whatever a row says is checked.
+
+use crate::container::Source;
+use crate::encode::KINDS;
+use crate::error::{Error, Fault};
+use crate::table::{IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table_reader::{Rows, Table, Texts};
+use profile::{
+    BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
+    Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+};
+
+/// Reads the recording of a container.
+pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
+    let manifest = source.manifest()?;
+    let table = |name: &'static str, columns, read: &mut dyn FnMut(&Table<'_>) -> Read| {
+        let bytes = source.table(&manifest, name)?;
+        let read = Table::open(&bytes, columns).and_then(|table| read(&table));
+        read.map_err(|fault| fault.of(source.path(), name))
+    };
+    let has_stacks = manifest.members.contains_key("stacks.parquet");
+    let mut recording = manifest.clone().into_recording();
+    let mut callers = Vec::new();
+    table("images.parquet", IMAGES, &mut |t| images(t, &mut recording))?;
+    if has_stacks {
+        let read = &mut |t: &Table<'_>| stacks(t, &mut recording, &mut callers);
+        table("stacks.parquet", STACKS, read)?;
+    }
+    let read = &mut |t: &Table<'_>| samples(t, &mut recording, &callers);
+    table("samples.parquet", SAMPLES, read)?;
+    table("threads.parquet", THREADS, &mut |t| {
+        threads(t, &mut recording)
+    })?;
+    table("symbols.parquet", SYMBOLS, &mut |t| {
+        symbols(t, &mut recording)
+    })?;
+    Ok(recording)
+}
+
+type Read = Result<(), Fault>;
+
+/// Checks of the values of a row.
+struct Check<'a>(&'a Rows<'a>, usize);
+
+impl Check<'_> {
+    fn fault(&self, what: impl Into<String>) -> Fault {
+        Fault::in_row(self.0.number(self.1), what)
+    }
+
+    fn count(&self, value: i64) -> Result<u64, Fault> {
+        u64::try_from(value).map_err(|_| self.fault(format!("a count of {value}")))
+    }
+
+    fn id32(&self, value: i64) -> Result<u32, Fault> {
+        u32::try_from(value).map_err(|_| self.fault(format!("an id of {value}")))
+    }
+
+    /// A position in a table of `len` entries.
+    fn index(&self, value: i64, len: usize, of: &str) -> Result<u32, Fault> {
+        let index = u32::try_from(value).ok().filter(|i| (*i as usize) < len);
+        index.ok_or_else(|| self.fault(format!("{of} {value} of {len}")))
+    }
+
+    fn event(&self, value: i64, recording: &Recording) -> Result<EventId, Fault> {
+        let event = self.index(value, recording.events.len(), "event")?;
+        u16::try_from(event)
+            .map(EventId)
+            .map_err(|_| self.fault(format!("event {value}")))
+    }
+
+    fn image(&self, value: i64, recording: &Recording) -> Result<ImageId, Fault> {
+        self.index(value, recording.images.len(), "image")
+            .map(ImageId)
+    }
+
+    fn frame(
+        &self,
+        stacks: &mut StackTable,
+        location: Location,
+        caller: Option<StackId>,
+    ) -> Result<StackId, Fault> {
+        // One more would panic.
+        if stacks.len() >= u32::MAX as usize {
+            return Err(self.fault("too many stacks"));
+        }
+        Ok(stacks.intern(location, caller))
+    }
+
+    /// A row that repeats in `id` its own number.
+    fn own_number(&self, id: i64) -> Read {
+        match u64::try_from(id) == Ok(self.0.number(self.1)) {
+            true => Ok(()),
+            false => Err(self.fault(format!("the id is {id}"))),
+        }
+    }
+}
+
+/// The names of a column, entered into the names of the recording.
+struct NameColumn {
+    ids: Vec<NameId>,
+    texts: Texts,
+}
+
+impl NameColumn {
+    fn new(texts: Texts, names: &mut Names) -> Self {
+        Self {
+            ids: texts
+                .distinct
+                .iter()
+                .map(|text| names.intern(text))
+                .collect(),
+            texts,
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<NameId> {
+        let index = (*self.texts.rows.get(row)?)?;
+        self.ids.get(index as usize).copied()
+    }
+}
+
+fn images(table: &Table<'_>, recording: &mut Recording) -> Read {
+    for rows in table.groups() {
+        let (ids, gone) = (rows.ints("id")?, rows.ints("gone")?);
+        let (kinds, paths) = (rows.texts("kind")?, rows.texts("path")?);
+        let build_ids = rows.texts("build_id")?;
+        let (majors, minors) = (rows.optional_ints("major")?, rows.optional_ints("minor")?);
+        let inodes = rows.optional_ints("inode")?;
+        let generations = rows.optional_ints("generation")?;
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            check.own_number(ids[i])?;
+            let kind = KINDS.iter().find(|(_, text)| Some(*text) == kinds.get(i));
+            let build_id = match build_ids.get(i) {
+                None => None,
+                Some(hex) => {
+                    let id = BuildId::from_hex(hex);
+                    Some(id.ok_or_else(|| check.fault("the build-id is not hexadecimal"))?)
+                }
+            };
+            let file = match (majors[i], minors[i], inodes[i], generations[i]) {
+                (None, None, None, None) => None,
+                (Some(major), Some(minor), Some(inode), Some(generation)) => Some(FileIdentity {
+                    major: check.id32(major)?,
+                    minor: check.id32(minor)?,
+                    inode: inode.cast_unsigned(),
+                    generation: generation.cast_unsigned(),
+                }),
+                _ => return Err(check.fault("half an identity of a file")),
+            };
+            let path = owned(table, paths.get(i))?;
+            recording.images.push(Image {
+                kind: kind
+                    .ok_or_else(|| check.fault("an unknown kind of image"))?
+                    .0,
+                path: path.ok_or_else(|| check.fault("no path"))?,
+                build_id,
+                file,
+                gone: match gone[i] {
+                    0 => false,
+                    1 => true,
+                    other => return Err(check.fault(format!("gone is {other}"))),
+                },
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A text of its own for a row. Many rows can share a long one in the file, so it has its price.
+fn owned(table: &Table<'_>, text: Option<&str>) -> Result<Option<String>, Fault> {
+    let len = text.map_or(0, str::len) as u64;
+    table.budget.spend(len, 0)?;
+    Ok(text.map(str::to_owned))
+}
+
+fn stacks(table: &Table<'_>, recording: &mut Recording, ids: &mut Vec<StackId>) -> Read {
+    for rows in table.groups() {
+        let (own, images) = (rows.ints("id")?, rows.ints("image_id")?);
+        let (callers, offsets) = (rows.optional_ints("caller")?, rows.ints("offset")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            check.own_number(own[i])?;
+            // Only frames before this one exist: a chain of callers ends.
+            let caller = caller(&check, callers[i], ids)?;
+            let location = Location {
+                image: check.image(images[i], recording)?,
+                offset: ImageOffset(offsets[i].cast_unsigned()),
+            };
+            ids.push(check.frame(&mut recording.stacks, location, caller)?);
+        }
+    }
+    Ok(())
+}
+
+fn caller(check: &Check<'_>, id: Option<i64>, ids: &[StackId]) -> Result<Option<StackId>, Fault> {
+    let Some(id) = id else { return Ok(None) };
+    Ok(Some(ids[check.index(id, ids.len(), "stack")? as usize]))
+}
+
+fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Read {
+    recording.samples.reserve(table.rows());
+    for rows in table.groups() {
+        let (events, images) = (rows.ints("event_id")?, rows.ints("image_id")?);
+        let processes = NameColumn::new(rows.texts("process")?, &mut recording.names);
+        let (pids, tids) = (rows.optional_ints("pid")?, rows.optional_ints("tid")?);
+        let (offsets, callers) = (rows.ints("offset")?, rows.optional_ints("caller")?);
+        let wakers = NameColumn::new(rows.texts("waker_process")?, &mut recording.names);
+        let waker_tids = rows.optional_ints("waker_tid")?;
+        let waker_stacks = rows.optional_ints("waker_stack")?;
+        let (counts, weights) = (rows.ints("count")?, rows.ints("weight")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            let process = processes.get(i);
+            let location = Location {
+                image: check.image(images[i], recording)?,
+                offset: ImageOffset(offsets[i].cast_unsigned()),
+            };
+            let caller_id = caller(&check, callers[i], ids)?;
+            let waker = match (wakers.get(i), waker_tids[i], waker_stacks[i]) {
+                (None, None, None) => None,
+                (Some(process), Some(tid), stack) => Some(Waker {
+                    process,
+                    tid: check.id32(tid)?,
+                    stack: caller(&check, stack, ids)?,
+                }),
+                _ => return Err(check.fault("half a waker")),
+            };
+            let sample = Sample {
+                event: check.event(events[i], recording)?,
+                process: process.ok_or_else(|| check.fault("no process"))?,
+                pid: pids[i].map(|pid| check.id32(pid)).transpose()?,
+                tid: tids[i].map(|tid| check.id32(tid)).transpose()?,
+                stack: check.frame(&mut recording.stacks, location, caller_id)?,
+                waker,
+                count: check.count(counts[i])?,
+                weight: check.count(weights[i])?,
+            };
+            recording.samples.push(sample);
+        }
+    }
+    Ok(())
+}
+
+fn threads(table: &Table<'_>, recording: &mut Recording) -> Read {
+    recording.threads.reserve(table.rows());
+    for rows in table.groups() {
+        let events = rows.ints("event_id")?;
+        let processes = NameColumn::new(rows.texts("process")?, &mut recording.names);
+        let (pids, tids) = (rows.ints("pid")?, rows.ints("tid")?);
+        let (counts, weights) = (rows.ints("count")?, rows.ints("weight")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            let process = processes.get(i);
+            let thread = ThreadCount {
+                event: check.event(events[i], recording)?,
+                pid: check.id32(pids[i])?,
+                tid: check.id32(tids[i])?,
+                process: process.ok_or_else(|| check.fault("no process"))?,
+                count: check.count(counts[i])?,
+                weight: check.count(weights[i])?,
+            };
+            recording.threads.push(thread);
+        }
+    }
+    Ok(())
+}
+
+fn symbols(table: &Table<'_>, recording: &mut Recording) -> Read {
+    recording.symbols.reserve(table.rows());
+    for rows in table.groups() {
+        let (images, names) = (rows.ints("image_id")?, rows.texts("name")?);
+        let (starts, ends) = (rows.ints("start")?, rows.ints("end")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            let name = owned(table, names.get(i))?;
+            recording.symbols.push(EmbeddedSymbol {
+                image: check.image(images[i], recording)?,
+                start: ImageOffset(starts[i].cast_unsigned()),
+                end: ImageOffset(ends[i].cast_unsigned()),
+                name: name.ok_or_else(|| check.fault("no name"))?,
+            });
+        }
+    }
+    Ok(())
+}

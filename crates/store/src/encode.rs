@@ -1,0 +1,368 @@
+//! A recording as the members of a container.
+
+use crate::error::Error;
+use crate::manifest::{MAX_EVENTS, Manifest, Member};
+use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table_writer::{RowsWriter, TableWriter, shared};
+use parquet::data_type::ByteArray;
+use profile::{EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId};
+
+/// The members of a recording: `recording.json` first, then the tables.
+pub(crate) struct Encoded {
+    pub members: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Encoded {
+    /// The length of all members, in bytes.
+    pub fn len(&self) -> u64 {
+        self.members
+            .iter()
+            .map(|(_, bytes)| bytes.len() as u64)
+            .sum()
+    }
+}
+
+/// How an image kind is spelled in `images.parquet`.
+pub(crate) const KINDS: [(ImageKind, &str); 7] = [
+    (ImageKind::File, "file"),
+    (ImageKind::Kernel, "kernel"),
+    (ImageKind::KernelModule, "kernel_module"),
+    (ImageKind::Vdso, "vdso"),
+    (ImageKind::Jit, "jit"),
+    (ImageKind::Anonymous, "anonymous"),
+    (ImageKind::Unknown, "unknown"),
+];
+
+/// Encodes a recording. Equal recordings give equal bytes, in whatever order their samples are.
+pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
+    check(recording)?;
+    let texts = SharedTexts::new(recording)?;
+    let callers = Callers::new(recording);
+    let mut tables = vec![("samples.parquet", samples(recording, &texts, &callers)?)];
+    if !callers.frames.is_empty() {
+        tables.push(("stacks.parquet", stacks(&callers, &texts)?));
+    }
+    tables.push(("threads.parquet", threads(recording, &texts)?));
+    tables.push(("images.parquet", images(recording, &texts)?));
+    tables.push(("symbols.parquet", symbols(recording, &texts)?));
+    let describe = |(name, bytes): &(&str, Vec<u8>)| {
+        let member = Member {
+            bytes: bytes.len() as u64,
+            crc32: crc32fast::hash(bytes),
+        };
+        ((*name).to_owned(), member)
+    };
+    let manifest = Manifest::new(recording, tables.iter().map(describe).collect());
+    let mut members = vec![(crate::manifest::NAME, manifest.to_bytes()?)];
+    members.append(&mut tables);
+    Ok(Encoded { members })
+}
+
+/// Refuses what would be read back as something else, or not at all.
+fn check(recording: &Recording) -> Result<(), Error> {
+    let (events, images) = (recording.events.len(), recording.images.len());
+    let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
+    let require = |good: bool, what: &str| match good {
+        true => Ok(()),
+        false => Err(Error::unstorable(what)),
+    };
+    let storable = |number: u64| i64::try_from(number).is_ok();
+    require(events <= MAX_EVENTS, "it has more than 65536 events")?;
+    for event in &recording.events {
+        let finite =
+            event.frequency.is_none_or(f64::is_finite) && event.multiplex_scale.is_finite();
+        require(finite, "a frequency or scale of an event is not finite")?;
+    }
+    let frames = recording.stacks.frames().iter();
+    let located = |image: ImageId| (image.0 as usize) < images;
+    require(
+        frames.clone().all(|frame| located(frame.location.image)),
+        "a stack is in an image that it does not have",
+    )?;
+    for sample in &recording.samples {
+        let waker = sample.waker;
+        let known = usize::from(sample.event.0) < events
+            && (sample.process.0 as usize) < names
+            && (sample.stack.0 as usize) < stacks
+            && waker.is_none_or(|waker| (waker.process.0 as usize) < names)
+            && waker
+                .and_then(|w| w.stack)
+                .is_none_or(|s| (s.0 as usize) < stacks);
+        require(known, "a sample refers to what it does not have")?;
+        let counts = storable(sample.count) && storable(sample.weight);
+        require(counts, "a count or weight exceeds 63 bits")?;
+    }
+    for thread in &recording.threads {
+        let known = usize::from(thread.event.0) < events && (thread.process.0 as usize) < names;
+        require(known, "a thread refers to what it does not have")?;
+        let counts = storable(thread.count) && storable(thread.weight);
+        require(counts, "a count or weight exceeds 63 bits")?;
+    }
+    let mut symbols = recording.symbols.iter();
+    let known = symbols.all(|symbol| located(symbol.image));
+    require(known, "a symbol is of an image that it does not have")
+}
+
+/// All texts, each once, to be shared by the rows.
+struct SharedTexts {
+    events: Vec<ByteArray>,
+    names: Vec<ByteArray>,
+    /// For each name its position in alphabetical order, which does not depend on who came first.
+    ranks: Vec<u32>,
+    paths: Vec<ByteArray>,
+    build_ids: Vec<Option<ByteArray>>,
+}
+
+impl SharedTexts {
+    fn new(recording: &Recording) -> Result<Self, Error> {
+        let names: Vec<&str> = recording.names.iter().collect();
+        let mut sorted: Vec<usize> = (0..names.len()).collect();
+        sorted.sort_unstable_by_key(|i| names[*i]);
+        let mut ranks = vec![0; names.len()];
+        for (rank, i) in (0..).zip(sorted) {
+            ranks[i] = rank;
+        }
+        let images = &recording.images;
+        let build_id = |image: &Image| image.build_id.as_ref().map(|id| shared(&id.to_string()));
+        let events = recording.events.iter().map(|event| shared(&event.name));
+        Ok(Self {
+            events: events.collect::<Result<_, _>>()?,
+            names: names.into_iter().map(shared).collect::<Result<_, _>>()?,
+            ranks,
+            paths: images
+                .iter()
+                .map(|image| shared(&image.path))
+                .collect::<Result<_, _>>()?,
+            build_ids: images
+                .iter()
+                .map(|i| build_id(i).transpose())
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn name(&self, id: NameId) -> &ByteArray {
+        &self.names[id.0 as usize]
+    }
+
+    fn rank(&self, id: NameId) -> u32 {
+        self.ranks[id.0 as usize]
+    }
+
+    fn path(&self, id: ImageId) -> &ByteArray {
+        &self.paths[id.0 as usize]
+    }
+
+    fn build_id(&self, id: ImageId) -> Option<&ByteArray> {
+        self.build_ids[id.0 as usize].as_ref()
+    }
+}
+
+/// The frames that called others and those of wakers: the only ones with an id of their own. The
+/// innermost frame of a sample stands in its row.
+struct Callers {
+    frames: Vec<(Option<i64>, StackFrame)>,
+    ids: Vec<Option<u32>>,
+}
+
+impl Callers {
+    fn new(recording: &Recording) -> Self {
+        let table = &recording.stacks;
+        let mut used = vec![false; table.len()];
+        for sample in &recording.samples {
+            let mut waker = sample.waker.and_then(|waker| waker.stack);
+            let mut caller = table.frame(sample.stack).caller;
+            for next in [&mut waker, &mut caller] {
+                while let Some(id) = *next {
+                    if std::mem::replace(&mut used[id.0 as usize], true) {
+                        break;
+                    }
+                    *next = table.frame(id).caller;
+                }
+            }
+        }
+        let mut callers = Self {
+            frames: Vec::new(),
+            ids: vec![None; table.len()],
+        };
+        for (i, frame) in table.frames().iter().enumerate().filter(|(i, _)| used[*i]) {
+            callers.ids[i] = Some(callers.frames.len() as u32);
+            callers.frames.push((callers.id(frame.caller), *frame));
+        }
+        callers
+    }
+
+    fn id(&self, stack: Option<StackId>) -> Option<i64> {
+        self.ids[stack?.0 as usize].map(i64::from)
+    }
+}
+
+/// A row of the samples. Its order is that of the file: what a query asks by comes first and
+/// makes long runs, and within an image and a process the offsets ascend.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    event: u16,
+    image: u32,
+    process: (u32, NameId),
+    pid: Option<u32>,
+    tid: Option<u32>,
+    offset: u64,
+    caller: Option<i64>,
+    waker: Option<(u32, NameId, u32, Option<i64>)>,
+    count: u64,
+    weight: u64,
+}
+
+fn samples(
+    recording: &Recording,
+    texts: &SharedTexts,
+    callers: &Callers,
+) -> Result<Vec<u8>, Error> {
+    let row = |sample: &profile::Sample| {
+        let frame = recording.stacks.frame(sample.stack);
+        let waker =
+            |w: profile::Waker| (texts.rank(w.process), w.process, w.tid, callers.id(w.stack));
+        Row {
+            event: sample.event.0,
+            image: frame.location.image.0,
+            process: (texts.rank(sample.process), sample.process),
+            pid: sample.pid,
+            tid: sample.tid,
+            offset: frame.location.offset.0,
+            caller: callers.id(frame.caller),
+            waker: sample.waker.map(waker),
+            count: sample.count,
+            weight: sample.weight,
+        }
+    };
+    let mut rows: Vec<Row> = recording.samples.iter().map(row).collect();
+    rows.sort_unstable();
+    let mut table = TableWriter::new(SAMPLES)?;
+    for rows in rows.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        let images = || rows.iter().map(|row| ImageId(row.image));
+        out.ints("event_id", rows.iter().map(|row| row.event.into()))?;
+        out.texts(
+            "event",
+            rows.iter().map(|row| &texts.events[usize::from(row.event)]),
+        )?;
+        out.texts("process", rows.iter().map(|row| texts.name(row.process.1)))?;
+        out.optional_ints("pid", rows.iter().map(|row| row.pid.map(i64::from)))?;
+        out.optional_ints("tid", rows.iter().map(|row| row.tid.map(i64::from)))?;
+        image_columns(&mut out, texts, images)?;
+        out.ints("offset", rows.iter().map(|row| row.offset.cast_signed()))?;
+        out.optional_ints("caller", rows.iter().map(|row| row.caller))?;
+        let wakers = || rows.iter().map(|row| row.waker);
+        out.optional_texts("waker_process", wakers().map(|w| Some(texts.name(w?.1))))?;
+        out.optional_ints("waker_tid", wakers().map(|w| Some(i64::from(w?.2))))?;
+        out.optional_ints("waker_stack", wakers().map(|w| w?.3))?;
+        out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
+        out.ints("weight", rows.iter().map(|row| row.weight.cast_signed()))?;
+        out.finish()?;
+    }
+    table.finish()
+}
+
+/// The columns that name an image: its id, and for those who read the table alone its path and
+/// build-id.
+fn image_columns<I: Iterator<Item = ImageId>>(
+    out: &mut RowsWriter<'_>,
+    texts: &SharedTexts,
+    images: impl Fn() -> I,
+) -> Result<(), Error> {
+    out.ints("image_id", images().map(|id| id.0.into()))?;
+    out.texts("image", images().map(|id| texts.path(id)))?;
+    out.optional_texts("build_id", images().map(|id| texts.build_id(id)))
+}
+
+fn stacks(callers: &Callers, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+    let mut table = TableWriter::new(STACKS)?;
+    let mut ids = 0i64..;
+    for rows in callers.frames.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        let images = || rows.iter().map(|(_, frame)| frame.location.image);
+        let offsets = rows.iter().map(|(_, frame)| frame.location.offset.0);
+        out.ints("id", ids.by_ref().take(rows.len()))?;
+        out.optional_ints("caller", rows.iter().map(|(caller, _)| *caller))?;
+        image_columns(&mut out, texts, images)?;
+        out.ints("offset", offsets.map(u64::cast_signed))?;
+        out.finish()?;
+    }
+    table.finish()
+}
+
+fn threads(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+    let mut threads = recording.threads.clone();
+    threads.sort_unstable_by_key(|t| {
+        (
+            t.event,
+            t.pid,
+            t.tid,
+            texts.rank(t.process),
+            t.count,
+            t.weight,
+        )
+    });
+    let mut table = TableWriter::new(THREADS)?;
+    for rows in threads.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        out.ints("event_id", rows.iter().map(|row| row.event.0.into()))?;
+        out.texts(
+            "event",
+            rows.iter()
+                .map(|row| &texts.events[usize::from(row.event.0)]),
+        )?;
+        out.texts("process", rows.iter().map(|row| texts.name(row.process)))?;
+        out.ints("pid", rows.iter().map(|row| row.pid.into()))?;
+        out.ints("tid", rows.iter().map(|row| row.tid.into()))?;
+        out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
+        out.ints("weight", rows.iter().map(|row| row.weight.cast_signed()))?;
+        out.finish()?;
+    }
+    table.finish()
+}
+
+fn images(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+    let kinds = KINDS
+        .iter()
+        .map(|(kind, text)| Ok((*kind, shared(text)?)))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let kind = |image: &Image| kinds.iter().find(|(kind, _)| *kind == image.kind);
+    let mut table = TableWriter::new(IMAGES)?;
+    let mut ids = (0..).map(ImageId);
+    for rows in recording.images.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        let ids: Vec<ImageId> = ids.by_ref().take(rows.len()).collect();
+        let files = || rows.iter().map(|image| image.file);
+        out.ints("id", ids.iter().map(|id| id.0.into()))?;
+        out.texts(
+            "kind",
+            rows.iter().filter_map(|image| Some(&kind(image)?.1)),
+        )?;
+        out.texts("path", ids.iter().map(|id| texts.path(*id)))?;
+        out.optional_texts("build_id", ids.iter().map(|id| texts.build_id(*id)))?;
+        out.optional_ints("major", files().map(|file| Some(file?.major.into())))?;
+        out.optional_ints("minor", files().map(|file| Some(file?.minor.into())))?;
+        out.optional_ints("inode", files().map(|file| Some(file?.inode.cast_signed())))?;
+        let generations = files().map(|file| Some(file?.generation.cast_signed()));
+        out.optional_ints("generation", generations)?;
+        out.ints("gone", rows.iter().map(|image| image.gone.into()))?;
+        out.finish()?;
+    }
+    table.finish()
+}
+
+fn symbols(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+    let mut table = TableWriter::new(SYMBOLS)?;
+    for rows in recording.symbols.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        let name = |symbol: &EmbeddedSymbol| shared(&symbol.name);
+        let names = rows.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        out.ints("image_id", rows.iter().map(|row| row.image.0.into()))?;
+        out.texts("image", rows.iter().map(|row| texts.path(row.image)))?;
+        out.ints("start", rows.iter().map(|row| row.start.0.cast_signed()))?;
+        out.ints("end", rows.iter().map(|row| row.end.0.cast_signed()))?;
+        out.texts("name", names.iter())?;
+        out.finish()?;
+    }
+    table.finish()
+}

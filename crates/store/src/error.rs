@@ -1,0 +1,162 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why a recording could not be written or read.
+///
+/// Reading distinguishes *this is something else* ([`NotARecording`](Error::NotARecording)), *this
+/// is of a newer program* ([`Newer`](Error::Newer)), *this was damaged on the way*
+/// ([`Truncated`](Error::Truncated), [`Checksum`](Error::Checksum)) and *this was never right*
+/// ([`Damaged`](Error::Damaged)).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused. A full disk and missing rights come as this one, with
+    /// [`std::io::ErrorKind::StorageFull`] and [`std::io::ErrorKind::PermissionDenied`].
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done: `read`, `write`, `rename`.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The path holds no recording and no database.
+    #[error("{} is not a recording: it is {looks_like}", path.display())]
+    NotARecording {
+        /// The path.
+        path: PathBuf,
+        /// What it looks like instead, with an article, and what reads it where that is known.
+        looks_like: &'static str,
+    },
+    /// A newer program wrote the recording in a form that this one does not know.
+    #[error(
+        "{} has format version {version}, this program reads up to {supported}: upgrade it",
+        path.display()
+    )]
+    Newer {
+        /// The recording.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+        /// The newest version that this program reads.
+        supported: u64,
+    },
+    /// A member is missing, or shorter or longer than it was written.
+    #[error(
+        "{}: {member} has {found} bytes of {expected}: the recording was cut short or changed",
+        path.display()
+    )]
+    Truncated {
+        /// The recording.
+        path: PathBuf,
+        /// The member.
+        member: String,
+        /// Its length when it was written, in bytes.
+        expected: u64,
+        /// Its length now; 0 if it is missing.
+        found: u64,
+    },
+    /// The bytes of a member are not those that were written.
+    #[error(
+        "{}: {member} is damaged: its checksum is {found:08x}, not {expected:08x}",
+        path.display()
+    )]
+    Checksum {
+        /// The recording.
+        path: PathBuf,
+        /// The member.
+        member: String,
+        /// CRC-32 of what was written.
+        expected: u32,
+        /// CRC-32 of what is there.
+        found: u32,
+    },
+    /// A member, or the container, says something that cannot be.
+    #[error("{}: {member}: {what}, {at}", path.display())]
+    Damaged {
+        /// The recording.
+        path: PathBuf,
+        /// The member, or `archive` for the container itself.
+        member: String,
+        /// What is wrong.
+        what: String,
+        /// Where in the member.
+        at: Place,
+    },
+    /// The recording in memory contradicts itself or exceeds what the format can hold; nothing was
+    /// written.
+    #[error("the recording cannot be stored: {what}")]
+    Unstorable {
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// A place in a member of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A byte offset from its start.
+    Offset(u64),
+    /// A row, from 0.
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offset(offset) => write!(f, "at offset {offset}"),
+            Self::Row(row) => write!(f, "in row {row}"),
+        }
+    }
+}
+
+impl Error {
+    /// For `map_err`: what was done to which path when the system refused.
+    pub(crate) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(std::io::Error) -> Self + 'a {
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn unstorable(what: impl Into<String>) -> Self {
+        Self::Unstorable { what: what.into() }
+    }
+}
+
+/// What is wrong with a member, by those who do not know which file it is in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub what: String,
+    pub at: Place,
+}
+
+impl Fault {
+    pub fn at_offset(offset: usize, what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            at: Place::Offset(offset as u64),
+        }
+    }
+
+    pub fn in_row(row: u64, what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            at: Place::Row(row),
+        }
+    }
+
+    pub fn of(self, path: &Path, member: &str) -> Error {
+        Error::Damaged {
+            path: path.to_owned(),
+            member: member.to_owned(),
+            what: self.what,
+            at: self.at,
+        }
+    }
+}

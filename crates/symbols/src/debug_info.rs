@@ -1,0 +1,280 @@
+//! Lines and inlined calls: DWARF, read unit by unit as addresses are asked for.
+
+use crate::demangle::demangle;
+use crate::elf::{Elf, RawSymbols};
+use crate::error::Error;
+use crate::load;
+use crate::search::{self, Options};
+use crate::section::{Meter, Reader};
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::{Dwarf, DwarfPackage, Reader as _};
+use profile::{ImageAddress, SourceFrame};
+use rustc_hash::FxHashMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The debug information of one image, from [`crate::ImageSymbols::debug_info`].
+///
+/// It keeps what it has parsed, and belongs to one thread.
+pub struct DebugInfo {
+    /// The file that it is in, which is not always the image.
+    path: PathBuf,
+    image_path: PathBuf,
+    dwarf: Arc<Dwarf<Reader>>,
+    context: Context<Reader>,
+    meter: Rc<Meter>,
+    package: OnceCell<Option<DwarfPackage<Reader>>>,
+    missing: RefCell<BTreeSet<PathBuf>>,
+    texts: RefCell<FxHashMap<String, Arc<str>>>,
+    procedures: RefCell<FxHashMap<(bool, usize), Rc<[Range<u64>]>>>,
+}
+
+impl DebugInfo {
+    /// `path` is the file of `elf`, `image_path` that of the image it describes.
+    pub(crate) fn open(
+        path: PathBuf,
+        elf: &Elf,
+        image_path: PathBuf,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let meter = Meter::new();
+        let mut dwarf = load::dwarf(&path, elf, &meter)?;
+        if let Some(shared) = search::shared_debug_file(&path, elf, options) {
+            dwarf.set_sup(load::dwarf(&shared.path, &shared.elf, &meter)?);
+        }
+        meter.start();
+        // Units that come from one assembler run may share their abbreviations.
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        let dwarf = Arc::new(dwarf);
+        let context = Context::from_arc_dwarf(Arc::clone(&dwarf))
+            .map_err(|error| load::debug_error(&path, &meter, error))?;
+        Ok(Self {
+            path,
+            image_path,
+            dwarf,
+            context,
+            meter,
+            package: OnceCell::new(),
+            missing: RefCell::default(),
+            texts: RefCell::default(),
+            procedures: RefCell::default(),
+        })
+    }
+
+    /// The file that the debug information is in.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Split debug information (`.dwo`, `.dwp`) that was needed so far and not found.
+    pub fn missing(&self) -> Vec<PathBuf> {
+        self.missing.borrow().iter().cloned().collect()
+    }
+
+    /// The functions at an address, innermost inlined call first. Empty where the debug
+    /// information knows nothing. `procedure` names the function where only its line is known
+    /// (assembly).
+    ///
+    /// # Errors
+    /// If the debug information of that place is damaged.
+    pub fn frames(
+        &self,
+        address: ImageAddress,
+        procedure: Option<&Arc<str>>,
+    ) -> Result<Vec<SourceFrame>, Error> {
+        self.meter.start();
+        self.find_frames(address, procedure)
+            .map_err(|error| load::debug_error(&self.path, &self.meter, error))
+    }
+
+    fn find_frames(
+        &self,
+        address: ImageAddress,
+        procedure: Option<&Arc<str>>,
+    ) -> gimli::Result<Vec<SourceFrame>> {
+        let mut found = Vec::new();
+        if address.0 == u64::MAX {
+            return Ok(found);
+        }
+        let mut frames = self.complete(self.context.find_frames(address.0))?;
+        while let Some(frame) = frames.next()? {
+            let function = match &frame.function {
+                Some(function) => self.text(&demangle(&function.raw_name()?)),
+                None => match procedure {
+                    Some(procedure) => Arc::clone(procedure),
+                    None => self.text("[unknown]"),
+                },
+            };
+            let location = frame.location.as_ref();
+            found.push(SourceFrame {
+                function,
+                file: location.and_then(|l| l.file).map(|file| self.text(file)),
+                line: location.and_then(|l| l.line),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The name and address range of the function at an address, for images without symbols.
+    ///
+    /// # Errors
+    /// If the debug information of that place is damaged.
+    pub fn procedure(
+        &self,
+        address: ImageAddress,
+    ) -> Result<Option<(Arc<str>, Range<ImageAddress>)>, Error> {
+        self.meter.start();
+        let found = self.find_procedure(address);
+        found.map_err(|error| load::debug_error(&self.path, &self.meter, error))
+    }
+
+    fn find_procedure(
+        &self,
+        address: ImageAddress,
+    ) -> gimli::Result<Option<(Arc<str>, Range<ImageAddress>)>> {
+        if address.0 == u64::MAX {
+            return Ok(None);
+        }
+        let Some(unit) = self.complete(self.context.find_dwarf_and_unit(address.0)) else {
+            return Ok(None);
+        };
+        let key = (
+            unit.dwo_id.is_some(),
+            unit.debug_info_offset().map_or(0, |o| o.0),
+        );
+        let known = self.procedures.borrow().get(&key).map(Rc::clone);
+        let ranges = match known {
+            // The unit of a .dwo file starts at offset 0 as all others of its kind do.
+            Some(ranges) if !key.0 => ranges,
+            _ => {
+                let ranges = subprograms(&unit)?;
+                self.procedures.borrow_mut().insert(key, Rc::clone(&ranges));
+                ranges
+            }
+        };
+        let index = ranges.partition_point(|range| range.start <= address.0);
+        let Some(range) = index.checked_sub(1).and_then(|index| ranges.get(index)) else {
+            return Ok(None);
+        };
+        if address.0 >= range.end {
+            return Ok(None);
+        }
+        let name = self
+            .find_frames(address, None)?
+            .pop()
+            .map(|frame| frame.function);
+        Ok(name.map(|name| (name, ImageAddress(range.start)..ImageAddress(range.end))))
+    }
+
+    /// Calls `visit` with every piece of the line table: which addresses stand for which line of
+    /// which file. Pieces of one line come in no particular order, and more than once.
+    ///
+    /// # Errors
+    /// If the line table is damaged; the pieces before the damage have been visited.
+    pub fn for_each_line(
+        &self,
+        mut visit: impl FnMut(Range<ImageAddress>, &str, u32),
+    ) -> Result<(), Error> {
+        self.meter.start();
+        crate::lines::visit(&self.dwarf, &mut visit)
+            .map_err(|error| load::debug_error(&self.path, &self.meter, error))
+    }
+
+    /// Loads split debug information as long as a lookup asks for it.
+    fn complete<L>(&self, mut lookup: LookupResult<L>) -> L::Output
+    where
+        L: LookupContinuation<Buf = Reader>,
+    {
+        loop {
+            lookup = match lookup {
+                LookupResult::Output(output) => return output,
+                LookupResult::Load { load, continuation } => {
+                    continuation.resume(self.load_split(&load))
+                }
+            };
+        }
+    }
+
+    fn load_split(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
+        if let Some(package) = self.package()
+            && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
+        {
+            return Some(Arc::new(unit));
+        }
+        let name = path_of(load.path.as_ref()?)?;
+        let stated = match load.comp_dir.as_ref().and_then(path_of) {
+            Some(dir) => dir.join(&name),
+            None => name,
+        };
+        // Where the compiler put it, or moved together with the image.
+        let beside = self.image_path.parent().zip(stated.file_name());
+        let beside = beside.map(|(dir, name)| dir.join(name));
+        let found = std::iter::once(stated.clone())
+            .chain(beside)
+            .find_map(|path| {
+                let elf = search::open(&path, &mut RawSymbols::default()).ok()?;
+                let dwarf = load::split(&path, &elf, &load.parent, &self.meter).ok()?;
+                // A later build has written another one to the same place.
+                let header = dwarf.units().next().ok()??;
+                (dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id)).then(|| Arc::new(dwarf))
+            });
+        if found.is_none() {
+            self.missing.borrow_mut().insert(stated);
+        }
+        found
+    }
+
+    fn package(&self) -> Option<&DwarfPackage<Reader>> {
+        let open = || {
+            [&self.image_path, &self.path].into_iter().find_map(|path| {
+                let mut name = path.clone().into_os_string();
+                name.push(".dwp");
+                let path = PathBuf::from(name);
+                let elf = search::open(&path, &mut RawSymbols::default()).ok()?;
+                load::package(&path, &elf, &self.meter).ok()
+            })
+        };
+        self.package.get_or_init(open).as_ref()
+    }
+
+    /// Each text once.
+    fn text(&self, text: &str) -> Arc<str> {
+        let mut texts = self.texts.borrow_mut();
+        if let Some(known) = texts.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        texts.insert(text.to_owned(), Arc::clone(&new));
+        new
+    }
+}
+
+fn path_of(reader: &Reader) -> Option<PathBuf> {
+    let bytes = reader.to_slice().ok()?;
+    (!bytes.contains(&0)).then(|| OsStr::from_bytes(&bytes).into())
+}
+
+/// The address ranges of all functions of a unit, by start.
+fn subprograms(unit: &gimli::UnitRef<'_, Reader>) -> gimli::Result<Rc<[Range<u64>]>> {
+    let mut found = Vec::new();
+    let mut entries = unit.entries();
+    while let Some(entry) = entries.next_dfs()? {
+        if entry.tag() != gimli::DW_TAG_subprogram {
+            continue;
+        }
+        let mut ranges = unit.die_ranges(entry)?;
+        while let Some(range) = ranges.next()? {
+            if range.begin < range.end {
+                found.push(range.begin..range.end);
+            }
+        }
+    }
+    found.sort_unstable_by_key(|range| (range.start, range.end));
+    Ok(found.into())
+}

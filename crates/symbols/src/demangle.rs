@@ -1,0 +1,140 @@
+use std::borrow::Cow;
+use std::fmt;
+
+/// Longer names are left as they are: no compiler makes them, and demangling can be asked to repeat
+/// parts of a name without end.
+const MAX_MANGLED: usize = 1 << 16;
+const MAX_DEMANGLED: usize = 1 << 16;
+
+/// The name as the source spells it: of Rust (without the hash) and C++ symbols; any other name is
+/// returned as it is.
+///
+/// What tools append stays: `foo.cold` and `foo.part.0` of GCC (in C++ as `foo() [clone .cold]`),
+/// `foo@plt`. Of symbol versions only those that are not the default one stay
+/// (`foo@GLIBC_2.2.5`, but `foo` for `foo@@GLIBC_2.14`).
+pub fn demangle(name: &str) -> Cow<'_, str> {
+    let (name, version) = match name.split_once('@') {
+        Some(("", _)) | None => (name, ""),
+        Some((base, version)) if version.starts_with('@') => (base, ""),
+        Some((base, _)) => name.split_at(base.len()),
+    };
+    let demangled = if name.len() > MAX_MANGLED {
+        None
+    } else {
+        rust(name).or_else(|| cpp(name))
+    };
+    match demangled {
+        Some(demangled) => Cow::Owned(demangled + version),
+        None if version.is_empty() => Cow::Borrowed(name),
+        None => Cow::Owned(format!("{name}{version}")),
+    }
+}
+
+fn rust(name: &str) -> Option<String> {
+    if !name.starts_with("_R") && !name.starts_with("_ZN") {
+        return None;
+    }
+    let demangled = rustc_demangle::try_demangle(name).ok()?;
+    let mut text = Bounded::default();
+    fmt::write(&mut text, format_args!("{demangled:#}")).ok()?;
+    Some(text.0)
+}
+
+fn cpp(name: &str) -> Option<String> {
+    if !name.starts_with("_Z") && !name.starts_with("__Z") {
+        return None;
+    }
+    let (symbol, rest) = cpp_demangle::BorrowedSymbol::with_tail(name.as_bytes()).ok()?;
+    let mut text = Bounded::default();
+    symbol
+        .structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new())
+        .ok()?;
+    // `.cold`, `.part.0`, `.llvm.123`: clones of the function, told apart by what follows the name.
+    if !rest.is_empty() {
+        let rest = std::str::from_utf8(rest)
+            .ok()
+            .filter(|rest| rest.starts_with('.'))?;
+        text.0 += rest;
+    }
+    Some(text.0)
+}
+
+/// A string that refuses to grow without end.
+#[derive(Default)]
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_DEMANGLED {
+            return Err(fmt::Error);
+        }
+        self.0 += text;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_the_source_spells_them() {
+        for (mangled, plain) in [
+            ("main", "main"),
+            ("foo.part.0", "foo.part.0"),
+            ("foo.cold", "foo.cold"),
+            ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("memcpy@GLIBC_2.2.5", "memcpy@GLIBC_2.2.5"),
+            ("puts@plt", "puts@plt"),
+            ("main.(*server).run", "main.(*server).run"),
+            ("go.shape.int", "go.shape.int"),
+            ("_ZN3foo3barEi", "foo::bar(int)"),
+            ("_ZN3foo3barEi.cold", "foo::bar(int) [clone .cold]"),
+            ("_ZN3foo3barEi@plt", "foo::bar(int)@plt"),
+            (
+                "_ZNKSt6vectorIiSaIiEE4sizeEv",
+                "std::vector<int, std::allocator<int> >::size() const",
+            ),
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
+            ("_Znot_a_name", "_Znot_a_name"),
+            ("_Rubbish", "_Rubbish"),
+            ("@@", "@@"),
+            ("", ""),
+        ] {
+            assert_eq!(demangle(mangled), plain, "{mangled}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_explodes_is_left_alone() {
+        // Each pair holds the one before it twice.
+        let mut name = String::from("_Z1fSt4pairIiiE");
+        let mut last = "S_".to_owned();
+        for index in 0..60 {
+            name += &format!("St4pairI{last}{last}E");
+            last = format!(
+                "S{}_",
+                std::char::from_digit(index % 36, 36)
+                    .unwrap_or('0')
+                    .to_ascii_uppercase()
+            );
+        }
+        assert!(demangle(&name).len() <= MAX_DEMANGLED);
+        let long = format!("_ZN{}E", "1a".repeat(MAX_MANGLED));
+        assert_eq!(demangle(&long), long);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_name(text in "\\PC*", tail in "[_ZNRSIECKvP0-9a-z$.]{0,60}") {
+            let _ = demangle(&text);
+            let _ = demangle(&format!("_Z{tail}"));
+            let _ = demangle(&format!("_R{tail}"));
+        }
+    }
+}

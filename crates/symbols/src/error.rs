@@ -1,0 +1,94 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why an image, its debug information or a list of symbols cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be opened or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not ELF.
+    #[error("{}: not an ELF file", path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is ELF, but no executable and no shared library, so that nothing in it has an
+    /// address.
+    #[error("{}: an ELF file, but not an executable or shared library", path.display())]
+    NotLinked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file contradicts itself, ends too early, or asks for an absurd amount of memory.
+    #[error("{}: {what}, at offset {offset:#x}: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Which part of it.
+        what: String,
+        /// Where that part starts, in bytes from the start of the file.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The debug information cannot be followed.
+    #[error("{}: {section}+{offset:#x}: {reason}", path.display())]
+    Debug {
+        /// The file.
+        path: PathBuf,
+        /// The section that was read last.
+        section: &'static str,
+        /// The position in it (in its uncompressed form).
+        offset: u64,
+        /// What is wrong there.
+        reason: DebugProblem,
+    },
+    /// A line of a text file (`/proc/kallsyms`, `/proc/modules`) is not of the form it should have.
+    #[error("{}: line {line} (offset {offset:#x}): {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Where the line starts, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The kernel shows every address as zero to this user.
+    #[error("{}: the kernel hides its addresses from this user (kernel.kptr_restrict)", path.display())]
+    KernelAddressesHidden {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// What is wrong with debug information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DebugProblem {
+    /// It is not valid DWARF.
+    #[error("{0}")]
+    Invalid(gimli::Error),
+    /// Following it takes far more steps than its size can justify.
+    #[error("following it takes more steps than its size can justify")]
+    TooMuchWork,
+    /// Inlined calls are nested deeper than any compiler does.
+    #[error("inlined calls nested too deep")]
+    TooDeep,
+}
+
+impl Error {
+    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use crate::debug_info::DebugInfo;
+use crate::demangle::demangle;
+use crate::elf::{Elf, RawSymbols, Segment};
+use crate::error::Error;
+use crate::input::Input;
+use crate::load;
+use crate::search::{self, Found, Options};
+use crate::symtab::{Entry, Symbols};
+use profile::{BuildId, ImageAddress, ImageOffset, Procedure};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A procedure as the symbol table has it: not demangled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawProcedure<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Where it starts.
+    pub start: ImageOffset,
+    /// Its size in bytes; 0 where it is not known.
+    pub size: u64,
+}
+
+impl RawProcedure<'_> {
+    /// The procedure with its name demangled.
+    pub fn demangled(&self) -> Procedure {
+        Procedure {
+            name: demangle(&String::from_utf8_lossy(self.name)).into(),
+            start: self.start,
+            size: self.size,
+        }
+    }
+}
+
+/// An executable or shared library: its procedures, and the way to its debug information.
+#[derive(Debug)]
+pub struct ImageSymbols {
+    path: PathBuf,
+    elf: Elf,
+    symbols: Symbols,
+    /// The separate debug file: found at once if the image has no symbol table of its own.
+    debug_file: Option<(PathBuf, Elf)>,
+    complete: bool,
+    options: Options,
+}
+
+impl ImageSymbols {
+    /// Opens an image and reads its symbol tables, with those of its separate debug file if it
+    /// was stripped. Debug information is not touched.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not ELF, or is damaged.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::of(path, search::open_input(path)?, options)
+    }
+
+    /// An image in memory, for instance a vDSO. `name` is what errors call it.
+    ///
+    /// # Errors
+    /// If it is not ELF or is damaged.
+    pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &Options) -> Result<Self, Error> {
+        Self::of(name, Input::Bytes(bytes), options)
+    }
+
+    fn of(path: &Path, input: Input, options: &Options) -> Result<Self, Error> {
+        let mut symbols = RawSymbols::default();
+        let elf = Elf::read(path, Arc::new(input), &mut symbols)?;
+        let mut complete = elf.has_symtab;
+        let mut debug_file = None;
+        if !elf.has_symtab {
+            let found = search::debug_file(path, &elf, options);
+            if let Some(Found {
+                path,
+                elf,
+                symbols: more,
+            }) = found
+            {
+                complete = elf.has_symtab;
+                symbols.append(more);
+                debug_file = Some((path, elf));
+            } else if let Some(bytes) = load::mini_debug_info(path, &elf)? {
+                Elf::read(path, Arc::new(Input::Bytes(bytes)), &mut symbols)?;
+                complete = true;
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            elf,
+            symbols: Symbols::new(symbols.candidates, symbols.names),
+            debug_file,
+            complete,
+            options: options.clone(),
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its build-id, if it has one.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.elf.build_id.as_ref()
+    }
+
+    /// Whether procedures that are not exported have names too: there is a full symbol table.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Whether the file has code: a separate debug file has only the names of it.
+    pub(crate) fn has_code(&self) -> bool {
+        self.elf.has_code
+    }
+
+    /// The address that the image gives to a position in its file; `None` if that is not loaded.
+    pub fn address_of(&self, offset: ImageOffset) -> Option<ImageAddress> {
+        // The executable one of two that share a page of the file.
+        let holds = |segment: &&Segment| {
+            offset
+                .0
+                .checked_sub(segment.offset)
+                .is_some_and(|at| at < segment.file_size)
+        };
+        let holding = || self.elf.segments.iter().filter(holds);
+        let segment = holding()
+            .find(|segment| segment.executable)
+            .or_else(|| holding().next())?;
+        let address = segment.address.checked_add(offset.0 - segment.offset)?;
+        Some(ImageAddress(address))
+    }
+
+    /// The position in the file of an address; `None` if it is not loaded from the file.
+    pub fn offset_of(&self, address: ImageAddress) -> Option<ImageOffset> {
+        let segment = self.elf.segments.iter().find(|segment| {
+            address
+                .0
+                .checked_sub(segment.address)
+                .is_some_and(|at| at < segment.file_size)
+        })?;
+        segment
+            .offset
+            .checked_add(address.0 - segment.address)
+            .map(ImageOffset)
+    }
+
+    /// The procedure at a position, by the symbol tables.
+    pub fn procedure(&self, offset: ImageOffset) -> Option<RawProcedure<'_>> {
+        self.raw(self.symbols.find(self.address_of(offset)?)?)
+    }
+
+    /// All procedures of the symbol tables, by address. Aliases are given once; a procedure inside
+    /// another one (an alternative entry) follows it.
+    pub fn procedures(&self) -> impl Iterator<Item = RawProcedure<'_>> {
+        self.symbols
+            .entries()
+            .iter()
+            .filter_map(|entry| self.raw(*entry))
+    }
+
+    fn raw(&self, entry: Entry) -> Option<RawProcedure<'_>> {
+        Some(RawProcedure {
+            name: self.symbols.name(entry),
+            start: self.offset_of(ImageAddress(entry.start))?,
+            size: entry.end - entry.start,
+        })
+    }
+
+    /// Opens the debug information: of the image, or of its separate debug file. `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn debug_info(&self) -> Result<Option<DebugInfo>, Error> {
+        let open = |path: &Path, elf: &Elf| {
+            DebugInfo::open(path.to_owned(), elf, self.path.clone(), &self.options).map(Some)
+        };
+        if self.elf.has_dwarf() {
+            return open(&self.path, &self.elf);
+        }
+        if let Some((path, elf)) = &self.debug_file {
+            return if elf.has_dwarf() {
+                open(path, elf)
+            } else {
+                Ok(None)
+            };
+        }
+        match search::debug_file(&self.path, &self.elf, &self.options) {
+            Some(found) if found.elf.has_dwarf() => open(&found.path, &found.elf),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl RawSymbols {
+    fn append(&mut self, more: Self) {
+        let base = self.names.len() as u64;
+        self.names.extend(more.names);
+        self.candidates
+            .extend(more.candidates.into_iter().map(|mut candidate| {
+                candidate.name += base;
+                candidate
+            }));
+    }
+}

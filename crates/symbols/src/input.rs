@@ -1,0 +1,104 @@
+use object::read::{ReadCache, ReadRef};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// The bytes of an image.
+///
+/// Files are read piece by piece and not mapped: a mapped file that somebody truncates (a compiler
+/// that writes in place, `install` without unlinking) kills the reader with SIGBUS, a read only
+/// comes back short.
+#[derive(Debug)]
+pub(crate) enum Input {
+    File { file: File, len: u64 },
+    Bytes(Vec<u8>),
+}
+
+impl Input {
+    pub fn file(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        Ok(Self::File {
+            len: metadata.len(),
+            file,
+        })
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Reads a range whole. One that leaves the file fails before any memory is taken.
+    pub fn read(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.len());
+        let (Some(end), Ok(size)) = (end, usize::try_from(len)) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        match self {
+            Self::Bytes(bytes) => Ok(bytes[offset as usize..end as usize].to_vec()),
+            Self::File { file, .. } => {
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(size)?;
+                bytes.resize(size, 0);
+                file.read_exact_at(&mut bytes, offset)?;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+/// What may be read of a file for its headers and symbol tables: a well-formed one needs each
+/// byte at most once, a hostile one can point thousands of headers at the same bytes.
+const MAX_TABLES: u64 = 2 << 30;
+
+/// Lets `object` read headers and tables of a file without holding all of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables<'a> {
+    cache: &'a ReadCache<&'a File>,
+    left: &'a Cell<u64>,
+}
+
+impl<'a> Tables<'a> {
+    pub fn allowance(len: u64) -> Cell<u64> {
+        Cell::new(
+            len.saturating_mul(2)
+                .saturating_add(1 << 16)
+                .min(MAX_TABLES),
+        )
+    }
+
+    pub fn new(cache: &'a ReadCache<&'a File>, left: &'a Cell<u64>) -> Self {
+        Self { cache, left }
+    }
+
+    fn spend(self, size: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a> ReadRef<'a> for Tables<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.spend(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.spend(256)?;
+        self.cache.read_bytes_at_until(range, delimiter)
+    }
+}

@@ -1,0 +1,186 @@
+//! Code generated at run time, as the generator describes it: perf maps and jitdump files.
+
+use crate::error::Error;
+use profile::ProcessAddress;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A procedure in the address space of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessSymbol {
+    /// First byte.
+    pub start: ProcessAddress,
+    /// First byte behind it.
+    pub end: ProcessAddress,
+    /// Its name, not demangled.
+    pub name: String,
+}
+
+/// Procedures that do not overlap: generated code is thrown away and its place used again, so that
+/// a new one drops those that it overlaps.
+#[derive(Default)]
+struct Code(BTreeMap<u64, (u64, String)>);
+
+impl Code {
+    fn load(&mut self, start: u64, size: u64, name: String) {
+        let Some(end) = start.checked_add(size).filter(|end| *end > start) else {
+            return;
+        };
+        while let Some((old, (old_end, _))) = self.0.range(..end).next_back() {
+            if *old_end <= start {
+                break;
+            }
+            let old = *old;
+            self.0.remove(&old);
+        }
+        self.0.insert(start, (end, name));
+    }
+
+    fn remove(&mut self, start: u64) -> Option<String> {
+        self.0.remove(&start).map(|(_, name)| name)
+    }
+
+    fn finish(self) -> Vec<ProcessSymbol> {
+        let symbols = self
+            .0
+            .into_iter()
+            .map(|(start, (end, name))| ProcessSymbol {
+                start: ProcessAddress(start),
+                end: ProcessAddress(end),
+                name,
+            });
+        symbols.collect()
+    }
+}
+
+/// Parses a perf map (`/tmp/perf-PID.map`): lines of `START SIZE NAME`, the numbers hexadecimal.
+/// Returns the procedures by address.
+///
+/// Where two overlap, the later line counts. The process may be writing the file while it is read,
+/// and some writers get a line wrong now and then: lines of another form are passed over, and
+/// counted in the second value.
+pub fn parse_perf_map(text: &str) -> (Vec<ProcessSymbol>, usize) {
+    let mut code = Code::default();
+    let mut bad = 0;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match perf_map_line(line) {
+            Some((start, size, name)) => code.load(start, size, name.to_owned()),
+            None => bad += 1,
+        }
+    }
+    (code.finish(), bad)
+}
+
+fn perf_map_line(line: &str) -> Option<(u64, u64, &str)> {
+    let (start, rest) = line.split_once(' ')?;
+    let (size, name) = rest.split_once(' ')?;
+    let hex = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u64::from_str_radix(digits, 16).ok()
+    };
+    let name = name.trim_end();
+    (!name.is_empty()).then_some((hex(start)?, hex(size)?, name))
+}
+
+/// `JiTD`, as the writer's byte order has it.
+const MAGIC: u32 = 0x4a69_5444;
+const HEADER: usize = 40;
+const RECORD: usize = 16;
+const CODE_LOAD: u32 = 0;
+const CODE_MOVE: u32 = 1;
+const CODE_CLOSE: u32 = 3;
+
+/// Parses a jitdump file (`jit-PID.dump`) and returns the procedures by address, as they stood when
+/// it ends. A record that is cut off at the end is ignored: the process may still be writing it.
+///
+/// # Errors
+/// If the file is not a jitdump file, or a record contradicts itself.
+pub fn parse_jitdump(path: &Path, bytes: &[u8]) -> Result<Vec<ProcessSymbol>, Error> {
+    let error = |what: &str, offset: usize, reason: &str| Error::Malformed {
+        path: path.to_owned(),
+        what: what.to_owned(),
+        offset: offset as u64,
+        reason: reason.to_owned(),
+    };
+    let magic = bytes
+        .first_chunk::<4>()
+        .map(|magic| u32::from_le_bytes(*magic));
+    let big_endian = match magic {
+        Some(MAGIC) => false,
+        Some(magic) if magic.swap_bytes() == MAGIC => true,
+        _ => return Err(error("jitdump header", 0, "not a jitdump file")),
+    };
+    let fields = Fields { bytes, big_endian };
+    let header = fields.u32(8).filter(|size| *size as usize >= HEADER);
+    let header = header.ok_or_else(|| error("jitdump header", 8, "too short"))?;
+    let mut code = Code::default();
+    let mut at = header as usize;
+    while let (Some(kind), Some(size)) = (fields.u32(at), fields.u32(at + 4)) {
+        let size = size as usize;
+        if size < RECORD {
+            return Err(error("jitdump record", at, "shorter than its own header"));
+        }
+        let Some(end) = at.checked_add(size).filter(|end| *end <= bytes.len()) else {
+            break;
+        };
+        let record = Fields {
+            bytes: &bytes[at + RECORD..end],
+            big_endian,
+        };
+        match kind {
+            CODE_LOAD => record
+                .load(&mut code)
+                .ok_or_else(|| error("jitdump code load record", at, "too short"))?,
+            CODE_MOVE => record
+                .relocate(&mut code)
+                .ok_or_else(|| error("jitdump code move record", at, "too short"))?,
+            CODE_CLOSE => break,
+            // Lines, unwinding tables, and what is yet to be invented.
+            _ => {}
+        }
+        at = end;
+    }
+    Ok(code.finish())
+}
+
+#[derive(Clone, Copy)]
+struct Fields<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl Fields<'_> {
+    fn u32(self, at: usize) -> Option<u32> {
+        let field = *self.bytes.get(at..)?.first_chunk::<4>()?;
+        Some(match self.big_endian {
+            true => u32::from_be_bytes(field),
+            false => u32::from_le_bytes(field),
+        })
+    }
+
+    fn u64(self, at: usize) -> Option<u64> {
+        let field = *self.bytes.get(at..)?.first_chunk::<8>()?;
+        Some(match self.big_endian {
+            true => u64::from_be_bytes(field),
+            false => u64::from_le_bytes(field),
+        })
+    }
+
+    /// pid, tid, vma, code_addr, code_size, code_index, name, code.
+    fn load(self, code: &mut Code) -> Option<()> {
+        let (start, size) = (self.u64(16)?, self.u64(24)?);
+        let name = self.bytes.get(40..)?;
+        let name = &name[..memchr::memchr(0, name)?];
+        code.load(start, size, String::from_utf8_lossy(name).into_owned());
+        Some(())
+    }
+
+    /// pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index.
+    fn relocate(self, code: &mut Code) -> Option<()> {
+        let (old, new, size) = (self.u64(16)?, self.u64(24)?, self.u64(32)?);
+        if let Some(name) = code.remove(old) {
+            code.load(new, size, name);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Debug information from the file into [`gimli::Dwarf`].
+
+use crate::elf::{Compression, DataSection, Elf};
+use crate::error::Error;
+use crate::section::{Meter, Reader, Section};
+use gimli::{Dwarf, DwarfPackage, RunTimeEndian, SectionId};
+use std::io::Read;
+use std::path::Path;
+use std::rc::Rc;
+
+/// The best that zlib can do is 1032; debug information compresses to a fifth or so.
+const MAX_RATIO: u64 = 1032;
+
+/// The most that `.gnu_debugdata` may hold.
+const MAX_MINI: u64 = 256 << 20;
+
+fn endian(elf: &Elf) -> RunTimeEndian {
+    if elf.little_endian {
+        RunTimeEndian::Little
+    } else {
+        RunTimeEndian::Big
+    }
+}
+
+/// The debug information of a file.
+pub(crate) fn dwarf(path: &Path, elf: &Elf, meter: &Rc<Meter>) -> Result<Dwarf<Reader>, Error> {
+    Dwarf::load(|id| reader(path, elf, id.name(), meter))
+}
+
+/// The debug information of a `.dwo` file, for the program with the debug information `parent`.
+pub(crate) fn split(
+    path: &Path,
+    elf: &Elf,
+    parent: &Dwarf<Reader>,
+    meter: &Rc<Meter>,
+) -> Result<Dwarf<Reader>, Error> {
+    let mut dwarf = Dwarf::load(|id| match id.dwo_name() {
+        Some(name) => reader(path, elf, name, meter),
+        None => Ok(empty(elf, meter)),
+    })?;
+    dwarf.make_dwo(parent);
+    Ok(dwarf)
+}
+
+/// A `.dwp` file: many `.dwo` files in one.
+pub(crate) fn package(
+    path: &Path,
+    elf: &Elf,
+    meter: &Rc<Meter>,
+) -> Result<DwarfPackage<Reader>, Error> {
+    let load = |id: SectionId| match id.dwo_name() {
+        Some(name) => reader(path, elf, name, meter).map_err(Failure::Ours),
+        None => Ok(empty(elf, meter)),
+    };
+    DwarfPackage::load(load, empty(elf, meter)).map_err(|failure| match failure {
+        Failure::Ours(error) => error,
+        Failure::Dwarf(error) => debug_error(path, meter, error),
+    })
+}
+
+enum Failure {
+    Ours(Error),
+    Dwarf(gimli::Error),
+}
+
+impl From<gimli::Error> for Failure {
+    fn from(error: gimli::Error) -> Self {
+        Self::Dwarf(error)
+    }
+}
+
+/// Puts the place that was read last to an error of the parser.
+pub(crate) fn debug_error(path: &Path, meter: &Meter, error: gimli::Error) -> Error {
+    let (section, offset, reason) = meter.blame(error);
+    Error::Debug {
+        path: path.to_owned(),
+        section,
+        offset,
+        reason,
+    }
+}
+
+fn empty(elf: &Elf, meter: &Rc<Meter>) -> Reader {
+    Reader::new(Section::from_bytes("", Vec::new(), meter), endian(elf))
+}
+
+/// A section by name; empty if there is none.
+fn reader(path: &Path, elf: &Elf, name: &'static str, meter: &Rc<Meter>) -> Result<Reader, Error> {
+    let Some(section) = elf.section(name) else {
+        return Ok(empty(elf, meter));
+    };
+    let loaded = match section.compression {
+        // The size fits: the range lies in the file.
+        Compression::None => Section::from_file(
+            name,
+            &elf.input,
+            section.offset,
+            section.size as usize,
+            meter,
+        ),
+        _ => Section::from_bytes(name, decompress(path, elf, section)?, meter),
+    };
+    Ok(Reader::new(loaded, endian(elf)))
+}
+
+fn decompress(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, Error> {
+    let error = |reason: String| Error::Malformed {
+        path: path.to_owned(),
+        what: format!("compressed section {}", section.name),
+        offset: section.offset,
+        reason,
+    };
+    if section.full_size / MAX_RATIO > section.size {
+        return Err(error(format!(
+            "{} bytes cannot come of {}",
+            section.full_size, section.size
+        )));
+    }
+    let packed = elf
+        .input
+        .read(section.offset, section.size)
+        .map_err(Error::io(path))?;
+    // One byte more, to notice a stream that is longer than the header says.
+    let mut bytes = Vec::new();
+    let limit = section.full_size + 1;
+    let done = match section.compression {
+        Compression::Zlib => {
+            let stream = flate2::read::ZlibDecoder::new(packed.as_slice());
+            stream.take(limit).read_to_end(&mut bytes)
+        }
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(packed.as_slice())
+            .and_then(|stream| stream.take(limit).read_to_end(&mut bytes)),
+        _ => {
+            return Err(error(
+                "compressed in a way that is not known here".to_owned(),
+            ));
+        }
+    };
+    done.map_err(|reason| error(reason.to_string()))?;
+    if bytes.len() as u64 != section.full_size {
+        return Err(error(format!(
+            "not the {} bytes it should have",
+            section.full_size
+        )));
+    }
+    Ok(bytes)
+}
+
+/// `.gnu_debugdata`: a small ELF file with the names of the local procedures, compressed.
+pub(crate) fn mini_debug_info(path: &Path, elf: &Elf) -> Result<Option<Vec<u8>>, Error> {
+    let Some(section) = elf.section(".gnu_debugdata") else {
+        return Ok(None);
+    };
+    let packed = elf
+        .input
+        .read(section.offset, section.size)
+        .map_err(Error::io(path))?;
+    let limit = MAX_MINI.min(section.size.saturating_mul(MAX_RATIO));
+    let mut bytes = Vec::new();
+    lzma_rust2::XzReader::new(packed.as_slice(), false)
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|reason| Error::Malformed {
+            path: path.to_owned(),
+            what: "compressed section .gnu_debugdata".to_owned(),
+            offset: section.offset,
+            reason: reason.to_string(),
+        })?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,322 @@
+//! A section of debug information, read when it is touched, and the [`gimli::Reader`] over it.
+//!
+//! Debug information is the largest and least trusted input of the suite, and the libraries that
+//! parse it assume good will: a few bytes can describe nesting without end or the same list a
+//! million times. All their reads pass through here, so this is where work is counted
+//! ([`Meter`]): a read fails once the steps exceed what the size can justify, or once the parser
+//! has recursed too deep.
+
+use crate::error::DebugProblem;
+use crate::input::Input;
+use gimli::{ReaderOffsetId, RunTimeEndian};
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How much of a file is read at once: most lookups touch few units.
+const CHUNK_SHIFT: u32 = 16;
+
+/// Steps granted for each byte of debug information. Real programs were seen to need up to 6
+/// (each entry is passed over when its unit is opened, and again for its inlined calls).
+const STEPS_PER_BYTE: u64 = 64;
+
+/// Steps granted whatever the size.
+const STEPS_FREE: u64 = 1 << 20;
+
+/// How much stack the parser may use: enough for a few hundred nested inlined calls, and well
+/// below the 2 MiB that threads have by default.
+const MAX_STACK: usize = 768 << 10;
+
+/// Counts the work done on the debug information of one image, and remembers where it stood.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    left: Cell<u64>,
+    stack: Cell<usize>,
+    section: Cell<&'static str>,
+    position: Cell<usize>,
+    problem: Cell<Option<DebugProblem>>,
+}
+
+impl Meter {
+    pub fn new() -> Rc<Self> {
+        let meter = Self::default();
+        meter.left.set(STEPS_FREE);
+        Rc::new(meter)
+    }
+
+    /// Grants the steps for a section of this size.
+    pub fn grant(&self, bytes: usize) {
+        let more = (bytes as u64).saturating_mul(STEPS_PER_BYTE);
+        self.left.set(self.left.get().saturating_add(more));
+    }
+
+    /// Starts a lookup: from here on the depth of the stack is measured.
+    pub fn start(&self) {
+        self.stack.set(stack_pointer());
+        self.problem.set(None);
+    }
+
+    /// The section and position read last, and what is wrong there.
+    pub fn blame(&self, error: gimli::Error) -> (&'static str, u64, DebugProblem) {
+        let problem = self.problem.get().unwrap_or(DebugProblem::Invalid(error));
+        (self.section.get(), self.position.get() as u64, problem)
+    }
+
+    fn step(&self, section: &Section, position: usize, cost: usize) -> gimli::Result<()> {
+        self.section.set(section.name);
+        self.position.set(position);
+        let Some(left) = self.left.get().checked_sub(cost as u64) else {
+            self.problem.set(Some(DebugProblem::TooMuchWork));
+            return Err(gimli::Error::Io);
+        };
+        self.left.set(left);
+        if self.stack.get().abs_diff(stack_pointer()) > MAX_STACK && self.stack.get() != 0 {
+            self.problem.set(Some(DebugProblem::TooDeep));
+            return Err(gimli::Error::Io);
+        }
+        Ok(())
+    }
+}
+
+/// About where the stack ends now.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let here = 0u8;
+    std::ptr::from_ref(std::hint::black_box(&here)).addr()
+}
+
+/// A section, uncompressed in memory or in its file.
+pub(crate) struct Section {
+    name: &'static str,
+    len: usize,
+    /// The file and where the section starts in it; `None` if the only chunk is there already.
+    source: Option<(Arc<Input>, u64)>,
+    shift: u32,
+    chunks: Box<[OnceCell<Box<[u8]>>]>,
+    meter: Rc<Meter>,
+}
+
+impl Section {
+    pub fn from_bytes(name: &'static str, bytes: Vec<u8>, meter: &Rc<Meter>) -> Rc<Self> {
+        meter.grant(bytes.len());
+        Rc::new(Self {
+            name,
+            len: bytes.len(),
+            source: None,
+            shift: usize::BITS - 1,
+            chunks: Box::new([OnceCell::from(bytes.into_boxed_slice())]),
+            meter: Rc::clone(meter),
+        })
+    }
+
+    /// A section of a file. The range must lie in the file.
+    pub fn from_file(
+        name: &'static str,
+        input: &Arc<Input>,
+        offset: u64,
+        len: usize,
+        meter: &Rc<Meter>,
+    ) -> Rc<Self> {
+        meter.grant(len);
+        let count = len.div_ceil(1 << CHUNK_SHIFT);
+        Rc::new(Self {
+            name,
+            len,
+            source: Some((Arc::clone(input), offset)),
+            shift: CHUNK_SHIFT,
+            chunks: (0..count).map(|_| OnceCell::new()).collect(),
+            meter: Rc::clone(meter),
+        })
+    }
+
+    /// The bytes from `position` to the end of its chunk.
+    fn rest_of_chunk(&self, position: usize) -> gimli::Result<&[u8]> {
+        let index = position >> self.shift;
+        let start = index << self.shift;
+        let cell = self.chunks.get(index).ok_or(gimli::Error::Io)?;
+        let chunk = match cell.get() {
+            Some(chunk) => chunk,
+            None => {
+                let (input, offset) = self.source.as_ref().ok_or(gimli::Error::Io)?;
+                let len = (1usize << self.shift).min(self.len - start);
+                let bytes = input
+                    .read(offset + start as u64, len as u64)
+                    .map_err(|_| gimli::Error::Io)?;
+                cell.get_or_init(|| bytes.into_boxed_slice())
+            }
+        };
+        chunk.get(position - start..).ok_or(gimli::Error::Io)
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes)", self.name, self.len)
+    }
+}
+
+/// A range of a [`Section`].
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    section: Rc<Section>,
+    start: usize,
+    end: usize,
+    endian: RunTimeEndian,
+}
+
+impl Reader {
+    pub fn new(section: Rc<Section>, endian: RunTimeEndian) -> Self {
+        Self {
+            start: 0,
+            end: section.len,
+            section,
+            endian,
+        }
+    }
+
+    fn eof(&self) -> gimli::Error {
+        gimli::Error::UnexpectedEof(ReaderOffsetId(self.start as u64))
+    }
+
+    fn checked(&self, len: usize) -> gimli::Result<()> {
+        if len > self.end - self.start {
+            return Err(self.eof());
+        }
+        Ok(())
+    }
+}
+
+impl gimli::Reader for Reader {
+    type Endian = RunTimeEndian;
+    type Offset = usize;
+
+    fn endian(&self) -> RunTimeEndian {
+        self.endian
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn empty(&mut self) {
+        self.end = self.start;
+    }
+
+    fn truncate(&mut self, len: usize) -> gimli::Result<()> {
+        self.checked(len)?;
+        self.end = self.start + len;
+        Ok(())
+    }
+
+    fn offset_from(&self, base: &Self) -> usize {
+        self.start.saturating_sub(base.start)
+    }
+
+    fn offset_id(&self) -> ReaderOffsetId {
+        ReaderOffsetId(self.start as u64)
+    }
+
+    fn lookup_offset_id(&self, id: ReaderOffsetId) -> Option<usize> {
+        let position = usize::try_from(id.0).ok()?;
+        (self.start..=self.end)
+            .contains(&position)
+            .then(|| position - self.start)
+    }
+
+    fn find(&self, byte: u8) -> gimli::Result<usize> {
+        let mut position = self.start;
+        while position < self.end {
+            let chunk = self.section.rest_of_chunk(position)?;
+            let chunk = &chunk[..chunk.len().min(self.end - position)];
+            let found = memchr::memchr(byte, chunk);
+            let passed = found.unwrap_or(chunk.len());
+            let cost = 1 + passed / 16;
+            self.section.meter.step(&self.section, position, cost)?;
+            position += passed;
+            if found.is_some() {
+                return Ok(position - self.start);
+            }
+        }
+        Err(self.eof())
+    }
+
+    fn skip(&mut self, len: usize) -> gimli::Result<()> {
+        self.checked(len)?;
+        self.start += len;
+        Ok(())
+    }
+
+    fn split(&mut self, len: usize) -> gimli::Result<Self> {
+        let mut head = self.clone();
+        head.truncate(len)?;
+        self.start += len;
+        Ok(head)
+    }
+
+    fn to_slice(&self) -> gimli::Result<Cow<'_, [u8]>> {
+        let len = self.len();
+        if len == 0 {
+            return Ok(Cow::Borrowed(&[]));
+        }
+        let cost = 1 + len / 16;
+        self.section.meter.step(&self.section, self.start, cost)?;
+        let chunk = self.section.rest_of_chunk(self.start)?;
+        if let Some(slice) = chunk.get(..len) {
+            return Ok(Cow::Borrowed(slice));
+        }
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let chunk = self.section.rest_of_chunk(self.start + bytes.len())?;
+            bytes.extend_from_slice(&chunk[..chunk.len().min(len - bytes.len())]);
+        }
+        Ok(Cow::Owned(bytes))
+    }
+
+    fn to_string(&self) -> gimli::Result<Cow<'_, str>> {
+        match self.to_slice()? {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                .map(Cow::Borrowed)
+                .map_err(|_| gimli::Error::BadUtf8),
+            Cow::Owned(bytes) => String::from_utf8(bytes)
+                .map(Cow::Owned)
+                .map_err(|_| gimli::Error::BadUtf8),
+        }
+    }
+
+    fn to_string_lossy(&self) -> gimli::Result<Cow<'_, str>> {
+        Ok(match self.to_slice()? {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        })
+    }
+
+    fn read_slice(&mut self, buf: &mut [u8]) -> gimli::Result<()> {
+        self.checked(buf.len())?;
+        self.section
+            .meter
+            .step(&self.section, self.start, 1 + buf.len() / 16)?;
+        let mut filled = 0;
+        while filled < buf.len() {
+            let chunk = self.section.rest_of_chunk(self.start + filled)?;
+            let len = chunk.len().min(buf.len() - filled);
+            buf[filled..filled + len].copy_from_slice(&chunk[..len]);
+            filled += len;
+        }
+        self.start += buf.len();
+        Ok(())
+    }
+
+    fn read_u8(&mut self) -> gimli::Result<u8> {
+        self.checked(1)?;
+        self.section.meter.step(&self.section, self.start, 1)?;
+        let byte = *self
+            .section
+            .rest_of_chunk(self.start)?
+            .first()
+            .ok_or(gimli::Error::Io)?;
+        self.start += 1;
+        Ok(byte)
+    }
+}

@@ -1,0 +1,199 @@
+//! From the symbols of an image to its procedures: which name an address has.
+
+use profile::ImageAddress;
+
+/// Where a name ends in a table of zero-terminated names.
+pub(crate) fn name_at(names: &[u8], offset: u64) -> &[u8] {
+    let rest = usize::try_from(offset)
+        .ok()
+        .and_then(|offset| names.get(offset..));
+    let rest = rest.unwrap_or_default();
+    &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())]
+}
+
+/// How much is known of where a symbol ends, from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// A label, of no type and no size: any place in hand-written assembly.
+    Label,
+    /// A function without a size: hand-written assembly.
+    Open,
+    /// It states its size.
+    Known,
+}
+
+impl Extent {
+    pub fn of(typed: bool, size: u64) -> Self {
+        match (typed, size) {
+            (_, 1..) => Self::Known,
+            (true, 0) => Self::Open,
+            (false, 0) => Self::Label,
+        }
+    }
+}
+
+/// Who can see a symbol. Weak counts as global: `write` is as good a name as `__write`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Binding {
+    Local,
+    Global,
+}
+
+/// A symbol that may name a procedure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub start: u64,
+    pub size: u64,
+    /// Where its section ends.
+    pub limit: u64,
+    /// Position of the name in the table of names.
+    pub name: u64,
+    pub extent: Extent,
+    pub binding: Binding,
+}
+
+/// A procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub start: u64,
+    pub end: u64,
+    name: u64,
+}
+
+/// The procedures of an image, for lookup by address.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    names: Vec<u8>,
+    /// By start, each start once.
+    entries: Vec<Entry>,
+    /// Disjoint ranges by start; a range ends where the next begins, and is of no procedure where
+    /// the index is `NOBODY`.
+    pieces: Vec<(u64, u32)>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Symbols {
+    pub fn new(mut candidates: Vec<Candidate>, names: Vec<u8>) -> Self {
+        candidates.retain(|candidate| {
+            candidate.start < candidate.limit && is_procedure_name(name_at(&names, candidate.name))
+        });
+        // The preferred of several at one address first; the sort is stable, so that the first in
+        // the file wins where all else is equal.
+        candidates.sort_by_cached_key(|candidate| {
+            let name = name_at(&names, candidate.name);
+            let underscores = name.iter().take_while(|byte| **byte == b'_').count();
+            (
+                candidate.start,
+                std::cmp::Reverse((candidate.extent, candidate.binding, candidate.size)),
+                underscores,
+            )
+        });
+        candidates.dedup_by_key(|candidate| candidate.start);
+
+        let known = candidates.iter().filter(|c| c.extent == Extent::Known);
+        let known: Vec<Entry> = known.map(Candidate::sized).collect();
+        let sized = pieces(&known);
+        let covered = |address| piece_at(&sized, address).is_some();
+        // Where nothing states its size, a procedure reaches to the next symbol. Local labels come
+        // last: most are places inside a procedure.
+        candidates.retain(|c| c.extent == Extent::Known || !covered(c.start));
+        let is_start = |c: &Candidate| c.extent != Extent::Label || c.binding == Binding::Global;
+        let mut entries = Vec::with_capacity(candidates.len());
+        let mut open_end = 0;
+        for (index, candidate) in candidates.iter().enumerate() {
+            if candidate.extent == Extent::Known {
+                entries.push(candidate.sized());
+                continue;
+            }
+            let label = !is_start(candidate);
+            if label && candidate.start < open_end {
+                continue;
+            }
+            let next = candidates[index + 1..]
+                .iter()
+                .find(|next| label || is_start(next));
+            let end = next.map_or(candidate.limit, |next| next.start.min(candidate.limit));
+            open_end = end;
+            entries.push(candidate.entry(end));
+        }
+        let pieces = pieces(&entries);
+        Self {
+            names,
+            entries,
+            pieces,
+        }
+    }
+
+    /// The procedure at an address: of several that contain it, the one that starts last.
+    pub fn find(&self, address: ImageAddress) -> Option<Entry> {
+        let index = piece_at(&self.pieces, address.0)?;
+        self.entries.get(index as usize).copied()
+    }
+
+    /// All procedures by start.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub fn name(&self, entry: Entry) -> &[u8] {
+        name_at(&self.names, entry.name)
+    }
+}
+
+impl Candidate {
+    fn sized(&self) -> Entry {
+        self.entry(self.start.saturating_add(self.size).min(self.limit))
+    }
+
+    fn entry(&self, end: u64) -> Entry {
+        Entry {
+            start: self.start,
+            end,
+            name: self.name,
+        }
+    }
+}
+
+/// Not the marks that assemblers leave to tell code from data (`$x`, `$d.1`), nor local labels.
+fn is_procedure_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.starts_with(b"$") && !name.starts_with(b".L")
+}
+
+/// Cuts ranges that may overlap into ranges that do not: where several overlap, the one that
+/// starts last has the address.
+fn pieces(entries: &[Entry]) -> Vec<(u64, u32)> {
+    let mut pieces: Vec<(u64, u32)> = Vec::with_capacity(entries.len() * 2);
+    let mut open: Vec<u32> = Vec::new();
+    // Closes what ends by `until`, and gives the rest back to whoever surrounds it.
+    let close = |open: &mut Vec<u32>, pieces: &mut Vec<(u64, u32)>, until: u64| {
+        while let Some(end) = open.last().map(|i| entries[*i as usize].end)
+            && end <= until
+        {
+            while open.last().is_some_and(|i| entries[*i as usize].end <= end) {
+                open.pop();
+            }
+            pieces.push((end, open.last().copied().unwrap_or(NOBODY)));
+        }
+    };
+    for (index, entry) in (0u32..).zip(entries) {
+        close(&mut open, &mut pieces, entry.start);
+        if entry.start < entry.end {
+            if pieces.last().is_some_and(|piece| piece.0 == entry.start) {
+                pieces.pop();
+            }
+            pieces.push((entry.start, index));
+            open.push(index);
+        }
+    }
+    close(&mut open, &mut pieces, u64::MAX);
+    pieces
+}
+
+fn piece_at(pieces: &[(u64, u32)], address: u64) -> Option<u32> {
+    let index = pieces
+        .partition_point(|piece| piece.0 <= address)
+        .checked_sub(1)?;
+    let owner = pieces.get(index)?.1;
+    (owner != NOBODY).then_some(owner)
+}
