@@ -66,7 +66,7 @@ pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -76,6 +76,9 @@ pub fn grouped(value: u64) -> String {
 
 /// Nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
 pub fn time(ns: f64) -> String {
+    if ns == 0.0 {
+        return "0 s".to_owned();
+    }
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),

@@ -53,7 +53,7 @@ impl BuildId {
 
     /// Parses the hexadecimal form; `None` if it is empty, odd or not hexadecimal.
     pub fn from_hex(text: &str) -> Option<Self> {
-        if text.len() % 2 != 0 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        if !text.len().is_multiple_of(2) || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
         let bytes: Option<Vec<u8>> = (0..text.len())

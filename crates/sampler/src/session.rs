@@ -173,6 +173,17 @@ impl<'a, 'memory> Session<'a, 'memory> {
             }
             return Ok(None);
         }
+        // The doctor's probe picks the way and says why.
+        if options.path == Path::Best && !options.off_cpu {
+            let capabilities = crate::capabilities::probe();
+            if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
+                self.notes.push(format!(
+                    "samples come through ring buffers, because {}; {}",
+                    gap.missing, gap.fix
+                ));
+                return Ok(None);
+            }
+        }
         let first = specs.len() as u16;
         let setting = Setting {
             only_targets: options.target != TargetSpec::Machine,

@@ -1,4 +1,6 @@
-//! Waits that an interrupt ended.
+//! Stacks taken in the scheduler's tracepoints, made to say what happened.
+//!
+//! Innermost are our own programs and what the kernel calls them by: those frames go.
 //!
 //! A thread that a timer or a device wakes is woken in the context of whatever ran there. That
 //! thread did nothing for it: the kernel stack shows the interrupt's entry, and what lies outside
@@ -21,6 +23,54 @@ fn is_interrupt_entry(name: &str) -> bool {
                 | "handle_softirqs"
                 | "__do_softirq"
         )
+}
+
+/// Our programs, by the end of the names that the kernel gives them.
+const OUR_PROGRAMS: &[&str] = &["_on_switch", "_on_waking", "_on_tracepoint"];
+
+/// What the kernel runs programs at tracepoints by.
+fn is_tracing(name: &str) -> bool {
+    ["bpf_", "__bpf_", "__traceiter_", "trace_", "__perf_", "perf_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+/// Takes the frames of our own programs off the stacks taken in them.
+pub(crate) fn drop_own_frames(recording: &mut Recording) {
+    let mut samples = std::mem::take(&mut recording.samples);
+    let mut seen: FxHashMap<StackId, StackId> = FxHashMap::default();
+    let mut without = |stack: &mut StackId| {
+        *stack = *seen
+            .entry(*stack)
+            .or_insert_with_key(|stack| below_own_frames(recording, *stack));
+    };
+    for sample in &mut samples {
+        without(&mut sample.stack);
+        if let Some(stack) = sample.waker.as_mut().and_then(|waker| waker.stack.as_mut()) {
+            without(stack);
+        }
+    }
+    recording.samples = samples;
+    merge_equal(recording);
+}
+
+fn below_own_frames(recording: &Recording, stack: StackId) -> StackId {
+    let name = |stack: StackId| {
+        let location = recording.stacks.frame(stack).location;
+        kernel_procedure(recording, location)
+    };
+    let ours = |name: &str| OUR_PROGRAMS.iter().any(|end| name.ends_with(end));
+    if !name(stack).is_some_and(ours) {
+        return stack;
+    }
+    let mut kept = stack;
+    while let Some(caller) = recording.stacks.frame(kept).caller {
+        kept = caller;
+        if !name(kept).is_some_and(is_tracing) {
+            break;
+        }
+    }
+    kept
 }
 
 /// Renames the wakers that are interrupts to `[interrupt]`, and cuts their stacks at its entry.

@@ -1,9 +1,51 @@
 //! `vitalfew doctor`.
 
 use crate::args::Doctor;
+use crate::exit::FAILURE;
+use sampler::capabilities::{self, Capabilities, Program};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+/// The documented JSON form.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    capabilities: &'a Capabilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a Program>,
+}
+
 /// Runs the command.
-pub fn run(_args: &Doctor) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
+    let capabilities = capabilities::probe();
+    let program = args.program.as_deref().map(Program::inspect).transpose();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let program = program.as_ref().ok().and_then(Option::as_ref);
+        let json = Json {
+            capabilities: &capabilities,
+            program,
+        };
+        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        let unicode = std::io::stdout().is_terminal() && speaks_utf8();
+        write!(out, "{}", capabilities::render(&capabilities, unicode))?;
+        if let Ok(Some(program)) = &program {
+            write!(out, "\n{}", capabilities::render_program(program, unicode))?;
+        }
+    }
+    if let Err(error) = program {
+        eprintln!("vitalfew: {error}");
+        return Ok(ExitCode::from(FAILURE));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn speaks_utf8() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .is_some_and(|locale| locale.to_uppercase().replace('-', "").contains("UTF8"))
 }
