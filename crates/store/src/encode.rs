@@ -9,6 +9,7 @@ use parquet::data_type::ByteArray;
 use profile::{EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId};
 
 /// The members of a recording: `recording.json` first, then the tables.
+#[derive(Clone)]
 pub(crate) struct Encoded {
     pub members: Vec<(&'static str, Vec<u8>)>,
 }
