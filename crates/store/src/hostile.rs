@@ -290,7 +290,7 @@ fn too_many_rows_are_refused() {
         out.texts("name", std::iter::repeat_n(&text, rows)).unwrap();
         out.finish().unwrap();
     }
-    let bytes = table.finish().unwrap();
+    let bytes = table.into_bytes().unwrap();
     assert!(bytes.len() < 100_000, "{}", bytes.len());
     let error = read_with("symbols.parquet", bytes).unwrap_err();
     assert!(error.to_string().contains("far more"), "{error}");

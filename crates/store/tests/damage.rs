@@ -1,11 +1,11 @@
 //! Damaged recordings: an error, or the same data; never a panic, never other data.
 
-#[path = "common/any.rs"]
-mod any;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/content.rs"]
+mod content;
 
-use any::content;
+use content::content;
 use profile::*;
 use std::fs;
 use std::path::{Path, PathBuf};
