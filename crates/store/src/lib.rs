@@ -1,4 +1,41 @@
-//! Recordings on disk.
+//! Recordings on disk: one in a file, or many of many hosts in a [`Database`] that other tools
+//! query as it is.
+//!
+//! A recording is a description in JSON and up to five tables in Parquet; `docs/format.md` says
+//! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
+//! [`Database::write`] and [`Epoch::read`] in a directory of its own among others. Both are whole
+//! or not there, whenever a writer dies. [`open`] finds out what a path is, [`merge`] makes one
+//! recording of several.
+//!
+//! What comes back is what was written, except for what carries no meaning: the order of samples
+//! and threads, the numbers of names and stacks, and names and stacks that nothing refers to.
+//!
+//! # Reading is strict, writing is not ours
+//!
+//! The `parquet` crate writes the tables. They are read by a small decoder of our own
+//! (`thrift`, `encoding`, `table_reader`), which knows what this crate writes and no more: a
+//! recording may come from anybody, and it must cost no more than an error (see `encoding`).
+//! Memory is bounded by the length of the file: a table may decode to 64 MiB and 256 times its
+//! length, and a page to 16 MiB.
+//!
+//! # What the layout gains
+//!
+//! Bytes a sample, of a made-up minute of compiling (600,000 samples in 178,000 rows, 3,000 threads, 59
+//! images, 4,000 symbols): **0.54**, of which 0.06 are the symbols. `cargo run --release -p store
+//! --example measure` prints it. One choice changed at a time:
+//!
+//! | | |
+//! |---|---|
+//! | `offset` as a dictionary, as it is | 1.16, 0.64 |
+//! | `count` as differences, as it is | 0.58, 0.57 |
+//! | `weight` written where it equals `count` | 0.63 |
+//! | sorted by image, process, offset; process, image, offset | 0.55, 0.56 |
+//! | zstd level 1, 3, 19 (not 9) | 0.56, 0.55, 0.53 (twice the time) |
+//! | pages of 20,000 rows, not of 1 MiB | 0.55 |
+//! | statistics of all columns, not of four | 0.54 (+1.2 KB a file) |
+//!
+//! The names beside the ids (`event`, `image`, `build_id`), which make each table useful alone, are
+//! runs of equal values: 1.0 KB together.
 #![forbid(unsafe_code)]
 
 mod container;

@@ -3,18 +3,18 @@
 
 use crate::encoding::{deltas, plain_integers, plain_texts, runs};
 use crate::error::Fault;
-use crate::table::{Column, Kind, MAX_PAGE};
+use crate::table::{Column, Kind, MAX_PAGE, ROW_GROUP};
 use crate::thrift::{self, Struct};
 use std::cell::Cell;
 
 /// What a member may decode to: this many bytes and [`BYTES_PER_BYTE`] more for each byte it has.
 /// A sample takes about 1.5 bytes in the file and 64 in memory.
-const FREE_BYTES: u64 = 256 << 20;
+const FREE_BYTES: u64 = 64 << 20;
 const BYTES_PER_BYTE: u64 = 256;
 const BYTES_PER_ROW: u64 = 64;
 
-/// Row groups of later writers may be larger than [`crate::table::ROW_GROUP`].
-const MAX_GROUP_ROWS: usize = 1 << 20;
+/// Row groups of later writers may be larger.
+const MAX_GROUP_ROWS: usize = 2 * ROW_GROUP;
 
 /// How much a member may still decode to.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::table::{Column, Kind, MAX_TEXT, Packing};
+use crate::table_reader::Table;
 use parquet::basic::{
     Compression, ConvertedType, Encoding, Repetition, Type as Physical, ZstdLevel,
 };
@@ -94,8 +95,17 @@ impl TableWriter {
         })
     }
 
-    /// The bytes of the table.
+    /// The bytes of the table, which a reader takes.
     pub fn finish(self) -> Result<Vec<u8>, Error> {
+        let columns = self.columns;
+        let bytes = self.into_bytes()?;
+        // It takes no table that is too regular to be true: better to learn of it now.
+        Table::open(&bytes, columns).map_err(|fault| Error::unstorable(fault.what))?;
+        Ok(bytes)
+    }
+
+    /// The bytes of the table, whatever a reader says.
+    pub fn into_bytes(self) -> Result<Vec<u8>, Error> {
         Ok(self.file.into_inner()?)
     }
 }

@@ -4,8 +4,11 @@
 mod any;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/content.rs"]
+mod content;
 
-use any::{content, recording};
+use any::recording;
+use content::content;
 use proptest::prelude::*;
 use std::path::Path;
 use store::{Database, Opened};

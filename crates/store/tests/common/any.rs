@@ -1,4 +1,4 @@
-//! Any recording, and whether two say the same.
+//! Any recording.
 
 use profile::*;
 use proptest::collection::vec;
@@ -89,6 +89,8 @@ fn image() -> impl Strategy<Value = Image> {
 }
 
 type Index = prop::sample::Index;
+/// Locations, innermost first: which image, and where in it.
+type Frames = Vec<(Index, u64)>;
 
 /// A sample as positions in what there will be.
 #[derive(Clone, Debug)]
@@ -97,13 +99,13 @@ struct Raw {
     process: Index,
     pid: Option<u32>,
     tid: Option<u32>,
-    stack: Vec<(Index, u64)>,
-    waker: Option<(Index, u32, Vec<(Index, u64)>)>,
+    stack: Frames,
+    waker: Option<(Index, u32, Frames)>,
     count: u64,
     weight: Option<u64>,
 }
 
-fn stack() -> impl Strategy<Value = Vec<(Index, u64)>> {
+fn stack() -> impl Strategy<Value = Frames> {
     vec((any::<Index>(), number()), 0..5)
 }
 
@@ -235,55 +237,5 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
             }
             recording
         },
-    )
-}
-
-/// All that a recording says, without the numbers that its tables happen to give to names and
-/// stacks and without the order of its samples and threads.
-pub fn content(recording: &Recording) -> String {
-    let name = |id| recording.names.get(id);
-    let stack = |id| recording.stacks.locations(id).collect::<Vec<_>>();
-    let mut samples: Vec<String> = recording
-        .samples
-        .iter()
-        .map(|s| {
-            let waker = s
-                .waker
-                .map(|w| (name(w.process), w.tid, w.stack.map(stack)));
-            let who = (s.event, name(s.process), s.pid, s.tid);
-            format!(
-                "{who:?} {:?} {waker:?} {} {}",
-                stack(s.stack),
-                s.count,
-                s.weight
-            )
-        })
-        .collect();
-    samples.sort_unstable();
-    let mut threads: Vec<String> = recording
-        .threads
-        .iter()
-        .map(|t| {
-            format!(
-                "{:?}",
-                (t.event, t.pid, t.tid, name(t.process), t.count, t.weight)
-            )
-        })
-        .collect();
-    threads.sort_unstable();
-    let r = recording;
-    let head = (
-        &r.host,
-        &r.target,
-        r.start_unix_ns,
-        r.duration_ns,
-        r.collector,
-        r.call_graph,
-    );
-    let rest = (r.kernel, &r.warnings, &r.events, &r.images, &r.symbols);
-    format!(
-        "{head:?}\n{rest:?}\n{}\n{}",
-        samples.join("\n"),
-        threads.join("\n")
     )
 }

@@ -205,7 +205,7 @@ pub fn compile_job(samples: usize) -> Recording {
         .collect();
     recording.images = images.into_iter().map(|(image, _)| image).collect();
     let who = Draw::new(PROCESSES.iter().map(|(_, weight)| *weight));
-    let mut counted = std::collections::HashMap::new();
+    let mut counted = std::collections::BTreeMap::new();
     for _ in 0..samples {
         let process = who.draw(&mut random);
         let image = image_of(PROCESSES[process].0, &mut random);
