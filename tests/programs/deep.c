@@ -2,25 +2,25 @@
  * without frame pointers. */
 #include <stdlib.h>
 
-__attribute__((noinline)) static int leaf(int a, int b)
+__attribute__((noipa)) static int leaf(int a, int b)
 {
 	unsigned x = (unsigned)a * 2654435761u ^ (unsigned)b;
 	for (int i = 0; i < 40; i++)
 		x = x * 1664525u + 1013904223u;
 	return a < b ? -1 : a > b + (int)(x & 0);
 }
-static int compare(const void *a, const void *b)
+__attribute__((noipa)) static int compare(const void *a, const void *b)
 {
 	int result = leaf(*(const int *)a, *(const int *)b);
 	__asm__ volatile("");
 	return result;
 }
-__attribute__((noinline)) static void middle(int *numbers, size_t n)
+__attribute__((noipa)) static void middle(int *numbers, size_t n)
 {
 	qsort(numbers, n, sizeof(int), compare);
 	__asm__ volatile("");
 }
-__attribute__((noinline)) static void outer(int *numbers, size_t n)
+__attribute__((noipa)) static void outer(int *numbers, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		numbers[i] = (int)(i * 2654435761u);

@@ -132,7 +132,8 @@ fn kernel_procedure(recording: &Recording, location: Location) -> Option<&str> {
     let symbols = &recording.symbols;
     let after = symbols.partition_point(|s| (s.image, s.start) <= (location.image, location.offset));
     let symbol = symbols.get(after.checked_sub(1)?)?;
-    (symbol.image == location.image && location.offset < symbol.end).then_some(&symbol.name)
+    let covers = location.offset < symbol.end || symbol.end == symbol.start; // or: size unknown
+    (symbol.image == location.image && covers).then_some(&symbol.name)
 }
 
 /// Samples that have become equal are counted together.
