@@ -366,8 +366,6 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
 pub struct Node {
     /// The procedure.
     pub name: String,
-    /// Its image.
-    pub image: String,
     /// The amount of the event in it and what it called.
     pub inclusive: f64,
     /// The amount in itself.
@@ -378,7 +376,7 @@ pub struct Node {
 
 /// The call tree from the outermost frames down, by procedure.
 pub fn tree(recording: &Recording, table: &SymbolTable, filter: &Filter, event: EventId) -> Node {
-    let mut root = Node::new(String::new(), String::new());
+    let mut root = Node::new(String::new());
     for sample in &recording.samples {
         if sample.event != event || !wanted(recording, table, filter, sample) {
             continue;
@@ -405,10 +403,9 @@ pub fn tree(recording: &Recording, table: &SymbolTable, filter: &Filter, event: 
 }
 
 impl Node {
-    fn new(name: String, image: String) -> Self {
+    fn new(name: String) -> Self {
         Self {
             name,
-            image,
             inclusive: 0.0,
             own: 0.0,
             children: BTreeMap::new(),
@@ -418,7 +415,7 @@ impl Node {
     fn child(&mut self, name: String, image: String) -> &mut Self {
         self.children
             .entry((name.clone(), image.clone()))
-            .or_insert_with(|| Self::new(name, image))
+            .or_insert_with(|| Self::new(name))
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn finish(collection: Collection, recording: &mut Recording) {
     tally.finish(recording, |location| finisher.place(location));
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();
+    crate::wakers::name_interrupts(recording);
     recording.warnings.extend(warnings);
     recording.warnings.extend(finisher.warnings);
 }

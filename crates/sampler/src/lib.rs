@@ -6,6 +6,7 @@
 //! where it is not, or where the user's stack has to be copied.
 
 mod advice;
+pub mod capabilities;
 mod clock;
 mod collection;
 mod cost;
@@ -27,6 +28,7 @@ mod session;
 mod stacks;
 mod tally;
 mod vdso;
+mod wakers;
 
 pub use error::Error;
 pub use event::{EventKind, EventSpec, tracefs};

@@ -119,7 +119,6 @@ struct Session<'a, 'memory> {
     launched: Option<Launched>,
     process: Option<OwnedFd>,
     collection: Collection,
-    off_cpu_events: usize,
 }
 
 impl<'a, 'memory> Session<'a, 'memory> {
@@ -147,7 +146,6 @@ impl<'a, 'memory> Session<'a, 'memory> {
             launched: None,
             process,
             collection: Collection::new(specs.len() + off_cpu_events),
-            off_cpu_events,
         };
         let cpus = perf::online_cpus();
         match session.kernel_source(&specs, memory, &cpus)? {
@@ -372,6 +370,16 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
+    /// Only the processor's events share counters.
+    fn multiplex_scale(&self, number: usize) -> f64 {
+        let kind = self.events.get(number).map(|(spec, _)| spec.kind);
+        match &self.source {
+            _ if !matches!(kind, Some(EventKind::Cycles | EventKind::Hardware)) => 1.0,
+            Source::Kernel(source) => source.multiplex_scale(number),
+            Source::Rings(source, _) => source.multiplex_scale(number),
+        }
+    }
+
     fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
         let collector = self.collector();
         let options = self.options;
@@ -389,10 +397,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         };
         recording.warnings = self.notes.clone();
         for (number, total) in self.collection.totals.iter().enumerate() {
-            let scale = match &self.source {
-                Source::Kernel(source) => source.multiplex_scale(number),
-                Source::Rings(source, _) => source.multiplex_scale(number),
-            };
+            let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {
                 Some((spec, period)) => {
                     let rate = spec.is_timed().then(|| self.frequency_of(spec, *period) as f64);
@@ -415,8 +420,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 lost: total.lost,
             });
         }
-        debug_assert_eq!(recording.events.len(), self.events.len() + self.off_cpu_events);
-        crate::finish::finish(self.collection, &mut recording);
+                crate::finish::finish(self.collection, &mut recording);
         recording
     }
 }

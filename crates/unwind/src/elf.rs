@@ -214,7 +214,7 @@ impl Reader<'_> {
     /// compressed ones belong to Go, whose programs keep frame pointers.
     fn section(&self, what: &'static str, section: &Section) -> Result<Option<Bytes>, Error> {
         let size = section.sh_size.get(LE);
-        let compressed = section.sh_flags.get(LE).0 & u64::from(SHF_COMPRESSED.0) != 0;
+        let compressed = section.sh_flags.get(LE).0 & SHF_COMPRESSED.0 != 0;
         if section.sh_type.get(LE) == SHT_NOBITS || compressed || size == 0 {
             return Ok(None);
         }

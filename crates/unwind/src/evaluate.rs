@@ -80,11 +80,15 @@ impl Frame<'_> {
         let machine = self.registers.machine();
         let column = self.row.return_address;
         let rule = self.row.registers.iter().find(|(c, _)| *c == column);
-        let pc = match rule {
-            Some((_, rule)) => self.value(column, rule, cfa)?,
-            // Still in the link register; without one nothing says where, and this is the root.
-            None if machine.lr() == Some(column) => self.registers.get(column),
+        let pc = match rule.map(|(_, rule)| rule) {
+            // Still in the link register, if no call of this frame has overwritten it. Without
+            // such a register nothing says where it is, and this is the root.
+            None | Some(RegisterRule::SameValue) if machine.lr() == Some(column) => {
+                let kept = self.registers.get(column).filter(|_| self.interrupted);
+                Some(kept.ok_or(Failure::NotAdvancing)?)
+            }
             None => None,
+            Some(rule) => self.value(column, rule, cfa)?,
         };
         Ok(pc.map(|pc| strip(machine, pc)))
     }

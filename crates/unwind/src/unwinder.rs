@@ -113,17 +113,11 @@ impl Unwinder {
             if out.len() == MAX_FRAMES {
                 return Outcome::TooDeep;
             }
-            out.push(ProcessAddress(at.address()));
-            match self.step(space, &at, stack, out.len() == 1) {
-                Ok(Some(caller)) => {
-                    if caller.interrupted
-                        && let Some(handler_return) = out.last_mut()
-                    {
-                        // No call stands before the code that returns from a signal handler.
-                        *handler_return = ProcessAddress(at.registers.pc());
-                    }
-                    at = caller;
-                }
+            let mut place = ProcessAddress(at.address());
+            let caller = self.step(space, &at, stack, out.is_empty(), &mut place);
+            out.push(place);
+            match caller {
+                Ok(Some(caller)) => at = caller,
                 Ok(None) => return Outcome::Complete,
                 Err(Stop::Missing(Missing::Beyond)) => return Outcome::Truncated,
                 Err(Stop::Missing(Missing::Below)) => {
@@ -134,39 +128,41 @@ impl Unwinder {
         }
     }
 
-    /// The caller of the frame `at`; `None` at the root.
+    /// The caller of the frame `at`; `None` at the root. Puts `place` right where the frame's code
+    /// is only returned to, and no call stands before it.
     fn step(
         &mut self,
         space: &AddressSpace,
         at: &Position,
         stack: Stack<'_>,
         first: bool,
+        place: &mut ProcessAddress,
     ) -> Result<Option<Position>, Stop> {
         let machine = at.registers.machine();
         let mapping = space.find(at.address());
         let found = mapping.and_then(|m| Some((&*m.module, m.image_address(at.address())?)));
         let found = found.filter(|(module, _)| module.machine == Some(machine));
-        let mut signal = false;
-        let caller = match found {
-            Some((module, address)) if is_signal_return(module.signal_return, address) => {
-                signal = true;
-                Some(interrupted_aarch64(&at.registers, stack)?)
+        let (caller, signal) = if let Some((module, address)) = found
+            && is_signal_return(module.signal_return, address)
+        {
+            place.0 = at.registers.pc();
+            (Some(interrupted_aarch64(&at.registers, stack)?), true)
+        } else if let Some((module, address)) = found
+            && let Some(row) = self.rows.get(module, address)
+        {
+            if row.signal {
+                place.0 = at.registers.pc();
             }
-            Some((module, address)) => match self.rows.get(module, address) {
-                Some(row) => {
-                    signal = row.signal;
-                    let frame = Frame {
-                        module,
-                        row,
-                        registers: &at.registers,
-                        stack,
-                        interrupted: at.interrupted,
-                    };
-                    frame.caller()?
-                }
-                None => without_table(space, at, stack, first)?,
-            },
-            None => without_table(space, at, stack, first)?,
+            let frame = Frame {
+                module,
+                row,
+                registers: &at.registers,
+                stack,
+                interrupted: at.interrupted,
+            };
+            (frame.caller()?, row.signal)
+        } else {
+            (without_table(space, at, stack, first)?, false)
         };
         let Some(registers) = caller.filter(|c| c.pc() != 0) else {
             return Ok(None);

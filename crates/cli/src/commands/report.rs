@@ -191,6 +191,12 @@ fn print_footer(out: &mut impl Write, recording: &Recording, report: &Report) ->
             "call stacks by {way}: {:.1}% reach the start of their program or thread",
             100.0 * share
         )?;
+        if share < 0.5 && recording.call_graph == CallGraph::FramePointer {
+            writeln!(
+                out,
+                "most of this code has no frame pointers: record --call-graph dwarf unwinds it"
+            )?;
+        }
     }
     let what = match &recording.target {
         Target::Command(command) => command.join(" "),

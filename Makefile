@@ -1,0 +1,42 @@
+# The only place that knows how things are built, tested and installed.
+CARGO ?= cargo
+PREFIX ?= /usr/local
+VITALFEW = target/release/vitalfew
+export REQUIRE_LIVE
+
+.PHONY: all setup demo test test-live lint bench install clean
+
+all: setup
+	$(CARGO) build --release --locked -p vitalfew
+
+# What building needs (as root it is installed; otherwise the command is printed).
+setup:
+	@packaging/setup.sh build
+
+# Where does a compile of many small C files spend its time, and the machine meanwhile?
+demo: all
+	@packaging/setup.sh demo
+	examples/demo.sh $(VITALFEW)
+
+test: setup
+	@packaging/setup.sh test
+	$(CARGO) test --workspace --locked
+	tests/run.sh
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# Our speed beside that of our peers, in one interleaved run.
+bench: all
+	@packaging/setup.sh bench
+	benches/run.sh $(VITALFEW)
+
+install: all
+	install -Dm755 $(VITALFEW) $(DESTDIR)$(PREFIX)/bin/vitalfew
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(VITALFEW) generate man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(VITALFEW) generate completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/vitalfew
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,442 @@
+//! The command on programs with a known truth (tests/programs/), on the machine that the tests run
+//! on. What is asserted are shares, by intervals; never times.
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
+
+/// A directory for a test, with a program in it.
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Compiles a program of tests/programs/.
+    fn program(&self, name: &str) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/programs")
+            .join(name)
+            .with_extension("c");
+        let program = self.path(name);
+        let flags = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+        let status = Command::new("cc")
+            .args(flags)
+            .arg("-o")
+            .args([&program, &source])
+            .status()
+            .expect("a C compiler");
+        assert!(status.success(), "{name} does not compile");
+        program
+    }
+
+    /// Records with these arguments into a file and returns it.
+    fn record<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> PathBuf {
+        let (file, output) = self.try_record(args);
+        assert!(file.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+        file
+    }
+
+    fn try_record<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> (PathBuf, Output) {
+        let file = self.path("recording.vf");
+        let _ = std::fs::remove_file(&file);
+        let output = Command::new(VITALFEW)
+            .args(["record", "-o"])
+            .arg(&file)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .expect("vitalfew runs");
+        (file, output)
+    }
+}
+
+/// Whether programs can be measured here. A test may be skipped only with the reason that the
+/// doctor gives, and not at all with REQUIRE_LIVE=1.
+fn live() -> bool {
+    static REASON: OnceLock<Option<String>> = OnceLock::new();
+    let reason = REASON.get_or_init(|| {
+        let doctor = Command::new(VITALFEW).args(["doctor", "--json"]).output();
+        let doctor = doctor.expect("vitalfew runs");
+        let report: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+        let gap = &report["system_wide"]["gap"];
+        (!gap.is_null()).then(|| gap.to_string())
+    });
+    let Some(reason) = reason else { return true };
+    assert!(
+        std::env::var_os("REQUIRE_LIVE").is_none(),
+        "REQUIRE_LIVE is set and this machine cannot be measured: {reason}"
+    );
+    eprintln!("skipped: {reason}");
+    false
+}
+
+fn report(file: &Path, args: &[&str]) -> Value {
+    let output = Command::new(VITALFEW)
+        .args(["report", "--json", "--all"])
+        .arg(file)
+        .args(args)
+        .output()
+        .expect("vitalfew runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn rows(report: &Value) -> &[Value] {
+    report["rows"].as_array().expect("rows")
+}
+
+fn total(report: &Value) -> f64 {
+    report["events"][0]["total"].as_f64().expect("a total")
+}
+
+/// The amount of the first event in rows whose name has `name` in it.
+fn amount(report: &Value, name: &str) -> f64 {
+    let named = |row: &&Value| row["name"].as_str().is_some_and(|n| n.contains(name));
+    let amounts = rows(report).iter().filter(named);
+    amounts.filter_map(|row| row["amounts"][0].as_f64()).sum()
+}
+
+fn share(report: &Value, name: &str) -> f64 {
+    amount(report, name) / total(report)
+}
+
+/// Five standard errors of a share that was counted out of `n`.
+fn error(share: f64, n: f64) -> f64 {
+    5.0 * (share * (1.0 - share) / n).sqrt()
+}
+
+/// Samples of the program are balanced, and in the count that the report shows.
+fn assert_balanced(report: &Value) {
+    for event in report["recorded_events"].as_array().expect("events") {
+        let count = |key: &str| event[key].as_u64().expect("a count");
+        let given_up = count("dropped") + count("lost");
+        assert_eq!(count("taken"), count("stored") + given_up, "{event}");
+    }
+    let warnings = report["warnings"].as_array().expect("warnings");
+    let accounting = |w: &&Value| w.as_str().is_some_and(|w| w.starts_with("accounting"));
+    assert_eq!(warnings.iter().find(accounting), None);
+}
+
+/// The line of a source that has a word in it.
+fn line_of(program: &str, word: &str) -> usize {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/programs")
+        .join(program);
+    let text = std::fs::read_to_string(source).expect("the source");
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains(word))
+        .last()
+        .expect("the word")
+        .0
+        + 1
+}
+
+fn wait_or_kill(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn the_hot_line_is_found() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("hot_line");
+    for collector in ["bpf", "ring"] {
+        let (file, output) = lab.try_record([
+            OsStr::new("-F1000"),
+            OsStr::new("--collector"),
+            OsStr::new(collector),
+            OsStr::new("--"),
+            program.as_os_str(),
+        ]);
+        assert_eq!(output.status.code(), Some(3), "the program's exit code");
+        let by_line = report(&file, &["--by", "line"]);
+        assert_balanced(&by_line);
+        assert!(total(&by_line) > 100.0, "{collector}: {}", total(&by_line));
+        let line = line_of("hot_line.c", "HOT");
+        // The loop has one more instruction, which belongs to the line of the `for`.
+        let near = share(&by_line, &format!("hot_line.c:{line}"))
+            + share(&by_line, &format!("hot_line.c:{}", line - 1));
+        assert!(near > 0.85, "{collector}: {near}");
+        assert!(share(&report(&file, &[]), "hot") > 0.85);
+    }
+}
+
+#[test]
+fn both_ways_of_collecting_give_the_true_shares() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("three_to_one");
+    let mut shares = Vec::new();
+    for collector in ["bpf", "ring"] {
+        let file = lab.record([
+            "-F2000",
+            "--collector",
+            collector,
+            "--",
+            program.to_str().unwrap(),
+        ]);
+        // Of the program alone: on a busy machine the kernel's share differs between runs.
+        let report = report(&file, &["--image", "three_to_one"]);
+        assert_balanced(&report);
+        let n = total(&report);
+        assert!(n > 300.0, "{collector}: {n} samples");
+        for (name, truth) in [("six", 0.6), ("three", 0.3), ("one", 0.1)] {
+            let found = share(&report, name);
+            assert!(
+                (found - truth).abs() < error(truth, n) + 0.01,
+                "{collector}: {name} {found} of {n}, not {truth}"
+            );
+        }
+        shares.push((share(&report, "six"), n));
+    }
+    let [(a, n), (b, m)] = shares[..] else {
+        panic!()
+    };
+    assert!(
+        (a - b).abs() < 5.0 * (0.24 / n + 0.24 / m).sqrt(),
+        "{a} and {b}"
+    );
+}
+
+#[test]
+fn a_program_in_lock_step_with_the_rate_is_not_misattributed() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("lock_step");
+    for collector in ["bpf", "ring"] {
+        let file = lab.record([
+            "-F1000",
+            "--collector",
+            collector,
+            "--",
+            program.to_str().unwrap(),
+            "2000",
+        ]);
+        // now() is in both halves; by line the caller is not seen, so the two functions alone.
+        let report = report(&file, &["--procedure", "_half"]);
+        let n = total(&report);
+        assert!(n > 50.0, "{n} samples");
+        let first = share(&report, "first_half");
+        assert!(
+            (first - 0.5).abs() < error(0.5, n) + 0.1,
+            "{collector}: first_half has {first} of {n}"
+        );
+    }
+}
+
+#[test]
+fn processes_that_live_for_milliseconds_are_attributed() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let script = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
+    let file = lab.record(["-F5000", "--", "sh", "-c", script]);
+    let report = report(&file, &["--by", "image"]);
+    assert_balanced(&report);
+    assert!(total(&report) > 300.0);
+    let unknown = report["events"][0]["unknown"].as_f64().unwrap() / total(&report);
+    assert!(unknown < 0.01, "{unknown} is unknown");
+    assert!(amount(&report, "ld-linux") + amount(&report, "ld.so") > 0.0);
+}
+
+#[test]
+fn a_program_that_is_deleted_while_it_runs_keeps_its_names() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("hot_line");
+    let script = format!(
+        "{0} 1500000000 & sleep 0.6; rm {0}; wait",
+        program.display()
+    );
+    let file = lab.record(["-F1000", "--", "sh", "-c", &script]);
+    let report = report(&file, &["--image", "hot_line"]);
+    assert!(total(&report) > 100.0);
+    assert!(share(&report, "hot") > 0.9, "{report}");
+}
+
+#[test]
+fn generated_code_is_named_by_its_perf_map() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("generated");
+    for collector in ["bpf", "ring"] {
+        let file = lab.record(["-F1000", "--collector", collector, "--", program.to_str().unwrap()]);
+        let report = report(&file, &[]);
+        let found = share(&report, "generated_loop");
+        assert!(found > 0.7, "{collector}: {found}");
+    }
+}
+
+#[test]
+fn a_running_process_is_joined_with_threads_that_come_later() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("late");
+    for collector in ["bpf", "ring"] {
+        let child = Command::new(&program).spawn().expect("it runs");
+        let pid = child.id().to_string();
+        let file = lab.record(["-F1000", "--collector", collector, "-p", &pid]);
+        let by_thread = report(&file, &["--by", "thread"]);
+        assert!(share(&by_thread, "late") > 0.9, "{collector}: {by_thread}");
+        assert!(share(&report(&file, &[]), "late_work") > 0.7);
+        wait_or_kill(child);
+    }
+}
+
+#[test]
+fn code_without_frame_pointers_is_unwound_by_its_tables() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("deep");
+    let file = lab.record(["-F1000", "--call-graph", "dwarf", "--", program.to_str().unwrap()]);
+    let report = report(&file, &[]);
+    let complete = report["complete_stacks"].as_f64().expect("a share");
+    assert!(complete > 0.9, "{complete} of the stacks are complete");
+    let inclusive = |name: &str| {
+        let row = rows(&report).iter().find(|row| row["name"] == name);
+        row.and_then(|row| row["inclusive"].as_f64()).unwrap_or(0.0) / total(&report)
+    };
+    for name in ["outer", "middle", "main"] {
+        assert!(inclusive(name) > 0.8, "{name}: {}", inclusive(name));
+    }
+    assert!(inclusive("leaf") > 0.2);
+}
+
+#[test]
+fn time_off_the_cpu_is_counted_by_stack_and_waker() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("blocked");
+    let file = lab.record(["--off-cpu", "--", program.to_str().unwrap()]);
+    let seconds = |args: &[&str], name: &str| amount(&report(&file, args), name) / 1e9;
+    // 20 times 20 ms; a busy machine makes it longer, never shorter.
+    let by_thread = ["--event", "off-cpu", "--by", "thread"];
+    let slept = seconds(&by_thread, "sleeper");
+    assert!((0.35..2.0).contains(&slept), "{slept} s");
+    let by_waker = ["--event", "off-cpu", "--by", "waker", "--process", "sleeper"];
+    let woken = seconds(&by_waker, "waker");
+    assert!(woken > 0.8 * slept, "{woken} of {slept} s");
+    // The one that sleeps on a timer is woken by an interrupt, not by who happened to run.
+    let by_waker = ["--event", "off-cpu", "--by", "waker", "--process", "waker"];
+    let interrupted = seconds(&by_waker, "[interrupt]");
+    assert!(interrupted > 0.3, "{interrupted} s");
+    assert_balanced(&report(&file, &[]));
+}
+
+#[test]
+fn the_whole_machine_is_seen() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("hot_line");
+    let child = Command::new(program).arg("100000000000").spawn().expect("it runs");
+    let file = lab.record(["-F1000", "-a", "--for", "1s"]);
+    wait_or_kill(child);
+    let report = report(&file, &["--by", "image"]);
+    assert_balanced(&report);
+    assert!(share(&report, "hot_line") > 0.1, "{report}");
+    assert!(rows(&report).len() > 1);
+}
+
+#[test]
+fn an_interrupt_saves_and_the_second_is_not_needed() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let file = lab.path("recording.vf");
+    let mut child = Command::new(VITALFEW)
+        .args(["record", "-a", "-q", "-F1000", "-o"])
+        .arg(&file)
+        .spawn()
+        .expect("vitalfew runs");
+    std::thread::sleep(Duration::from_millis(1500));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.expect("kill runs").success());
+    assert!(child.wait().expect("it ends").success());
+    assert!(!rows(&report(&file, &["--by", "image"])).is_empty());
+}
+
+#[test]
+fn several_events_stand_side_by_side() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for collector in ["bpf", "ring"] {
+        let file = lab.record([
+            "-F1000",
+            "--collector",
+            collector,
+            "-e",
+            "cpu-clock,page-faults",
+            "-e",
+            "context-switches",
+            "--",
+            "sh",
+            "-c",
+            "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; sleep 0.01",
+        ]);
+        let report = report(&file, &[]);
+        assert_balanced(&report);
+        let total = |event: usize| report["events"][event]["total"].as_f64().unwrap();
+        // A process that starts has some dozens of page faults.
+        assert!(total(1) > 9.0 * 20.0, "{collector}: {} faults", total(1));
+        assert!(total(2) >= 9.0, "{collector}: {} switches", total(2));
+    }
+}
+
+#[test]
+fn tracepoints_are_counted_to_their_period() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let script = "for i in 1 2 3 4 5 6 7 8; do /bin/true; done";
+    let count = |event: &str| {
+        let file = lab.record(["-e", event, "--", "sh", "-c", script]);
+        total(&report(&file, &["--by", "process"]))
+    };
+    // The shell itself, and eight times true.
+    assert_eq!(count("sched:sched_process_exec"), 9.0);
+    assert_eq!(count("sched:sched_process_exec:3"), 3.0);
+}

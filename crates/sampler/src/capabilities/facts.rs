@@ -1,0 +1,215 @@
+//! Who asks, on which machine, under which settings of the kernel.
+
+use super::system::System;
+use serde::Serialize;
+
+/// A right of a process that matters here: its name, and its bit in `/proc/self/status`.
+pub(super) type Right = (&'static str, u32);
+
+pub(super) const IPC_LOCK: Right = ("cap_ipc_lock", 14);
+pub(super) const SYS_PTRACE: Right = ("cap_sys_ptrace", 19);
+pub(super) const SYS_ADMIN: Right = ("cap_sys_admin", 21);
+pub(super) const SYS_RESOURCE: Right = ("cap_sys_resource", 24);
+pub(super) const SYSLOG: Right = ("cap_syslog", 34);
+pub(super) const PERFMON: Right = ("cap_perfmon", 38);
+pub(super) const BPF: Right = ("cap_bpf", 39);
+
+const RIGHTS: [Right; 7] = [
+    IPC_LOCK,
+    SYS_PTRACE,
+    SYS_ADMIN,
+    SYS_RESOURCE,
+    SYSLOG,
+    PERFMON,
+    BPF,
+];
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct User {
+    /// Effective user id.
+    pub uid: u32,
+    /// The effective capabilities that matter here.
+    pub capabilities: Vec<&'static str>,
+    /// Those of them that it could be given.
+    pub bounding: Vec<&'static str>,
+    /// Executing a file can give it no more rights (`no_new_privs`).
+    pub no_new_privileges: bool,
+    /// It is in a user namespace of its own, where root is nobody to the kernel.
+    pub user_namespace: bool,
+    /// `/proc/sys` is mounted so that not even root can write to it.
+    pub settings_read_only: bool,
+    /// A filter refuses some of its system calls.
+    pub seccomp: bool,
+    /// What says that it is in a container.
+    pub container: Option<String>,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Kernel release.
+    pub kernel: String,
+    /// Architecture.
+    pub architecture: &'static str,
+    /// CPUs online.
+    pub cpus: usize,
+    /// It runs under a hypervisor.
+    pub hypervisor: bool,
+}
+
+/// The kernel's settings; `None` where it does not have one, or hides it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<i64>,
+    /// `kernel.perf_event_max_sample_rate`, in samples a second.
+    pub max_sample_rate: Option<i64>,
+    /// `kernel.perf_cpu_time_max_percent`: sampling is slowed down above it.
+    pub cpu_time_max_percent: Option<i64>,
+    /// `kernel.perf_event_max_stack`, in frames.
+    pub max_stack: Option<i64>,
+    /// `kernel.perf_event_mlock_kb`: memory for ring buffers, per user and CPU.
+    pub mlock_kb: Option<i64>,
+    /// `RLIMIT_MEMLOCK` in bytes; `None`: unlimited.
+    pub memlock_bytes: Option<u64>,
+    /// `kernel.kptr_restrict`.
+    pub kptr_restrict: Option<i64>,
+    /// `kernel.yama.ptrace_scope`.
+    pub ptrace_scope: Option<i64>,
+    /// The level of kernel lockdown, unless it is `none`.
+    pub lockdown: Option<String>,
+}
+
+impl User {
+    pub(super) fn read(system: &dyn System) -> Self {
+        let status = system.read("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value.map(str::trim).unwrap_or_default()
+        };
+        let rights = |name| {
+            let bits = u64::from_str_radix(field(name), 16).unwrap_or(0);
+            let has = RIGHTS.iter().filter(move |(_, bit)| bits >> bit & 1 == 1);
+            has.map(|(name, _)| *name).collect()
+        };
+        let map = system.read("/proc/self/uid_map").unwrap_or_default();
+        let map: Vec<&str> = map.split_whitespace().collect();
+        Self {
+            uid: system.euid(),
+            capabilities: rights("CapEff:"),
+            bounding: rights("CapBnd:"),
+            no_new_privileges: field("NoNewPrivs:") == "1",
+            user_namespace: !map.is_empty() && map != ["0", "0", "4294967295"],
+            settings_read_only: settings_read_only(system),
+            seccomp: field("Seccomp:") == "2",
+            container: container(system),
+        }
+    }
+
+    /// Whether it has the right where the kernel asks for it: in the first user namespace.
+    pub(super) fn has(&self, right: Right) -> bool {
+        self.capabilities.contains(&right.0) && !self.user_namespace
+    }
+
+    pub(super) fn may_get(&self, right: Right) -> bool {
+        self.bounding.contains(&right.0)
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+fn settings_read_only(system: &dyn System) -> bool {
+    let mounts = system.read("/proc/mounts").unwrap_or_default();
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    fields.any(|mut mount| {
+        let read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        mount.nth(1) == Some("/proc/sys") && mount.nth(1).is_some_and(read_only)
+    })
+}
+
+/// What says that this is a container: the files and cgroups of the usual ones, or processes that
+/// are counted apart from the machine's.
+fn container(system: &dyn System) -> Option<String> {
+    for (path, name) in [
+        ("/.dockerenv", "Docker"),
+        ("/run/.containerenv", "Podman"),
+        ("/run/systemd/container", "systemd-nspawn or alike"),
+    ] {
+        if system.open_file(path).is_ok() {
+            return Some(format!("{name} ({path})"));
+        }
+    }
+    let cgroups = system.read("/proc/self/cgroup").unwrap_or_default();
+    let marks = ["docker", "kubepods", "containerd", "libpod", "lxc"];
+    if let Some(mark) = marks.iter().find(|mark| cgroups.contains(**mark)) {
+        return Some(format!("{mark} (/proc/self/cgroup)"));
+    }
+    // The number of the kernel's first namespace is fixed.
+    let namespace = system.link("/proc/self/ns/pid").ok()?;
+    (namespace != "pid:[4026531836]").then(|| "a PID namespace of its own".to_owned())
+}
+
+impl Machine {
+    pub(super) fn read(system: &dyn System) -> Self {
+        let text = |path| system.read(path).unwrap_or_default();
+        let flags = text("/proc/cpuinfo");
+        let hypervisor = flags.lines().any(|line| {
+            line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
+        });
+        // Arm has no such flag; the devices of the usual hypervisors have a name.
+        let product = text("/sys/class/dmi/id/sys_vendor").to_lowercase();
+        let vendors = [
+            "qemu",
+            "amazon ec2",
+            "google",
+            "vmware",
+            "xen",
+            "microsoft corporation",
+        ];
+        let named = cfg!(target_arch = "aarch64") && vendors.iter().any(|v| product.contains(v));
+        Self {
+            kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+            architecture: std::env::consts::ARCH,
+            cpus: system.cpus(),
+            hypervisor: hypervisor || named,
+        }
+    }
+
+    /// Whether the kernel is at least this one.
+    pub(super) fn kernel_at_least(&self, major: u32, minor: u32) -> bool {
+        let mut numbers = self
+            .kernel
+            .split(|c: char| !c.is_ascii_digit())
+            .map(str::parse);
+        let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+        (next(), next()) >= (major, minor)
+    }
+}
+
+impl Limits {
+    pub(super) fn read(system: &dyn System) -> Self {
+        let number = |name: &str| {
+            let text = system.read(&format!("/proc/sys/kernel/{name}")).ok()?;
+            text.trim().parse().ok()
+        };
+        // The level in force stands in brackets.
+        let lockdown = system
+            .read("/sys/kernel/security/lockdown")
+            .unwrap_or_default();
+        let level = lockdown.split(['[', ']']).nth(1).unwrap_or("none");
+        Self {
+            perf_event_paranoid: number("perf_event_paranoid"),
+            max_sample_rate: number("perf_event_max_sample_rate"),
+            cpu_time_max_percent: number("perf_cpu_time_max_percent"),
+            max_stack: number("perf_event_max_stack"),
+            mlock_kb: number("perf_event_mlock_kb"),
+            memlock_bytes: system.memlock(),
+            kptr_restrict: number("kptr_restrict"),
+            ptrace_scope: number("yama/ptrace_scope"),
+            lockdown: (level != "none").then(|| level.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The system calls of the probes, behind a seam: tests answer them with recorded error numbers.
+
+use crate::perf::{self, Ring, Scope};
+use perf_event_open_sys as pe;
+use perf_event_open_sys::bindings::{self, perf_event_attr};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Pages of a ring buffer: what a recording asks for on each CPU.
+pub(super) const RING_PAGES: usize = 128;
+
+/// An error number.
+pub(super) type Errno = i32;
+
+/// An event to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Trial {
+    /// `cpu-clock` of this process, in user space.
+    OwnClock,
+    /// The same, and in the kernel.
+    KernelClock,
+    /// The same, of all processes on each CPU.
+    MachineClock,
+    /// `cpu-clock` of process 1.
+    InitClock,
+    Cycles,
+    Instructions,
+    /// Cycles, at the precise instruction.
+    Precise,
+    /// Cycles, with the last branches.
+    Branches,
+    /// An execution breakpoint in this process.
+    Breakpoint,
+    /// `sched:sched_switch`, by its number.
+    Tracepoint(u64),
+    /// A probe that names no file: refused for that only to whom it would not be refused at all.
+    Uprobe(u32),
+}
+
+/// What the probes ask the system.
+pub(super) trait System {
+    /// The text of a file, or the start of a long one.
+    fn read(&self, path: &str) -> io::Result<String>;
+    /// Whether a file can be opened.
+    fn open_file(&self, path: &str) -> io::Result<()>;
+    /// Whether a directory can be listed, and has something in it.
+    fn list(&self, path: &str) -> io::Result<bool>;
+    /// Where a symbolic link points to.
+    fn link(&self, path: &str) -> io::Result<String>;
+    /// The effective user id.
+    fn euid(&self) -> u32;
+    /// CPUs online.
+    fn cpus(&self) -> usize;
+    /// `RLIMIT_MEMLOCK`, in bytes; `None`: unlimited.
+    fn memlock(&self) -> Option<u64>;
+    /// Opens an event, and closes it again.
+    fn open(&self, trial: Trial) -> Result<(), Errno>;
+    /// Maps a ring buffer for each CPU, all at once.
+    fn map_rings(&self) -> Result<(), Errno>;
+    /// Loads a BPF program that does nothing.
+    fn load_bpf(&self) -> Result<(), Errno>;
+    /// Loads it and attaches it to `cpu-clock` of this process.
+    fn attach_bpf(&self) -> Result<(), Errno>;
+}
+
+/// This machine.
+pub(super) struct Live;
+
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn last_errno() -> Errno {
+    errno(&io::Error::last_os_error())
+}
+
+fn clock(exclude_kernel: bool) -> perf_event_attr {
+    let mut attr = hardware(bindings::PERF_COUNT_SW_CPU_CLOCK);
+    attr.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attr.set_exclude_kernel(exclude_kernel.into());
+    attr
+}
+
+/// A hardware event in user space, disabled; its period is long enough never to fire.
+fn hardware(config: u32) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        size: size_of::<perf_event_attr>() as u32,
+        type_: bindings::PERF_TYPE_HARDWARE,
+        config: config.into(),
+        ..Default::default()
+    };
+    attr.__bindgen_anon_1.sample_period = 1 << 40;
+    attr.set_disabled(1);
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr
+}
+
+fn breakpoint() -> perf_event_attr {
+    // Any of our own instructions will do: the breakpoint is never enabled.
+    let here = breakpoint as fn() -> perf_event_attr as usize as u64;
+    let mut attr = hardware(0);
+    attr.type_ = bindings::PERF_TYPE_BREAKPOINT;
+    attr.bp_type = bindings::HW_BREAKPOINT_X;
+    attr.__bindgen_anon_3.bp_addr = here & !3;
+    // The length of an execution breakpoint: that of a `long`, but of an instruction on Arm.
+    attr.__bindgen_anon_4.bp_len = if cfg!(target_arch = "x86_64") { 8 } else { 4 };
+    attr
+}
+
+fn attributes(trial: Trial) -> perf_event_attr {
+    match trial {
+        Trial::OwnClock | Trial::InitClock => clock(true),
+        Trial::KernelClock | Trial::MachineClock => clock(false),
+        Trial::Cycles => hardware(bindings::PERF_COUNT_HW_CPU_CYCLES),
+        Trial::Instructions => hardware(bindings::PERF_COUNT_HW_INSTRUCTIONS),
+        Trial::Precise => {
+            let mut attr = hardware(bindings::PERF_COUNT_HW_CPU_CYCLES);
+            attr.set_precise_ip(1);
+            attr
+        }
+        Trial::Branches => {
+            let mut attr = hardware(bindings::PERF_COUNT_HW_CPU_CYCLES);
+            attr.sample_type = bindings::PERF_SAMPLE_BRANCH_STACK.into();
+            let kinds = bindings::PERF_SAMPLE_BRANCH_USER | bindings::PERF_SAMPLE_BRANCH_ANY;
+            attr.branch_sample_type = kinds.into();
+            attr
+        }
+        Trial::Breakpoint => breakpoint(),
+        Trial::Tracepoint(id) => {
+            let mut attr = clock(false);
+            attr.type_ = bindings::PERF_TYPE_TRACEPOINT;
+            attr.config = id;
+            attr.sample_type = bindings::PERF_SAMPLE_RAW.into();
+            attr
+        }
+        Trial::Uprobe(pmu) => {
+            let mut attr = hardware(0);
+            attr.type_ = pmu;
+            attr
+        }
+    }
+}
+
+fn open(attr: &perf_event_attr, pid: i32, cpu: i32) -> Result<OwnedFd, Errno> {
+    perf::open(attr, Scope { pid, cpu }).map_err(|error| errno(&error))
+}
+
+fn load() -> Result<OwnedFd, Errno> {
+    const SET_R0: u8 = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K: r0 = 0
+    const EXIT: u8 = 0x95; // BPF_JMP | BPF_EXIT
+    let instructions = [SET_R0, EXIT].map(|code| libbpf_sys::bpf_insn {
+        code,
+        ..Default::default()
+    });
+    // SAFETY: the strings are terminated and the instructions are as many as we say; the call
+    // keeps none of them, and options may be null.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_PERF_EVENT,
+            c"vitalfew_probe".as_ptr(),
+            c"GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as libbpf_sys::size_t,
+            std::ptr::null_mut(),
+        )
+    };
+    if fd < 0 {
+        return Err(-fd);
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl System for Live {
+    fn read(&self, path: &str) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(1 << 20).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn open_file(&self, path: &str) -> io::Result<()> {
+        File::open(path).map(drop)
+    }
+
+    fn list(&self, path: &str) -> io::Result<bool> {
+        Ok(std::fs::read_dir(path)?.next().is_some())
+    }
+
+    fn link(&self, path: &str) -> io::Result<String> {
+        Ok(std::fs::read_link(path)?.to_string_lossy().into_owned())
+    }
+
+    fn euid(&self) -> u32 {
+        // SAFETY: asks for a number.
+        unsafe { libc::geteuid() }
+    }
+
+    fn cpus(&self) -> usize {
+        perf::online_cpus().len()
+    }
+
+    fn memlock(&self) -> Option<u64> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel writes the structure that we pass.
+        unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+        (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    }
+
+    fn open(&self, trial: Trial) -> Result<(), Errno> {
+        let attr = attributes(trial);
+        match trial {
+            Trial::MachineClock => perf::online_cpus()
+                .into_iter()
+                .try_for_each(|cpu| open(&attr, -1, cpu).map(drop)),
+            Trial::InitClock => open(&attr, 1, -1).map(drop),
+            _ => open(&attr, 0, -1).map(drop),
+        }
+    }
+
+    fn map_rings(&self) -> Result<(), Errno> {
+        let attr = clock(true);
+        let mut held = Vec::new();
+        for cpu in perf::online_cpus() {
+            let fd = open(&attr, 0, cpu)?;
+            let ring = Ring::map(&fd, RING_PAGES).map_err(|error| errno(&error))?;
+            held.push((ring, fd));
+        }
+        Ok(())
+    }
+
+    fn load_bpf(&self) -> Result<(), Errno> {
+        load().map(drop)
+    }
+
+    fn attach_bpf(&self) -> Result<(), Errno> {
+        let program = load()?;
+        let event = open(&clock(true), 0, -1)?;
+        let program = program.as_raw_fd() as u32;
+        // SAFETY: an ioctl with a plain number on a descriptor we own.
+        match unsafe { pe::ioctls::SET_BPF(event.as_raw_fd(), program) } {
+            0 => Ok(()),
+            _ => Err(last_errno()),
+        }
+    }
+}

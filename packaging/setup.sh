@@ -1,0 +1,43 @@
+#!/bin/sh
+# Installs what a part of the Makefile needs and this machine lacks. Debian and Ubuntu; elsewhere,
+# or without root, it prints what to install and stops.
+set -eu
+part=${1:-build}
+
+# command or file : package
+build="clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
+/usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev"
+case $part in
+build) wanted=$build ;;
+demo) wanted="cc:gcc make:make" ;;
+test) wanted="addr2line:binutils g++:g++ python3:python3 sqlite3:sqlite3 pbzip2:pbzip2 setpriv:util-linux" ;;
+bench) wanted="cc:gcc perf:linux-perf python3:python3 chrt:util-linux sqlite3:sqlite3 pbzip2:pbzip2" ;;
+*) echo "setup.sh: unknown part '$part'" >&2; exit 2 ;;
+esac
+
+missing=
+for entry in $wanted; do
+	thing=${entry%%:*}
+	package=${entry##*:}
+	case $thing in
+	/*) [ -e "$thing" ] || missing="$missing $package" ;;
+	*) command -v "$thing" >/dev/null || missing="$missing $package" ;;
+	esac
+done
+
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "installing:$missing"
+		apt-get update -qq
+		# shellcheck disable=SC2086
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	else
+		echo "missing:$missing" >&2
+		echo "run: sudo apt-get install -y --no-install-recommends$missing" >&2
+		exit 1
+	fi
+fi
+if ! command -v cargo >/dev/null; then
+	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2
+	exit 1
+fi

@@ -1,0 +1,25 @@
+/* six() takes 60 % of the time, three() 30 %, one() 10 %: the same loop, so many times each. */
+#include <stdlib.h>
+
+#define LOOP(name)                                                          \
+	__attribute__((noinline)) static unsigned long name(unsigned long n) \
+	{                                                                    \
+		unsigned long x = 1;                                         \
+		for (unsigned long i = 0; i < n; i++) {                      \
+			__asm__ volatile("" : "+r"(x));                      \
+			x = (x ^ x << 13) * 0x9e3779b97f4a7c15ul;            \
+		}                                                            \
+		return x;                                                    \
+	}
+LOOP(six)
+LOOP(three)
+LOOP(one)
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], 0, 0) : 3000;
+	volatile unsigned long sink = 0;
+	while (rounds--)
+		sink += six(120000) + three(60000) + one(20000);
+	return 0;
+}
