@@ -1,5 +1,8 @@
 //! Lines and inlined calls: DWARF, read unit by unit as addresses are asked for.
 
+// `addr2line` takes its sections in an `Arc`; ours stay on one thread.
+#![allow(clippy::arc_with_non_send_sync)]
+
 use crate::abbreviations;
 use crate::demangle::demangle;
 use crate::elf::{Elf, RawSymbols};
@@ -20,6 +23,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A function by the debug information.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugProcedure {
+    /// Its name, demangled.
+    pub name: Arc<str>,
+    /// Its addresses; of a function in several pieces, those of the piece that was asked for.
+    pub range: Range<ImageAddress>,
+}
+
+/// A unit: by the id of its `.dwo` file, or by its position.
+type UnitKey = (bool, u64);
+
 /// The debug information of one image, from [`crate::ImageSymbols::debug_info`].
 ///
 /// It keeps what it has parsed, and belongs to one thread.
@@ -33,7 +48,7 @@ pub struct DebugInfo {
     package: OnceCell<Option<DwarfPackage<Reader>>>,
     missing: RefCell<BTreeSet<PathBuf>>,
     texts: RefCell<FxHashMap<String, Arc<str>>>,
-    procedures: RefCell<FxHashMap<(bool, usize), Rc<[Range<u64>]>>>,
+    procedures: RefCell<FxHashMap<UnitKey, Rc<[Range<u64>]>>>,
 }
 
 impl DebugInfo {
@@ -125,34 +140,30 @@ impl DebugInfo {
     ///
     /// # Errors
     /// If the debug information of that place is damaged.
-    pub fn procedure(
-        &self,
-        address: ImageAddress,
-    ) -> Result<Option<(Arc<str>, Range<ImageAddress>)>, Error> {
+    pub fn procedure(&self, address: ImageAddress) -> Result<Option<DebugProcedure>, Error> {
         self.meter.start();
         let found = self.find_procedure(address);
         found.map_err(|error| load::debug_error(&self.path, &self.meter, error))
     }
 
-    fn find_procedure(
-        &self,
-        address: ImageAddress,
-    ) -> gimli::Result<Option<(Arc<str>, Range<ImageAddress>)>> {
+    fn find_procedure(&self, address: ImageAddress) -> gimli::Result<Option<DebugProcedure>> {
         if address.0 == u64::MAX {
             return Ok(None);
         }
         let Some(unit) = self.complete(self.context.find_dwarf_and_unit(address.0)) else {
             return Ok(None);
         };
-        let key = (
-            unit.dwo_id.is_some(),
-            unit.debug_info_offset().map_or(0, |o| o.0),
-        );
+        let key = match unit.dwo_id {
+            Some(id) => (true, id.0),
+            None => (
+                false,
+                unit.debug_info_offset().map_or(0, |offset| offset.0 as u64),
+            ),
+        };
         let known = self.procedures.borrow().get(&key).map(Rc::clone);
         let ranges = match known {
-            // The unit of a .dwo file starts at offset 0 as all others of its kind do.
-            Some(ranges) if !key.0 => ranges,
-            _ => {
+            Some(ranges) => ranges,
+            None => {
                 let ranges = subprograms(&unit)?;
                 self.procedures.borrow_mut().insert(key, Rc::clone(&ranges));
                 ranges
@@ -165,11 +176,11 @@ impl DebugInfo {
         if address.0 >= range.end {
             return Ok(None);
         }
-        let name = self
-            .find_frames(address, None)?
-            .pop()
-            .map(|frame| frame.function);
-        Ok(name.map(|name| (name, ImageAddress(range.start)..ImageAddress(range.end))))
+        let outermost = self.find_frames(address, None)?.pop();
+        Ok(outermost.map(|frame| DebugProcedure {
+            name: frame.function,
+            range: ImageAddress(range.start)..ImageAddress(range.end),
+        }))
     }
 
     /// Calls `visit` with every piece of the line table: which addresses stand for which line of

@@ -1,4 +1,13 @@
 //! From a place in an image to its procedure, source line and inlined calls.
+//!
+//! [`resolve`] answers for all locations of a recording: what a report calls. Behind it,
+//! [`ImageSymbols`] is one executable or shared library, and its procedures come from the symbol
+//! tables alone; [`DebugInfo`] is its DWARF, opened only where lines or inlined calls are asked
+//! for and read unit by unit. [`KernelSymbols`], [`parse_perf_map`] and [`parse_jitdump`] are for
+//! the collector, which embeds in a recording what nobody can read again later.
+//!
+//! Images are untrusted. Files are read and never mapped, so that one that shrinks meanwhile is an
+//! error and not a SIGBUS; and the work done on debug information is bounded by its size.
 #![forbid(unsafe_code)]
 
 mod abbreviations;
@@ -9,6 +18,7 @@ mod error;
 mod image;
 mod input;
 mod jit;
+mod job;
 mod kernel;
 mod lines;
 mod load;
@@ -19,7 +29,7 @@ mod section;
 mod symtab;
 mod tables;
 
-pub use debug_info::DebugInfo;
+pub use debug_info::{DebugInfo, DebugProcedure};
 pub use demangle::demangle;
 pub use error::{DebugProblem, Error};
 pub use image::{ImageSymbols, RawProcedure};

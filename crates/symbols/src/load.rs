@@ -12,6 +12,10 @@ use std::rc::Rc;
 /// The best that zlib can do is 1032; debug information compresses to a fifth or so.
 const MAX_RATIO: u64 = 1032;
 
+/// zstd does better on what repeats itself, as units of one template do. So much may come of a
+/// section however small it is.
+const MAX_FREE: u64 = 256 << 20;
+
 /// The most that `.gnu_debugdata` may hold.
 const MAX_MINI: u64 = 256 << 20;
 
@@ -118,7 +122,7 @@ fn decompress(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, 
         offset: section.offset,
         reason,
     };
-    if section.full_size / MAX_RATIO > section.size {
+    if section.full_size > MAX_FREE.max(section.size.saturating_mul(MAX_RATIO)) {
         return Err(error(format!(
             "{} bytes cannot come of {}",
             section.full_size, section.size

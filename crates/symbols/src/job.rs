@@ -1,0 +1,321 @@
+//! One image of a recording: which file it is, and what is known of its locations.
+
+use crate::debug_info::{DebugInfo, DebugProcedure};
+use crate::demangle::demangle;
+use crate::error::Error;
+use crate::image::{ImageSymbols, RawProcedure};
+use crate::resolve::{Detail, Warning};
+use crate::search::Options;
+use profile::{
+    EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Procedure, Resolution,
+};
+use rustc_hash::FxHashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The locations of one image.
+pub(crate) struct Job<'a> {
+    pub id: ImageId,
+    pub image: &'a Image,
+    /// When the recording ended, in seconds since 1970.
+    pub end: i64,
+    pub embedded: &'a [EmbeddedSymbol],
+    /// Sorted, so that those of one unit come together.
+    pub offsets: Vec<ImageOffset>,
+}
+
+#[derive(Default)]
+pub(crate) struct Done {
+    pub resolutions: Vec<(Location, Resolution)>,
+    pub warnings: Vec<Warning>,
+}
+
+impl Job<'_> {
+    pub fn run(&self, detail: Detail, options: &Options) -> Done {
+        let mut done = Done::default();
+        let file = match self.image.kind {
+            ImageKind::File => self.find_file(options, &mut done),
+            _ => None,
+        };
+        match file {
+            Some(file) => self.use_file(&file, detail, options, &mut done),
+            None => self.use_embedded(&mut done),
+        }
+        done
+    }
+
+    fn warn(&self, done: &mut Done, what: String, advice: impl Into<String>) {
+        done.warnings.push(Warning {
+            image: self.id,
+            what,
+            advice: advice.into(),
+        });
+    }
+
+    /// The file that was recorded: the one under its path if that is still the same, else one from
+    /// the build-id directories.
+    fn find_file(&self, options: &Options, done: &mut Done) -> Option<ImageSymbols> {
+        let path = options.path_of(&self.image.path);
+        let opened = match (self.image.gone, &self.image.build_id) {
+            // Whatever is there now, it cannot be told from what was recorded.
+            (true, None) => None,
+            _ => Some(ImageSymbols::open(&path, options)),
+        };
+        let wanted = self.image.build_id.as_ref();
+        if let Some(Ok(file)) = &opened
+            && (wanted.is_none() || file.build_id() == wanted)
+        {
+            if wanted.is_none() {
+                self.check_age(&path, done);
+            }
+            return opened.and_then(Result::ok);
+        }
+        let by_id = wanted.and_then(|id| {
+            options
+                .images_by_id(id)
+                .filter_map(|path| ImageSymbols::open(&path, options).ok())
+                .find(|file| file.has_code() && file.build_id() == wanted)
+        });
+        if by_id.is_none() && self.embedded.is_empty() {
+            self.warn_unusable(&path, opened, done);
+        }
+        by_id
+    }
+
+    /// Without a build-id, the age of the file is all there is to tell a later build by.
+    fn check_age(&self, path: &Path, done: &mut Done) {
+        let modified = path.metadata().map_or(0, |metadata| metadata.mtime());
+        if self.end > 0 && modified > self.end {
+            self.warn(
+                done,
+                format!(
+                    "{} has no build-id and was written after the recording; its names may be wrong",
+                    path.display()
+                ),
+                "link with -Wl,--build-id and record again",
+            );
+        }
+    }
+
+    fn warn_unusable(
+        &self,
+        path: &Path,
+        opened: Option<Result<ImageSymbols, Error>>,
+        done: &mut Done,
+    ) {
+        let shown = path.display();
+        let id = self.image.build_id.as_ref();
+        let keep =
+            id.map(|id| format!("put the recorded file (build-id {id}) back, or record again"));
+        let keep = keep.unwrap_or_else(|| "record again".to_owned());
+        match opened {
+            None => self.warn(
+                done,
+                format!("{shown} was gone when the recording ended; no names for its procedures"),
+                keep,
+            ),
+            Some(Ok(_)) => self.warn(
+                done,
+                format!("{shown} was replaced since the recording; no names for its procedures"),
+                keep,
+            ),
+            Some(Err(Error::Io { source, .. })) => {
+                let advice = match source.kind() {
+                    std::io::ErrorKind::PermissionDenied => {
+                        "run as a user who may read it".to_owned()
+                    }
+                    _ => keep,
+                };
+                let what =
+                    format!("{shown} cannot be read ({source}); no names for its procedures");
+                self.warn(done, what, advice);
+            }
+            Some(Err(error)) => {
+                self.warn(done, format!("{error}; no names for its procedures"), keep);
+            }
+        }
+    }
+
+    fn use_file(&self, file: &ImageSymbols, detail: Detail, options: &Options, done: &mut Done) {
+        let mut names = Names::default();
+        let mut found: Vec<Resolution> = self
+            .offsets
+            .iter()
+            .map(|offset| Resolution {
+                procedure: file.procedure(*offset).map(|raw| names.procedure(raw)),
+                inlined: Vec::new(),
+            })
+            .collect();
+        // Debug information names procedures too, where the symbol table does not.
+        let unnamed = found
+            .iter()
+            .any(|resolution| resolution.procedure.is_none());
+        if detail == Detail::Lines || (unnamed && !file.is_complete()) {
+            match file.debug_info() {
+                Ok(Some(debug)) => self.add_debug_info(file, &debug, detail, &mut found, done),
+                Ok(None) => self.warn_stripped(file, detail, options, done),
+                Err(error) => self.warn(done, format!("{error}; no lines"), "rebuild it"),
+            }
+        }
+        let known = |resolution: &Resolution| {
+            resolution.procedure.is_some() || !resolution.inlined.is_empty()
+        };
+        for (offset, mut resolution) in self.offsets.iter().zip(found) {
+            if !known(&resolution) {
+                resolution.procedure = self.embedded_at(*offset);
+            }
+            if known(&resolution) {
+                done.resolutions.push((self.location(*offset), resolution));
+            }
+        }
+    }
+
+    fn add_debug_info(
+        &self,
+        file: &ImageSymbols,
+        debug: &DebugInfo,
+        detail: Detail,
+        found: &mut [Resolution],
+        done: &mut Done,
+    ) {
+        let mut failure = None;
+        for (offset, resolution) in self.offsets.iter().zip(found) {
+            let Some(address) = file.address_of(*offset) else {
+                continue;
+            };
+            if resolution.procedure.is_none() {
+                match debug.procedure(address) {
+                    Ok(Some(DebugProcedure { name, range })) => {
+                        let start = file.offset_of(range.start);
+                        let size = range.end.0 - range.start.0;
+                        resolution.procedure = start.map(|start| Procedure { name, start, size });
+                    }
+                    Ok(None) => {}
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if detail == Detail::Lines {
+                let name = resolution
+                    .procedure
+                    .as_ref()
+                    .map(|procedure| &procedure.name);
+                match debug.frames(address, name) {
+                    Ok(frames) => resolution.inlined = frames,
+                    Err(error) => failure = Some(error),
+                }
+            }
+        }
+        if let Some(error) = failure {
+            self.warn(
+                done,
+                format!("{error}; some lines are missing"),
+                "rebuild it",
+            );
+        }
+        let missing = debug.missing();
+        if let Some(first) = missing.first() {
+            self.warn(
+                done,
+                format!(
+                    "{} of {} not found ({} in all); no lines for what they describe",
+                    first.display(),
+                    self.image.path,
+                    missing.len()
+                ),
+                "keep the .dwo files of the build, or pack them into a .dwp file beside the program",
+            );
+        }
+    }
+
+    fn warn_stripped(
+        &self,
+        file: &ImageSymbols,
+        detail: Detail,
+        options: &Options,
+        done: &mut Done,
+    ) {
+        let lost = match (detail, file.is_complete()) {
+            (Detail::Lines, true) => "no debug information; no lines and no inlined calls",
+            (Detail::Lines, false) => {
+                "stripped; only exported names, no lines and no inlined calls"
+            }
+            (Detail::Procedures, _) => "stripped; only exported procedures have names",
+        };
+        let place = file
+            .build_id()
+            .zip(options.debug_dirs.first())
+            .map(|(id, dir)| {
+                let (id, dir) = (id.to_string(), dir.display());
+                let (head, tail) = id.split_at(2);
+                format!(", or put its debug file at {dir}/.build-id/{head}/{tail}.debug")
+            });
+        self.warn(
+            done,
+            format!("{} {lost}", self.image.path),
+            format!(
+                "build it with -g, or install its debug package{}",
+                place.unwrap_or_default()
+            ),
+        );
+    }
+
+    fn use_embedded(&self, done: &mut Done) {
+        for offset in &self.offsets {
+            if let Some(procedure) = self.embedded_at(*offset) {
+                let resolution = Resolution {
+                    procedure: Some(procedure),
+                    inlined: Vec::new(),
+                };
+                done.resolutions.push((self.location(*offset), resolution));
+            }
+        }
+        let lost = match self.image.kind {
+            ImageKind::Kernel | ImageKind::KernelModule => self.embedded.is_empty(),
+            _ => false,
+        };
+        if lost {
+            self.warn(
+                done,
+                format!(
+                    "{} was recorded without symbols; no names for its procedures",
+                    self.image.path
+                ),
+                "record as root, or after `sudo sysctl kernel.kptr_restrict=0`",
+            );
+        }
+    }
+
+    fn embedded_at(&self, offset: ImageOffset) -> Option<Procedure> {
+        let index = self
+            .embedded
+            .partition_point(|symbol| symbol.start <= offset);
+        let symbol = self.embedded.get(index.checked_sub(1)?)?;
+        // Of unknown size: up to the next one.
+        let holds = symbol.end <= symbol.start || offset < symbol.end;
+        holds.then(|| Procedure {
+            name: demangle(&symbol.name).into(),
+            start: symbol.start,
+            size: symbol.end.0.saturating_sub(symbol.start.0),
+        })
+    }
+
+    fn location(&self, offset: ImageOffset) -> Location {
+        Location {
+            image: self.id,
+            offset,
+        }
+    }
+}
+
+/// Procedures that were demangled already: samples crowd in few of them.
+#[derive(Default)]
+struct Names(FxHashMap<ImageOffset, Procedure>);
+
+impl Names {
+    fn procedure(&mut self, raw: RawProcedure<'_>) -> Procedure {
+        self.0
+            .entry(raw.start)
+            .or_insert_with(|| raw.demangled())
+            .clone()
+    }
+}
