@@ -162,6 +162,9 @@ pub struct Report {
     /// All rows
     #[arg(long = "all-rows", visible_alias = "all", conflicts_with = "limit")]
     pub all: bool,
+    /// Names in full, however long
+    #[arg(long)]
+    pub wide: bool,
     /// JSON instead of a table (schema: docs/report-json.md)
     #[arg(long)]
     pub json: bool,

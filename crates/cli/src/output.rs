@@ -102,6 +102,18 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// A text cut in its middle to at most `width` characters.
+pub fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let tail = width / 4;
+    let head: String = text.chars().take(width - tail - 1).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{head}…{end}")
+}
+
 /// A text from outside without the characters that steer a terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
@@ -135,6 +147,9 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(time(1_500_000_000.0), "1.50 s");
         assert_eq!(time(999.0), "999 ns");
+        assert_eq!(time(0.0), "0 s");
+        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shortened("abcdefghijk", 8), "abcde…jk");
         assert_eq!(bytes(123), "123 B");
         assert_eq!(bytes(12_345), "12.3 kB");
         assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");

@@ -2,24 +2,35 @@
 
 use crate::perf::{self, Scope};
 use crate::{Error, EventSpec};
+use perf_event_open_sys::bindings::perf_event_attr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How often the probe samples itself.
-const PROBE_HERTZ: u64 = 5000;
+pub(crate) const PROBE_HERTZ: u64 = 5000;
 const PROBE_TIME: Duration = Duration::from_millis(60);
 
 /// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
-/// the gaps that samples tear into a loop that does nothing but read the clock.
-pub(crate) fn measure(
+/// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
+/// [`PROBE_HERTZ`] times a second; what `attach` returns lives until the end.
+pub(crate) fn measure<T>(
     spec: &EventSpec,
-    attach: impl FnOnce(&OwnedFd) -> Result<(), Error>,
+    attr: &perf_event_attr,
+    attach: impl FnOnce(&OwnedFd) -> Result<T, Error>,
 ) -> Result<u64, Error> {
-    let period = spec.period_at(PROBE_HERTZ);
-    let attr = perf::attributes(spec, period);
-    let fd = perf::open(&attr, Scope { pid: 0, cpu: -1 })
-        .map_err(|source| crate::advice::event_refused(spec, source))?;
-    attach(&fd)?;
+    let refused = |source| crate::advice::event_refused(spec, source);
+    let own = Scope { pid: 0, cpu: -1 };
+    let fd = match perf::open(attr, own) {
+        // As an unprivileged recording does: user mode alone.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            let mut attr = *attr;
+            attr.set_exclude_kernel(1);
+            attr.set_exclude_hv(1);
+            perf::open(&attr, own).map_err(refused)?
+        }
+        result => result.map_err(refused)?,
+    };
+    let attached = attach(&fd)?;
     perf::enable(&fd)?;
     let mut gaps = Vec::with_capacity(1 << 16);
     let start = Instant::now();
@@ -36,6 +47,7 @@ pub(crate) fn measure(
         }
     }
     perf::disable(&fd)?;
+    drop(attached);
     let expected = PROBE_HERTZ as usize * PROBE_TIME.as_millis() as usize / 1000;
     Ok(typical(&mut gaps, expected))
 }

@@ -2,6 +2,7 @@
 
 use crate::clock::monotonic_ns;
 use crate::collection::{Collection, kernel_location};
+use crate::cost;
 use crate::jitter::Jitter;
 use crate::kernel::{self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting};
 use crate::kernel::{OffKey, PlaceKey, StackKey, Waiting};
@@ -70,7 +71,7 @@ impl<'memory> KernelSource<'memory> {
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
-            filled_limit: if stacks { 6_000 } else { 30_000 },
+            filled_limit: if stacks { 6_000 } else { 14_000 },
         })
     }
 
@@ -85,7 +86,8 @@ impl<'memory> KernelSource<'memory> {
         if self.setting.only_targets {
             self.kernel.add_target(own, true)?;
         }
-        let cost = crate::cost::measure(spec, |fd| self.kernel.attach_event(fd, 0, false))?;
+        let attr = perf::attributes(spec, spec.period_at(cost::PROBE_HERTZ));
+        let cost = cost::measure(spec, &attr, |fd| self.kernel.attach_event(fd, 0, false))?;
         self.kernel.detach();
         if self.setting.only_targets {
             self.kernel.remove_target(own);

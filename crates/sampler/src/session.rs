@@ -2,7 +2,7 @@
 
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::collection::Collection;
-use crate::cost::{self, rate_within};
+use crate::cost::rate_within;
 use crate::jitter::Jitter;
 use crate::kernel::{LoaderMemory, MAX_EVENTS, Setting};
 use crate::kernel_source::KernelSource;
@@ -226,7 +226,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
 
     fn ring_source(&mut self, specs: &[EventSpec], cpus: &[i32]) -> Result<(), Error> {
         let options = self.options;
-        let cost = self.measured(specs, |spec| cost::measure(spec, |_| Ok(())))?;
+        let cost = self.measured(specs, |spec| RingSource::sample_cost(options, spec))?;
         self.settle_periods(specs, cost);
         let tasks = match &options.target {
             TargetSpec::Machine => Tasks::All,
@@ -262,6 +262,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             Rate::Overhead(percent) => {
                 let most = Rate::MOST.min(perf::max_sample_rate()).max(1);
                 let least = Rate::LEAST.min(most);
+                if let Some(cost) = cost_ns
+                    && cost * least > (percent * 1e7) as u64
+                {
+                    self.notes.push(format!(
+                        "at the least rate, {least} Hz, samples take {:.1} % of each busy CPU, more than the {percent} % asked for",
+                        (cost * least) as f64 / 1e7
+                    ));
+                }
                 rate_within(percent, cost_ns.unwrap_or(0), (least, most))
             }
         };

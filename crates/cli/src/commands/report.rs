@@ -2,7 +2,7 @@
 
 use crate::args::{By, Report as Args};
 use crate::exit::INCONCLUSIVE;
-use crate::output::{Align, Table, grouped, printable, time};
+use crate::output::{Align, Table, grouped, printable, shortened, time};
 use crate::report::{self, EventTotal, Node, Report};
 use crate::source;
 use profile::{CallGraph, Collector, EventId, Location, Recording, Target, Unit};
@@ -13,6 +13,9 @@ use symbols::{Detail, Resolved};
 
 /// Nodes of the call tree below this share of the total are left out.
 const TREE_CUTOFF: f64 = 0.005;
+
+/// The widest name in a table, in characters.
+const WIDEST: usize = 72;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -35,7 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.json {
             print_json(&mut out, &recording, &report, rows)?;
         } else {
-            print_table(&mut out, args.by, &report, rows)?;
+            print_table(&mut out, args.by, &report, rows, args.wide)?;
             print_footer(&mut out, &recording, &report)?;
         }
         if report.rows.is_empty() {
@@ -89,7 +92,13 @@ fn percent(part: f64, total: f64) -> String {
     }
 }
 
-fn print_table(out: &mut impl Write, by: By, report: &Report, rows: usize) -> anyhow::Result<()> {
+fn print_table(
+    out: &mut impl Write,
+    by: By,
+    report: &Report,
+    rows: usize,
+    wide: bool,
+) -> anyhow::Result<()> {
     let totals: Vec<String> = report
         .events
         .iter()
@@ -140,9 +149,10 @@ fn print_table(out: &mut impl Write, by: By, report: &Report, rows: usize) -> an
                 }
             }
         }
-        cells.push(printable(&row.name));
+        let cell = |text: &str| shortened(&printable(text), if wide { usize::MAX } else { WIDEST });
+        cells.push(cell(&row.name));
         if details.is_some() {
-            cells.push(printable(row.detail.as_deref().unwrap_or("")));
+            cells.push(cell(row.detail.as_deref().unwrap_or("")));
         }
         if images {
             cells.push(printable(row.image.as_deref().unwrap_or("")));

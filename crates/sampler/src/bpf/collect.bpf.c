@@ -106,12 +106,12 @@ volatile u32 active = 0;
 		__type(value, value_);                       \
 	} name_ SEC(".maps")
 
-TABLE(places0, BPF_MAP_TYPE_PERCPU_HASH, 65536, struct place_key, struct tally);
-TABLE(places1, BPF_MAP_TYPE_PERCPU_HASH, 65536, struct place_key, struct tally);
-TABLE(stacks0, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct stack_key, struct tally);
-TABLE(stacks1, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct stack_key, struct tally);
-TABLE(threads0, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct thread_key, struct tally);
-TABLE(threads1, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct thread_key, struct tally);
+TABLE(places0, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct place_key, struct tally);
+TABLE(places1, BPF_MAP_TYPE_PERCPU_HASH, 32768, struct place_key, struct tally);
+TABLE(stacks0, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct stack_key, struct tally);
+TABLE(stacks1, BPF_MAP_TYPE_PERCPU_HASH, 16384, struct stack_key, struct tally);
+TABLE(threads0, BPF_MAP_TYPE_PERCPU_HASH, 8192, struct thread_key, struct tally);
+TABLE(threads1, BPF_MAP_TYPE_PERCPU_HASH, 8192, struct thread_key, struct tally);
 TABLE(frames0, BPF_MAP_TYPE_HASH, 16384, u64, struct frames);
 TABLE(frames1, BPF_MAP_TYPE_HASH, 16384, u64, struct frames);
 TABLE(waits0, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
@@ -283,15 +283,18 @@ static __always_inline u64 keep_frames(void *table, struct frames *frames, long 
 }
 
 /* Reads and keeps the user and kernel stacks; false if one was read and could not be kept. */
-static __always_inline bool keep_stacks(void *ctx, u32 buffer, struct scratch *scratch, struct accounting *acc, u64 *user,
-					u64 *kernel)
+static __always_inline bool keep_stacks(void *ctx, u32 buffer, struct scratch *scratch, struct accounting *acc,
+					bool in_kernel, u64 *user, u64 *kernel)
 {
-	long bytes = bpf_get_stack(ctx, scratch->kernel.address, sizeof(scratch->kernel.address), 0);
+	long bytes = 0;
 	bool ok = true;
 	void *table = buffer ? (void *)&frames1 : (void *)&frames0;
 
-	*kernel = keep_frames(table, &scratch->kernel, bytes, acc);
-	ok &= bytes <= 0 || *kernel;
+	if (in_kernel) {
+		bytes = bpf_get_stack(ctx, scratch->kernel.address, sizeof(scratch->kernel.address), 0);
+		*kernel = keep_frames(table, &scratch->kernel, bytes, acc);
+		ok = bytes <= 0 || *kernel;
+	}
 	bytes = bpf_get_stack(ctx, scratch->user.address, sizeof(scratch->user.address), BPF_F_USER_STACK);
 	*user = keep_frames(table, &scratch->user, bytes, acc);
 	return ok && (bytes <= 0 || *user);
@@ -323,7 +326,7 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		if (per_thread)
 			key.tid = (u32)ids;
 		__builtin_memcpy(key.name, thread.name, NAME_LEN);
-		kept = scratch && keep_stacks(ctx, buffer, scratch, acc, &key.user, &key.kernel) && (key.user | key.kernel) &&
+		kept = scratch && keep_stacks(ctx, buffer, scratch, acc, ip >> 63, &key.user, &key.kernel) && (key.user | key.kernel) &&
 		       count_in(buffer ? (void *)&stacks1 : (void *)&stacks0, &key, acc, now);
 	} else {
 		struct place_key key = { .event = event };
@@ -479,7 +482,7 @@ int on_switch(u64 *ctx)
 	if (!acc)
 		return 0;
 	tid = prev->pid;
-	if (!keep_stacks(ctx, buffer, scratch, acc, &out->key.thread.user, &out->key.thread.kernel) ||
+	if (!keep_stacks(ctx, buffer, scratch, acc, true, &out->key.thread.user, &out->key.thread.kernel) ||
 	    bpf_map_update_elem(&waiting, &tid, out, BPF_ANY)) {
 		acc->taken++;
 		acc->dropped++;
@@ -503,7 +506,7 @@ int on_waking(u64 *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
 	if (acc)
-		keep_stacks(ctx, buffer, scratch, acc, &user, &kernel);
+		keep_stacks(ctx, buffer, scratch, acc, true, &user, &kernel);
 	entry->key.waker_user = user;
 	entry->key.waker_kernel = kernel;
 	entry->key.waker_tgid = ids >> 32;
