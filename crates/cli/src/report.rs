@@ -285,7 +285,11 @@ impl Counter<'_> {
                     let distance = location.offset.0.wrapping_sub(p.start.0);
                     format!("{}+{distance:#x}", p.name)
                 });
-                (format!("{:#x}", location.offset.0), Some(path), Some(within))
+                (
+                    format!("{:#x}", location.offset.0),
+                    Some(path),
+                    Some(within),
+                )
             }
             _ => (name, Some(path), None),
         }

@@ -67,6 +67,8 @@ pub fn symbolize(
     source: &Source,
 ) -> Resolved {
     let mut options = Options::default();
-    options.debug_dirs.splice(0..0, source.debug_dir.iter().cloned());
+    options
+        .debug_dirs
+        .splice(0..0, source.debug_dir.iter().cloned());
     symbols::resolve(recording, locations, detail, &options)
 }

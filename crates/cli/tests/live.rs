@@ -297,7 +297,13 @@ fn generated_code_is_named_by_its_perf_map() {
     let lab = Lab::new();
     let program = lab.program("generated");
     for collector in ["bpf", "ring"] {
-        let file = lab.record(["-F1000", "--collector", collector, "--", program.to_str().unwrap()]);
+        let file = lab.record([
+            "-F1000",
+            "--collector",
+            collector,
+            "--",
+            program.to_str().unwrap(),
+        ]);
         let report = report(&file, &[]);
         let found = share(&report, "generated_loop");
         assert!(found > 0.7, "{collector}: {found}");
@@ -329,7 +335,13 @@ fn code_without_frame_pointers_is_unwound_by_its_tables() {
     }
     let lab = Lab::new();
     let program = lab.program("deep");
-    let file = lab.record(["-F1000", "--call-graph", "dwarf", "--", program.to_str().unwrap()]);
+    let file = lab.record([
+        "-F1000",
+        "--call-graph",
+        "dwarf",
+        "--",
+        program.to_str().unwrap(),
+    ]);
     let report = report(&file, &[]);
     let complete = report["complete_stacks"].as_f64().expect("a share");
     assert!(complete > 0.9, "{complete} of the stacks are complete");
@@ -356,7 +368,14 @@ fn time_off_the_cpu_is_counted_by_stack_and_waker() {
     let by_thread = ["--event", "off-cpu", "--by", "thread"];
     let slept = seconds(&by_thread, "sleeper");
     assert!((0.35..2.0).contains(&slept), "{slept} s");
-    let by_waker = ["--event", "off-cpu", "--by", "waker", "--process", "sleeper"];
+    let by_waker = [
+        "--event",
+        "off-cpu",
+        "--by",
+        "waker",
+        "--process",
+        "sleeper",
+    ];
     let woken = seconds(&by_waker, "waker");
     assert!(woken > 0.8 * slept, "{woken} of {slept} s");
     // The one that sleeps on a timer is woken by an interrupt, not by who happened to run.
@@ -373,7 +392,10 @@ fn the_whole_machine_is_seen() {
     }
     let lab = Lab::new();
     let program = lab.program("hot_line");
-    let child = Command::new(program).arg("100000000000").spawn().expect("it runs");
+    let child = Command::new(program)
+        .arg("100000000000")
+        .spawn()
+        .expect("it runs");
     let file = lab.record(["-F1000", "-a", "--for", "1s"]);
     wait_or_kill(child);
     let report = report(&file, &["--by", "image"]);
@@ -395,7 +417,9 @@ fn an_interrupt_saves_and_the_second_is_not_needed() {
         .spawn()
         .expect("vitalfew runs");
     std::thread::sleep(Duration::from_millis(1500));
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(interrupted.expect("kill runs").success());
     assert!(child.wait().expect("it ends").success());
     assert!(!rows(&report(&file, &["--by", "image"])).is_empty());

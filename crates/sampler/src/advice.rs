@@ -18,7 +18,9 @@ pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
             "not permitted; as root: sysctl kernel.perf_event_paranoid=1 (own processes) or -1 (all), or run as root; 'vitalfew doctor' says more"
         }
         Some(libc::EINVAL) => "the kernel does not accept this combination",
-        Some(libc::EMFILE | libc::ENFILE) => "too many open files; raise the limit with: ulimit -n 65536",
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "too many open files; raise the limit with: ulimit -n 65536"
+        }
         Some(libc::EBUSY) => "another user of the counters has taken them",
         _ => "perf_event_open failed",
     };

@@ -38,7 +38,9 @@ impl Collection {
     /// The name in a fixed, zero-terminated field of the kernel's.
     pub fn name(&mut self, field: &[u8]) -> NameId {
         let end = field.iter().position(|b| *b == 0).unwrap_or(field.len());
-        self.tally.names.intern(&String::from_utf8_lossy(&field[..end]))
+        self.tally
+            .names
+            .intern(&String::from_utf8_lossy(&field[..end]))
     }
 
     /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the

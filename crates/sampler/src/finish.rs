@@ -58,7 +58,7 @@ enum Source {
     /// From nowhere: the reader finds them in the file.
     Later,
     /// An ELF image.
-    Elf(ImageSymbols),
+    Elf(Box<ImageSymbols>),
     /// A list by address.
     List(Vec<ProcessSymbol>),
 }
@@ -152,7 +152,10 @@ impl Finisher {
 
     /// Code without a file: a perf map or a jitdump may name it.
     fn generated_code(&self, image: &mut Image) -> Source {
-        let pid = image.path.strip_prefix("[anon ").and_then(|rest| rest.strip_suffix(']'));
+        let pid = image
+            .path
+            .strip_prefix("[anon ")
+            .and_then(|rest| rest.strip_suffix(']'));
         let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else {
             return Source::Later;
         };
@@ -267,7 +270,7 @@ impl Finisher {
 }
 
 fn elf_source(elf: Result<ImageSymbols, symbols::Error>) -> Source {
-    elf.map_or(Source::Later, Source::Elf)
+    elf.map_or(Source::Later, |elf| Source::Elf(Box::new(elf)))
 }
 
 fn descriptor_path(file: &File) -> String {

@@ -8,11 +8,14 @@ use std::os::unix::fs::MetadataExt;
 /// How many image files are held open, so that a file that is deleted can still be read.
 const HELD_FILES: usize = 512;
 
+/// Major and minor device number, and inode.
+type InodeNumber = (u32, u32, u64);
+
 /// All images seen so far.
 pub(crate) struct ImageTable {
     images: Vec<Image>,
     /// By device and inode; a file whose generation is not known (seen in `/proc`) stands for any.
-    by_file: FxHashMap<(u32, u32, u64), Vec<(Option<u64>, ImageId)>>,
+    by_file: FxHashMap<InodeNumber, Vec<(Option<u64>, ImageId)>>,
     by_name: FxHashMap<(ImageKind, String), ImageId>,
     /// Files of images that appeared while we watched.
     held: FxHashMap<ImageId, File>,

@@ -365,16 +365,32 @@ impl<'memory> Kernel<'memory> {
     }
 
     /// Empties the places of a buffer.
-    pub fn drain_places(&self, buffer: u32, each: impl FnMut(&PlaceKey, Count)) -> Result<(), Error> {
+    pub fn drain_places(
+        &self,
+        buffer: u32,
+        each: impl FnMut(&PlaceKey, Count),
+    ) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 { &maps.places0 } else { &maps.places1 };
+        let map = if buffer == 0 {
+            &maps.places0
+        } else {
+            &maps.places1
+        };
         drain(map.as_fd(), self.cpus, each, sum)
     }
 
     /// Empties the stacks of a buffer.
-    pub fn drain_stacks(&self, buffer: u32, each: impl FnMut(&StackKey, Count)) -> Result<(), Error> {
+    pub fn drain_stacks(
+        &self,
+        buffer: u32,
+        each: impl FnMut(&StackKey, Count),
+    ) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 { &maps.stacks0 } else { &maps.stacks1 };
+        let map = if buffer == 0 {
+            &maps.stacks0
+        } else {
+            &maps.stacks1
+        };
         drain(map.as_fd(), self.cpus, each, sum)
     }
 
@@ -385,21 +401,33 @@ impl<'memory> Kernel<'memory> {
         each: impl FnMut(&ThreadKey, Count),
     ) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 { &maps.threads0 } else { &maps.threads1 };
+        let map = if buffer == 0 {
+            &maps.threads0
+        } else {
+            &maps.threads1
+        };
         drain(map.as_fd(), self.cpus, each, sum)
     }
 
     /// Empties the frames of a buffer.
     pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 { &maps.frames0 } else { &maps.frames1 };
+        let map = if buffer == 0 {
+            &maps.frames0
+        } else {
+            &maps.frames1
+        };
         drain(map.as_fd(), 1, each, |values| values[0])
     }
 
     /// Empties the waits of a buffer.
     pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 { &maps.waits0 } else { &maps.waits1 };
+        let map = if buffer == 0 {
+            &maps.waits0
+        } else {
+            &maps.waits1
+        };
         drain(map.as_fd(), 1, each, |values| values[0])
     }
 
@@ -437,14 +465,16 @@ impl<'memory> Kernel<'memory> {
             if result != 0 {
                 return Err(Error::system("reading the collector's accounting"));
             }
-            accounts.push(values.iter().fold(Accounting::default(), |sum, value| {
-                Accounting {
-                    taken: sum.taken + value.taken,
-                    stored: sum.stored + value.stored,
-                    dropped: sum.dropped + value.dropped,
-                    inserted: sum.inserted + value.inserted,
-                }
-            }));
+            accounts.push(
+                values
+                    .iter()
+                    .fold(Accounting::default(), |sum, value| Accounting {
+                        taken: sum.taken + value.taken,
+                        stored: sum.stored + value.stored,
+                        dropped: sum.dropped + value.dropped,
+                        inserted: sum.inserted + value.inserted,
+                    }),
+            );
         }
         Ok(accounts)
     }

@@ -4,7 +4,9 @@ use crate::clock::monotonic_ns;
 use crate::collection::{Collection, kernel_location};
 use crate::cost;
 use crate::jitter::Jitter;
-use crate::kernel::{self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting};
+use crate::kernel::{
+    self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting,
+};
 use crate::kernel::{OffKey, PlaceKey, StackKey, Waiting};
 use crate::perf::{self, Scope};
 use crate::rings::{self, Mappings, Rings};
@@ -56,7 +58,10 @@ impl<'memory> KernelSource<'memory> {
                 if let Err(source) = bookkeeping.open(&attr, Scope { pid: -1, cpu }) {
                     // Before Linux 5.12 records have no build-ids: they are read from the files.
                     if mappings == Mappings::ByInode {
-                        return Err(crate::advice::event_refused(&EventSpec::cpu_clock(), source));
+                        return Err(crate::advice::event_refused(
+                            &EventSpec::cpu_clock(),
+                            source,
+                        ));
                     }
                 }
             }
@@ -215,13 +220,16 @@ impl<'memory> KernelSource<'memory> {
     }
 
     /// Checks that nothing was lost unseen, and adds up the accounts.
-    fn settle(&self, collection: &mut Collection, buffer: u32, stored: &[u64]) -> Result<(), Error> {
+    fn settle(
+        &self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &[u64],
+    ) -> Result<(), Error> {
         let accounts = self.kernel.accounts(buffer, collection.totals.len())?;
         self.kernel.clear_accounts(buffer)?;
         for (event, account) in accounts.iter().enumerate() {
-            let Accounting {
-                taken, dropped, ..
-            } = *account;
+            let Accounting { taken, dropped, .. } = *account;
             let total = &mut collection.totals[event];
             total.taken += taken;
             total.stored += stored[event];

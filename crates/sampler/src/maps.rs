@@ -248,12 +248,7 @@ pub(crate) fn find(mappings: &BTreeMap<u64, Mapping>, address: u64) -> Option<(u
     (address < mapping.end).then_some((*start, *mapping))
 }
 
-fn image_of(
-    images: &mut ImageTable,
-    pid: u32,
-    file: Option<FileIdentity>,
-    path: &str,
-) -> ImageId {
+fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path: &str) -> ImageId {
     match file {
         Some(file) => images.file(file, path),
         _ if path == "[vdso]" => images.named(ImageKind::Vdso, path),
@@ -298,8 +293,7 @@ fn parse_maps_line(line: &str) -> Option<MapsLine<'_>> {
         rest = tail;
         first
     };
-    let (range, permissions, offset, device, inode) =
-        (field(), field(), field(), field(), field());
+    let (range, permissions, offset, device, inode) = (field(), field(), field(), field(), field());
     if !permissions.contains('x') {
         return None;
     }
@@ -348,7 +342,11 @@ mod tests {
 
     fn at(maps: &ProcessMaps, images: &mut ImageTable, pid: u32, time: u64, ip: u64) -> String {
         let location = maps.locate(pid, time, ProcessAddress(ip), images);
-        format!("{}+{:#x}", images.get(location.image).path, location.offset.0)
+        format!(
+            "{}+{:#x}",
+            images.get(location.image).path,
+            location.offset.0
+        )
     }
 
     #[test]

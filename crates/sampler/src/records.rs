@@ -134,7 +134,9 @@ impl Decoder {
         const LENGTH: usize = 32; // behind ids, address, length and file offset
         raw.id().is_some_and(|id| self.with_build_ids.contains(&id))
             && raw.misc & MISC_BUILD_ID != 0
-            && body.get(LENGTH).is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
+            && body
+                .get(LENGTH)
+                .is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
     }
 
     /// `None` for records that say nothing of interest, or are damaged.
@@ -245,7 +247,7 @@ pub(crate) fn split_callchain(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let mut in_user = true;
     for &address in chain {
         if address >= MARKERS {
-            in_user = address == pe::PERF_CONTEXT_USER as u64;
+            in_user = address == pe::PERF_CONTEXT_USER;
         } else if in_user {
             user.push(address);
         } else {
@@ -261,8 +263,8 @@ mod tests {
 
     #[test]
     fn call_chains_are_split_at_their_markers() {
-        let kernel = pe::PERF_CONTEXT_KERNEL as u64;
-        let user = pe::PERF_CONTEXT_USER as u64;
+        let kernel = pe::PERF_CONTEXT_KERNEL;
+        let user = pe::PERF_CONTEXT_USER;
         let chain = [kernel, 0xffff_ffff_8100_0000, user, 0x1000, 0x2000];
         assert_eq!(
             split_callchain(&chain),

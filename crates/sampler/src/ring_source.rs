@@ -1,8 +1,8 @@
 //! Recording through ring buffers: without BPF, without privileges, or with a copy of the stack.
 
 use crate::collection::{Collection, kernel_location};
-use crate::jitter::Jitter;
 use crate::cost;
+use crate::jitter::Jitter;
 use crate::perf::{self, Ring, Scope};
 use crate::records::{Body, Record, USER_REGISTERS, split_callchain};
 use crate::rings::{self, Mappings, Rings};
@@ -121,7 +121,10 @@ impl RingSource {
                 Err(error) if is_gone(&error, scope) => {}
                 Err(_) if mappings == Mappings::ByBuildId => {}
                 Err(source) => {
-                    return Err(crate::advice::event_refused(&EventSpec::cpu_clock(), source));
+                    return Err(crate::advice::event_refused(
+                        &EventSpec::cpu_clock(),
+                        source,
+                    ));
                 }
             }
         }
@@ -210,7 +213,9 @@ impl RingSource {
             last = record.time;
             self.take(collection, record);
         }
-        collection.maps.forget_ended(last.saturating_sub(1_000_000_000));
+        collection
+            .maps
+            .forget_ended(last.saturating_sub(1_000_000_000));
     }
 
     fn take(&mut self, collection: &mut Collection, record: Record) {
@@ -348,8 +353,8 @@ fn is_gone(error: &io::Error, scope: Scope) -> bool {
 }
 
 fn threads_of(pid: u32) -> Result<Vec<i32>, Error> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .map_err(|_| Error::NoSuchProcess { pid })?;
+    let entries =
+        std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::NoSuchProcess { pid })?;
     Ok(entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())

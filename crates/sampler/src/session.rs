@@ -344,7 +344,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {
                 return Ok(());
             }
-            let exited = self.launched.as_mut().is_some_and(|l| l.try_wait().is_some());
+            let exited = self
+                .launched
+                .as_mut()
+                .is_some_and(|l| l.try_wait().is_some());
             if exited || self.process.as_ref().is_some_and(is_readable) {
                 return Ok(());
             }
@@ -419,7 +422,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {
                 Some((spec, period)) => {
-                    let rate = spec.is_timed().then(|| self.frequency_of(spec, *period) as f64);
+                    let rate = spec
+                        .is_timed()
+                        .then(|| self.frequency_of(spec, *period) as f64);
                     (spec.name.clone(), Unit::Samples, *period, rate)
                 }
                 None => {
@@ -439,7 +444,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 lost: total.lost,
             });
         }
-                crate::finish::finish(self.collection, &mut recording);
+        crate::finish::finish(self.collection, &mut recording);
         recording
     }
 }
@@ -508,7 +513,12 @@ fn first_cause(error: &Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string().lines().next().unwrap_or_default().to_owned()
+    cause
+        .to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn host() -> Host {

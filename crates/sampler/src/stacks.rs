@@ -69,8 +69,7 @@ impl StackReader {
         #[cfg(target_arch = "x86_64")]
         let registers = Registers::x86_64(registers.ip, registers.sp, registers.fp);
         #[cfg(target_arch = "aarch64")]
-        let registers =
-            Registers::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
+        let registers = Registers::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
         let stack = Stack::new(registers.sp(), bytes);
         unwinder.unwind(space, &registers, stack, &mut frames);
         frames

@@ -30,9 +30,16 @@ const OUR_PROGRAMS: &[&str] = &["_on_switch", "_on_waking", "_on_tracepoint"];
 
 /// What the kernel runs programs at tracepoints by.
 fn is_tracing(name: &str) -> bool {
-    ["bpf_", "__bpf_", "__traceiter_", "trace_", "__perf_", "perf_"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        "bpf_",
+        "__bpf_",
+        "__traceiter_",
+        "trace_",
+        "__perf_",
+        "perf_",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }
 
 /// Takes the frames of our own programs off the stacks taken in them.
@@ -86,11 +93,10 @@ pub(crate) fn name_interrupts(recording: &mut Recording) {
     let interrupt = recording.names.intern("[interrupt]");
     let mut cut: FxHashMap<StackId, Option<StackId>> = FxHashMap::default();
     for stack in wakers {
-        if !cut.contains_key(&stack) {
-            let inside = interrupt_part(recording, stack)
-                .and_then(|locations| recording.stacks.intern_stack(&locations));
-            cut.insert(stack, inside);
-        }
+        cut.entry(stack).or_insert_with(|| {
+            let inside = interrupt_part(recording, stack)?;
+            recording.stacks.intern_stack(&inside)
+        });
     }
     for sample in &mut recording.samples {
         if let Some(waker) = &mut sample.waker
@@ -130,7 +136,8 @@ fn interrupt_part(recording: &Recording, stack: StackId) -> Option<Vec<Location>
 
 fn kernel_procedure(recording: &Recording, location: Location) -> Option<&str> {
     let symbols = &recording.symbols;
-    let after = symbols.partition_point(|s| (s.image, s.start) <= (location.image, location.offset));
+    let after =
+        symbols.partition_point(|s| (s.image, s.start) <= (location.image, location.offset));
     let symbol = symbols.get(after.checked_sub(1)?)?;
     let covers = location.offset < symbol.end || symbol.end == symbol.start; // or: size unknown
     (symbol.image == location.image && covers).then_some(&symbol.name)
@@ -140,8 +147,21 @@ fn kernel_procedure(recording: &Recording, location: Location) -> Option<&str> {
 fn merge_equal(recording: &mut Recording) {
     recording.samples.sort_unstable();
     recording.samples.dedup_by(|later, kept| {
-        let same = (later.event, later.process, later.pid, later.tid, later.stack, later.waker)
-            == (kept.event, kept.process, kept.pid, kept.tid, kept.stack, kept.waker);
+        let same = (
+            later.event,
+            later.process,
+            later.pid,
+            later.tid,
+            later.stack,
+            later.waker,
+        ) == (
+            kept.event,
+            kept.process,
+            kept.pid,
+            kept.tid,
+            kept.stack,
+            kept.waker,
+        );
         if same {
             kept.count += later.count;
             kept.weight += later.weight;

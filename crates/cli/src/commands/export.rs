@@ -23,7 +23,10 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
         inline: !args.no_inline,
         wakers: args.wakers,
         mark_kernel: args.mark_kernel,
-        gzip: args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|e| e == "gz")),
+        gzip: args
+            .output
+            .as_ref()
+            .is_some_and(|path| path.extension().is_some_and(|e| e == "gz")),
     };
     let write = |out: &mut dyn Write| -> anyhow::Result<()> {
         let table = &resolved.table;

@@ -154,7 +154,10 @@ impl Talk {
             Progress::Samples(samples) if self.live && self.said.elapsed().as_millis() >= 500 => {
                 self.said = Instant::now();
                 let seconds = self.start.elapsed().as_secs();
-                eprint!("\r\x1b[Kvitalfew: {seconds} s, {} samples taken in", grouped(samples));
+                eprint!(
+                    "\r\x1b[Kvitalfew: {seconds} s, {} samples taken in",
+                    grouped(samples)
+                );
                 let _ = std::io::stderr().flush();
             }
             _ => {}
@@ -196,7 +199,9 @@ fn summarize(recording: &Recording, written: &Written, own_cpu_ns: u64, args: &R
         eprintln!("vitalfew: warning: {warning}");
     }
     if recording.samples.is_empty() {
-        eprintln!("vitalfew: nothing was sampled: the target took too little time; record longer, or at a higher rate (-F)");
+        eprintln!(
+            "vitalfew: nothing was sampled: the target took too little time; record longer, or at a higher rate (-F)"
+        );
         return;
     }
     let place = match (&args.output, &args.db) {

@@ -166,7 +166,11 @@ fn print_table(
     Ok(())
 }
 
-fn print_footer(out: &mut impl Write, recording: &Recording, report: &Report) -> anyhow::Result<()> {
+fn print_footer(
+    out: &mut impl Write,
+    recording: &Recording,
+    report: &Report,
+) -> anyhow::Result<()> {
     writeln!(out)?;
     for total in &report.events {
         let Some(event) = recording.events.iter().find(|e| e.name == total.name) else {
@@ -176,7 +180,10 @@ fn print_footer(out: &mut impl Write, recording: &Recording, report: &Report) ->
             .frequency
             .map_or(String::new(), |hz| format!(" at {} Hz", grouped(hz as u64)));
         let scale = if event.multiplex_scale > 1.0 {
-            format!(", counts times {:.2} (shared counter)", event.multiplex_scale)
+            format!(
+                ", counts times {:.2} (shared counter)",
+                event.multiplex_scale
+            )
         } else {
             String::new()
         };
@@ -225,7 +232,10 @@ fn print_footer(out: &mut impl Write, recording: &Recording, report: &Report) ->
         time(recording.duration_ns as f64),
         printable(&recording.host.name),
     )?;
-    let clock = recording.events.iter().any(|e| e.name.starts_with("cpu-clock"));
+    let clock = recording
+        .events
+        .iter()
+        .any(|e| e.name.starts_with("cpu-clock"));
     if clock {
         writeln!(
             out,
@@ -283,7 +293,11 @@ fn print_tree(
     event: EventId,
 ) -> anyhow::Result<()> {
     let event = recording.event(event);
-    writeln!(out, "{:>8} {:>8}  call tree of {}\n", "incl%", "self%", event.name)?;
+    writeln!(
+        out,
+        "{:>8} {:>8}  call tree of {}\n",
+        "incl%", "self%", event.name
+    )?;
     // Depth first with a stack of our own: targets recurse deeper than ours is.
     let mut stack = vec![(root, 0usize)];
     while let Some((node, depth)) = stack.pop() {
