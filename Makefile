@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 VITALFEW = target/release/vitalfew
 export REQUIRE_LIVE
 
-.PHONY: all setup demo test test-live lint bench install clean
+.PHONY: all setup demo test lint bench install clean
 
 all: setup
 	$(CARGO) build --release --locked -p vitalfew
@@ -21,7 +21,6 @@ demo: all
 test: setup
 	@packaging/setup.sh test
 	$(CARGO) test --workspace --locked
-	tests/run.sh
 
 lint:
 	$(CARGO) fmt --all --check

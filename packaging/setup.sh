@@ -10,7 +10,7 @@ build="clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
-test) wanted="addr2line:binutils g++:g++ python3:python3 sqlite3:sqlite3 pbzip2:pbzip2 setpriv:util-linux" ;;
+test) wanted="addr2line:binutils g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux" ;;
 bench) wanted="cc:gcc perf:linux-perf python3:python3 chrt:util-linux sqlite3:sqlite3 pbzip2:pbzip2" ;;
 *) echo "setup.sh: unknown part '$part'" >&2; exit 2 ;;
 esac
@@ -36,6 +36,15 @@ if [ -n "$missing" ]; then
 		echo "run: sudo apt-get install -y --no-install-recommends$missing" >&2
 		exit 1
 	fi
+fi
+if [ "$part" = test ] && ! python3 -c 'import duckdb' 2>/dev/null; then
+	# Reads a recording without our code, in a test.
+	echo "installing: duckdb (Python)"
+	python3 -m pip install -q duckdb 2>/dev/null ||
+		python3 -m pip install -q --break-system-packages duckdb || {
+		echo "run: python3 -m pip install duckdb" >&2
+		exit 1
+	}
 fi
 if ! command -v cargo >/dev/null; then
 	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2

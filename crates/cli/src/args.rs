@@ -108,7 +108,7 @@ pub struct Record {
     #[arg(short, long)]
     pub quiet: bool,
     /// The command with its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ pub struct Report {
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub limit: usize,
     /// All rows
-    #[arg(long = "all-rows", visible_alias = "all", conflicts_with = "limit")]
+    #[arg(long, conflicts_with = "limit")]
     pub all: bool,
     /// Names in full, however long
     #[arg(long)]
@@ -349,6 +349,18 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_needs_no_dashes_before_it() {
+        for line in ["record -F 99 make -j8 -a", "record -F 99 -- make -j8 -a"] {
+            let words = std::iter::once("vitalfew").chain(line.split(' '));
+            let Command::Record(record) = Args::try_parse_from(words).unwrap().command else {
+                panic!()
+            };
+            assert_eq!(record.command, ["make", "-j8", "-a"]);
+            assert!(!record.all);
+        }
     }
 
     #[test]

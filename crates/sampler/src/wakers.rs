@@ -1,6 +1,7 @@
 //! Stacks taken in the scheduler's tracepoints, made to say what happened.
 //!
-//! Innermost are our own programs and what the kernel calls them by: those frames go.
+//! Innermost are our own programs, what the kernel calls them by, and the scheduler, which is the
+//! same for every wait: those frames go.
 //!
 //! A thread that a timer or a device wakes is woken in the context of whatever ran there. That
 //! thread did nothing for it: the kernel stack shows the interrupt's entry, and what lies outside
@@ -42,6 +43,23 @@ fn is_tracing(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
+/// How the kernel gives up the CPU, whatever the reason: what called these is what waited (the
+/// "wait channel").
+const SCHEDULER: &[&str] = &[
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "schedule_hrtimeout_range",
+    "schedule_hrtimeout_range_clock",
+    "schedule_preempt_disabled",
+    "io_schedule",
+    "io_schedule_timeout",
+    "preempt_schedule",
+    "preempt_schedule_common",
+    "preempt_schedule_irq",
+    "__cond_resched",
+];
+
 /// Takes the frames of our own programs off the stacks taken in them.
 pub(crate) fn drop_own_frames(recording: &mut Recording) {
     let mut samples = std::mem::take(&mut recording.samples);
@@ -73,7 +91,7 @@ fn below_own_frames(recording: &Recording, stack: StackId) -> StackId {
     let mut kept = stack;
     while let Some(caller) = recording.stacks.frame(kept).caller {
         kept = caller;
-        if !name(kept).is_some_and(is_tracing) {
+        if !name(kept).is_some_and(|name| is_tracing(name) || SCHEDULER.contains(&name)) {
             break;
         }
     }

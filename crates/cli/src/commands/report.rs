@@ -72,7 +72,12 @@ fn resolve(recording: &Recording, args: &Args) -> Resolved {
         Vec::new()
     } else {
         let leaf = |s: &profile::Sample| stacks.frame(s.stack).location;
-        recording.samples.iter().map(leaf).collect()
+        let image = |l: &Location| recording.image(l.image).path.as_str();
+        let wanted = |l: &Location| {
+            let part = args.filter.image.as_deref();
+            part.is_none_or(|part| image(l).contains(part))
+        };
+        recording.samples.iter().map(leaf).filter(wanted).collect()
     };
     source::symbolize(recording, locations, detail, &args.source)
 }
@@ -232,7 +237,7 @@ fn print_footer(
         time(recording.duration_ns as f64),
         printable(&recording.host.name),
     )?;
-    let clock = recording
+    let clock = report
         .events
         .iter()
         .any(|e| e.name.starts_with("cpu-clock"));
