@@ -108,7 +108,11 @@ pub struct Record {
     #[arg(short, long)]
     pub quiet: bool,
     /// The command with its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub command: Vec<String>,
 }
 
