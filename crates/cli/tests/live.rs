@@ -156,6 +156,42 @@ fn line_of(program: &str, word: &str) -> usize {
         + 1
 }
 
+/// The commands of the README's first screen, with what it shows under each.
+fn readme_commands() -> Vec<(String, Vec<String>)> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let text = std::fs::read_to_string(readme).expect("the README");
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match line {
+            "```console" => inside = true,
+            "```" => inside = false,
+            line if inside && line.starts_with("$ vitalfew ") => {
+                let command = line.trim_start_matches("$ vitalfew ");
+                let command = command.split("  #").next().unwrap_or_default();
+                commands.push((command.trim().to_owned(), Vec::new()));
+            }
+            line if inside => {
+                if let Some((_, shown)) = commands.last_mut() {
+                    shown.push(line.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    commands
+}
+
+/// A line without what differs from run to run: numbers, and the blanks that align them.
+fn shape(line: &str) -> String {
+    let number = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '%');
+    let words = line.split_whitespace().map(|word| word.replace(number, ""));
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 fn wait_or_kill(mut child: Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -468,4 +504,88 @@ fn tracepoints_are_counted_to_their_period() {
     };
     assert_eq!(count("sched:sched_process_fork"), 8.0);
     assert_eq!(count("sched:sched_process_fork:3"), 2.0);
+}
+
+#[test]
+fn the_readme_shows_what_its_commands_print() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let commands = readme_commands();
+    assert!(commands.len() >= 3, "{commands:?}");
+    for (command, shown) in commands {
+        // The README compiles a project; here a smaller job stands in for it.
+        let command = command.replace(
+            "make -j2",
+            "sh -c 'gcc --version; cc -O2 -c -x c - -o /dev/null </dev/null'",
+        );
+        let output = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{VITALFEW} {command} 2>&1"))
+            .env("VITALFEW_DB", lab.path("db"))
+            .output()
+            .expect("a shell");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{command}: {printed}");
+        let printed: Vec<String> = printed.lines().map(shape).collect();
+        // Headings and summaries must be there word for word; rows are the machine's own.
+        let fixed = |line: &&String| {
+            [
+                "Total samples",
+                "cpu-clock",
+                "vitalfew: recording",
+                "vitalfew: next",
+                "Linux",
+                "Limits",
+                "ok ",
+            ]
+            .iter()
+            .any(|start| line.trim_start().starts_with(start))
+        };
+        for line in shown.iter().filter(fixed) {
+            let wanted = shape(line);
+            let start: String = wanted.chars().take(24).collect();
+            assert!(
+                printed.iter().any(|line| line.starts_with(&start)),
+                "{command}: no line like {line:?} in {printed:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_lose_the_recording() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let output = Command::new(VITALFEW)
+        .args([
+            "record",
+            "-F1000",
+            "-o",
+            "/dev/full",
+            "--",
+            "sh",
+            "-c",
+            "exit 5",
+        ])
+        .env("TMPDIR", lab.path(""))
+        .output()
+        .expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("No space left") && said.contains("instead"),
+        "{said}"
+    );
+    let saved = std::fs::read_dir(lab.path(""))
+        .expect("a directory")
+        .flatten();
+    let saved: Vec<PathBuf> = saved.map(|entry| entry.path()).collect();
+    let [file] = &saved[..] else {
+        panic!("{saved:?}")
+    };
+    report(file, &["--by", "process"]);
 }

@@ -33,11 +33,13 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let mut talk = Talk::new(args.quiet);
     let outcome = sampler::record(&options, &stop, &mut |progress| talk.hear(progress))?;
     talk.end();
-    let written = match (&database, &args.output) {
-        (Some(database), _) => database.write(&outcome.recording)?,
-        (None, Some(file)) => store::write_file(&outcome.recording, file)?,
+    let recording = &outcome.recording;
+    let stored = match (&database, &args.output) {
+        (Some(database), _) => database.write(recording),
+        (None, Some(file)) => store::write_file(recording, file),
         (None, None) => unreachable!("either a file or a database"),
     };
+    let written = stored.or_else(|error| elsewhere(recording, error))?;
     if !args.quiet {
         summarize(&outcome.recording, &written, outcome.own_cpu_ns, args);
     }
@@ -103,6 +105,22 @@ fn check_writable(file: &std::path::Path) -> anyhow::Result<()> {
         anyhow::bail!("{}: is a directory; --db stores into one", file.display());
     }
     Ok(())
+}
+
+/// A measurement cannot be repeated at will: if its place is full or gone, it is kept in another.
+fn elsewhere(recording: &Recording, error: store::Error) -> anyhow::Result<Written> {
+    let name = format!("vitalfew-{}.vf", recording.start_unix_ns);
+    let path = std::env::temp_dir().join(name);
+    match store::write_file(recording, &path) {
+        Ok(written) => {
+            eprintln!(
+                "vitalfew: {error}; the recording is in {} instead",
+                path.display()
+            );
+            Ok(written)
+        }
+        Err(_) => Err(error.into()),
+    }
 }
 
 /// What is said while recording, on standard error.
@@ -204,10 +222,11 @@ fn summarize(recording: &Recording, written: &Written, own_cpu_ns: u64, args: &R
         );
         return;
     }
-    let place = match (&args.output, &args.db) {
-        (Some(file), _) => format!(" {}", file.display()),
-        (None, Some(directory)) => format!(" {}", directory.display()),
-        (None, None) => String::new(),
+    let usual = args.output.is_none() && args.db.is_none() && !written.path.is_file();
+    let place = if usual {
+        String::new()
+    } else {
+        format!(" {}", written.path.display())
     };
     eprintln!("vitalfew: next: vitalfew report{place}");
 }
