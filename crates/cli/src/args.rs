@@ -108,11 +108,7 @@ pub struct Record {
     #[arg(short, long)]
     pub quiet: bool,
     /// The command with its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
@@ -357,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_command_needs_no_dashes_before_it() {
-        for line in ["record -F 99 make -j8 -a", "record -F 99 -- make -j8 -a"] {
+        for line in ["record -F99 make -j8 -a", "record -F 99 -- make -j8 -a"] {
             let words = std::iter::once("vitalfew").chain(line.split(' '));
             let Command::Record(record) = Args::try_parse_from(words).unwrap().command else {
                 panic!()

@@ -41,7 +41,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     };
     let written = stored.or_else(|error| elsewhere(recording, error))?;
     if !args.quiet {
-        summarize(&outcome.recording, &written, outcome.own_cpu_ns, args);
+        summarize(recording, &written, outcome.own_cpu_ns, args, &talk.notes);
     }
     let exit = outcome.exit.or_else(|| wait(outcome.running, args.quiet));
     Ok(match exit {
@@ -129,6 +129,8 @@ struct Talk {
     live: bool,
     start: Instant,
     said: Instant,
+    /// What was said at the start, and need not be said again.
+    notes: Vec<String>,
 }
 
 impl Talk {
@@ -139,6 +141,7 @@ impl Talk {
             live: !quiet && std::io::stderr().is_terminal(),
             start: now,
             said: now,
+            notes: Vec::new(),
         }
     }
 
@@ -165,9 +168,10 @@ impl Talk {
                     format!(" (a sample costs {} here)", time(ns as f64))
                 });
                 eprintln!("vitalfew: recording {}{way}{cost}", events.join(", "));
-                for note in notes {
+                for note in &notes {
                     eprintln!("vitalfew: {note}");
                 }
+                self.notes = notes;
             }
             Progress::Samples(samples) if self.live && self.said.elapsed().as_millis() >= 500 => {
                 self.said = Instant::now();
@@ -189,7 +193,13 @@ impl Talk {
     }
 }
 
-fn summarize(recording: &Recording, written: &Written, own_cpu_ns: u64, args: &Record) {
+fn summarize(
+    recording: &Recording,
+    written: &Written,
+    own_cpu_ns: u64,
+    args: &Record,
+    said: &[String],
+) {
     let events: Vec<String> = recording
         .events
         .iter()
@@ -213,7 +223,7 @@ fn summarize(recording: &Recording, written: &Written, own_cpu_ns: u64, args: &R
         written.path.display(),
         time(own_cpu_ns as f64),
     );
-    for warning in &recording.warnings {
+    for warning in recording.warnings.iter().filter(|w| !said.contains(w)) {
         eprintln!("vitalfew: warning: {warning}");
     }
     if recording.samples.is_empty() {
