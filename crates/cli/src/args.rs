@@ -84,7 +84,7 @@ pub struct Record {
     #[arg(short, long)]
     pub all: bool,
     /// A running process, with the threads and processes that it will start
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Stop after this time (30s, 5m, 500ms); a command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
@@ -151,7 +151,7 @@ pub struct Report {
     #[arg(long, value_enum, default_value_t = By::Procedure)]
     pub by: By,
     /// The call tree from the outermost frame down, instead of a table
-    #[arg(long, conflicts_with = "by")]
+    #[arg(long, conflicts_with_all = ["by", "json"])]
     pub tree: bool,
     /// Which samples.
     #[command(flatten)]

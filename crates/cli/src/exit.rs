@@ -1,6 +1,7 @@
 //! Exit codes, and the one place that turns an error into a message with advice.
 
 use crate::args::Command;
+use crate::output::printable;
 use std::io;
 use std::process::ExitCode;
 
@@ -35,7 +36,7 @@ pub fn explain(command: &Command, error: &anyhow::Error) -> ExitCode {
     if closed {
         return ExitCode::SUCCESS;
     }
-    eprintln!("vitalfew: {}", message(error));
+    eprintln!("vitalfew: {}", printable(&message(error)));
     ExitCode::from(code(command, error))
 }
 

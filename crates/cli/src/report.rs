@@ -34,6 +34,10 @@ pub struct Report {
     pub events: Vec<EventTotal>,
     /// The rows, by descending amount of the first event.
     pub rows: Vec<Row>,
+    /// Of call stacks: the share that does not reach it and is as deep as the kernel follows frame
+    /// pointers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_deep_stacks: Option<f64>,
     /// Of call stacks: the share, by amount of the first event, that reaches the start of the
     /// program or thread.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +113,7 @@ pub fn make(
         columns: order.len(),
     };
     let mut totals = vec![(0.0, 0.0); order.len()];
-    let (mut complete, mut with_stack) = (0.0, 0.0);
+    let (mut complete, mut with_stack, mut too_deep) = (0.0, 0.0, 0.0);
     let by_thread = matches!(by, By::Thread | By::Process) && filter.places_are_free();
     for (number, sample) in recording.samples.iter().enumerate() {
         let Some(column) = column(sample.event) else {
@@ -124,13 +128,16 @@ pub fn make(
             counter.add(sample, column, amount, number + 1);
         }
         let leaf = recording.stacks.frame(sample.stack).location;
-        if recording.image(leaf.image).kind == ImageKind::Unknown {
+        let kind = recording.image(leaf.image).kind;
+        if matches!(kind, ImageKind::Unknown | ImageKind::Anonymous) {
             totals[column].1 += amount;
         }
         if column == 0 && recording.call_graph != CallGraph::None {
             with_stack += amount;
             if reaches_start(recording, table, sample) {
                 complete += amount;
+            } else if recording.stacks.locations(sample.stack).count() >= DEEPEST {
+                too_deep += amount;
             }
         }
     }
@@ -159,6 +166,7 @@ pub fn make(
     Report {
         events: events.collect(),
         rows: counter.into_rows(recording.call_graph != CallGraph::None && !by_thread),
+        too_deep_stacks: (with_stack > 0.0).then(|| too_deep / with_stack),
         complete_stacks: (with_stack > 0.0).then(|| complete / with_stack),
     }
 }
@@ -331,6 +339,9 @@ impl Counter<'_> {
     }
 }
 
+/// The frames that the collector follows in the kernel.
+const DEEPEST: usize = 127;
+
 /// How deep from the outermost frame the start of a program or thread may lie: below it there are
 /// only the C library's own start-up frames.
 const START_FRAMES: usize = 4;
@@ -343,11 +354,17 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
         "main",
         "start_thread",
         "thread_start",
+        "clone",
+        "__clone",
+        "clone3",
+        "__clone3",
+        "__clone_internal",
         "_dl_start_user",
         "runtime.goexit",
         "runtime.mstart",
         "runtime.rt0_go",
         "runtime.mcall",
+        "runtime.morestack",
         "runtime.systemstack",
         "ret_from_fork",
         "ret_from_fork_asm",
@@ -358,10 +375,9 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
     let outermost = locations.iter().rev().take(START_FRAMES);
     outermost.into_iter().any(|location| {
         table.procedure(*location).is_some_and(|p| {
-            STARTS.contains(&&*p.name)
-                || p.name.starts_with("__libc_start_")
-                || p.name.starts_with("clone")
-                || p.name.starts_with("__clone")
+            // Go's assembly functions carry their calling convention.
+            let name = p.name.trim_end_matches(".abi0");
+            STARTS.contains(&name) || name.starts_with("__libc_start_")
         })
     })
 }

@@ -589,3 +589,95 @@ fn a_full_disk_does_not_lose_the_recording() {
     };
     report(file, &["--by", "process"]);
 }
+
+#[test]
+fn programs_on_a_stacked_file_system_keep_their_names() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(lab.path(name)).expect("a directory");
+    }
+    std::fs::rename(lab.program("hot_line"), lab.path("lower/hot_line")).expect("a program");
+    let merged = lab.path("merged");
+    let layers = format!(
+        "lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work",
+        lab.path("").display()
+    );
+    let mount = Command::new("mount")
+        .args(["-t", "overlay", "overlay", "-o", &layers])
+        .arg(&merged)
+        .status();
+    assert!(mount.expect("mount runs").success());
+    let (file, _) = lab.try_record([OsStr::new("-F1000"), merged.join("hot_line").as_os_str()]);
+    let report = report(&file, &["--image", "hot_line"]);
+    let unmount = Command::new("umount").arg(&merged).status();
+    assert!(unmount.expect("umount runs").success());
+    assert!(total(&report) > 100.0);
+    assert!(share(&report, "hot") > 0.85, "{report}");
+}
+
+#[test]
+fn a_program_deleted_before_the_recording_keeps_its_names() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("hot_line");
+    let child = Command::new(&program)
+        .arg("100000000000")
+        .spawn()
+        .expect("it runs");
+    std::fs::remove_file(&program).expect("it is there");
+    let pid = child.id().to_string();
+    for target in [&["-p", &pid][..], &["-a"]] {
+        let file = lab.record(target.iter().chain(&["-F1000", "--for", "500ms"]));
+        let report = report(&file, &["--image", "hot_line"]);
+        assert!(share(&report, "hot") > 0.85, "{target:?}: {report}");
+    }
+    wait_or_kill(child);
+}
+
+#[test]
+fn short_processes_are_seen_as_often_both_ways() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("three_to_one");
+    let script = format!(
+        "i=0; while [ $i -lt 300 ]; do {} 1; i=$((i+1)); done",
+        program.display()
+    );
+    let count = |collector: &str| {
+        let file = lab.record(["-F1000", "--collector", collector, "sh", "-c", &script]);
+        let report = report(&file, &["--by", "image"]);
+        // Of the program in all that was sampled: how long it took differs from run to run.
+        amount(&report, "three_to_one") / total(&report)
+    };
+    let (bpf, ring) = (count("bpf"), count("ring"));
+    assert!((bpf - ring).abs() < 0.12, "{bpf} and {ring}");
+}
+
+#[test]
+fn a_termination_is_passed_on_to_the_command() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let file = lab.path("recording.vf");
+    let mut child = Command::new(VITALFEW)
+        .args(["record", "-q", "-F1000", "-o"])
+        .arg(&file)
+        .args(["sh", "-c", "trap 'exit 9' TERM; while :; do :; done"])
+        .spawn()
+        .expect("vitalfew runs");
+    std::thread::sleep(Duration::from_millis(1500));
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(9));
+    assert!(!rows(&report(&file, &["--by", "image"])).is_empty());
+}

@@ -457,7 +457,10 @@ pub fn tracefs() -> Result<PathBuf, Error> {
     }
     Err(Error::Refused {
         what: "tracepoints".into(),
-        reason: "tracefs is not mounted or not readable; as root: mount -t tracefs tracefs /sys/kernel/tracing".into(),
+        reason: match crate::capabilities::probe().get(crate::capabilities::Question::Tracepoints) {
+            Err(gap) => format!("{}; {}", gap.missing, gap.fix),
+            Ok(()) => "tracefs cannot be read".to_owned(),
+        },
     })
 }
 

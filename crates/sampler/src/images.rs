@@ -3,6 +3,7 @@
 use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 use rustc_hash::FxHashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 /// How many image files are held open, so that a file that is deleted can still be read.
@@ -140,15 +141,20 @@ impl ImageTable {
         self.images[id.0 as usize].build_id.get_or_insert(build_id);
     }
 
-    /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted.
-    pub fn hold(&mut self, id: ImageId, pid: u32) {
+    /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted. One
+    /// that is deleted already is found by where it is mapped.
+    pub fn hold(&mut self, id: ImageId, pid: u32, mapped: Option<Range<u64>>) {
         if self.held.len() >= self.held_limit || self.held.contains_key(&id) {
             return;
         }
         let image = &self.images[id.0 as usize];
-        if let Some(identity) = image.file
-            && let Some(file) = open_same(&image.path, identity, Some(pid))
-        {
+        let Some(identity) = image.file else { return };
+        let by_mapping = || {
+            let Range { start, end } = mapped?;
+            let file = open_regular(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"))?;
+            is_same(&file, identity).then_some(file)
+        };
+        if let Some(file) = open_same(&image.path, identity, Some(pid)).or_else(by_mapping) {
             self.held.insert(id, file);
         }
     }

@@ -204,6 +204,7 @@ impl<'memory> Kernel<'memory> {
             data.with_stacks = setting.stacks;
             data.per_process = setting.per_process;
             data.per_thread = setting.per_thread;
+            data.backing_flag = backing_flag(&kernel_release());
             data.sleep_event = setting.off_events[0];
             data.queue_event = setting.off_events[1];
         }
@@ -502,6 +503,23 @@ impl<'memory> Kernel<'memory> {
     }
 }
 
+/// `FMODE_BACKING`, which is not in the kernel's type information, by the release: since 6.5 the
+/// bit 25, since 6.14 the bit 24.
+fn backing_flag(release: &str) -> u32 {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+        version if version >= (6, 14) => 1 << 24,
+        version if version >= (6, 5) => 1 << 25,
+        _ => 0,
+    }
+}
+
+fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
+}
+
 fn sum(values: &[Count]) -> Count {
     values.iter().fold(Count::default(), |total, value| Count {
         count: total.count + value.count,
@@ -597,4 +615,18 @@ pub(crate) fn open_everywhere(
         fds.push(fd);
     }
     Ok(fds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::backing_flag;
+
+    #[test]
+    fn the_flag_of_stacked_files_moved() {
+        assert_eq!(backing_flag("6.18.44-fc"), 1 << 24);
+        assert_eq!(backing_flag("6.14.0"), 1 << 24);
+        assert_eq!(backing_flag("6.5.0-1-amd64"), 1 << 25);
+        assert_eq!(backing_flag("5.10.0"), 0);
+        assert_eq!(backing_flag(""), 0);
+    }
 }

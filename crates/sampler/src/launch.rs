@@ -117,6 +117,14 @@ impl Launched {
         }
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        if self.exit.is_none() {
+            // SAFETY: a system call on our own child, which has not been waited for.
+            unsafe { libc::kill(self.pid as libc::pid_t, signal) };
+        }
+    }
+
     /// Whether and how the command has ended.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.wait_with(libc::WNOHANG)

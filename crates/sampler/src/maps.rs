@@ -61,7 +61,7 @@ impl ProcessMaps {
                     images.set_build_id(image, build_id);
                 }
                 if file.is_some() {
-                    images.hold(image, pid);
+                    images.hold(image, pid, None);
                 }
                 if path.ends_with(&format!("/jit-{pid}.dump")) {
                     self.jitdumps.insert(pid, path);
@@ -143,6 +143,9 @@ impl ProcessMaps {
                     Some(file) => images.file_of_any_generation(file, path),
                     None => image_of(images, pid, None, path),
                 };
+                if file.is_some() {
+                    images.hold(image, pid, Some(start..end));
+                }
                 mappings.insert(
                     start,
                     Mapping {

@@ -78,6 +78,9 @@ pub struct Options {
 }
 
 impl Options {
+    /// The most of a stack that a sample can carry, in bytes: a record has less than 64 KiB.
+    pub const MOST_STACK_BYTES: u32 = 63 * 1024;
+
     /// The defaults for a target.
     pub fn new(target: TargetSpec) -> Self {
         Self {

@@ -11,7 +11,7 @@ use crate::tally::{Amount, SampleKey, ThreadKey};
 use crate::{Error, EventSpec, Options, Separation};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::{CallGraph, EventId, NameId, ProcessAddress, StackId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::RawFd;
 
@@ -20,13 +20,24 @@ const PAGES: usize = 128;
 const PAGES_FOR_STACKS: usize = 4096;
 
 /// Which tasks events are opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tasks {
-    /// A process that is about to execute its command.
+    /// A process that is about to execute its command, and what it starts.
     Command(u32),
-    /// A running process.
+    /// A running process, and what it starts.
     Process(u32),
+    /// Everything on each CPU, of which a command's samples are kept.
+    AllForCommand(u32),
+    /// Everything on each CPU, of which a process's samples are kept.
+    AllForProcess(u32),
     /// Everything.
     All,
+}
+
+impl Tasks {
+    fn on_each_cpu(self) -> bool {
+        !matches!(self, Self::Command(_) | Self::Process(_))
+    }
 }
 
 /// Events with rings, and what reads them.
@@ -37,11 +48,16 @@ pub(crate) struct RingSource {
     /// The timed events: descriptor, nominal period.
     timed: Vec<(std::os::fd::OwnedFd, u64)>,
     names: FxHashMap<u32, NameId>,
+    /// The processes whose samples are kept; `None`: all.
+    followed: Option<FxHashSet<u32>>,
+    /// The process that is followed from its next program on.
+    awaited: Option<u32>,
     separation: Separation,
     stacks: StackReader,
     jitter: Option<Jitter>,
     pub kernel: bool,
     call_graph: CallGraph,
+    stack_bytes: u32,
 }
 
 impl RingSource {
@@ -52,11 +68,14 @@ impl RingSource {
             numbers: FxHashMap::default(),
             timed: Vec::new(),
             names: FxHashMap::default(),
+            followed: None,
+            awaited: None,
             separation: options.separation,
             stacks: StackReader::new(),
             jitter: None,
             kernel: true,
             call_graph: options.call_graph,
+            stack_bytes: options.stack_bytes,
         }
     }
 
@@ -91,12 +110,21 @@ impl RingSource {
         let threads = match tasks {
             Tasks::Command(pid) => vec![*pid as i32],
             Tasks::Process(pid) => threads_of(*pid)?,
+            Tasks::AllForCommand(pid) => {
+                source.followed = Some(FxHashSet::default());
+                source.awaited = Some(*pid);
+                vec![-1]
+            }
+            Tasks::AllForProcess(pid) => {
+                source.followed = Some(std::iter::once(*pid).collect());
+                vec![-1]
+            }
             Tasks::All => vec![-1],
         };
         for (number, (spec, period)) in events.iter().enumerate() {
             let mut attr = rings::sampling(spec, *period);
             add_stacks(&mut attr, options);
-            attr.set_inherit(u64::from(!matches!(tasks, Tasks::All)));
+            attr.set_inherit(u64::from(!tasks.on_each_cpu()));
             attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = (pages * 4096 / 4) as u32;
@@ -202,6 +230,9 @@ impl RingSource {
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.rings.disable()?;
         self.read(collection, u64::MAX);
+        collection
+            .warnings
+            .extend(self.stacks.cut_short(self.stack_bytes));
         Ok(())
     }
 
@@ -228,11 +259,25 @@ impl RingSource {
             }
             body => {
                 match body {
-                    Body::Comm { name, .. } => {
+                    Body::Comm { name, exec } => {
+                        if *exec && self.awaited == Some(record.pid) {
+                            self.awaited = None;
+                            self.followed.get_or_insert_default().insert(record.pid);
+                        }
                         let name = collection.tally.names.intern(name);
                         self.names.insert(record.tid, name);
                     }
                     Body::Fork { parent } => {
+                        if let Some(followed) = &mut self.followed
+                            && *parent != record.pid
+                        {
+                            // An id that is used again may come to somebody else.
+                            if followed.contains(parent) {
+                                followed.insert(record.pid);
+                            } else {
+                                followed.remove(&record.pid);
+                            }
+                        }
                         // A thread starts with the name of the one that made it.
                         if let Some(name) = self.names.get(parent).copied() {
                             self.names.insert(record.tid, name);
@@ -249,8 +294,9 @@ impl RingSource {
         let Some(&event) = self.numbers.get(&record.id) else {
             return;
         };
-        if record.pid == 0 {
-            return; // the idle task
+        let followed = self.followed.as_ref();
+        if record.pid == 0 || followed.is_some_and(|pids| !pids.contains(&record.pid)) {
+            return; // the idle task, or somebody else's
         }
         let total = &mut collection.totals[event];
         total.taken += 1;
@@ -338,7 +384,8 @@ fn add_stacks(attr: &mut perf_event_attr, options: &Options) {
             attr.set_exclude_callchain_user(1);
             attr.sample_regs_user = USER_REGISTERS;
             // The kernel wants a multiple of eight, and a record holds less than 64 KiB.
-            attr.sample_stack_user = options.stack_bytes.clamp(1024, 63 * 1024) & !7;
+            attr.sample_stack_user =
+                options.stack_bytes.clamp(1024, Options::MOST_STACK_BYTES) & !7;
         }
     }
 }

@@ -54,6 +54,11 @@ pub struct Outcome {
 pub struct Running(Launched);
 
 impl Running {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        self.0.signal(signal);
+    }
+
     /// Waits until it ends; `None` if a signal interrupted the waiting.
     pub fn wait(&mut self) -> Option<Exit> {
         self.0.wait()
@@ -86,7 +91,12 @@ pub fn record(
         events: rates.collect(),
         collector: session.collector(),
         sample_cost_ns: session.sample_cost_ns,
-        notes: session.notes.clone(),
+        notes: session
+            .notes
+            .iter()
+            .chain(&session.rate_note)
+            .cloned()
+            .collect(),
     });
     let (start, start_unix_ns) = session.start()?;
     let result = session.run(stop, start, observe);
@@ -115,6 +125,8 @@ struct Session<'a, 'memory> {
     events: Vec<(EventSpec, u64)>,
     sample_cost_ns: Option<u64>,
     notes: Vec<String>,
+    /// Of interest while recording, not to the reader of the result.
+    rate_note: Option<String>,
     source: Source<'memory>,
     launched: Option<Launched>,
     process: Option<OwnedFd>,
@@ -142,6 +154,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             events: Vec::new(),
             sample_cost_ns: None,
             notes: Vec::new(),
+            rate_note: None,
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
             process,
@@ -202,7 +215,16 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 ));
                 return Ok(None);
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                let capabilities = crate::capabilities::probe();
+                return Err(match capabilities.system_wide().and(capabilities.bpf()) {
+                    Err(gap) => Error::Refused {
+                        what: "counting in the kernel".into(),
+                        reason: format!("{}; {}", gap.missing, gap.fix),
+                    },
+                    Ok(()) => error,
+                });
+            }
         };
         let (collection, target) = (&mut self.collection, &options.target);
         source.watch_processes()?;
@@ -228,11 +250,22 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let options = self.options;
         let cost = self.measured(specs, |spec| RingSource::sample_cost(options, spec))?;
         self.settle_periods(specs, cost);
+        // A clock that a process inherits starts anew with it, so that short processes are seen too
+        // rarely. With the right to, every CPU is sampled, and what is not asked for passed over.
+        let all = crate::capabilities::probe().system_wide().is_ok();
         let tasks = match &options.target {
             TargetSpec::Machine => Tasks::All,
+            TargetSpec::Process(pid) if all => Tasks::AllForProcess(*pid),
             TargetSpec::Process(pid) => Tasks::Process(*pid),
+            TargetSpec::Command(command) if all => Tasks::AllForCommand(self.launch(command)?),
             TargetSpec::Command(command) => Tasks::Command(self.launch(command)?),
         };
+        if matches!(tasks, Tasks::Command(_)) {
+            self.notes.push(
+                "processes that live for less than a sampling period are seen too rarely this way"
+                    .into(),
+            );
+        }
         let source = RingSource::open(options, &self.events, &tasks, cpus, self.jitter())?;
         if !source.kernel {
             self.notes.push(
@@ -265,7 +298,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 if let Some(cost) = cost_ns
                     && cost * least > (percent * 1e7) as u64
                 {
-                    self.notes.push(format!(
+                    self.rate_note = Some(format!(
                         "at the least rate, {least} Hz, samples take {:.1} % of each busy CPU, more than the {percent} % asked for",
                         (cost * least) as f64 / 1e7
                     ));
@@ -312,10 +345,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 source.enable(tasks)?;
                 match tasks {
                     Tasks::All => collection.maps.scan_all(&mut collection.images),
-                    Tasks::Process(pid) => {
+                    Tasks::Process(pid) | Tasks::AllForProcess(pid) => {
                         collection.maps.scan_process(*pid, &mut collection.images);
                     }
-                    Tasks::Command(_) => {}
+                    Tasks::Command(_) | Tasks::AllForCommand(_) => {}
                 }
             }
         }
@@ -452,6 +485,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
 /// The events that were asked for; else cycles, where the machine has them; else the clock.
 fn chosen_events(options: &Options) -> Result<Vec<EventSpec>, Error> {
     if !options.events.is_empty() {
+        for (index, event) in options.events.iter().enumerate() {
+            if options.events[..index].iter().any(|e| e.name == event.name) {
+                return Err(Error::EventSyntax {
+                    text: event.name.clone(),
+                    reason: "is given twice".into(),
+                });
+            }
+        }
         return Ok(options.events.clone());
     }
     let mut cycles = perf::attributes(&EventSpec::cycles(), 1_000_000);

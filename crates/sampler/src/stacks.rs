@@ -7,7 +7,7 @@ use crate::records::{Record, UserRegisters};
 use profile::{FileIdentity, ImageId, ImageKind, ProcessAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use unwind::{AddressSpace, ModuleCache, ModuleData, Registers, Stack, Unwinder};
+use unwind::{AddressSpace, ModuleCache, ModuleData, Outcome, Registers, Stack, Unwinder};
 
 /// Memory for unwind tables, in bytes.
 const TABLES: usize = 512 << 20;
@@ -21,6 +21,8 @@ pub(crate) struct StackReader {
     /// By the version of the mappings.
     spaces: FxHashMap<u64, AddressSpace>,
     vdso: Option<Arc<ModuleData>>,
+    unwound: u64,
+    truncated: u64,
 }
 
 impl StackReader {
@@ -33,7 +35,21 @@ impl StackReader {
             modules: ModuleCache::new(TABLES),
             spaces: FxHashMap::default(),
             vdso,
+            unwound: 0,
+            truncated: 0,
         }
+    }
+
+    /// What to say if many stacks were longer than what was copied of them.
+    pub fn cut_short(&self, copied: u32) -> Option<String> {
+        let share = self.truncated as f64 / self.unwound.max(1) as f64;
+        let most = crate::Options::MOST_STACK_BYTES;
+        (share > 0.01 && copied < most).then(|| {
+            format!(
+                "{:.1} % of the stacks were cut at {copied} bytes; deeper: --call-graph dwarf,{most}",
+                100.0 * share
+            )
+        })
     }
 
     /// The user frames of a sample, innermost first, callers inside their call instructions.
@@ -56,6 +72,8 @@ impl StackReader {
             modules,
             spaces,
             vdso,
+            unwound,
+            truncated,
         } = self;
         let space = spaces.entry(version).or_insert_with(|| {
             let mut space = AddressSpace::new();
@@ -71,7 +89,9 @@ impl StackReader {
         #[cfg(target_arch = "aarch64")]
         let registers = Registers::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
         let stack = Stack::new(registers.sp(), bytes);
-        unwinder.unwind(space, &registers, stack, &mut frames);
+        let outcome = unwinder.unwind(space, &registers, stack, &mut frames);
+        *unwound += 1;
+        *truncated += u64::from(outcome == Outcome::Truncated);
         frames
     }
 }

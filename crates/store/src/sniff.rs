@@ -6,15 +6,12 @@ use std::os::unix::fs::FileExt;
 
 /// First bytes, and what begins with them.
 const KNOWN: &[(&[u8], &str)] = &[
-    (b"PERFILE2", "made by perf: import it"),
+    (b"PERFILE2", "made by perf"),
     (
         b"2ELIFREP",
-        "made by perf on a machine of the other byte order: import it",
+        "made by perf on a machine of the other byte order",
     ),
-    (
-        b"\x1f\x8b",
-        "compressed by gzip, perhaps a pprof profile: import it",
-    ),
+    (b"\x1f\x8b", "compressed by gzip, perhaps a pprof profile"),
     (
         b"\x7fELF",
         "a program or library, not what was measured of it",
@@ -25,11 +22,11 @@ const KNOWN: &[(&[u8], &str)] = &[
     ),
     (b"SQLite format 3\0", "an SQLite database"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd"),
-    (b"startup\t", "a causal profile made by Coz: import it"),
+    (b"startup\t", "a causal profile made by Coz"),
     (b"JiTD", "a jitdump file"),
     (
         b"{",
-        "JSON, perhaps a profile of Firefox, speedscope or Chromium: import it",
+        "JSON, perhaps a profile of Firefox, speedscope or Chromium",
     ),
 ];
 
@@ -62,7 +59,7 @@ fn name(start: &[u8]) -> Option<&'static str> {
             .iter()
             .all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) =>
         {
-            "text, perhaps folded stacks or the output of perf script: import it"
+            "text, perhaps folded stacks or the output of perf script"
         }
         None => "of an unknown kind",
     })

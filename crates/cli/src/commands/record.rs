@@ -2,13 +2,14 @@
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::output::{bytes, grouped, time};
+use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Exit, Options, Path, Progress, Rate, Running, Separation, TargetSpec};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use store::{Database, Written};
 
@@ -18,17 +19,19 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     // Whether the recording can be stored is found out before anything runs.
     let database = match (&args.output, &args.db) {
         (Some(_), _) => None,
-        (None, Some(directory)) => Some(Database::create(directory)?),
-        (None, None) => Some(Database::create(&store::default_database())?),
+        (None, Some(directory)) => Some(database(directory)?),
+        (None, None) => Some(database(&store::default_database())?),
     };
     if let Some(file) = &args.output {
         check_writable(file)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    let asked = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         // The first saves, the second ends us.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
     }
     let mut talk = Talk::new(args.quiet);
     let outcome = sampler::record(&options, &stop, &mut |progress| talk.hear(progress))?;
@@ -43,6 +46,13 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         summarize(recording, &written, outcome.own_cpu_ns, args, &talk.notes);
     }
+    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
+    let signal = asked.load(Ordering::Relaxed) as i32;
+    if let Some(running) = &outcome.running
+        && matches!(signal, SIGTERM | SIGHUP)
+    {
+        running.signal(signal);
+    }
     let exit = outcome.exit.or_else(|| wait(outcome.running, args.quiet));
     Ok(match exit {
         Some(exit) => ExitCode::from(exit.code() as u8),
@@ -51,6 +61,11 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
         }
         None => ExitCode::SUCCESS,
     })
+}
+
+fn database(directory: &std::path::Path) -> anyhow::Result<Database> {
+    Database::create(directory)
+        .context("no place for the recording (-o FILE or --db DIR names another)")
 }
 
 fn options(args: &Record) -> anyhow::Result<Options> {

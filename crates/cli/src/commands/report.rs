@@ -213,7 +213,15 @@ fn print_footer(
             "call stacks by {way}: {:.1}% reach the start of their program or thread",
             100.0 * share
         )?;
-        if share < 0.5 && recording.call_graph == CallGraph::FramePointer {
+        let too_deep = report.too_deep_stacks.unwrap_or(0.0);
+        if too_deep > 0.01 {
+            writeln!(
+                out,
+                "{:.1}% are deeper than the 127 frames that are followed",
+                100.0 * too_deep
+            )?;
+        }
+        if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {
             writeln!(
                 out,
                 "most of this code has no frame pointers: record --call-graph dwarf unwinds it"

@@ -28,6 +28,7 @@ use profile::{Event, EventId, Location, NameId, Recording, StackId, SymbolTable,
 use prost::Message;
 use rustc_hash::FxBuildHasher;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 
 /// What samples of one pprof sample have in common. The event comes last, so that the values of one
@@ -130,8 +131,15 @@ impl<'a> Writer<'a> {
             ..Profile::default()
         };
         let clock = recording.events.iter().position(is_clock);
+        let mut names: HashSet<Cow<'_, str>> = HashSet::new();
         for (index, event) in recording.events.iter().enumerate() {
             for (name, unit) in sample_types(event, clock == Some(index)) {
+                // pprof takes columns of one name for one, and then has none in common.
+                let name = match names.get(&name) {
+                    Some(_) => Cow::Owned(format!("{name}#{}", names.len() + 1)),
+                    None => name,
+                };
+                names.insert(name.clone());
                 head.sample_type.push(self.value_type(name, unit));
             }
             if index == usize::from(first.0)

@@ -25,6 +25,7 @@ const volatile bool only_targets = false; /* only processes in `targets` */
 const volatile bool with_stacks = false;
 const volatile bool per_process = false;
 const volatile bool per_thread = false;
+const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: has none */
 const volatile u16 sleep_event = 0; /* event numbers of the two off-CPU events */
 const volatile u16 queue_event = 1;
 
@@ -161,8 +162,8 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	if (!file)
 		return 0;
 	struct inode *inode = file->f_inode;
-	/* FMODE_BACKING: what the process, /proc and perf see is the stacked file. */
-	if (bpf_core_type_exists(struct backing_file) && (file->f_mode & (1u << 25))) {
+	/* What the process, /proc and perf see is the stacked file. */
+	if (bpf_core_type_exists(struct backing_file) && (file->f_mode & backing_flag)) {
 		struct backing_file *backing = (struct backing_file *)file;
 		struct dentry *dentry = BPF_CORE_READ(backing, user_path.dentry);
 		struct inode *user_inode = BPF_CORE_READ(dentry, d_inode);
