@@ -11,7 +11,11 @@ shift
 
 echo "$("$vitalfew" --version), $(perf --version), Linux $(uname -r),"
 echo "$(nproc) CPUs, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1-3 /proc/loadavg), $(date -u +%Y-%m-%d)"
+child=
+trap '[ -z "$child" ] || kill "$child" 2>/dev/null; wait; exit 143' HUP INT TERM
 for name; do
-	timeout -k 30 1200 python3 -B "$here/$name.py" "$vitalfew" || { echo "$name failed" >&2; failed=1; }
+	timeout --foreground -k 30 1200 python3 -B "$here/$name.py" "$vitalfew" &
+	child=$!
+	wait "$child" || { echo "$name failed" >&2; failed=1; }
 done
 exit ${failed:-0}
