@@ -8,9 +8,14 @@
 //! Three kinds of number are easily confused and are three types here: an address in the running
 //! process ([`ProcessAddress`]), an address as the image itself states it ([`ImageAddress`]), and a
 //! position in the image that survives both ([`Location`], an image and an [`ImageOffset`]).
+//!
+//! A [`CallTree`] is the other view of a profile, and the only one that profiles of other tools have
+//! in common with ours: names in calling contexts, with costs.
 #![forbid(unsafe_code)]
 
 mod address;
+mod call_tree;
+mod call_tree_builder;
 mod event;
 mod image;
 mod recording;
@@ -18,6 +23,8 @@ mod stack;
 mod symbol;
 
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
+pub use call_tree::{CallTree, CallTreeError, Method, MethodId, NodeId, ValueType};
+pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use event::{Event, EventId, Unit};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use recording::{
