@@ -1,0 +1,68 @@
+//! What a file is, by its first bytes.
+
+/// The formats that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Folded,
+}
+
+impl Format {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Folded => "folded stacks",
+        }
+    }
+}
+
+/// First bytes of what is no profile that is read here, and what begins with them.
+const FOREIGN: &[(&[u8], &str)] = &[
+    (b"PK\x03\x04", "it is a zip archive"),
+    (
+        b"\x7fELF",
+        "it is a program or library, not what was measured of it",
+    ),
+    (
+        b"PAR1",
+        "it is a Parquet table; name the recording that it is part of",
+    ),
+    (b"SQLite format 3\0", "it is an SQLite database"),
+    (b"JiTD", "it is a jitdump file"),
+    (b"startup\t", "it is a causal profile made by Coz"),
+];
+
+/// The format of a file that begins with `head`, or what the file looks like.
+pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
+    if head.is_empty() {
+        return Err("it is empty");
+    }
+    if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return Err(what);
+    }
+    let text = text(head).ok_or("it is binary, of an unknown kind")?;
+    text_format(&text)
+}
+
+fn text_format(text: &str) -> Result<Format, &'static str> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    if lines.any(|line| super::folded::split(line).is_some()) {
+        return Ok(Format::Folded);
+    }
+    // A first stack may be longer than what we have of it.
+    if !text.contains('\n') && text.contains(';') {
+        return Ok(Format::Folded);
+    }
+    Err("it is text of an unknown kind")
+}
+
+/// The whole lines of a text; `None` if it is none.
+fn text(head: &[u8]) -> Option<String> {
+    let odd = |b: &u8| *b < b' ' && !matches!(b, b'\t' | b'\n' | b'\r' | 0x1b);
+    if head.iter().any(odd) {
+        return None;
+    }
+    let end = head
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(head.len(), |end| end + 1);
+    Some(String::from_utf8_lossy(head.get(..end)?).into_owned())
+}
