@@ -19,6 +19,7 @@ use super::interface::{Metric, Metrics, Profile, Step};
 use super::paths::Paths;
 use super::spans::Spans;
 use super::tree::IndexedTree;
+use super::zoom::End;
 use crate::statistics::{self, Interval};
 use profile::{CallTree, Method, ValueType};
 use rustc_hash::FxHashMap;
@@ -304,17 +305,36 @@ impl Forest {
         values.map(|(m, value)| m.weight * value as f64).sum()
     }
 
-    fn extended(&self, s: &CallSequence, only: Option<Step>, top: bool) -> Vec<CallSequence> {
+    /// The step of a tree's method.
+    pub(crate) fn step_of(&self, member: usize, method: u32) -> Step {
+        Step(self.members[member].global[method as usize])
+    }
+
+    fn extended(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
+        self.extended_by(s, only, end, None)
+    }
+
+    /// The extensions of `s`, or the one by `only`, with metrics by other costs, which are given as
+    /// prefix sums by tree.
+    pub(crate) fn extended_by(
+        &self,
+        s: &CallSequence,
+        only: Option<Step>,
+        end: End,
+        costs: Option<&[Vec<i64>]>,
+    ) -> Vec<CallSequence> {
         let length = s.path.len();
         let mut found: Vec<(u32, Vec<Paths>)> = Vec::new();
         let mut place: FxHashMap<u32, usize> = FxHashMap::default();
         for (at, (member, part)) in self.members.iter().zip(s.parts.iter()).enumerate() {
             let only = only.map(|step| member.local[step.0 as usize]);
-            let view = member.index.view();
-            let extensions = if top {
-                view.extended_top(part, length, only)
-            } else {
-                view.extended_bottom(part, length, only)
+            let view = match costs {
+                Some(costs) => member.index.view_with(&costs[at]),
+                None => member.index.view(),
+            };
+            let extensions = match end {
+                End::Top => view.extended_top(part, length, only),
+                End::Bottom => view.extended_bottom(part, length, only),
             };
             for (method, paths) in extensions {
                 let method = member.global[method as usize];
@@ -326,9 +346,9 @@ impl Forest {
             }
         }
         let sequence = |(method, parts): (u32, Vec<Paths>)| {
-            let (before, after) = match top {
-                true => (Some(Step(method)), None),
-                false => (None, Some(Step(method))),
+            let (before, after) = match end {
+                End::Top => (Some(Step(method)), None),
+                End::Bottom => (None, Some(Step(method))),
             };
             let path = before
                 .into_iter()
@@ -357,7 +377,8 @@ impl Forest {
         distinct && !nested && extensions.iter().all(new)
     }
 
-    pub(crate) fn views(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
+    /// The trees with their weights.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
         self.members.iter().map(|m| (&m.index, m.weight))
     }
 }
@@ -411,11 +432,11 @@ impl Profile for Forest {
     }
 
     fn extend_top(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), true).pop()
+        self.extended(summary, Some(step), End::Top).pop()
     }
 
     fn extend_bottom(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), false).pop()
+        self.extended(summary, Some(step), End::Bottom).pop()
     }
 
     fn trim_top(&self, summary: &CallSequence) -> Option<CallSequence> {
@@ -516,11 +537,11 @@ impl Profile for Forest {
     }
 
     fn extended_top(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, true)
+        self.extended(summary, None, End::Top)
     }
 
     fn extended_bottom(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, false)
+        self.extended(summary, None, End::Bottom)
     }
 
     fn smallest_reaching(

@@ -162,13 +162,6 @@ impl View<'_> {
         (Spans::union(runs.along), Spans::union(runs.cover))
     }
 
-    /// The base and the cum of paths of `length` steps by the cost of this view.
-    pub fn metrics(&self, paths: &Paths, length: usize) -> (i64, i64) {
-        let mut sums = Sums::default();
-        self.sweep(paths.finals(), length, &mut sums);
-        (sums.base, sums.cum)
-    }
-
     /// What each of these adds to the cum of those before it. They have been made by extending
     /// the same paths at the same side to `length` steps; none of their finals is below another one's, and
     /// no method comes twice in any of them.
