@@ -3,12 +3,16 @@
 /// The formats that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
+    Json,
+    Pprof,
     Folded,
 }
 
 impl Format {
     pub fn name(self) -> &'static str {
         match self {
+            Self::Json => super::json::NAME,
+            Self::Pprof => "pprof",
             Self::Folded => "folded stacks",
         }
     }
@@ -38,11 +42,20 @@ pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
     if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Err(what);
     }
-    let text = text(head).ok_or("it is binary, of an unknown kind")?;
-    text_format(&text)
+    // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
+    match text(head) {
+        Some(text) => text_format(&text),
+        None if super::pprof::detect(head, (head.len() as u64) < super::input::HEAD) => {
+            Ok(Format::Pprof)
+        }
+        None => Err("it is binary, of an unknown kind"),
+    }
 }
 
 fn text_format(text: &str) -> Result<Format, &'static str> {
+    if is_json(text) {
+        return Ok(Format::Json);
+    }
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     if lines.any(|line| super::folded::split(line).is_some()) {
         return Ok(Format::Folded);
@@ -52,6 +65,17 @@ fn text_format(text: &str) -> Result<Format, &'static str> {
         return Ok(Format::Folded);
     }
     Err("it is text of an unknown kind")
+}
+
+/// Whether a text begins as an object or an array of objects does. Frames of folded stacks may begin
+/// with brackets too: `[unknown]`, `{closure#0}`.
+fn is_json(text: &str) -> bool {
+    let mut signs = text.chars().filter(|c| !c.is_whitespace());
+    match (signs.next(), signs.next()) {
+        (Some('{'), Some(next)) => next == '"' || next == '}',
+        (Some('['), Some(next)) => next == '{' || next == ']',
+        _ => false,
+    }
 }
 
 /// The whole lines of a text; `None` if it is none.

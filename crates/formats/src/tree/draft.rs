@@ -36,10 +36,19 @@ pub(crate) struct Draft {
     other: u64,
     depth: u32,
     notes: Vec<String>,
+    /// See [`TreeProfile::default_value`].
+    pub default_value: usize,
 }
 
 impl Draft {
-    pub fn new(value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
+    /// A draft of these value types; of one that nothing will have, if the profile has none.
+    pub fn new(mut value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
+        if value_types.is_empty() {
+            value_types.push(ValueType {
+                name: "samples".to_owned(),
+                unit: "samples".to_owned(),
+            });
+        }
         Self {
             node_bytes: NODE_BYTES + VALUE_BYTES * value_types.len() as u64,
             builder: CallTreeBuilder::new(value_types),
@@ -51,7 +60,14 @@ impl Draft {
             other: 0,
             depth: options.limits.depth,
             notes: Vec::new(),
+            default_value: 0,
         }
+    }
+
+    /// Counts `bytes` that the reader keeps beside the tree.
+    pub fn hold(&mut self, bytes: u64, at: Place) -> Result<(), Fault> {
+        self.other = self.other.saturating_add(bytes);
+        self.check(at)
     }
 
     pub fn method(&mut self, name: &str, module: &str) -> Result<MethodId, Fault> {
@@ -71,14 +87,14 @@ impl Draft {
         at: Place,
     ) -> Result<DraftNode, Fault> {
         let node = self.builder.child(parent, method)?;
-        self.check(0, at)?;
+        self.check(at)?;
         Ok(node)
     }
 
-    /// Refuses a file that asks for more memory than it may, with `more` bytes beside the tree.
-    pub fn check(&self, more: u64, at: Place) -> Result<(), Fault> {
+    /// Refuses a file that asks for more memory than it may.
+    fn check(&self, at: Place) -> Result<(), Fault> {
         let nodes = self.builder.len() as u64;
-        if nodes * self.node_bytes + self.other + more <= self.memory {
+        if nodes * self.node_bytes + self.other <= self.memory {
             return Ok(());
         }
         let what = format!(
@@ -143,6 +159,7 @@ impl Draft {
         Ok(TreeProfile {
             tree,
             format,
+            default_value: self.default_value,
             notes: self.notes,
         })
     }

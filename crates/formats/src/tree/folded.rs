@@ -78,7 +78,7 @@ pub(crate) fn split(line: &str) -> Option<(&str, Value)> {
             }
         }
     };
-    Some((stack.trim_end(), value))
+    Some((stack, value))
 }
 
 struct Stacks {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 const BUFFER: usize = 1 << 18;
 /// What the format is told by.
-const HEAD: u64 = 1 << 16;
+pub(crate) const HEAD: u64 = 1 << 16;
 /// Compressions inside each other.
 const LAYERS: usize = 3;
 /// What a compressed file may give before its ratio is looked at, in bytes.

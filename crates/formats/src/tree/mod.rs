@@ -12,11 +12,16 @@ mod draft;
 mod error;
 mod folded;
 mod input;
+mod json;
 mod lines;
 mod options;
+mod pprof;
+mod recording;
+mod stacks;
 
 pub use error::{Place, ReadError};
 pub use options::{Group, Limits, ReadOptions};
+pub use recording::from_recording;
 
 use detect::Format;
 use input::Input;
@@ -26,10 +31,12 @@ use std::path::Path;
 /// A profile as a call tree, and what its reader should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeProfile {
-    /// The tree.
+    /// The tree; it has at least one value type.
     pub tree: CallTree,
     /// The format's name: `folded stacks`, `pprof`.
     pub format: &'static str,
+    /// The position of the value type that the profile itself would show first.
+    pub default_value: usize,
     /// What was approximated, left out or looks wrong, each a sentence. They go to the user.
     pub notes: Vec<String>,
 }
@@ -46,10 +53,11 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError
         path: path.to_owned(),
         what,
     })?;
-    let name = format.name();
     let read = match format {
-        Format::Folded => folded::read(&mut input, options),
+        Format::Json => json::read(&mut input, options),
+        Format::Pprof => pprof::read(&mut input, options).map(|draft| (draft, format.name())),
+        Format::Folded => folded::read(&mut input, options).map(|draft| (draft, format.name())),
     };
-    let draft = read.map_err(|fault| fault.of(path, name))?;
+    let (draft, name) = read.map_err(|fault| fault.of(path, format.name()))?;
     draft.finish(name).map_err(|fault| fault.of(path, name))
 }
