@@ -121,11 +121,11 @@ fn read(
 /// Whether it is of ours: a directory, or a zip file. All else is told by its reader.
 fn is_recording(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let zip = || {
-        let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-        read.is_ok() && magic == *b"PK\x03\x04"
-    };
-    path.is_dir() || zip()
+    if path.is_dir() {
+        return true;
+    }
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"PK\x03\x04"
 }
 
 fn value(name: &str, profile: &TreeProfile, wanted: Option<&str>) -> anyhow::Result<usize> {
