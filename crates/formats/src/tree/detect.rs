@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
+    Callgrind,
+    PerfScript,
     Pprof,
     Folded,
 }
@@ -12,6 +14,8 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => super::json::NAME,
+            Self::Callgrind => "callgrind",
+            Self::PerfScript => "perf script",
             Self::Pprof => "pprof",
             Self::Folded => "folded stacks",
         }
@@ -56,6 +60,17 @@ fn text_format(text: &str) -> Result<Format, &'static str> {
     if is_json(text) {
         return Ok(Format::Json);
     }
+    if is_callgrind(text) {
+        return Ok(Format::Callgrind);
+    }
+    // Before folded stacks, for the address of a frame may look like a value.
+    if text
+        .lines()
+        .take(1000)
+        .any(|line| super::perf_script::Header::parse(line).is_some())
+    {
+        return Ok(Format::PerfScript);
+    }
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     if lines.any(|line| super::folded::split(line).is_some()) {
         return Ok(Format::Folded);
@@ -76,6 +91,12 @@ fn is_json(text: &str) -> bool {
         (Some('['), Some(next)) => next == '{' || next == ']',
         _ => false,
     }
+}
+
+fn is_callgrind(text: &str) -> bool {
+    let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
+    text.starts_with("# callgrind format")
+        || begins("events:") && (begins("fn=") || begins("positions:"))
 }
 
 /// The whole lines of a text; `None` if it is none.
