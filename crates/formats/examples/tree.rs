@@ -14,7 +14,12 @@ fn main() -> ExitCode {
             let (nodes, methods) = (tree.len(), tree.methods().len());
             println!("{}: {nodes} nodes, {methods} methods", profile.format);
             for (value, value_type) in tree.value_types().iter().enumerate() {
-                println!("{} {} {}", value_type.name, tree.total(value), value_type.unit);
+                println!(
+                    "{} {} {}",
+                    value_type.name,
+                    tree.total(value),
+                    value_type.unit
+                );
             }
             for note in &profile.notes {
                 println!("note: {note}");

@@ -5,6 +5,7 @@
 pub(crate) enum Format {
     Json,
     Callgrind,
+    PerfData,
     PerfScript,
     Pprof,
     Folded,
@@ -15,6 +16,7 @@ impl Format {
         match self {
             Self::Json => super::json::NAME,
             Self::Callgrind => "callgrind",
+            Self::PerfData => "perf.data",
             Self::PerfScript => "perf script",
             Self::Pprof => "pprof",
             Self::Folded => "folded stacks",
@@ -45,6 +47,9 @@ pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
     }
     if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Err(what);
+    }
+    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
+        return Ok(Format::PerfData);
     }
     // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
     match text(head) {

@@ -16,6 +16,7 @@ mod input;
 mod json;
 mod lines;
 mod options;
+mod perf_data;
 mod perf_script;
 mod pprof;
 mod recording;
@@ -61,6 +62,11 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError
     let read = match format {
         Format::Json => json::read(&mut input, options),
         Format::Callgrind => named(callgrind::read(&mut input, options)),
+        Format::PerfData => {
+            // It is read twice, from the file.
+            drop(input);
+            named(perf_data::read(path, options))
+        }
         Format::PerfScript => named(perf_script::read(&mut input, options)),
         Format::Pprof => named(pprof::read(&mut input, options)),
         Format::Folded => named(folded::read(&mut input, options)),
