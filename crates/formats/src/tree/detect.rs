@@ -4,6 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
+    Callgrind,
+    PerfData,
+    PerfScript,
     Pprof,
     Folded,
 }
@@ -12,6 +15,9 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => super::json::NAME,
+            Self::Callgrind => "callgrind",
+            Self::PerfData => "perf.data",
+            Self::PerfScript => "perf script",
             Self::Pprof => "pprof",
             Self::Folded => "folded stacks",
         }
@@ -42,6 +48,9 @@ pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
     if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Err(what);
     }
+    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
+        return Ok(Format::PerfData);
+    }
     // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
     match text(head) {
         Some(text) => text_format(&text),
@@ -55,6 +64,17 @@ pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
 fn text_format(text: &str) -> Result<Format, &'static str> {
     if is_json(text) {
         return Ok(Format::Json);
+    }
+    if is_callgrind(text) {
+        return Ok(Format::Callgrind);
+    }
+    // Before folded stacks, for the address of a frame may look like a value.
+    if text
+        .lines()
+        .take(1000)
+        .any(|line| super::perf_script::Header::parse(line).is_some())
+    {
+        return Ok(Format::PerfScript);
     }
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     if lines.any(|line| super::folded::split(line).is_some()) {
@@ -76,6 +96,12 @@ fn is_json(text: &str) -> bool {
         (Some('['), Some(next)) => next == '{' || next == ']',
         _ => false,
     }
+}
+
+fn is_callgrind(text: &str) -> bool {
+    let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
+    text.starts_with("# callgrind format")
+        || begins("events:") && (begins("fn=") || begins("positions:"))
 }
 
 /// The whole lines of a text; `None` if it is none.

@@ -30,6 +30,7 @@ pub(crate) struct Draft {
     stacks: u64,
     /// How many methods there are.
     methods: u32,
+    values: usize,
     node_bytes: u64,
     memory: u64,
     /// Bytes of methods, and of what the reader keeps beside the tree.
@@ -41,15 +42,9 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// A draft of these value types; of one that nothing will have, if the profile has none.
-    pub fn new(mut value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
-        if value_types.is_empty() {
-            value_types.push(ValueType {
-                name: "samples".to_owned(),
-                unit: "samples".to_owned(),
-            });
-        }
+    pub fn new(value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
         Self {
+            values: value_types.len(),
             node_bytes: NODE_BYTES + VALUE_BYTES * value_types.len() as u64,
             builder: CallTreeBuilder::new(value_types),
             group_by: options.group_by.clone(),
@@ -68,6 +63,13 @@ impl Draft {
     pub fn hold(&mut self, bytes: u64, at: Place) -> Result<(), Fault> {
         self.other = self.other.saturating_add(bytes);
         self.check(at)
+    }
+
+    /// Adds a value type, for formats that do not say beforehand what there is; its position.
+    pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
+        self.values += 1;
+        self.node_bytes += VALUE_BYTES;
+        self.builder.add_value_type(value_type)
     }
 
     pub fn method(&mut self, name: &str, module: &str) -> Result<MethodId, Fault> {
@@ -143,6 +145,13 @@ impl Draft {
                     "the profile does not say which {name} a stack is of; not grouped by {name}"
                 ));
             }
+        }
+        if self.values == 0 {
+            // For those who look at the first one.
+            self.builder.add_value_type(ValueType {
+                name: "samples".to_owned(),
+                unit: "samples".to_owned(),
+            });
         }
         let tree = self.builder.finish()?;
         check_depth(&tree, self.depth)?;

@@ -7,6 +7,7 @@
 //! Files are untrusted: every reader streams or is bounded by [`Limits`], none recurses over its
 //! input, and what is wrong is said with its place in the file.
 
+mod callgrind;
 mod detect;
 mod draft;
 mod error;
@@ -15,6 +16,8 @@ mod input;
 mod json;
 mod lines;
 mod options;
+mod perf_data;
+mod perf_script;
 mod pprof;
 mod recording;
 mod stacks;
@@ -24,6 +27,8 @@ pub use options::{Group, Limits, ReadOptions};
 pub use recording::from_recording;
 
 use detect::Format;
+use draft::Draft;
+use error::Fault;
 use input::Input;
 use profile::CallTree;
 use std::path::Path;
@@ -53,10 +58,18 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError
         path: path.to_owned(),
         what,
     })?;
+    let named = |read: Result<Draft, Fault>| read.map(|draft| (draft, format.name()));
     let read = match format {
         Format::Json => json::read(&mut input, options),
-        Format::Pprof => pprof::read(&mut input, options).map(|draft| (draft, format.name())),
-        Format::Folded => folded::read(&mut input, options).map(|draft| (draft, format.name())),
+        Format::Callgrind => named(callgrind::read(&mut input, options)),
+        Format::PerfData => {
+            // It is read twice, from the file.
+            drop(input);
+            named(perf_data::read(path, options))
+        }
+        Format::PerfScript => named(perf_script::read(&mut input, options)),
+        Format::Pprof => named(pprof::read(&mut input, options)),
+        Format::Folded => named(folded::read(&mut input, options)),
     };
     let (draft, name) = read.map_err(|fault| fault.of(path, format.name()))?;
     draft.finish(name).map_err(|fault| fault.of(path, name))

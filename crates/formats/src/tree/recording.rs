@@ -63,7 +63,8 @@ fn value_type(event: &Event) -> ValueType {
     }
 }
 
-fn fill(
+/// Puts a recording's stacks and samples into a draft that has a value type for each event.
+pub(super) fn fill(
     draft: &mut Draft,
     recording: &Recording,
     symbols: &SymbolTable,

@@ -115,7 +115,9 @@ pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
     loop {
         let before = message;
         match message.next() {
-            Ok(Some((1..=8 | 11 | 13, Value::Bytes(_)) | (7..=15, Value::Number(_)))) => fields += 1,
+            Ok(Some((1..=8 | 11 | 13, Value::Bytes(_)) | (7..=15, Value::Number(_)))) => {
+                fields += 1
+            }
             Ok(None) => return fields > 0,
             Ok(Some(_)) => return false,
             // The last field may reach beyond what we have; but some must have been seen, or it is
