@@ -1,6 +1,6 @@
 //! What the search by itself found, as text.
 
-use super::text::{amount, joined, percent};
+use super::text::{joined, percent, total};
 use crate::output::{grouped, shortened};
 use analysis::bottleneck::auto::Found;
 use analysis::bottleneck::forest::{CallSequence, Forest};
@@ -41,10 +41,9 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
         let cum = row.metrics.cum;
         let _ = write!(
             text,
-            "\n{number}  {} of {}, {}",
+            "\n{number}  {}, {}",
             percent(forest, cum),
-            value.name,
-            amount(value, cum)
+            total(value, cum)
         );
         if (cum - bottleneck.new).abs() > 1e-3 * forest.whole() {
             let _ = write!(text, "; {} new", percent(forest, bottleneck.new));
@@ -61,7 +60,12 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
             );
         }
         let contexts = forest.contexts(&row.summary) as u64;
-        let _ = writeln!(text, "; {} contexts", grouped(contexts));
+        let _ = writeln!(
+            text,
+            "; {} context{}",
+            grouped(contexts),
+            if contexts == 1 { "" } else { "s" }
+        );
         path(forest, row, wide, &mut text);
     }
     let covered = found.covered;
@@ -69,7 +73,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
         text,
         "\ntogether, overlap counted once: {}, {}",
         percent(forest, covered),
-        amount(value, covered)
+        total(value, covered)
     );
     if let Some(gain) = speedup(forest, covered) {
         let _ = write!(text, "; without all of them {gain}");

@@ -18,7 +18,6 @@ pub fn head(forest: &Forest) -> String {
     let value = forest.value_type();
     let members = forest.members();
     let single = members.len() == 1;
-    let of = printable(&value.name);
     let mut counts = [0, 0];
     for member in &members {
         let count = &mut counts[usize::from(!member.first_side)];
@@ -35,9 +34,9 @@ pub fn head(forest: &Forest) -> String {
         };
         let _ = writeln!(
             text,
-            "{side}{}: {} of {of}{factor} in {} calling contexts",
+            "{side}{}: {}{factor} in {} calling contexts",
             printable(&member.name),
-            amount(value, member.total as f64),
+            total(value, member.total as f64),
             grouped(member.nodes as u64)
         );
     }
@@ -81,6 +80,17 @@ pub fn amount(value: &ValueType, amount: f64) -> String {
     match size.round() {
         0.0 if text == "0" => text,
         _ => format!("{sign}{text}"),
+    }
+}
+
+/// An amount with its unit and what it is an amount of.
+pub fn total(value: &ValueType, size: f64) -> String {
+    let (text, name) = (amount(value, size), printable(&value.name));
+    let has_unit = text.ends_with(char::is_alphabetic);
+    if has_unit {
+        format!("{text} of {name}")
+    } else {
+        format!("{text} {name}")
     }
 }
 
