@@ -351,8 +351,10 @@ impl<'p, P: Profile> Search<'p, P> {
             (End::Bottom, Relation::Below, Relation::TrimBottom),
         ] {
             let (extensions, trimming) = if self.zooming {
+                let zoomed = zoom::zoom(profile, &summary, end, self.cutoff);
+                let all = zoomed.through.into_iter().chain(zoomed.extensions);
                 let trimming = zoom::zoom_trim(profile, &summary, end, self.cutoff);
-                (zoom::zoom(profile, &summary, end, self.cutoff), trimming)
+                (all.collect::<Vec<_>>(), trimming)
             } else {
                 let trimming = zoom::trim(profile, &summary, end);
                 (zoom::extensions(profile, &summary, end), trimming)
