@@ -577,42 +577,25 @@ impl Profile for Forest {
         if self.cum_of(extensions.first()?).abs() >= goal {
             return Some(1);
         }
-        // A total is no more than the sum, unless there are negative costs.
-        let (mut sum, mut at_least) = (0.0, 1);
-        if !self.signed {
-            at_least = 1 + extensions.iter().position(|e| {
-                sum += self.cum_of(e);
-                sum >= goal
-            })?;
-        }
-        if Self::untangled(origin, extensions) {
-            let mut totals = vec![0.0; extensions.len()];
-            for (at, member) in self.members.iter().enumerate() {
-                let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
-                let length = origin.path.len() + 1;
-                let costs = member.index.view().disjoint_costs(&parts, length);
-                for (total, cost) in totals.iter_mut().zip(costs) {
-                    *total += member.weight * cost as f64;
-                }
-            }
-            let mut sum = 0.0;
-            let reached = |cost: &f64| {
-                sum += cost;
-                f64::abs(sum) >= goal
+        let mut totals = vec![0.0; extensions.len()];
+        for (at, member) in self.members.iter().enumerate() {
+            let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
+            let (view, length) = (member.index.view(), origin.path.len() + 1);
+            let costs = if Self::untangled(origin, extensions) {
+                view.disjoint_costs(&parts, length)
+            } else {
+                view.ranked_costs(&parts, length)
             };
-            return totals.iter().position(reached).map(|at| at + 1);
-        }
-        let first: Vec<&CallSequence> = extensions.iter().take(at_least).collect();
-        let mut union = self.cover(&first);
-        let mut number = at_least;
-        loop {
-            if self.cost_of(&union).cum.abs() >= goal {
-                return Some(number);
+            for (total, cost) in totals.iter_mut().zip(costs) {
+                *total += member.weight * cost as f64;
             }
-            let next = extensions.get(number)?;
-            union = union.joined(&self.cover(&[next]));
-            number += 1;
         }
+        let mut sum = 0.0;
+        let reached = |cost: &f64| {
+            sum += cost;
+            f64::abs(sum) >= goal
+        };
+        totals.iter().position(reached).map(|at| at + 1)
     }
 }
 
