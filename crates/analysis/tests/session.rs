@@ -15,7 +15,7 @@ fn stacks() -> impl Strategy<Value = Stacks> {
     prop::collection::vec((stack, 1..50_i64), 2..12)
 }
 
-type Shown = Vec<(String, Metrics, Option<Metrics>)>;
+type Shown = Vec<(String, Metrics, Option<f64>)>;
 
 fn rows<P: Profile>(profile: &P, listing: &Listing<P::Summary>) -> Shown {
     let row = |r: &analysis::bottleneck::search::Row<P::Summary>| {

@@ -517,6 +517,19 @@ impl Profile for Forest {
         self.shared(&self.cover(&[summary]), cover)
     }
 
+    fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
+        let parts = self
+            .members
+            .iter()
+            .zip(summary.parts.iter().zip(&cover.cover));
+        let new = parts.map(|(member, (part, covered))| {
+            let view = member.index.view();
+            let own = view.cover(part, summary.path.len());
+            part.cum - own.shared_cost(covered, view.prefix)
+        });
+        self.weighted(new)
+    }
+
     fn interval_of(&self, summary: &CallSequence, metric: Metric) -> Option<Interval> {
         if self.members.len() < 2 {
             return None;

@@ -179,6 +179,13 @@ impl View<'_> {
         (Spans::union(runs.along), Spans::union(runs.cover))
     }
 
+    /// along(s) ∪ descendants(s), of paths of `length` steps.
+    pub fn cover(&self, paths: &Paths, length: usize) -> Spans {
+        let mut runs = Cover::default();
+        self.sweep(paths.finals(), length, &mut runs);
+        Spans::union(runs.0)
+    }
+
     /// What each of these adds to the cum of those before it. They have been made by extending
     /// the same paths at the same side to `length` steps; none of their finals is below another one's, and
     /// no method comes twice in any of them.

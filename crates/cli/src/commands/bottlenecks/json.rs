@@ -53,7 +53,7 @@ fn row(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
         "path": path(forest, &row.summary),
         "base": row.metrics.base,
         "cum": row.metrics.cum,
-        "new": row.new.map(metrics),
+        "new": row.new,
         "interval": interval(row.interval),
         "contexts": forest.contexts(&row.summary),
     })

@@ -186,7 +186,7 @@ fn table(
             cells.extend([amount(value, part), percent(forest, part)]);
         }
         if new {
-            let part = row.new.map_or(cum, |new| new.cum);
+            let part = row.new.unwrap_or(cum);
             cells.extend([amount(value, part), percent(forest, part)]);
         }
         if ranges {
