@@ -296,3 +296,32 @@ fn gecko_profile() {
         profile.notes
     );
 }
+
+#[test]
+fn jfr_recording() {
+    let profile = read(&fixture("work.jfr.gz"), &by(&[Group::Thread])).unwrap();
+    assert_eq!(profile.format, "JFR");
+    let types = value_types(&profile);
+    let samples = types.iter().position(|t| t == "samples samples").unwrap();
+    assert_eq!(profile.default_value, samples);
+    assert!(types.contains(&"allocations bytes".to_owned()), "{types:?}");
+    // As `jfr summary` counts them.
+    assert_eq!(profile.tree.total(samples), 37);
+    let all = folded(&profile.tree, samples).join("\n");
+    assert!(all.starts_with("main ("), "{all}");
+    assert!(
+        all.contains(" [[thread]];Work.main;Work.recurse;Work.recurse;"),
+        "{all}"
+    );
+    assert!(all.contains("worker ("), "{all}");
+    let lines = ReadOptions {
+        lines: true,
+        ..options()
+    };
+    let tree = read(&fixture("work.jfr.gz"), &lines).unwrap().tree;
+    assert!(
+        folded(&tree, samples)
+            .join("\n")
+            .contains(";Work.right:5;Work.leaf:3")
+    );
+}
