@@ -228,11 +228,11 @@ pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
     Ok(classes)
 }
 
-/// An element's name and attributes; what it contains follows.
-fn element<'s>(
-    event: &mut Cursor<'_>,
-    strings: &'s [String],
-) -> Result<(&'s str, Vec<(&'s str, &'s str)>), Fault> {
+/// An element's name and attributes.
+type Element<'s> = (&'s str, Vec<(&'s str, &'s str)>);
+
+/// The head of an element; what it contains follows.
+fn element<'s>(event: &mut Cursor<'_>, strings: &'s [String]) -> Result<Element<'s>, Fault> {
     let string = |event: &mut Cursor<'_>| {
         let index = event.number()?;
         let found = usize::try_from(index).ok().and_then(|i| strings.get(i));
