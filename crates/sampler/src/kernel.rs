@@ -509,7 +509,7 @@ impl<'memory> Kernel<'memory> {
 
     /// The values of one entry of a per-CPU array.
     fn of_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
-        const { assert!(size_of::<V>() % 8 == 0) }; // the kernel rounds up to that
+        const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds up to that
         let mut values = vec![V::default(); self.cpus];
         // SAFETY: one value for each possible CPU is written; `values` has room for them, and every
         // bit pattern is a value (Plain).
