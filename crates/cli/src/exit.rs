@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 /// A report that could not be made.
 pub const FAILURE: u8 = 1;
+/// The command line asks for something that cannot be meant.
+pub const USAGE: u8 = 2;
 /// The machine refuses what was asked for.
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
@@ -59,7 +61,7 @@ fn code(command: &Command, error: &anyhow::Error) -> u8 {
     let wraps = matches!(command, Command::Record(record) if !record.command.is_empty());
     use sampler::Error as E;
     match error.downcast_ref::<E>() {
-        Some(E::NoSuchProgram { .. }) => NOT_FOUND,
+        Some(E::NoSuchProgram { .. } | E::NoInterpreter { .. }) => NOT_FOUND,
         Some(E::NotExecutable { .. }) => NOT_EXECUTABLE,
         _ if wraps => OWN_FAILURE,
         Some(E::UnknownEvent { .. } | E::EventSyntax { .. }) => 2,

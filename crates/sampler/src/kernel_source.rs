@@ -10,10 +10,11 @@ use crate::kernel::{
 use crate::kernel::{OffKey, PlaceKey, StackKey, Waiting};
 use crate::perf::{self, Scope};
 use crate::rings::{self, Mappings, Rings};
-use crate::tally::{Amount, SampleKey, ThreadKey};
+use crate::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::{Error, EventSpec};
 use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
 
 /// Tables are emptied when they are half full, or after this time.
@@ -38,7 +39,6 @@ pub(crate) struct KernelSource<'memory> {
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
     drained_at: u64,
-    filled_limit: u64,
 }
 
 impl<'memory> KernelSource<'memory> {
@@ -66,7 +66,6 @@ impl<'memory> KernelSource<'memory> {
                 }
             }
         }
-        let stacks = setting.stacks || setting.off_cpu;
         Ok(Self {
             kernel,
             bookkeeping,
@@ -76,7 +75,6 @@ impl<'memory> KernelSource<'memory> {
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
-            filled_limit: if stacks { 6_000 } else { 14_000 },
         })
     }
 
@@ -156,7 +154,7 @@ impl<'memory> KernelSource<'memory> {
             }
         }
         let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
-        if due || self.kernel.filled(collection.totals.len())? >= self.filled_limit {
+        if due || self.kernel.is_filling_up(collection.totals.len())? {
             self.drain(collection)
         } else {
             self.read_bookkeeping(collection);
@@ -255,18 +253,15 @@ impl<'memory> KernelSource<'memory> {
         }
         self.kernel.drain_places(buffer, |key, count| {
             let location = place(collection, key, count.first_ns);
-            let process = collection.name(&key.name);
-            let stack = collection.tally.stacks.intern(location, None);
-            let key = SampleKey {
-                event: EventId(key.event),
-                process,
-                pid: self.setting.per_process.then_some(key.tgid),
-                tid: self.setting.per_thread.then_some(key.tid),
-                stack,
-                waker: None,
+            let key = tally::PlaceKey {
+                location,
+                event: EventId(key.event.into()),
+                process: collection.name(&key.name),
+                pid: NonZeroU32::new(key.tgid).filter(|_| self.setting.per_process),
+                tid: NonZeroU32::new(key.tid), // kept only where threads are
             };
             stored[key.event.0 as usize] += count.count;
-            collection.tally.sample(key, samples(count.count));
+            collection.tally.place(key, count.count);
         })
     }
 
@@ -330,7 +325,7 @@ impl<'memory> KernelSource<'memory> {
     fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
         self.kernel.drain_threads(buffer, |key, count| {
             let key = ThreadKey {
-                event: EventId(key.event as u16),
+                event: EventId(key.event),
                 pid: key.tgid,
                 tid: key.tid,
                 process: collection.name(&key.name),
