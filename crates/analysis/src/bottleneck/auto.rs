@@ -245,7 +245,7 @@ impl<'a> Greedy<'a> {
             .forest
             .initial()
             .iter()
-            .map(|s| (self.gain_of_method(s), s));
+            .map(|s| (self.gain_of_calls(s), s));
         let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let cause = |(gain, s): &(f64, &CallSequence)| {
@@ -255,7 +255,7 @@ impl<'a> Greedy<'a> {
         gains.into_iter().find(cause).map(|(_, s)| s.clone())
     }
 
-    fn gain_of_method(&self, single: &CallSequence) -> f64 {
+    fn gain_of_calls(&self, single: &CallSequence) -> f64 {
         let parts = self.forest.indexes().zip(single.parts()).zip(&self.left);
         let gain =
             |(((index, weight), part), left): (((&_, f64), &super::paths::Paths), &Vec<i64>)| {
@@ -309,14 +309,16 @@ impl<'a> Greedy<'a> {
 
     /// The longest sequence around `start` that keeps its cost.
     fn specific(&self, start: CallSequence) -> CallSequence {
-        let goal = self.options.cutoff * self.gain_of_method(&start);
+        let goal = self.options.cutoff * self.gain_of_calls(&start);
         let mut sequence = start;
         for end in [End::Top, End::Bottom] {
             loop {
                 let extended = self
                     .forest
                     .extended_by(&sequence, None, end, Some(&self.left));
-                let gain = |s: &CallSequence| self.sign * self.forest.cum_of(s);
+                // Not the cum: that has the cost of the callers themselves, so that a hot method
+                // would be extended by whatever it happened to call.
+                let gain = |s: &CallSequence| self.gain_of_calls(s);
                 let best = extended
                     .into_iter()
                     .max_by(|a, b| gain(a).total_cmp(&gain(b)));
