@@ -32,6 +32,10 @@ pub enum Command {
     Record(Record),
     /// Say where the time went
     Report(Report),
+    /// Say what varies between runs, and which of it is more than chance
+    Stats(Stats),
+    /// Say what changed from one recording to another
+    Diff(Diff),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest
@@ -182,7 +186,7 @@ pub struct Source {
 }
 
 /// Which samples of a recording.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Filter {
     /// Only this event, and the table sorted by it
     #[arg(long, value_name = "EVENT")]
@@ -201,7 +205,7 @@ pub struct Filter {
     pub procedure: Option<String>,
 }
 
-/// `--by`.
+/// `--by` of `report`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// Executable, shared library, kernel
@@ -218,6 +222,106 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+}
+
+/// `vitalfew stats`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew stats run1.vf run2.vf run3.vf      runs of one program: where do they differ?
+  vitalfew stats --by line run*.vf
+  vitalfew stats --per time DB/epoch=*/host=* what varied from epoch to epoch
+
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+pub struct Stats {
+    /// Sample sets: recordings' files, or directories of epochs
+    #[arg(value_name = "SET", required = true, num_args = 2..)]
+    pub sets: Vec<PathBuf>,
+    /// What to compare.
+    #[command(flatten)]
+    pub compare: Compare,
+    /// What a set is measured by
+    #[arg(long, value_enum, default_value_t = Per::Run, conflicts_with = "work")]
+    pub per: Per,
+}
+
+/// `vitalfew diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew diff before.vf after.vf             which procedures take another share of the time?
+  vitalfew diff --per run before.vf after.vf   runs of the same work: which take more or less?
+  vitalfew diff --work A=1200,B=1350 a.vf b.vf per request, where they served so many
+  vitalfew diff --folded a.vf b.vf             for a differential flame graph
+
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+pub struct Diff {
+    /// The first set: a recording's file, an epoch's directory or a database
+    pub a: PathBuf,
+    /// The second set
+    pub b: PathBuf,
+    /// What to compare.
+    #[command(flatten)]
+    pub compare: Compare,
+    /// What a set is measured by
+    #[arg(long, value_enum, default_value_t = Per::Samples, conflicts_with = "work")]
+    pub per: Per,
+    /// Folded stacks with the samples of both, the second's as if it had been as long as the first
+    #[arg(long, conflicts_with_all = ["by", "json"])]
+    pub folded: bool,
+}
+
+/// What `stats` and `diff` have in common.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Compare {
+    /// What to count samples by
+    #[arg(long, value_enum, default_value_t = CompareBy::Procedure)]
+    pub by: CompareBy,
+    /// The work that each set did, in any unit: 1200,1350 or A=1200,B=1350
+    #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = work)]
+    pub work: Vec<f64>,
+    /// Which samples.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+    /// At most so many rows
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub limit: usize,
+    /// All rows
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// Names in full, however long
+    #[arg(long)]
+    pub wide: bool,
+    /// JSON instead of a table (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--by` of `stats` and `diff`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompareBy {
+    /// Executable, shared library, kernel
+    Image,
+    /// Procedure
+    Procedure,
+    /// Source line
+    Line,
+    /// Call path
+    Path,
+}
+
+/// `--per`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// Each set is one run of the same work
+    Run,
+    /// Its samples: shares are compared
+    Samples,
+    /// Its length in time
+    Time,
 }
 
 /// `vitalfew export`.
@@ -302,6 +406,15 @@ pub enum Generated {
     },
 }
 
+/// A positive number, with or without the letter of its set.
+fn work(text: &str) -> Result<f64, String> {
+    let number = text.split_once('=').map_or(text, |(_, number)| number);
+    match number.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected positive numbers: 1200,1350 or A=1200,B=1350".into()),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
@@ -373,6 +486,10 @@ mod tests {
         assert_eq!(call_graph("dwarf,4096"), Ok(CallGraphArg::Dwarf(4096)));
         for bad in ["", "dwarf,", "dwarf,0", "dwarf,99999999", "fp,1", "lbr"] {
             assert!(call_graph(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(work("B=12.5"), Ok(12.5));
+        for bad in ["", "A=", "0", "-1", "inf", "x"] {
+            assert!(work(bad).is_err(), "{bad:?}");
         }
         assert_eq!(percent("2.5%"), Ok(2.5));
         for bad in ["0", "-1", "101", "nan", ""] {

@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod output;
 mod report;
+mod sets;
 mod source;
 
 use args::{Args, Command};
@@ -17,6 +18,8 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
         Command::Report(report) => commands::report::run(report),
+        Command::Stats(stats) => commands::stats::run(stats),
+        Command::Diff(diff) => commands::diff::run(diff),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

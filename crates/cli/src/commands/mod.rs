@@ -1,7 +1,9 @@
-//! One module a command.
+//! The commands, one file each.
 
+pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod generate;
 pub mod record;
 pub mod report;
+pub mod stats;
