@@ -3,6 +3,7 @@
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use store::Range;
 
 /// Of all the time a program takes, the few causes that matter.
 #[derive(Debug, Parser)]
@@ -32,6 +33,10 @@ pub enum Command {
     Record(Record),
     /// Say where the time went
     Report(Report),
+    /// List the epochs of a database
+    Epochs(Epochs),
+    /// Ask a database in SQL
+    Query(Query),
     /// Say what varies between runs, and which of it is more than chance
     Stats(Stats),
     /// Say what changed from one recording to another
@@ -180,6 +185,13 @@ pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
     #[arg(value_name = "RECORDING")]
     pub path: Option<PathBuf>,
+    /// Of a database, the epochs that began then, together: a time as 20261121 or 2026-11-21T03:15
+    /// (UTC), or A..B, A.., ..B, .. (default: the last)
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    pub epoch: Option<Range>,
+    /// Of a database, the epochs of this host
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
@@ -222,6 +234,70 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+}
+
+/// Where a database is, and what of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Chosen {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The epochs that began then: a time as 20261121 or 2026-11-21T03:15 (UTC), or A..B, A.., ..B
+    #[arg(long, value_name = "A..B", value_parser = range, default_value = "..")]
+    pub epoch: Range,
+    /// The epochs of this host
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+}
+
+/// `vitalfew epochs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew epochs                              what was recorded, when and where
+  vitalfew epochs --db /var/lib/vitalfew --epoch 20261121 --host build-1
+
+Exit codes: 0, 1 failure, 2 usage, 4 there is none.")]
+pub struct Epochs {
+    /// Which.
+    #[command(flatten)]
+    pub chosen: Chosen,
+    /// JSON instead of a table (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `vitalfew query`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Tables, each with the columns epoch and host:
+  samples  event process pid tid image build_id offset procedure stack count weight
+  threads  event process pid tid count weight
+  events   event unit period frequency multiplex_scale taken stored dropped lost
+  images   path kind build_id gone
+  epochs   start_unix_ns duration_ns collector call_graph samples open
+
+Examples:
+  vitalfew query \"SELECT image, sum(count) FROM samples GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"
+  vitalfew query --epoch 20261121 \"SELECT procedure, sum(count) n FROM samples
+      WHERE process = 'nginx' GROUP BY procedure ORDER BY n DESC LIMIT 10\"
+
+The SQL is SQLite's. Exit codes: 0, 1 failure, 2 usage or SQL, 4 there is no epoch.")]
+pub struct Query {
+    /// The query
+    pub sql: String,
+    /// Of what.
+    #[command(flatten)]
+    pub chosen: Chosen,
+    /// JSON: an array of objects
+    #[arg(long)]
+    pub json: bool,
+    /// Comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
 }
 
 /// `vitalfew stats`.
@@ -413,6 +489,10 @@ fn work(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
         _ => Err("expected positive numbers: 1200,1350 or A=1200,B=1350".into()),
     }
+}
+
+fn range(text: &str) -> Result<Range, String> {
+    text.parse()
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -18,6 +18,8 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
         Command::Report(report) => commands::report::run(report),
+        Command::Epochs(epochs) => commands::epochs::run(epochs),
+        Command::Query(query) => commands::query::run(query),
         Command::Stats(stats) => commands::stats::run(stats),
         Command::Diff(diff) => commands::diff::run(diff),
         Command::Export(export) => commands::export::run(export),

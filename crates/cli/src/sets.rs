@@ -115,6 +115,8 @@ fn read(
 ) -> anyhow::Result<Set> {
     let source = Source {
         path: Some(path.to_owned()),
+        epoch: None,
+        host: None,
         debug_dir: compare.debug_dir.clone(),
     };
     let recording = source::open(&source)?;

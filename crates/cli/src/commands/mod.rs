@@ -2,8 +2,10 @@
 
 pub mod diff;
 pub mod doctor;
+pub mod epochs;
 pub mod export;
 pub mod generate;
+pub mod query;
 pub mod record;
 pub mod report;
 pub mod stats;
