@@ -31,6 +31,8 @@ pub struct Args {
 pub enum Command {
     /// Record where a command, a process or the whole machine spends its time
     Record(Record),
+    /// Record the whole machine all the time
+    Daemon(Daemon),
     /// Say where the time went
     Report(Report),
     /// List the epochs of a database
@@ -139,6 +141,118 @@ pub enum CollectorArg {
     Bpf,
     /// One by one through perf ring buffers
     Ring,
+}
+
+/// `vitalfew daemon`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew daemon run --db /var/lib/vitalfew --keep 30d --keep-size 1G
+  vitalfew daemon status --db /var/lib/vitalfew
+  vitalfew report /var/lib/vitalfew                the last epoch, up to the last drain
+  systemctl enable --now vitalfew                  packaging/vitalfew.service")]
+pub struct Daemon {
+    /// What to do
+    #[command(subcommand)]
+    pub action: DaemonAction,
+}
+
+/// What `daemon` does.
+#[derive(Debug, Subcommand)]
+pub enum DaemonAction {
+    /// Record, in the foreground, until SIGTERM or SIGINT. SIGHUP: leave the collector counting
+    /// for the next daemon (an upgrade without a gap)
+    Run(DaemonRun),
+    /// What the daemon is doing, and what it costs
+    Status(DaemonAsk),
+    /// Store what is counted, and merge it
+    Flush(DaemonAsk),
+    /// Flush, and begin a new epoch
+    Epoch(DaemonAsk),
+    /// Merge the parts of an epoch (the daemon runs this beside itself)
+    #[command(hide = true)]
+    Merge(DaemonMerge),
+}
+
+/// Where a daemon is.
+#[derive(Debug, clap::Args)]
+pub struct DaemonAsk {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The daemon's socket (default: in the database)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// JSON (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `vitalfew daemon run`.
+#[derive(Debug, clap::Args)]
+pub struct DaemonRun {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The socket to be asked by, which only its owner can use (default: in the database)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Event to sample, as in record; can be repeated
+    #[arg(short, long = "event", value_name = "EVENT", value_delimiter = ',')]
+    pub events: Vec<String>,
+    /// Samples a second on each CPU (default: what the budget allows, at most 5 kHz)
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub frequency: Option<u64>,
+    /// Samples and daemon together may take this many percent of the machine; the rate is lowered
+    /// rather than more
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub budget: f64,
+    /// Store what is counted at least this often
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub interval: Duration,
+    /// Merge what is stored this often
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub merge: Duration,
+    /// How long an epoch is
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = duration)]
+    pub epoch: Duration,
+    /// What is kept.
+    #[command(flatten)]
+    pub keep: Keep,
+    /// Do not pin the collector: if the daemon is killed, what it had not stored is lost
+    #[arg(long)]
+    pub no_pin: bool,
+}
+
+/// Which closed epochs of this host are kept.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Keep {
+    /// Remove closed epochs of this host that ended longer ago (default: none)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub keep: Option<Duration>,
+    /// Remove the oldest epochs of this host until the rest takes at most this (500M, 2G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub keep_size: Option<u64>,
+}
+
+/// `vitalfew daemon merge`.
+#[derive(Debug, clap::Args)]
+pub struct DaemonMerge {
+    /// The database directory
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// The directory of the open epoch
+    #[arg(long, value_name = "DIR")]
+    pub epoch: PathBuf,
+    /// Merge all parts, not only the small ones
+    #[arg(long)]
+    pub all: bool,
+    /// Close it
+    #[arg(long)]
+    pub close: bool,
+    /// What is kept.
+    #[command(flatten)]
+    pub keep: Keep,
 }
 
 /// `vitalfew report`.
@@ -482,6 +596,21 @@ pub enum Generated {
     },
 }
 
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "B" => 1.0,
+        "k" | "kB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        _ => return Err("expected a size such as 500M or 2G".into()),
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value > 0.0 && value * unit < 1e18 => Ok((value * unit) as u64),
+        _ => Err("expected a size such as 500M or 2G".into()),
+    }
+}
+
 /// A positive number, with or without the letter of its set.
 fn work(text: &str) -> Result<f64, String> {
     let number = text.split_once('=').map_or(text, |(_, number)| number);
@@ -509,6 +638,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
     };
     match digits.parse::<f64>() {
@@ -566,6 +696,10 @@ mod tests {
         assert_eq!(call_graph("dwarf,4096"), Ok(CallGraphArg::Dwarf(4096)));
         for bad in ["", "dwarf,", "dwarf,0", "dwarf,99999999", "fp,1", "lbr"] {
             assert!(call_graph(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(size("1.5k"), Ok(1500));
+        for bad in ["", "0", "-1", "1T", "M", "1e99G"] {
+            assert!(size(bad).is_err(), "{bad:?}");
         }
         assert_eq!(work("B=12.5"), Ok(12.5));
         for bad in ["", "A=", "0", "-1", "inf", "x"] {

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 /// A report that could not be made.
 pub const FAILURE: u8 = 1;
+/// The command line asks for something that cannot be meant.
+pub const USAGE: u8 = 2;
 /// The machine refuses what was asked for.
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.

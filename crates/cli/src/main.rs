@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod daemon;
 mod exit;
 mod output;
 mod report;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
+        Command::Daemon(daemon) => commands::daemon::run(daemon),
         Command::Report(report) => commands::report::run(report),
         Command::Epochs(epochs) => commands::epochs::run(epochs),
         Command::Query(query) => commands::query::run(query),

@@ -2,7 +2,7 @@
 //! stands for.
 
 use crate::args::{By, Compare, CompareBy, Filter, Per, Source};
-use crate::exit::Coded;
+use crate::exit::{Coded, USAGE};
 use crate::{report, source};
 use profile::{Event, EventId, Location, Recording, SymbolTable, Unit};
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ struct Set {
 pub fn load(paths: &[PathBuf], compare: &Compare, per: Per) -> anyhow::Result<Sets> {
     if !compare.work.is_empty() && compare.work.len() != paths.len() {
         return Err(Coded {
-            code: 2,
+            code: USAGE,
             message: format!(
                 "--work has {} values for {} sets",
                 compare.work.len(),

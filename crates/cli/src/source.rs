@@ -1,12 +1,14 @@
 //! Finding and opening the recording that a command is about.
 
 use crate::args::{Chosen, Source};
-use crate::exit::{Coded, INCONCLUSIVE};
+use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::output::printable;
 use anyhow::Context;
-use profile::{EventId, Location, Recording};
+use profile::{EventId, ImageId, Location, Recording};
+use std::collections::BTreeSet;
 use std::path::Path;
 use store::{Database, Epoch, Opened};
-use symbols::{Detail, Options, Resolved};
+use symbols::{Detail, Options, Resolved, Warning};
 
 /// Opens the recording: a file, an epoch, the last epoch of a database.
 pub fn open(source: &Source) -> anyhow::Result<Recording> {
@@ -18,7 +20,7 @@ pub fn open(source: &Source) -> anyhow::Result<Recording> {
     let some = source.epoch.is_some() || source.host.is_some();
     match store::open(path)? {
         Opened::Recording(_) if some => Err(Coded {
-            code: 2,
+            code: USAGE,
             message: format!(
                 "{} is one recording: --epoch and --host choose of a database",
                 path.display()
@@ -93,7 +95,7 @@ pub fn event(recording: &Recording, name: Option<&str>) -> anyhow::Result<EventI
     match names.iter().position(|n| *n == name) {
         Some(index) => Ok(EventId(index as u16)),
         None => Err(Coded {
-            code: 2,
+            code: USAGE,
             message: format!(
                 "the recording has no event '{name}'; it has: {}",
                 names.join(", ")
@@ -115,4 +117,37 @@ pub fn symbolize(
         .debug_dirs
         .splice(0..0, source.debug_dir.iter().cloned());
     symbols::resolve(recording, locations, detail, &options)
+}
+
+/// Images below this share of the samples are warned of together.
+const WORTH_A_WARNING: f64 = 0.01;
+
+/// What is missing to name more: image by image for those that matter (with `all` for each), the rest in a
+/// line.
+pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
+    let mut weight = vec![0_u64; recording.images.len()];
+    for sample in recording.samples.iter().filter(|s| s.event == event) {
+        let image = recording.stacks.frame(sample.stack).location.image;
+        weight[image.0 as usize] += sample.weight;
+    }
+    let total = weight.iter().sum::<u64>().max(1) as f64;
+    let share = |warning: &Warning| weight[warning.image.0 as usize] as f64 / total;
+    let (shown, rest): (Vec<_>, Vec<_>) = resolved
+        .warnings
+        .iter()
+        .partition(|warning| all || share(warning) >= WORTH_A_WARNING);
+    for warning in shown {
+        eprintln!("vitalfew: warning: {}", printable(&warning.to_string()));
+    }
+    if !rest.is_empty() {
+        let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
+        let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
+        eprintln!(
+            "vitalfew: warning: {} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
+            images.len(),
+            if images.len() == 1 { "" } else { "s" },
+            if images.len() == 1 { "s" } else { "" },
+            weight as f64 / total * 100.0
+        );
+    }
 }

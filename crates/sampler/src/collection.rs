@@ -4,6 +4,7 @@ use crate::images::{ImageTable, KERNEL};
 use crate::maps::ProcessMaps;
 use crate::tally::Tally;
 use profile::{ImageOffset, Location, NameId, ProcessAddress, StackId};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Accounting of an event over the whole recording.
@@ -22,6 +23,8 @@ pub(crate) struct Collection {
     pub tally: Tally,
     pub totals: Vec<Total>,
     pub warnings: BTreeSet<String>,
+    /// The names by the kernel's field.
+    names: FxHashMap<Vec<u8>, NameId>,
 }
 
 impl Collection {
@@ -32,15 +35,26 @@ impl Collection {
             tally: Tally::default(),
             totals: vec![Total::default(); events],
             warnings: BTreeSet::new(),
+            names: FxHashMap::default(),
         }
+    }
+
+    /// The samples, and none left.
+    pub fn take_tally(&mut self) -> Tally {
+        self.names.clear();
+        std::mem::take(&mut self.tally)
     }
 
     /// The name in a fixed, zero-terminated field of the kernel's.
     pub fn name(&mut self, field: &[u8]) -> NameId {
+        if let Some(id) = self.names.get(field) {
+            return *id;
+        }
         let end = field.iter().position(|b| *b == 0).unwrap_or(field.len());
-        self.tally
-            .names
-            .intern(&String::from_utf8_lossy(&field[..end]))
+        let name = String::from_utf8_lossy(&field[..end]);
+        let id = self.tally.names.intern(&name);
+        self.names.insert(field.to_vec(), id);
+        id
     }
 
     /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the

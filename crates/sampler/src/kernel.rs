@@ -1,6 +1,7 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
 use crate::perf::{self, Scope};
+use crate::tables::{self, Tables, drain, wait_for_running_programs};
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
@@ -22,6 +23,11 @@ use skel::{CollectSkel, CollectSkelBuilder};
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
 const NAME_LEN: usize = 16;
+/// Entries of a table: for 15 s of a compile on few CPUs, for what many CPUs sample between two looks at how
+/// full it is (100 ms).
+const ROOM_PER_CPU: usize = 32768;
+const ROOM_LEAST: usize = 65536;
+const ROOM_MOST: usize = 262_144;
 /// `enum place_kind`.
 pub(crate) const PLACE_FILE: u8 = 0;
 pub(crate) const PLACE_KERNEL: u8 = 1;
@@ -37,9 +43,9 @@ pub(crate) struct PlaceKey {
     pub tgid: u32,
     pub tid: u32,
     pub exec: u32,
-    pub event: u16,
+    pub cpu: u16,
+    pub event: u8,
     pub kind: u8,
-    pub unused: u8,
     pub name: [u8; NAME_LEN],
 }
 
@@ -53,7 +59,7 @@ pub(crate) struct StackKey {
     pub tid: u32,
     pub exec: u32,
     pub event: u16,
-    pub unused: u16,
+    pub cpu: u16,
     pub name: [u8; NAME_LEN],
 }
 
@@ -63,8 +69,18 @@ pub(crate) struct StackKey {
 pub(crate) struct ThreadKey {
     pub tgid: u32,
     pub tid: u32,
-    pub event: u32,
+    pub event: u16,
+    pub cpu: u16,
     pub name: [u8; NAME_LEN],
+}
+
+/// `struct run`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    pub count: Count,
+    pub thread: ThreadKey,
+    pub unused: u32,
 }
 
 /// `struct off_key`.
@@ -157,6 +173,8 @@ unsafe impl Plain for OffKey {}
 // SAFETY: as above.
 unsafe impl Plain for Count {}
 // SAFETY: as above.
+unsafe impl Plain for Run {}
+// SAFETY: as above.
 unsafe impl Plain for Wait {}
 // SAFETY: as above.
 unsafe impl Plain for Waiting {}
@@ -190,6 +208,8 @@ pub(crate) struct Kernel<'memory> {
     links: Vec<Link>,
     cpus: usize,
     off_cpu: bool,
+    /// How many entries the tables together may have before one of them could run out of room.
+    comfortable: u64,
 }
 
 impl<'memory> Kernel<'memory> {
@@ -214,34 +234,39 @@ impl<'memory> Kernel<'memory> {
         open.progs.on_free.set_autoload(follow);
         open.progs.on_switch.set_autoload(setting.off_cpu);
         open.progs.on_waking.set_autoload(setting.off_cpu);
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         // Tables that this setting never fills need no room.
-        let shrink = |map: &mut libbpf_rs::OpenMapMut<'_>, keep: bool| {
-            if keep { Ok(()) } else { map.set_max_entries(1) }
+        let sized = |map: &mut libbpf_rs::OpenMapMut<'_>, room: Option<usize>| {
+            map.set_max_entries(room.map_or(1, |room| room as u32))
         };
         let stacks = setting.stacks || setting.off_cpu;
-        for (map, keep) in [
-            (&mut open.maps.places0, !setting.stacks),
-            (&mut open.maps.places1, !setting.stacks),
-            (&mut open.maps.stacks0, setting.stacks),
-            (&mut open.maps.stacks1, setting.stacks),
-            (&mut open.maps.frames0, stacks),
-            (&mut open.maps.frames1, stacks),
-            (&mut open.maps.waits0, setting.off_cpu),
-            (&mut open.maps.waits1, setting.off_cpu),
-            (&mut open.maps.waiting, setting.off_cpu),
-            (&mut open.maps.targets, follow),
+        let room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
+        let maps = &mut open.maps;
+        for (map, room) in [
+            (&mut maps.places0, (!setting.stacks).then_some(room)),
+            (&mut maps.places1, (!setting.stacks).then_some(room)),
+            (&mut maps.stacks0, setting.stacks.then_some(room)),
+            (&mut maps.stacks1, setting.stacks.then_some(room)),
+            (&mut maps.threads0, Some(room / 2)),
+            (&mut maps.threads1, Some(room / 2)),
+            (&mut maps.frames0, stacks.then_some(room / 2)),
+            (&mut maps.frames1, stacks.then_some(room / 2)),
+            (&mut maps.waits0, setting.off_cpu.then_some(room)),
+            (&mut maps.waits1, setting.off_cpu.then_some(room)),
+            (&mut maps.waiting, setting.off_cpu.then_some(ROOM_MOST)),
+            (&mut maps.targets, follow.then_some(ROOM_MOST)),
         ] {
-            shrink(map, keep).map_err(Error::bpf("sizing the collector's tables"))?;
+            sized(map, room).map_err(Error::bpf("sizing the collector's tables"))?;
         }
         let skel = open
             .load()
             .map_err(Error::bpf("loading the collector into the kernel"))?;
-        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         Ok(Self {
             skel,
             links: Vec::new(),
             cpus,
             off_cpu: setting.off_cpu,
+            comfortable: (if stacks { room / 5 } else { room * 2 / 5 }) as u64,
         })
     }
 
@@ -335,23 +360,31 @@ impl<'memory> Kernel<'memory> {
         Ok(())
     }
 
+    /// Lets pinned programs run on when this value is gone.
+    pub fn leave(&mut self) {
+        self.links.iter_mut().for_each(Link::disconnect);
+    }
+
     /// Stops counting.
     pub fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// How many entries the tables that are being filled have.
-    pub fn filled(&self, events: usize) -> Result<u64, Error> {
+    /// Whether the tables that are being filled should be emptied soon.
+    pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
         let accounts = self.accounts(self.active(), events)?;
-        Ok(accounts.iter().map(|account| account.inserted).sum())
+        let entries: u64 = accounts.iter().map(|account| account.inserted).sum();
+        Ok(entries >= self.comfortable)
     }
 
     fn active(&self) -> u32 {
-        self.skel
-            .maps
-            .bss_data
-            .as_deref()
-            .map_or(0, |data| data.active & 1)
+        self.fill() & 1
+    }
+
+    /// How often the tables were flipped: the number of what is being filled.
+    pub fn fill(&self) -> u32 {
+        let data = self.skel.maps.bss_data.as_deref();
+        data.map_or(0, |data| data.active)
     }
 
     /// Lets the programs fill the other tables, waits until none fills these any more, and
@@ -359,10 +392,46 @@ impl<'memory> Kernel<'memory> {
     pub fn flip(&mut self) -> u32 {
         let old = self.active();
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
-            data.active = old ^ 1;
+            data.active = data.active.wrapping_add(1);
         }
         wait_for_running_programs();
         old
+    }
+
+    /// The tables of places and threads of a buffer, to be read and cleared apart.
+    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+        let maps = &self.skel.maps;
+        let (places, threads) = match buffer {
+            0 => (maps.places0.as_fd(), maps.threads0.as_fd()),
+            _ => (maps.places1.as_fd(), maps.threads1.as_fd()),
+        };
+        Tables {
+            places,
+            threads,
+            runs: maps.runs.as_fd(),
+            accounts: maps.accounts.as_fd(),
+            buffer,
+            cpus: self.cpus,
+        }
+    }
+
+    /// The tables that outlive us if they are pinned, by name.
+    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 7] {
+        let maps = &self.skel.maps;
+        [
+            ("places0", maps.places0.as_fd()),
+            ("places1", maps.places1.as_fd()),
+            ("threads0", maps.threads0.as_fd()),
+            ("threads1", maps.threads1.as_fd()),
+            ("runs", maps.runs.as_fd()),
+            ("accounts", maps.accounts.as_fd()),
+            ("state", maps.bss.as_fd()),
+        ]
+    }
+
+    /// What makes the programs run: with these pinned they go on without us.
+    pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.links.iter().map(AsFd::as_fd)
     }
 
     /// Empties the places of a buffer.
@@ -377,7 +446,7 @@ impl<'memory> Kernel<'memory> {
         } else {
             &maps.places1
         };
-        drain(map.as_fd(), self.cpus, each, sum)
+        drain(map.as_fd(), each)
     }
 
     /// Empties the stacks of a buffer.
@@ -392,22 +461,31 @@ impl<'memory> Kernel<'memory> {
         } else {
             &maps.stacks1
         };
-        drain(map.as_fd(), self.cpus, each, sum)
+        drain(map.as_fd(), each)
     }
 
     /// Empties the threads of a buffer.
     pub fn drain_threads(
         &self,
         buffer: u32,
-        each: impl FnMut(&ThreadKey, Count),
+        mut each: impl FnMut(&ThreadKey, Count),
     ) -> Result<(), Error> {
+        let runs = &self.skel.maps.runs;
+        for event in 0..MAX_EVENTS as u32 {
+            let index = buffer * MAX_EVENTS as u32 + event;
+            let last = self.of_each_cpu::<Run>(runs.as_fd(), index)?;
+            for run in last.iter().filter(|run| run.count.count > 0) {
+                each(&run.thread, run.count);
+            }
+            self.clear_each_cpu::<Run>(runs.as_fd(), index)?;
+        }
         let maps = &self.skel.maps;
         let map = if buffer == 0 {
             &maps.threads0
         } else {
             &maps.threads1
         };
-        drain(map.as_fd(), self.cpus, each, sum)
+        drain(map.as_fd(), each)
     }
 
     /// Empties the frames of a buffer.
@@ -418,7 +496,7 @@ impl<'memory> Kernel<'memory> {
         } else {
             &maps.frames1
         };
-        drain(map.as_fd(), 1, each, |values| values[0])
+        drain(map.as_fd(), each)
     }
 
     /// Empties the waits of a buffer.
@@ -429,7 +507,7 @@ impl<'memory> Kernel<'memory> {
         } else {
             &maps.waits1
         };
-        drain(map.as_fd(), 1, each, |values| values[0])
+        drain(map.as_fd(), each)
     }
 
     /// Looks at the threads that are off the CPU now.
@@ -450,56 +528,20 @@ impl<'memory> Kernel<'memory> {
 
     /// The accounting of a buffer for the first `events` events, summed over the CPUs.
     pub fn accounts(&self, buffer: u32, events: usize) -> Result<Vec<Accounting>, Error> {
-        let fd = self.skel.maps.accounts.as_fd().as_raw_fd();
-        let mut values = vec![Accounting::default(); self.cpus];
-        let mut accounts = Vec::with_capacity(events);
-        for event in 0..events.min(MAX_EVENTS) as u32 {
-            let index = buffer * MAX_EVENTS as u32 + event;
-            // SAFETY: one value for each possible CPU is written; `values` has room for them.
-            let result = unsafe {
-                libbpf_sys::bpf_map_lookup_elem(
-                    fd,
-                    (&raw const index).cast(),
-                    values.as_mut_ptr().cast(),
-                )
-            };
-            if result != 0 {
-                return Err(Error::system("reading the collector's accounting"));
-            }
-            accounts.push(
-                values
-                    .iter()
-                    .fold(Accounting::default(), |sum, value| Accounting {
-                        taken: sum.taken + value.taken,
-                        stored: sum.stored + value.stored,
-                        dropped: sum.dropped + value.dropped,
-                        inserted: sum.inserted + value.inserted,
-                    }),
-            );
-        }
-        Ok(accounts)
+        self.tables(buffer).accounts(events)
     }
 
     /// Sets the accounting of a buffer to zero; nothing may be filling it.
     pub fn clear_accounts(&self, buffer: u32) -> Result<(), Error> {
-        let fd = self.skel.maps.accounts.as_fd().as_raw_fd();
-        let zero = vec![Accounting::default(); self.cpus];
-        for event in 0..MAX_EVENTS as u32 {
-            let index = buffer * MAX_EVENTS as u32 + event;
-            // SAFETY: one value for each possible CPU is read from `zero`.
-            let result = unsafe {
-                libbpf_sys::bpf_map_update_elem(
-                    fd,
-                    (&raw const index).cast(),
-                    zero.as_ptr().cast(),
-                    libbpf_sys::BPF_ANY.into(),
-                )
-            };
-            if result != 0 {
-                return Err(Error::system("clearing the collector's accounting"));
-            }
-        }
-        Ok(())
+        self.tables(buffer).clear_accounts()
+    }
+
+    fn of_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
+        tables::of_each_cpu(self.cpus, map, index)
+    }
+
+    fn clear_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
+        tables::clear_each_cpu::<V>(self.cpus, map, index)
     }
 }
 
@@ -518,80 +560,6 @@ fn backing_flag(release: &str) -> u32 {
 
 fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
-}
-
-fn sum(values: &[Count]) -> Count {
-    values.iter().fold(Count::default(), |total, value| Count {
-        count: total.count + value.count,
-        first_ns: match (total.first_ns, value.first_ns) {
-            (0, first) | (first, 0) => first,
-            (a, b) => a.min(b),
-        },
-    })
-}
-
-/// Returns when every BPF program that was running has ended: they run in RCU read-side critical
-/// sections, and a global memory barrier waits for those.
-fn wait_for_running_programs() {
-    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-    // SAFETY: a system call without pointers.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
-    if result != 0 {
-        // Refused with nohz_full CPUs. A program runs for microseconds, with interrupts off.
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
-/// Empties a hash table. `copies` is the number of values each key has (one per possible CPU).
-fn drain<K: Plain, V: Plain>(
-    map: BorrowedFd<'_>,
-    copies: usize,
-    mut each: impl FnMut(&K, V),
-    join: impl Fn(&[V]) -> V,
-) -> Result<(), Error> {
-    // Batches of about a megabyte; the kernel needs room for the longest chain of one bucket.
-    let batch = (1 << 20) / (size_of::<K>() + copies * size_of::<V>()).max(1);
-    let batch = batch.clamp(256, 8192);
-    let mut keys = vec![K::default(); batch];
-    let mut values = vec![V::default(); batch * copies];
-    let (mut from, mut to) = (0u64, 0u64); // the cursor: a bucket number
-    let mut first = true;
-    loop {
-        let mut count = batch as u32;
-        let start = if first {
-            std::ptr::null_mut()
-        } else {
-            (&raw mut from).cast()
-        };
-        // SAFETY: `keys` and `values` have room for `count` entries (values: for each possible
-        // CPU), and every bit pattern is a value of both (Plain).
-        let result = unsafe {
-            libbpf_sys::bpf_map_lookup_and_delete_batch(
-                map.as_raw_fd(),
-                start,
-                (&raw mut to).cast(),
-                keys.as_mut_ptr().cast(),
-                values.as_mut_ptr().cast(),
-                &mut count,
-                std::ptr::null(),
-            )
-        };
-        let errno = if result < 0 { -result } else { 0 };
-        if errno != 0 && errno != libc::ENOENT {
-            return Err(Error::System {
-                what: "emptying the collector's tables".into(),
-                source: std::io::Error::from_raw_os_error(errno),
-            });
-        }
-        let filled = &values[..count as usize * copies];
-        for (key, values) in keys.iter().zip(filled.chunks_exact(copies)) {
-            each(key, join(values));
-        }
-        if errno == libc::ENOENT {
-            return Ok(());
-        }
-        (from, first) = (to, false);
-    }
 }
 
 /// Opens an event on every CPU for the whole machine, and attaches the collector.

@@ -5,6 +5,7 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
+use std::num::NonZeroU32;
 
 /// What makes two samples the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,17 @@ pub(crate) struct SampleKey {
     pub tid: Option<u32>,
     pub stack: StackId,
     pub waker: Option<Waker>,
+}
+
+/// What makes two samples without a call stack the same. A compile leaves a hundred thousand of
+/// these, and at every drain most are looked up: they are kept small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PlaceKey {
+    pub location: Location,
+    pub event: EventId,
+    pub process: NameId,
+    pub pid: Option<NonZeroU32>,
+    pub tid: Option<NonZeroU32>,
 }
 
 /// What makes two samples of the same thread.
@@ -39,12 +51,18 @@ pub(crate) struct Tally {
     pub names: Names,
     pub stacks: StackTable,
     samples: FxHashMap<SampleKey, Amount>,
+    places: FxHashMap<PlaceKey, u64>,
     threads: FxHashMap<ThreadKey, Amount>,
 }
 
 impl Tally {
     pub fn sample(&mut self, key: SampleKey, amount: Amount) {
         add(self.samples.entry(key), amount);
+    }
+
+    /// Counts samples, of an event that has no weight of its own, that have no call stack.
+    pub fn place(&mut self, key: PlaceKey, count: u64) {
+        *self.places.entry(key).or_default() += count;
     }
 
     pub fn thread(&mut self, key: ThreadKey, amount: Amount) {
@@ -79,6 +97,18 @@ impl Tally {
                 weight: amount.weight,
             })
             .collect();
+        for (key, count) in self.places {
+            recording.samples.push(Sample {
+                event: key.event,
+                process: key.process,
+                pid: key.pid.map(NonZeroU32::get),
+                tid: key.tid.map(NonZeroU32::get),
+                stack: stacks.intern(moved(key.location), None),
+                waker: None,
+                count,
+                weight: count,
+            });
+        }
         recording.samples.sort_unstable();
         recording.threads = self
             .threads

@@ -175,6 +175,11 @@ impl Database {
         Ok(newest_first.into_iter().find(|epoch| epoch.summary.is_ok()))
     }
 
+    /// Where a daemon of a host keeps what it needs beside the epochs; not made here.
+    pub fn daemon_directory(&self, host: &str) -> PathBuf {
+        self.path.join(".daemon").join(encode_name(host))
+    }
+
     /// The directories of the epochs, by time, then host.
     fn directories(&self) -> Result<Vec<PathBuf>, Error> {
         let mut directories = Vec::new();

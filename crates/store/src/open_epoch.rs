@@ -154,6 +154,14 @@ impl OpenEpoch {
         Ok(parts(&self.path)?.iter().any(|part| part.covers(id, id)))
     }
 
+    /// The last drain that was added.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn last(&self) -> Result<Option<PartId>, Error> {
+        Ok(parts(&self.path)?.iter().map(|part| part.last).max())
+    }
+
     /// How many parts it has.
     ///
     /// # Errors

@@ -55,8 +55,6 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    for warning in &resolved.warnings {
-        eprintln!("vitalfew: warning: {warning}");
-    }
+    source::warn_of_gaps(&recording, options.event, &resolved, false);
     Ok(ExitCode::SUCCESS)
 }

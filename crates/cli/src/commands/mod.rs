@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod daemon;
 pub mod diff;
 pub mod doctor;
 pub mod epochs;

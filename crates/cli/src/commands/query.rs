@@ -4,7 +4,7 @@
 //! names are filled from the epochs, and the query runs on them.
 
 use crate::args::{Query as Args, Source};
-use crate::exit::Coded;
+use crate::exit::{Coded, USAGE};
 use crate::output::{Align, Table, printable};
 use crate::source;
 use profile::{Recording, SymbolTable, Unit};
@@ -376,12 +376,16 @@ fn fill_rest(
 
 fn answer(connection: &Connection, args: &Args) -> anyhow::Result<()> {
     let wrong = |error: rusqlite::Error| Coded {
-        code: 2,
+        code: USAGE,
         message: format!("the query: {error}"),
     };
     if args.sql.trim().is_empty() {
         let message = "the query is empty".to_owned();
-        return Err(Coded { code: 2, message }.into());
+        return Err(Coded {
+            code: USAGE,
+            message,
+        }
+        .into());
     }
     let mut statement = connection.prepare(&args.sql).map_err(wrong)?;
     let columns: Vec<String> = statement

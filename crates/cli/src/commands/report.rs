@@ -1,7 +1,7 @@
 //! `vitalfew report`.
 
 use crate::args::{By, Report as Args};
-use crate::exit::INCONCLUSIVE;
+use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use crate::report::{self, EventTotal, Node, Report};
 use crate::source;
@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if recording.events.is_empty() {
         anyhow::bail!("the recording has no events");
     }
-    let event = source::event(&recording, args.filter.event.as_deref())?;
+    let event = event(&recording, args)?;
     let resolved = resolve(&recording, args);
     let mut out = std::io::stdout().lock();
     if args.tree {
@@ -50,10 +50,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for warning in recording.warnings.iter() {
         eprintln!("vitalfew: warning: {}", printable(warning));
     }
-    for warning in &resolved.warnings {
-        eprintln!("vitalfew: warning: {}", printable(&warning.to_string()));
-    }
+    source::warn_of_gaps(&recording, event, &resolved, args.all);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The event that is reported; of the wakers, one that measures waiting.
+fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
+    let named = source::event(recording, args.filter.event.as_deref())?;
+    let waits = |event: &EventId| recording.events[event.0 as usize].unit == Unit::Nanoseconds;
+    if args.by != By::Waker || waits(&named) {
+        return Ok(named);
+    }
+    let first = (0..recording.events.len() as u16).map(EventId).find(waits);
+    match (first, &args.filter.event) {
+        (Some(event), None) => Ok(event),
+        (_, name) => Err(Coded {
+            code: USAGE,
+            message: format!(
+                "nobody ends a wait in samples of {}: record with --off-cpu to see who wakes whom",
+                name.as_deref().unwrap_or(&recording.events[0].name)
+            ),
+        }
+        .into()),
+    }
 }
 
 /// Looks up no more than the report shows.

@@ -25,12 +25,12 @@ typedef _Bool bool;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
+enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -58,11 +58,26 @@ struct backing_file {
 	struct file file;
 	struct path user_path;
 };
+typedef struct {
+	int counter;
+} atomic_t;
+struct refcount_struct {
+	atomic_t refs;
+};
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_pgoff;
+	struct mm_struct *vm_mm;
 	struct file *vm_file;
+	struct refcount_struct vm_refcnt; /* Linux 6.15 and later; 0: not in an address space */
+	bool detached; /* Linux 6.4 to 6.14 */
+};
+/* Of x86-64. */
+struct pt_regs {
+	unsigned long bp;
+	unsigned long ip;
+	unsigned long cs;
 };
 struct seqcount {
 	u32 sequence;
@@ -79,6 +94,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	u64 self_exec_id;
+	u32 flags;
 	struct mm_struct *mm;
 	char comm[16];
 };
