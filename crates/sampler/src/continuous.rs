@@ -118,6 +118,8 @@ impl<'memory> Continuous<'memory> {
             .iter()
             .map(|spec| (spec.clone(), spec.period_at(frequency)))
             .collect();
+        // The loader lets events run as soon as programs are attached.
+        source.hold(true);
         source.open_events(&events, None, &cpus)?;
         let pinned = match &options.pins {
             None => Err("there is no BPF file system".to_owned()),
@@ -177,6 +179,7 @@ impl<'memory> Continuous<'memory> {
         if !self.unstored && self.drains == 0 {
             (self.drained_unix_ns, self.drained_ns) = (unix_ns(), monotonic_ns());
         }
+        self.source.hold(false);
         self.source.enable()
     }
 
@@ -185,6 +188,7 @@ impl<'memory> Continuous<'memory> {
     /// # Errors
     /// [`Error::System`].
     pub fn disable(&mut self) -> Result<(), Error> {
+        self.source.hold(true);
         self.source.disable()
     }
 
@@ -366,7 +370,12 @@ impl<'memory> Continuous<'memory> {
     pub fn end(&mut self) -> Result<(), Error> {
         self.source.detach();
         match &self.options.pins {
-            Some(directory) => pins::unpin(directory),
+            Some(directory) => {
+                pins::unpin(directory)?;
+                // Others may be pinned beside it.
+                let _ = directory.parent().map(std::fs::remove_dir);
+                Ok(())
+            }
             None => Ok(()),
         }
     }

@@ -19,6 +19,8 @@ mod skel {
 }
 use skel::{CollectSkel, CollectSkelBuilder};
 
+/// In `active`.
+const STOPPED: u32 = 0x8000_0000;
 /// As in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
@@ -384,7 +386,15 @@ impl<'memory> Kernel<'memory> {
     /// How often the tables were flipped: the number of what is being filled.
     pub fn fill(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
-        data.map_or(0, |data| data.active)
+        data.map_or(0, |data| data.active & !STOPPED)
+    }
+
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.active = data.active & !STOPPED | if stopped { STOPPED } else { 0 };
+        }
+        wait_for_running_programs();
     }
 
     /// Lets the programs fill the other tables, waits until none fills these any more, and

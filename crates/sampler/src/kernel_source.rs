@@ -179,6 +179,11 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.flip();
     }
 
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        self.kernel.hold(stopped);
+    }
+
     /// The number of what is being filled.
     pub fn fill(&self) -> u32 {
         self.kernel.fill()

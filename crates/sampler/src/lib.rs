@@ -41,5 +41,5 @@ pub use event::{EventKind, EventSpec, tracefs};
 pub use finish::name_kernel;
 pub use launch::Exit;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
-pub use pins::{LeftBehind, bpf_file_system, unpin};
+pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
 pub use session::{Outcome, Progress, Running, host, record};

@@ -2,7 +2,7 @@
 //! the BPF file system. The next process finds them, takes over, and reads what was counted.
 
 use crate::Error;
-use crate::kernel::{Count, Kernel, PlaceKey, ThreadKey};
+use crate::kernel::{Count, Kernel, MAX_EVENTS, PlaceKey, ThreadKey};
 use crate::tables::{Tables, wait_for_running_programs};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::ffi::CString;
@@ -18,6 +18,10 @@ const OWN: &str = "/run/vitalfew/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 /// Names of links begin with this.
 const LINK: &str = "link";
+/// The key of the only value of the programs' variables.
+const FIRST: [u8; 4] = [0; 4];
+/// `STOPPED` of collect.bpf.c, in the highest byte.
+const STOPPED: u8 = 0x80;
 
 /// The BPF file system of this machine, mounted if there is none.
 ///
@@ -101,6 +105,14 @@ pub fn unpin(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether a collector may be counting: with all of its links pinned last, one without any either
+/// never began, or was taken over already.
+pub fn may_count(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(LINK))
+}
+
 /// A collector that a process before us left behind, and that still counts.
 pub struct LeftBehind {
     directory: PathBuf,
@@ -154,8 +166,16 @@ impl LeftBehind {
     /// Stops it; the tables stay.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::Bpf`], [`Error::System`].
     pub fn stop(&self) -> Result<(), Error> {
+        // Links end some time after their pins are removed; this is at once.
+        let mut state = self.state()?;
+        if let Some(highest) = state.get_mut(3) {
+            *highest |= STOPPED;
+        }
+        let update = self.state.update(&FIRST, &state, MapFlags::ANY);
+        update.map_err(Error::bpf("stopping a collector"))?;
+        wait_for_running_programs();
         let failed = |source| Error::System {
             what: format!("stopping the collector in {}", self.directory.display()),
             source,
@@ -166,19 +186,35 @@ impl LeftBehind {
                 std::fs::remove_file(entry.path()).map_err(failed)?;
             }
         }
-        wait_for_running_programs();
         Ok(())
+    }
+
+    /// `active` of the programs, the only variable that they have.
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        let state = self.state.lookup(&FIRST, MapFlags::ANY);
+        let state = state.map_err(Error::bpf("reading the collector's state"))?;
+        Ok(state.unwrap_or_default())
     }
 
     /// The number of the fill that was being filled.
     pub(crate) fn fill(&self) -> Result<u32, Error> {
-        let zero = 0u32.to_ne_bytes();
-        let bytes = self.state.lookup(&zero, MapFlags::ANY);
-        let bytes = bytes.map_err(Error::bpf("reading the collector's state"))?;
-        let word = bytes
-            .as_deref()
-            .and_then(|bytes| bytes.get(..4)?.try_into().ok());
-        Ok(word.map_or(0, u32::from_ne_bytes))
+        let state = self.state()?;
+        let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
+        let stopped = u32::from(STOPPED) << 24;
+        Ok(word.map_or(0, u32::from_ne_bytes) & !stopped)
+    }
+
+    /// How many samples are in its tables.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn taken(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        for buffer in [0, 1] {
+            let accounts = self.tables(buffer)?.accounts(MAX_EVENTS)?;
+            taken += accounts.iter().map(|account| account.taken).sum::<u64>();
+        }
+        Ok(taken)
     }
 
     pub(crate) fn tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {

@@ -312,7 +312,13 @@ impl<'a> Daemon<'a> {
         self.most_frequency = collecting.frequency();
         self.place
             .describe(self.collector, &collecting.described_events())?;
+        // The new one counts before the old ones stop, and they stop at once.
         collecting.enable()?;
+        let stopped = left.into_iter().map(|(name, directory)| {
+            let left = LeftBehind::open(&directory).and_then(|left| left.stop().map(|()| left));
+            (name, directory, left)
+        });
+        let stopped: Vec<_> = stopped.collect();
         if let Some(why) = &self.not_pinned {
             say(&format!(
                 "warning: if this daemon is killed, what it has not stored yet ({} s at most) is lost: {why}",
@@ -320,8 +326,16 @@ impl<'a> Daemon<'a> {
             ));
         }
         self.continue_epoch(&open)?;
-        for (name, directory) in left {
-            if let Err(error) = self.take_over(collecting, &open, &name, &directory) {
+        for (name, directory, left) in stopped {
+            let taken = match left {
+                // One that did not begin, or was stored and not removed any more.
+                Err(_) if !sampler::may_count(&directory) => {
+                    sampler::unpin(&directory).map_err(anyhow::Error::from)
+                }
+                Err(error) => Err(error.into()),
+                Ok(left) => self.take_over(collecting, &open, &name, left),
+            };
+            if let Err(error) = taken {
                 say(&format!(
                     "what a daemon before this one counted and did not store is lost: {error:#}"
                 ));
@@ -369,17 +383,18 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
-    /// Ends a collector that still counts, and queues what it counted.
+    /// Stores what a collector had counted that was stopped.
     fn take_over(
         &mut self,
         collecting: &mut Continuous<'_>,
         open: &[OpenEpoch],
         name: &str,
-        directory: &Path,
+        left: LeftBehind,
     ) -> anyhow::Result<()> {
+        if left.taken()? == 0 {
+            return Ok(left.remove()?);
+        }
         let collector: u64 = name.parse().context("not a collector of ours")?;
-        let left = LeftBehind::open(directory)?;
-        left.stop()?;
         let described = self.place.described(collector);
         let events = fs::read(&described)
             .with_context(|| format!("its events are not known: {}", described.display()))?;
