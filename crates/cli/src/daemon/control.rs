@@ -17,7 +17,7 @@ const LONGEST: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the daemon may take for an answer; merging is a matter of seconds.
-const ANSWER: Duration = Duration::from_secs(600);
+const ANSWER: Duration = Duration::from_secs(120);
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

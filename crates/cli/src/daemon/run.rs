@@ -248,8 +248,10 @@ struct Daemon<'a> {
     epoch_began: Instant,
     pending: VecDeque<Pending>,
     requests: Receiver<Asked>,
-    waiting: Vec<Asked>,
+    /// Who waits for so many merges to be done.
+    waiting: Vec<(u64, Asked)>,
     merges: VecDeque<Merge>,
+    merges_done: u64,
     merging: Option<Child>,
     merged: Instant,
     stopped: Option<String>,
@@ -283,6 +285,7 @@ impl<'a> Daemon<'a> {
             requests,
             waiting: Vec::new(),
             merges: VecDeque::new(),
+            merges_done: 0,
             merging: None,
             merged: now,
             stopped: None,
@@ -584,6 +587,8 @@ impl<'a> Daemon<'a> {
                         ));
                     }
                     self.merging = None;
+                    self.merges_done += 1;
+                    self.merged = Instant::now();
                     self.place_again()?;
                 }
             }
@@ -622,7 +627,10 @@ impl<'a> Daemon<'a> {
         command.stdin(Stdio::null());
         match command.spawn() {
             Ok(child) => self.merging = Some(child),
-            Err(error) => say(&format!("merging cannot be started: {error}")),
+            Err(error) => {
+                self.merges_done += 1;
+                say(&format!("merging cannot be started: {error}"));
+            }
         }
         Ok(())
     }
@@ -703,15 +711,19 @@ impl<'a> Daemon<'a> {
                     self.new_epoch()?;
                 }
             }
-            self.waiting.push((request, reply));
+            let merges = self.merges.len() as u64 + u64::from(self.merging.is_some());
+            let until = match request {
+                Request::Status => 0,
+                _ => self.merges_done + merges,
+            };
+            self.waiting.push((until, (request, reply)));
         }
-        let idle = self.merging.is_none() && self.merges.is_empty();
-        for (request, reply) in std::mem::take(&mut self.waiting) {
-            if idle || request == Request::Status {
+        for (until, (request, reply)) in std::mem::take(&mut self.waiting) {
+            if self.merges_done >= until {
                 // Who asked may have gone.
                 let _ = reply.send(Answer::Status(Box::new(self.status(collecting))));
             } else {
-                self.waiting.push((request, reply));
+                self.waiting.push((until, (request, reply)));
             }
         }
         Ok(())
