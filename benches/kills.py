@@ -51,8 +51,14 @@ def main():
                 if random.random() < 0.3:
                     time.sleep(random.uniform(0, 0.3))  # nobody there
             else:
-                time.sleep(1.5)
-                status = run("daemon", "status", "--db", db, "--json")
+                for _ in range(600):  # until it answers
+                    asked = subprocess.run([vitalfew, "daemon", "flush", "--db", db], capture_output=True)
+                    if asked.returncode == 0 or daemon.poll() is not None:
+                        break
+                    time.sleep(0.1)
+                if asked.returncode:
+                    talk.seek(0)
+                    sys.exit("the last daemon does not answer:\n" + talk.read()[-2000:])
                 daemon.send_signal(signal.SIGTERM)
                 busy = busy_seconds() - began
                 assert daemon.wait(timeout=60) == 0, "the last daemon failed"
