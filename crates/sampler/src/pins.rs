@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const USUAL: &str = "/sys/fs/bpf";
 /// Where we mount one, if there is none.
 const OWN: &str = "/run/vitalfew/bpf";
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
 /// Names of links begin with this.
 const LINK: &str = "link";
 /// The key of the only value of the programs' variables.
@@ -63,7 +63,7 @@ fn is_bpf_file_system(path: &Path) -> bool {
     // SAFETY: the kernel fills in the structure, which is read only if it says so.
     unsafe {
         libc::statfs(path.as_ptr(), stat.as_mut_ptr()) == 0
-            && stat.assume_init().f_type as i64 == BPF_FS_MAGIC
+            && i128::from(stat.assume_init().f_type) == BPF_FS_MAGIC
     }
 }
 

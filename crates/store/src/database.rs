@@ -189,7 +189,7 @@ impl Database {
             // What was closed is left open for a moment; the closed one counts.
             let open = open.into_iter().filter(|open| !closed(open).is_dir());
             hosts.extend(open);
-            hosts.sort_by(|a, b| closed(a).cmp(&closed(b)));
+            hosts.sort_by_key(|host| closed(host));
             directories.append(&mut hosts);
         }
         Ok(directories)

@@ -7,9 +7,10 @@ use crate::args::{Query as Args, Source};
 use crate::exit::{Coded, USAGE};
 use crate::output::{Align, Table, printable};
 use crate::source;
-use profile::{Recording, SymbolTable, Unit};
+use profile::{EventId, NameId, Recording, Sample, StackId, SymbolTable, Unit};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -264,8 +265,42 @@ fn fill_samples(
         .collect();
     let bound =
         |text: Option<&Rc<str>>| text.map_or(Value::Null, |text| Value::Text(text.to_string()));
+    // Rows that agree in all columns of the query are one: a row is an aggregate, whatever its size.
+    let mut rows: FxHashMap<Sample, [u64; 3]> = FxHashMap::default();
     for sample in &recording.samples {
         let location = stacks.frame(sample.stack).location;
+        let placed = has("offset") || has("procedure") || has("stack");
+        let key = Sample {
+            event: if has("event") {
+                sample.event
+            } else {
+                EventId(0)
+            },
+            process: if has("process") {
+                sample.process
+            } else {
+                NameId(0)
+            },
+            pid: sample.pid.filter(|_| has("pid")),
+            tid: sample.tid.filter(|_| has("tid")),
+            stack: match (placed, has("image") || has("build_id")) {
+                (true, _) => sample.stack,
+                (false, true) => StackId(location.image.0),
+                _ => StackId(0),
+            },
+            waker: None,
+            count: 0,
+            weight: 0,
+        };
+        let row = rows.entry(key).or_insert([0, 0, sample.stack.0.into()]);
+        row[0] = row[0].saturating_add(sample.count);
+        row[1] = row[1].saturating_add(sample.weight);
+    }
+    let mut rows: Vec<(Sample, [u64; 3])> = rows.into_iter().collect();
+    rows.sort_unstable();
+    for (sample, [count, weight, stack]) in rows {
+        let stack = StackId(stack as u32);
+        let location = stacks.frame(stack).location;
         let image = location.image.0 as usize;
         let values = wanted.iter().map(|column| match column.split(' ').next() {
             Some("epoch") => of[0].clone(),
@@ -278,9 +313,9 @@ fn fill_samples(
             Some("build_id") => bound(build_ids.get(image).and_then(Option::as_ref)),
             Some("offset") => whole(location.offset.0),
             Some("procedure") => procedure(table, location),
-            Some("stack") => Value::Text(folded(recording, table, sample.stack)),
-            Some("count") => whole(sample.count),
-            _ => whole(sample.weight),
+            Some("stack") => Value::Text(folded(recording, table, stack)),
+            Some("count") => whole(count),
+            _ => whole(weight),
         });
         statement.execute(params_from_iter(values))?;
     }
@@ -388,11 +423,7 @@ fn answer(connection: &Connection, args: &Args) -> anyhow::Result<()> {
         .into());
     }
     let mut statement = connection.prepare(&args.sql).map_err(wrong)?;
-    let columns: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut rows = statement.query([]).map_err(wrong)?;
     let mut table: Vec<Vec<Value>> = Vec::new();
     while let Some(row) = rows.next().map_err(wrong)? {

@@ -17,17 +17,23 @@ pub fn merge(args: &DaemonMerge) -> anyhow::Result<ExitCode> {
     let _ = rustix::process::nice(10);
     let database = Database::create(&args.db)?;
     let epoch = OpenEpoch::at(&args.epoch);
-    if args.close {
-        epoch.close(&database, |merged| {
+    let done = if args.close {
+        let amend = |merged: &mut Recording| {
             sampler::name_kernel(merged);
             name_images(merged);
             fold_threads(merged);
-        })?;
+        };
+        epoch.close(&database, amend).map(|_| ())
     } else {
         epoch.merge(args.all, |merged| {
             sampler::name_kernel(merged);
             name_images(merged);
-        })?;
+        })
+    };
+    match done {
+        // The child of a daemon that was killed has just closed it.
+        Err(_) if !args.epoch.exists() => {}
+        done => done?,
     }
     let host = sampler::host().name;
     expire(&database, &host, &args.keep)?;
