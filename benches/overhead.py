@@ -147,7 +147,8 @@ def in_kernel():
     data = bench.TEMPORARY / "in-kernel.data"
     ours = bench.vitalfew_record("-a", "-o", data)
     bench.title("Time in the kernel's BPF program, as the kernel counts it (bpf_stats_enabled)")
-    bench.head("program", "load", "runs a second and CPU", "ns a run", "goal", "")
+    bench.head("program", "load", "runs a second and CPU", "ns a run", "above the empty program", "goal", "")
+    floor = 0
     for name, command, load, goal in (
         ("empty", [empty, bench.HERTZ], "arithmetic", None),
         ("vitalfew", ours, "arithmetic", GOALS["flat"]),
@@ -155,13 +156,16 @@ def in_kernel():
         ("vitalfew", ours, "compile", None),
         ("vitalfew -g", [*ours, "-g"], "compile", None),
     ):
-        profiler = bench.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        profiler = bench.start(*command, priority=6, **quiet)
         bench.samples_taken(profiler)
         if load == "compile":
             loads = [bench.start(*bench.compile_for(project, seconds + 4))]
         else:
             loads = [
-                bench.start(loop, cpu, load, 10000, WINDOW_MS, "/dev/null") for cpu in bench.CPUS
+                # In the real-time class, so that nobody else's code is sampled between.
+                bench.start(loop, cpu, load, 10000, WINDOW_MS, "/dev/null", priority=5)
+                for cpu in bench.CPUS
             ]
         time.sleep(1)
         with bpf_statistics():
@@ -174,17 +178,19 @@ def in_kernel():
             bench.end(process)
         bench.end(profiler) if name == "empty" else bench.stop(profiler)
         if runs_after == runs:
-            bench.row(name, load, "0", "not counted", "", "")
+            bench.row(name, load, "0", "not counted", "", "", "")
             continue
         each = (spent_after - spent) / (runs_after - runs)
         rate = (runs_after - runs) / elapsed / len(bench.CPUS)
+        floor = each if name == "empty" else floor
         bench.row(
             name,
             load,
             f"{rate:.0f}",
             f"{each:.0f}",
+            f"{each - floor:.0f}",
             f"≤ {goal} ns hot" if goal else "",
-            bench.verdict(each, goal) if goal else "",
+            bench.verdict(each - floor, goal) if goal else "",
         )
 
 

@@ -61,7 +61,7 @@ fn code(command: &Command, error: &anyhow::Error) -> u8 {
     let wraps = matches!(command, Command::Record(record) if !record.command.is_empty());
     use sampler::Error as E;
     match error.downcast_ref::<E>() {
-        Some(E::NoSuchProgram { .. }) => NOT_FOUND,
+        Some(E::NoSuchProgram { .. } | E::NoInterpreter { .. }) => NOT_FOUND,
         Some(E::NotExecutable { .. }) => NOT_EXECUTABLE,
         _ if wraps => OWN_FAILURE,
         Some(E::UnknownEvent { .. } | E::EventSyntax { .. }) => 2,

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Query(query) => commands::query::run(query),
         Command::Stats(stats) => commands::stats::run(stats),
         Command::Diff(diff) => commands::diff::run(diff),
+        Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

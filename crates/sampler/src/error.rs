@@ -54,6 +54,14 @@ pub enum Error {
         /// The command's name.
         program: String,
     },
+    /// The command is a script, and what its first line names does not exist.
+    #[error("{program}: its first line asks for {interpreter}, and there is no such program")]
+    NoInterpreter {
+        /// The command's name.
+        program: String,
+        /// What should interpret it.
+        interpreter: String,
+    },
     /// The command exists and cannot be executed.
     #[error("{program}: cannot be executed: {source}")]
     NotExecutable {
@@ -69,7 +77,7 @@ pub enum Error {
         pid: u32,
     },
     /// The process is not ours to measure.
-    #[error("process {pid} is not yours to measure: {source}")]
+    #[error("process {pid} is not yours to measure: {source}; record as its owner or as root")]
     ProcessRefused {
         /// Its id.
         pid: u32,

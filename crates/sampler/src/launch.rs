@@ -2,9 +2,10 @@
 
 use crate::Error;
 use std::ffi::CString;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,12 @@ impl Launched {
                 let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
                 let program = self.program.clone();
                 if source.kind() == io::ErrorKind::NotFound {
+                    if let Some(interpreter) = interpreter(Path::new(&program)) {
+                        return Err(Error::NoInterpreter {
+                            program,
+                            interpreter,
+                        });
+                    }
                     return Err(Error::NoSuchProgram { program });
                 }
                 Err(Error::NotExecutable { program, source })
@@ -174,6 +181,18 @@ unsafe fn become_command(
         }
         libc::_exit(127)
     }
+}
+
+/// What the first line of a script names; nothing if the file is no script.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    let file = std::fs::File::open(script).ok()?;
+    // The kernel reads no more of it.
+    BufReader::new(file.take(256))
+        .read_until(b'\n', &mut line)
+        .ok()?;
+    let words = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
+    words.split_whitespace().next().map(str::to_owned)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {

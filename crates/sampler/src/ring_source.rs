@@ -148,6 +148,11 @@ impl RingSource {
                 Ok(_) => {}
                 Err(error) if is_gone(&error, scope) => {}
                 Err(_) if mappings == Mappings::ByBuildId => {}
+                // These records are of user mode only, which everybody may have of his own processes.
+                Err(source) if refused(&source) && scope.pid > 0 => {
+                    let pid = scope.pid as u32;
+                    return Err(Error::ProcessRefused { pid, source });
+                }
                 Err(source) => {
                     return Err(crate::advice::event_refused(
                         &EventSpec::cpu_clock(),

@@ -271,6 +271,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             self.notes.push(
                 "only user mode is sampled: kernel.perf_event_paranoid forbids the kernel to this user; as root: sysctl kernel.perf_event_paranoid=1".into(),
             );
+            for (spec, _) in &self.events {
+                if ["context-switches", "cpu-migrations"].contains(&spec.name.as_str()) {
+                    self.notes.push(format!(
+                        "{} happen in the kernel, so none will be seen",
+                        spec.name
+                    ));
+                }
+            }
         }
         self.source = Source::Rings(Box::new(source), tasks);
         Ok(())

@@ -146,6 +146,11 @@ impl OpenEpoch {
         write_file(recording, &self.path.join(format!("{id}-{id}.vf")))
     }
 
+    /// Whether it was closed: what would be added would not count.
+    pub fn is_closed(&self) -> bool {
+        closed(&self.path).is_dir()
+    }
+
     /// Whether a drain was added.
     ///
     /// # Errors
@@ -183,7 +188,12 @@ impl OpenEpoch {
     /// # Errors
     /// [`Error::Io`].
     pub fn clean(&self) -> Result<(), Error> {
-        for entry in fs::read_dir(&self.path).map_err(Error::io("read", &self.path))? {
+        let entries = match fs::read_dir(&self.path) {
+            // The process that closes it is not done before its daemon dies.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(Error::io("read", &self.path))?,
+        };
+        for entry in entries {
             let path = entry.map_err(Error::io("read", &self.path))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(".vitalfew-") {

@@ -1,5 +1,6 @@
-//! The commands, one file each.
+//! One module a command.
 
+pub mod bottlenecks;
 pub mod daemon;
 pub mod diff;
 pub mod doctor;

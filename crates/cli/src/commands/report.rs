@@ -14,6 +14,9 @@ use symbols::{Detail, Resolved};
 /// Nodes of the call tree below this share of the total are left out.
 const TREE_CUTOFF: f64 = 0.005;
 
+/// The most of a command line that the footer repeats, in characters.
+const LONGEST_COMMAND: usize = 160;
+
 /// The widest name in a table, in characters.
 const WIDEST: usize = 72;
 
@@ -248,7 +251,7 @@ fn print_footer(
         }
     }
     let what = match &recording.target {
-        Target::Command(command) => command.join(" "),
+        Target::Command(command) => shortened(&command.join(" "), LONGEST_COMMAND),
         Target::Process(pid) => format!("process {pid}"),
         Target::Machine => "the whole machine".to_owned(),
     };

@@ -518,6 +518,11 @@ impl<'a> Daemon<'a> {
     /// kernel stays there.
     fn store(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         self.tried = Instant::now();
+        if self.epoch.is_closed() {
+            // By the process of a daemon that was killed; nothing may be added to it.
+            self.epoch = self.database.begin_epoch(&self.host, unix_ns())?;
+            self.epoch_began = Instant::now();
+        }
         while let Some(pending) = self.pending.front() {
             // An idle machine's drain is empty: nothing to store, and nothing to forget.
             let taken: u64 = pending
