@@ -6,3 +6,4 @@
 
 pub mod bottleneck;
 pub mod statistics;
+pub mod variation;
