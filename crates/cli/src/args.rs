@@ -32,6 +32,8 @@ pub enum Command {
     Record(Record),
     /// Say where the time went
     Report(Report),
+    /// Search a profile, or the difference of two, for the few call sequences that matter
+    Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest
@@ -302,7 +304,8 @@ pub enum Generated {
     },
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+/// A percentage above 0.
+pub fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
         _ => Err("expected a percentage above 0 and up to 100".into()),

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
         Command::Report(report) => commands::report::run(report),
+        Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

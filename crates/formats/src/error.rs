@@ -1,4 +1,4 @@
-use profile::{EventId, Recording};
+use profile::{CallTreeError, EventId, Recording};
 use std::io;
 
 /// Why a recording could not be written in another format.
@@ -44,6 +44,9 @@ pub enum WriteError {
         /// How many there are.
         have: usize,
     },
+    /// Its stacks and costs make no call tree.
+    #[error("the recording makes no call tree")]
+    NoTree(#[source] CallTreeError),
 }
 
 impl WriteError {

@@ -52,6 +52,12 @@ impl<'a> Namer<'a> {
         self.inline && resolution.is_some_and(|r| !r.inlined.is_empty())
     }
 
+    /// Whether any function is known at the location.
+    pub fn knows(self, location: Location) -> bool {
+        let resolution = self.symbols.get(location);
+        resolution.is_some_and(|r| r.procedure.is_some() || !r.inlined.is_empty())
+    }
+
     fn function(
         self,
         location: Location,
@@ -94,7 +100,11 @@ fn place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
 
 /// The last part of an image's path; a name in brackets as it is.
 pub(crate) fn base_name(image: &Image) -> &str {
-    let path = image.path.as_str();
+    base_of_path(&image.path)
+}
+
+/// The last part of a path; a name in brackets as it is.
+pub(crate) fn base_of_path(path: &str) -> &str {
     let base = match path.rsplit_once('/') {
         Some((_, base)) if !path.starts_with('[') => base,
         _ => path,

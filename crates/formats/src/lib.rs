@@ -22,6 +22,7 @@ pub mod firefox;
 pub mod folded;
 pub mod pprof;
 pub mod speedscope;
+pub mod tree;
 
 mod error;
 mod frame;

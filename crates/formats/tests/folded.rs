@@ -45,34 +45,6 @@ fn read(text: &str) -> BTreeMap<Vec<String>, u64> {
     stacks
 }
 
-/// The stand-ins for characters that mean something, stated once more and differently.
-fn safe(name: &str) -> String {
-    let name = name.replace(';', ":");
-    let mut name: Vec<char> = name
-        .chars()
-        .map(|c| {
-            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-                '_'
-            } else {
-                c
-            }
-        })
-        .collect();
-    let end = name
-        .iter()
-        .rposition(|c| !c.is_whitespace())
-        .map_or(0, |i| i + 1);
-    if let Some(space) = name[..end].iter().rposition(|c| *c == ' ')
-        && name[space + 1..end]
-            .iter()
-            .all(|c| c.is_ascii_digit() || *c == '.')
-    {
-        name[space] = '_';
-    }
-    let name: String = name.into_iter().collect();
-    if name == "--" { "__".to_owned() } else { name }
-}
-
 #[test]
 fn the_small_recording_reads_as_a_person_would_write_it() {
     let (recording, symbols) = small();

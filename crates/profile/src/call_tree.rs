@@ -182,6 +182,11 @@ impl CallTree {
         self.cum_cost(value, NodeId::ROOT)
     }
 
+    /// [`end`](Self::end) of every node, by its number.
+    pub fn ends(&self) -> &[u32] {
+        &self.end
+    }
+
     /// The method of each node, the parent of each node, and for each value type the prefix sums
     /// (one entry more than nodes): the tree as plain columns, in the order of the node numbers.
     pub fn columns(&self) -> (&[u32], &[u32], &[Vec<i64>]) {

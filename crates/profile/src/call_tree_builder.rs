@@ -4,7 +4,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 
 /// A node of a [`CallTreeBuilder`], in the order of its making; the finished tree has other numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DraftNode(u32);
 
 impl DraftNode {
@@ -103,6 +103,14 @@ impl CallTreeBuilder {
             Some(sum) => *entry = sum,
             None => self.overflow = Some(value),
         }
+    }
+
+    /// Adds a value type, for profiles that do not say beforehand what they measure; returns its
+    /// position.
+    pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
+        self.value_types.push(value_type);
+        self.costs.push(vec![0; self.parent.len()]);
+        self.costs.len() - 1
     }
 
     /// The number of nodes so far, with the root.
@@ -303,6 +311,22 @@ mod tests {
                 });
             prop_assert_eq!(taken.is_ok(), valid, "{:?}", taken);
         }
+    }
+
+    #[test]
+    fn value_types_may_come_late() {
+        let mut builder = CallTreeBuilder::new(samples());
+        let m = builder.method("m", "").unwrap();
+        let node = builder.child(DraftNode::ROOT, m).unwrap();
+        builder.add(0, node, 1);
+        let late = ValueType {
+            name: "late".into(),
+            unit: "bytes".into(),
+        };
+        assert_eq!(builder.add_value_type(late), 1);
+        builder.add(1, node, 2);
+        let tree = builder.finish().unwrap();
+        assert_eq!((tree.total(0), tree.total(1)), (1, 2));
     }
 
     #[test]

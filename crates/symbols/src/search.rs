@@ -54,7 +54,7 @@ impl Options {
     }
 
     /// Where the image itself may be kept by build-id.
-    pub(crate) fn images_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
+    pub fn images_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
         const NAMES: &[(&str, bool)] = &[
             ("/elf", true),
             ("", true),

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub mod bottlenecks;
 pub mod doctor;
 pub mod export;
 pub mod generate;

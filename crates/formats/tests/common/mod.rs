@@ -397,3 +397,31 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
         },
     )
 }
+
+/// The stand-ins for characters that mean something, stated once more and differently.
+pub fn safe(name: &str) -> String {
+    let name = name.replace(';', ":");
+    let mut name: Vec<char> = name
+        .chars()
+        .map(|c| {
+            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+                '_'
+            } else {
+                c
+            }
+        })
+        .collect();
+    let end = name
+        .iter()
+        .rposition(|c| !c.is_whitespace())
+        .map_or(0, |i| i + 1);
+    if let Some(space) = name[..end].iter().rposition(|c| *c == ' ')
+        && name[space + 1..end]
+            .iter()
+            .all(|c| c.is_ascii_digit() || *c == '.')
+    {
+        name[space] = '_';
+    }
+    let name: String = name.into_iter().collect();
+    if name == "--" { "__".to_owned() } else { name }
+}

@@ -1,0 +1,281 @@
+//! The search without an analyst (ours; the paper leaves it to its users).
+//!
+//! Wanted: a few call sequences that together cover as much as can be, overlap counted once, none
+//! of which is merely the way to others. [main] covers everything and says nothing.
+//!
+//! Greedy: each round takes the method with the largest cost that no sequence before it covers,
+//! provided that it is a **cause**, and makes it as specific as that cost allows. Of a coverage function
+//! without negative costs greedy finds at least 1 − 1/e of the best coverage by as many of the
+//! candidates of that round; of comparisons nothing is promised.
+//!
+//! **Cause or container.** Each call of method m has a cost until m is called again below it. That
+//! divides the cost of [m] without overlap, even in recursion, into m's own and one share for each
+//! callee of m. A callee is *notable* if its share is at least θ of the whole. If the notable callees
+//! have half of the cost of [m], it is a container: they say more. Otherwise the cost is m's own or
+//! spreads over so many small callees that m is what they have in common: a cause.
+//!
+//! **As specific as its cost allows.** From [m], extensions at the top, then at the bottom, are followed as
+//! long as one keeps the cutoff (0.95) of the cost, as in zooming.
+//!
+//! **How fine** is decided by θ: small, the sequences are specific and cover little each; large,
+//! the other way round. The smallest θ of 1/512, 1/256, … 1/16 is taken with which the sequences
+//! cover the share that is wanted, or 1/16.
+
+use super::forest::{CallSequence, Forest};
+use super::interface::{Profile, Step};
+use super::spans::Spans;
+use super::zoom::End;
+use rustc_hash::FxHashMap;
+
+/// What to search for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// At most so many sequences. The paper's analysts found 13 or 14 in each program.
+    pub count: usize,
+    /// The share of the whole that they should cover together, from 0 to 1.
+    pub coverage: f64,
+    /// The share of its cost that a sequence may not lose by getting longer.
+    pub cutoff: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            count: 14,
+            coverage: 0.9,
+            cutoff: 0.95,
+        }
+    }
+}
+
+/// A sequence that was found.
+#[derive(Clone, Debug)]
+pub struct Bottleneck {
+    /// The sequence.
+    pub sequence: CallSequence,
+    /// What it covers that those before it do not, in the profile's unit.
+    pub new: f64,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// In the order of their finding.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// Their cum together, overlap counted once, in the profile's unit.
+    pub covered: f64,
+    /// θ: the share of the whole from which on a callee is notable.
+    pub notable: f64,
+    /// Whether it was searched for what got cheaper, because the whole did.
+    pub cheaper: bool,
+}
+
+/// The values of θ.
+const NOTABLE: [f64; 6] = [
+    1. / 512.,
+    1. / 256.,
+    1. / 128.,
+    1. / 64.,
+    1. / 32.,
+    1. / 16.,
+];
+/// The share of a container's cost that notable callees have.
+const CONTAINED: f64 = 0.5;
+/// The share of the whole that a sequence must add.
+const LEAST: f64 = 0.001;
+
+/// Searches.
+pub fn search(forest: &Forest, options: &Options) -> Found {
+    let (mut low, mut high) = (0, NOTABLE.len() - 1);
+    let mut best = None;
+    let wanted = options.coverage * forest.whole();
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        let found = Greedy::new(forest, options, NOTABLE[middle]).run();
+        if found.covered.abs() >= wanted {
+            (high, best) = (middle, Some(found));
+        } else {
+            low = middle + 1;
+        }
+    }
+    match best {
+        Some(found) if found.notable == NOTABLE[low] => found,
+        _ => Greedy::new(forest, options, NOTABLE[low]).run(),
+    }
+}
+
+struct Greedy<'a> {
+    forest: &'a Forest,
+    options: &'a Options,
+    notable: f64,
+    /// 1, or −1 if what got cheaper is searched for.
+    sign: f64,
+    /// What is covered, by tree, and the prefix sums of the costs that are not.
+    covered: Vec<Spans>,
+    left: Vec<Vec<i64>>,
+}
+
+impl<'a> Greedy<'a> {
+    fn new(forest: &'a Forest, options: &'a Options, notable: f64) -> Self {
+        let views = || forest.indexes().map(|(index, _)| index.view());
+        Self {
+            forest,
+            options,
+            notable,
+            sign: direction(forest),
+            covered: views().map(|_| Spans::default()).collect(),
+            left: views().map(|view| view.prefix.to_vec()).collect(),
+        }
+    }
+
+    fn run(mut self) -> Found {
+        let mut bottlenecks = Vec::new();
+        while bottlenecks.len() < self.options.count {
+            let Some(start) = self.next_cause() else {
+                break;
+            };
+            let sequence = self.specific(start);
+            let new = self.cover(&sequence);
+            if new * self.sign < LEAST * self.forest.whole() {
+                break;
+            }
+            bottlenecks.push(Bottleneck { sequence, new });
+        }
+        Found {
+            covered: bottlenecks.iter().map(|b| b.new).sum(),
+            bottlenecks,
+            notable: self.notable,
+            cheaper: self.sign < 0.0,
+        }
+    }
+
+    /// The cause with the most cost left.
+    fn next_cause(&self) -> Option<CallSequence> {
+        let whole = self.forest.whole();
+        let gains = self
+            .forest
+            .initial()
+            .iter()
+            .map(|s| (self.gain_of_method(s), s));
+        let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let real =
+            |s: &CallSequence| match self.forest.interval_of(s, super::interface::Metric::Cum) {
+                Some(interval) => interval.conservative() * self.sign > 0.0,
+                None => true,
+            };
+        let cause = |(gain, s): &(f64, &CallSequence)| real(s) && !self.is_container(s, *gain);
+        gains.into_iter().find(cause).map(|(_, s)| s.clone())
+    }
+
+    fn gain_of_method(&self, single: &CallSequence) -> f64 {
+        let parts = self.forest.indexes().zip(single.parts()).zip(&self.left);
+        let gain =
+            |(((index, weight), part), left): (((&_, f64), &super::paths::Paths), &Vec<i64>)| {
+                let view = super::tree::IndexedTree::view_with(index, left);
+                let (mut end, mut sum) = (0, 0);
+                for node in part.finals() {
+                    if *node >= end {
+                        end = view.end[*node as usize];
+                        sum += view.cum_cost(*node);
+                    }
+                }
+                weight * sum as f64
+            };
+        self.sign * parts.map(gain).sum::<f64>()
+    }
+
+    fn is_container(&self, single: &CallSequence, gain: f64) -> bool {
+        let mut shares: FxHashMap<Step, f64> = FxHashMap::default();
+        for (at, (index, weight)) in self.forest.indexes().enumerate() {
+            let view = index.view_with(&self.left[at]);
+            let mut add = |callee: u32, cost: i64| {
+                let step = self.forest.step_of(at, view.method[callee as usize]);
+                *shares.entry(step).or_default() += self.sign * weight * cost as f64;
+            };
+            let mut around: Vec<u32> = Vec::new();
+            for &node in single.parts()[at].finals() {
+                let end = view.end[node as usize];
+                let mut child = node + 1;
+                while child < end {
+                    add(child, view.cum_cost(child));
+                    child = view.end[child as usize];
+                }
+                while around.last().is_some_and(|n| view.end[*n as usize] <= node) {
+                    around.pop();
+                }
+                if let Some(outer) = around.last() {
+                    // What the inner call costs is not its outer's callee's.
+                    let mut callee = node;
+                    while view.parent[callee as usize] != *outer {
+                        callee = view.parent[callee as usize];
+                    }
+                    add(callee, -view.cum_cost(node));
+                }
+                around.push(node);
+            }
+        }
+        let least = self.notable * self.forest.whole();
+        let notable: f64 = shares.into_values().filter(|share| *share >= least).sum();
+        notable >= CONTAINED * gain
+    }
+
+    /// The longest sequence around `start` that keeps its cost.
+    fn specific(&self, start: CallSequence) -> CallSequence {
+        let goal = self.options.cutoff * self.gain_of_method(&start);
+        let mut sequence = start;
+        for end in [End::Top, End::Bottom] {
+            loop {
+                let extended = self
+                    .forest
+                    .extended_by(&sequence, None, end, Some(&self.left));
+                let gain = |s: &CallSequence| self.sign * self.forest.cum_of(s);
+                let best = extended
+                    .into_iter()
+                    .max_by(|a, b| gain(a).total_cmp(&gain(b)));
+                match best {
+                    Some(longer) if gain(&longer) >= goal => sequence = longer,
+                    _ => break,
+                }
+            }
+        }
+        // With the metrics by the whole cost.
+        let path = self.forest.path_of(&sequence);
+        self.forest.summary_of(path).unwrap_or(sequence)
+    }
+
+    /// Covers the sequence, and says how much was not covered before.
+    fn cover(&mut self, sequence: &CallSequence) -> f64 {
+        let cover = self.forest.cover(&[sequence]);
+        let mut new = 0.0;
+        for (at, (index, weight)) in self.forest.indexes().enumerate() {
+            let nodes = &cover.cover()[at];
+            new += weight * nodes.cost(&self.left[at]) as f64;
+            self.covered[at] = self.covered[at].joined(nodes);
+            let own = index.view();
+            let left = &mut self.left[at];
+            let (mut sum, mut next) = (0, 0_u32);
+            let last = own.method.len() as u32;
+            for &(start, end) in self.covered[at].runs().iter().chain(&[(last, last)]) {
+                for node in next..start {
+                    left[node as usize] = sum;
+                    sum += own.cost(node);
+                }
+                left[start as usize..end as usize].fill(sum);
+                next = end;
+            }
+            left[last as usize] = sum;
+        }
+        new
+    }
+}
+
+/// What is searched for: more cost, unless the whole difference is that the first side is cheaper.
+fn direction(forest: &Forest) -> f64 {
+    let difference = forest.whole_kind() == super::forest::Whole::Difference;
+    if difference && forest.total() < 0.0 {
+        -1.0
+    } else {
+        1.0
+    }
+}

@@ -1,0 +1,709 @@
+//! Call-tree profiles, one or several (§2.2).
+//!
+//! All kinds of profile that the search knows are one: trees with weights. Every number is computed
+//! in each tree by the definitions for a single one, and the sum is weighted:
+//!
+//! - **one profile**: weight 1;
+//! - **a comparison** of A with B: weight 1 for A and −w for B, where w makes them comparable
+//!   ([`Normalisation`]);
+//! - **several runs** of A, or of both: the mean over the runs of A less the mean over those of B. The
+//!   runs say how far the difference can be trusted ([`Profile::interval_of`]: Student's interval
+//!   for one mean, Welch's for a difference; the assumption is that runs are independent and their
+//!   means roughly normal).
+//!
+//! A sequence is compared by its methods' names and modules, not by its place in the tree. So what
+//! was inlined, renamed or moved to another caller in one of the two shows as a loss there and a gain
+//! elsewhere.
+
+use super::interface::{Metric, Metrics, Profile, Step};
+use super::paths::Paths;
+use super::spans::Spans;
+use super::tree::IndexedTree;
+use super::zoom::End;
+use crate::statistics::{self, Interval};
+use profile::{CallTree, Method, ValueType};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// One execution's profile.
+#[derive(Debug)]
+pub struct Run {
+    /// What to call it.
+    pub name: String,
+    /// The profile.
+    pub tree: CallTree,
+    /// Which of its value types is the cost.
+    pub value: usize,
+    /// How much work was done, in any unit (requests, bytes, iterations), for [`Normalisation::Work`].
+    pub work: Option<f64>,
+}
+
+/// How profiles of different executions are made comparable. The first is the measure; the costs
+/// of each other one are multiplied by a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalisation {
+    /// As measured: all factors are 1.
+    None,
+    /// To equal totals. The difference of the totals is then 0 by definition, and what is left are
+    /// shifts of shares.
+    Total,
+    /// To equal work: the cost of one unit of work is compared.
+    Work,
+}
+
+/// Why profiles cannot be searched.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ForestError {
+    /// There is no first profile.
+    #[error("there is no profile")]
+    NoProfile,
+    /// The value type that was asked for is not there.
+    #[error("{0}: no value type number {1}")]
+    NoSuchValue(String, usize),
+    /// The values mean different things.
+    #[error("{0} measures {1}, {2} measures {3}: they cannot be compared")]
+    Units(String, String, String, String),
+    /// The profile has nodes but no cost, or no nodes.
+    #[error("{0}: the profile is empty: the sum of {1} is 0")]
+    Empty(String, String),
+    /// A total cannot be a measure.
+    #[error("{0}: the sum of its costs is {1}, so that it cannot be normalised by its total")]
+    BadTotal(String, i64),
+    /// Work is missing or not positive.
+    #[error("{0}: to compare by work, a positive amount of work must be given for each profile")]
+    BadWork(String),
+}
+
+/// What [`Profile::whole`] of a forest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// The total cost of the profile, or the mean of its runs.
+    Total,
+    /// The difference of the totals.
+    Difference,
+    /// The total of the first side, because the difference of the totals is 0 or nearly so.
+    FirstTotal,
+}
+
+/// Call trees with weights.
+#[derive(Debug)]
+pub struct Forest {
+    members: Vec<Member>,
+    methods: Vec<Method>,
+    /// Names of the methods that share theirs with one of another module.
+    ambiguous: FxHashMap<u32, String>,
+    initial: Vec<CallSequence>,
+    value_type: ValueType,
+    whole: (Whole, f64),
+    signed: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    index: IndexedTree,
+    factor: f64,
+    /// The factor, by the number of runs of its side, negative on the second side.
+    weight: f64,
+    first_side: bool,
+    /// The forest's number of each of the tree's methods, and the reverse.
+    global: Vec<u32>,
+    local: Vec<u32>,
+}
+
+/// The summary of a call sequence: where it lies in each tree (the paper's `a_roots` and `b_roots`),
+/// and its metrics there.
+#[derive(Clone, Debug)]
+pub struct CallSequence {
+    path: Arc<[Step]>,
+    parts: Arc<[Paths]>,
+}
+
+/// The nodes of a list of summaries, by tree.
+#[derive(Clone, Debug, Default)]
+pub struct CallCover {
+    along: Vec<Spans>,
+    cover: Vec<Spans>,
+}
+
+/// One of the profiles, for people to see what is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberInfo {
+    /// [`Run::name`]
+    pub name: String,
+    /// Whether it is of the first side.
+    pub first_side: bool,
+    /// The sum of its costs.
+    pub total: i64,
+    /// By what its costs are multiplied.
+    pub factor: f64,
+    /// The number of its nodes, without the root.
+    pub nodes: usize,
+}
+
+/// Absent from a tree.
+const ABSENT: u32 = u32::MAX;
+
+impl Forest {
+    /// The profile of one execution.
+    ///
+    /// # Errors
+    /// If it is empty or has no such value.
+    pub fn single(run: Run) -> Result<Self, ForestError> {
+        Self::new(vec![run], Vec::new(), Normalisation::None)
+    }
+
+    /// The runs `a`, less the runs `b` if there are any.
+    ///
+    /// # Errors
+    /// If they measure different things, or what they measured is 0.
+    pub fn new(a: Vec<Run>, b: Vec<Run>, by: Normalisation) -> Result<Self, ForestError> {
+        let sides = (a.len(), b.len());
+        let runs: Vec<Run> = a.into_iter().chain(b).collect();
+        let first = runs.first().ok_or(ForestError::NoProfile)?;
+        let value_type = value_type(first)?;
+        for run in &runs {
+            let other = self::value_type(run)?;
+            if other != value_type {
+                let text = |v: &ValueType| format!("{} in {}", v.name, v.unit);
+                return Err(ForestError::Units(
+                    first.name.clone(),
+                    text(&value_type),
+                    run.name.clone(),
+                    text(&other),
+                ));
+            }
+        }
+        let factors = factors(&runs, by)?;
+        let mut methods = MethodTable::default();
+        let mut members = Vec::with_capacity(runs.len());
+        for (at, (run, factor)) in runs.into_iter().zip(factors).enumerate() {
+            let first_side = at < sides.0;
+            let share = if first_side {
+                sides.0 as f64
+            } else {
+                -(sides.1 as f64)
+            };
+            let global = run
+                .tree
+                .methods()
+                .iter()
+                .map(|m| methods.number(m))
+                .collect();
+            members.push(Member {
+                name: run.name,
+                index: IndexedTree::new(run.tree, run.value),
+                factor,
+                weight: factor / share,
+                first_side,
+                global,
+                local: Vec::new(),
+            });
+        }
+        let methods = methods.methods;
+        for member in &mut members {
+            member.local = vec![ABSENT; methods.len()];
+            for (local, global) in member.global.iter().enumerate() {
+                member.local[*global as usize] = local as u32;
+            }
+        }
+        let signed = sides.1 > 0 || members.iter().any(|m| m.index.has_negative_cost());
+        let mut forest = Self {
+            whole: whole(&members, &value_type, sides.1 > 0)?,
+            ambiguous: ambiguous(&methods),
+            initial: Vec::new(),
+            members,
+            methods,
+            value_type,
+            signed,
+        };
+        forest.initial = forest.singles();
+        Ok(forest)
+    }
+
+    fn singles(&self) -> Vec<CallSequence> {
+        let single = |method: u32| {
+            let part = |member: &Member| match member.local[method as usize] {
+                ABSENT => Paths::default(),
+                local => member.index.single(local),
+            };
+            CallSequence {
+                path: [Step(method)].into(),
+                parts: self.members.iter().map(part).collect(),
+            }
+        };
+        let occurs = |s: &CallSequence| s.parts.iter().any(|part| !part.is_empty());
+        let all = (0..self.methods.len() as u32).map(single);
+        all.filter(occurs).collect()
+    }
+
+    /// What the costs measure.
+    pub fn value_type(&self) -> &ValueType {
+        &self.value_type
+    }
+
+    /// The profiles, the first side's first.
+    pub fn members(&self) -> Vec<MemberInfo> {
+        let info = |member: &Member| MemberInfo {
+            name: member.name.clone(),
+            first_side: member.first_side,
+            total: member.index.total(),
+            factor: member.factor,
+            nodes: member.index.tree().len() - 1,
+        };
+        self.members.iter().map(info).collect()
+    }
+
+    /// Whether it is a comparison.
+    pub fn is_comparison(&self) -> bool {
+        self.members.iter().any(|member| !member.first_side)
+    }
+
+    /// Whether costs may be negative: in a comparison, or if the profile has negative costs.
+    pub fn is_signed(&self) -> bool {
+        self.signed
+    }
+
+    /// What 100 % is.
+    pub fn whole_kind(&self) -> Whole {
+        self.whole.0
+    }
+
+    /// The cost of everything: of a comparison, the difference of the totals.
+    pub fn total(&self) -> f64 {
+        let total = |m: &Member| m.weight * m.index.total() as f64;
+        self.members.iter().map(total).sum()
+    }
+
+    /// The method of a step.
+    pub fn method(&self, step: Step) -> &Method {
+        &self.methods[step.0 as usize]
+    }
+
+    /// All methods, by the numbers of their steps.
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+
+    /// [`Profile::initial_summaries`] without copying them.
+    pub fn initial(&self) -> &[CallSequence] {
+        &self.initial
+    }
+
+    /// The metrics of a sequence in each of the profiles, before weighting.
+    pub fn by_member(&self, sequence: &CallSequence) -> Vec<(i64, i64)> {
+        sequence.parts.iter().map(|p| (p.base, p.cum)).collect()
+    }
+
+    /// The number of distinct calling contexts that end in the sequence, in all profiles.
+    pub fn contexts(&self, sequence: &CallSequence) -> usize {
+        sequence.parts.iter().map(|p| p.finals().len()).sum()
+    }
+
+    fn weighted(&self, each: impl Iterator<Item = i64>) -> f64 {
+        let values = self.members.iter().zip(each);
+        values.map(|(m, value)| m.weight * value as f64).sum()
+    }
+
+    /// The step of a tree's method.
+    pub(crate) fn step_of(&self, member: usize, method: u32) -> Step {
+        Step(self.members[member].global[method as usize])
+    }
+
+    fn extended(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
+        self.extended_by(s, only, end, None)
+    }
+
+    /// The extensions of `s`, or the one by `only`, with metrics by other costs, which are given as
+    /// prefix sums by tree.
+    pub(crate) fn extended_by(
+        &self,
+        s: &CallSequence,
+        only: Option<Step>,
+        end: End,
+        costs: Option<&[Vec<i64>]>,
+    ) -> Vec<CallSequence> {
+        let length = s.path.len();
+        let mut found: Vec<(u32, Vec<Paths>)> = Vec::new();
+        let mut place: FxHashMap<u32, usize> = FxHashMap::default();
+        for (at, (member, part)) in self.members.iter().zip(s.parts.iter()).enumerate() {
+            let only = only.map(|step| member.local[step.0 as usize]);
+            let view = match costs {
+                Some(costs) => member.index.view_with(&costs[at]),
+                None => member.index.view(),
+            };
+            let extensions = match end {
+                End::Top => view.extended_top(part, length, only),
+                End::Bottom => view.extended_bottom(part, length, only),
+            };
+            for (method, paths) in extensions {
+                let method = member.global[method as usize];
+                let index = *place.entry(method).or_insert_with(|| {
+                    found.push((method, vec![Paths::default(); self.members.len()]));
+                    found.len() - 1
+                });
+                found[index].1[at] = paths;
+            }
+        }
+        let sequence = |(method, parts): (u32, Vec<Paths>)| {
+            let (before, after) = match end {
+                End::Top => (Some(Step(method)), None),
+                End::Bottom => (None, Some(Step(method))),
+            };
+            let path = before
+                .into_iter()
+                .chain(s.path.iter().copied())
+                .chain(after);
+            CallSequence {
+                path: path.collect(),
+                parts: parts.into(),
+            }
+        };
+        found.into_iter().map(sequence).collect()
+    }
+
+    /// Whether covers of extensions of `origin` are disjoint but for what their paths share.
+    fn untangled(origin: &CallSequence, extensions: &[CallSequence]) -> bool {
+        let mut steps: Vec<Step> = origin.path.to_vec();
+        steps.sort_unstable();
+        let distinct = steps.windows(2).all(|w| w[0] != w[1]);
+        let new = |e: &CallSequence| {
+            let ends = [e.path.first(), e.path.last()].into_iter().flatten();
+            ends.filter(|step| steps.binary_search(step).is_err())
+                .count()
+                == 1
+        };
+        let nested = origin.parts.iter().any(|part| part.nested);
+        distinct && !nested && extensions.iter().all(new)
+    }
+
+    /// The trees with their weights.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
+        self.members.iter().map(|m| (&m.index, m.weight))
+    }
+}
+
+impl CallSequence {
+    pub(crate) fn parts(&self) -> &[Paths] {
+        &self.parts
+    }
+}
+
+impl CallCover {
+    /// descendants(S) ∪ along(S), by tree.
+    pub(crate) fn cover(&self) -> &[Spans] {
+        &self.cover
+    }
+}
+
+impl Profile for Forest {
+    type Summary = CallSequence;
+    type Cover = CallCover;
+
+    fn step_name(&self, step: Step) -> &str {
+        let plain = || self.methods[step.0 as usize].name.as_str();
+        self.ambiguous
+            .get(&step.0)
+            .map_or_else(plain, String::as_str)
+    }
+
+    fn path_of<'a>(&self, summary: &'a CallSequence) -> &'a [Step] {
+        &summary.path
+    }
+
+    fn initial_summaries(&self) -> Vec<CallSequence> {
+        self.initial.clone()
+    }
+
+    fn top_extensions(&self, summary: &CallSequence) -> Vec<Step> {
+        let extended = self.extended_top(summary);
+        extended
+            .iter()
+            .filter_map(|e| e.path.first().copied())
+            .collect()
+    }
+
+    fn bottom_extensions(&self, summary: &CallSequence) -> Vec<Step> {
+        let extended = self.extended_bottom(summary);
+        extended
+            .iter()
+            .filter_map(|e| e.path.last().copied())
+            .collect()
+    }
+
+    fn extend_top(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
+        self.extended(summary, Some(step), End::Top).pop()
+    }
+
+    fn extend_bottom(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
+        self.extended(summary, Some(step), End::Bottom).pop()
+    }
+
+    fn trim_top(&self, summary: &CallSequence) -> Option<CallSequence> {
+        self.summary_of(summary.path.get(1..)?)
+    }
+
+    fn trim_bottom(&self, summary: &CallSequence) -> Option<CallSequence> {
+        self.summary_of(&summary.path[..summary.path.len() - 1])
+    }
+
+    fn base_of(&self, summary: &CallSequence) -> f64 {
+        self.weighted(summary.parts.iter().map(|part| part.base))
+    }
+
+    fn cum_of(&self, summary: &CallSequence) -> f64 {
+        self.weighted(summary.parts.iter().map(|part| part.cum))
+    }
+
+    fn total_base_of(&self, summaries: &[&CallSequence]) -> f64 {
+        let cover = self.cover(summaries);
+        let members = self.members.iter().zip(&cover.along);
+        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
+    }
+
+    fn total_cum_of(&self, summaries: &[&CallSequence]) -> f64 {
+        let cover = self.cover(summaries);
+        let members = self.members.iter().zip(&cover.cover);
+        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
+    }
+
+    fn whole(&self) -> f64 {
+        self.whole.1
+    }
+
+    fn cover(&self, summaries: &[&CallSequence]) -> CallCover {
+        let mut cover = CallCover::default();
+        for (at, member) in self.members.iter().enumerate() {
+            let (mut along, mut all) = (Spans::default(), Spans::default());
+            for summary in summaries {
+                let (a, b) = member
+                    .index
+                    .view()
+                    .sets(&summary.parts[at], summary.path.len());
+                along = along.joined(&a);
+                all = all.joined(&b);
+            }
+            cover.along.push(along);
+            cover.cover.push(all);
+        }
+        cover
+    }
+
+    fn overlap(&self, summary: &CallSequence, cover: &CallCover) -> Metrics {
+        self.shared(&self.cover(&[summary]), cover)
+    }
+
+    fn interval_of(&self, summary: &CallSequence, metric: Metric) -> Option<Interval> {
+        if self.members.len() < 2 {
+            return None;
+        }
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for (member, part) in self.members.iter().zip(summary.parts.iter()) {
+            let value = match metric {
+                Metric::Base => part.base,
+                Metric::Cum => part.cum,
+            };
+            let side = if member.first_side { &mut a } else { &mut b };
+            side.push(member.factor * value as f64);
+        }
+        match b.is_empty() {
+            true => statistics::mean_interval(&a),
+            false => statistics::difference_interval(&a, &b),
+        }
+    }
+
+    fn summary_of(&self, path: &[Step]) -> Option<CallSequence> {
+        if let [step] = path {
+            let by = |s: &CallSequence| s.path[0].cmp(step);
+            let at = self.initial.binary_search_by(by).ok()?;
+            return self.initial.get(at).cloned();
+        }
+        let part = |member: &Member| {
+            let local = path.iter().map(|step| member.local[step.0 as usize]);
+            let local: Vec<u32> = local.collect();
+            match local.contains(&ABSENT) {
+                true => Paths::default(),
+                false => member.index.locate(&local),
+            }
+        };
+        let parts: Arc<[Paths]> = self.members.iter().map(part).collect();
+        parts
+            .iter()
+            .any(|part| !part.is_empty())
+            .then(|| CallSequence {
+                path: path.into(),
+                parts,
+            })
+    }
+
+    fn extended_top(&self, summary: &CallSequence) -> Vec<CallSequence> {
+        self.extended(summary, None, End::Top)
+    }
+
+    fn extended_bottom(&self, summary: &CallSequence) -> Vec<CallSequence> {
+        self.extended(summary, None, End::Bottom)
+    }
+
+    fn smallest_reaching(
+        &self,
+        origin: &CallSequence,
+        extensions: &[CallSequence],
+        goal: f64,
+    ) -> Option<usize> {
+        if self.cum_of(extensions.first()?).abs() >= goal {
+            return Some(1);
+        }
+        // A total is no more than the sum, unless there are negative costs.
+        let (mut sum, mut at_least) = (0.0, 1);
+        if !self.signed {
+            at_least = 1 + extensions.iter().position(|e| {
+                sum += self.cum_of(e);
+                sum >= goal
+            })?;
+        }
+        if Self::untangled(origin, extensions) {
+            let mut totals = vec![0.0; extensions.len()];
+            for (at, member) in self.members.iter().enumerate() {
+                let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
+                let length = origin.path.len() + 1;
+                let costs = member.index.view().disjoint_costs(&parts, length);
+                for (total, cost) in totals.iter_mut().zip(costs) {
+                    *total += member.weight * cost as f64;
+                }
+            }
+            let mut sum = 0.0;
+            let reached = |cost: &f64| {
+                sum += cost;
+                f64::abs(sum) >= goal
+            };
+            return totals.iter().position(reached).map(|at| at + 1);
+        }
+        let first: Vec<&CallSequence> = extensions.iter().take(at_least).collect();
+        let mut union = self.cover(&first);
+        let mut number = at_least;
+        loop {
+            if self.cost_of(&union).cum.abs() >= goal {
+                return Some(number);
+            }
+            let next = extensions.get(number)?;
+            union = union.joined(&self.cover(&[next]));
+            number += 1;
+        }
+    }
+}
+
+impl CallCover {
+    /// The cover of both lists together.
+    pub fn joined(&self, other: &Self) -> Self {
+        let join = |a: &[Spans], b: &[Spans]| a.iter().zip(b).map(|(a, b)| a.joined(b)).collect();
+        Self {
+            along: join(&self.along, &other.along),
+            cover: join(&self.cover, &other.cover),
+        }
+    }
+}
+
+impl Forest {
+    /// The totals of the summaries of a cover.
+    pub fn cost_of(&self, cover: &CallCover) -> Metrics {
+        self.shared(cover, cover)
+    }
+
+    /// What two covers share.
+    pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
+        let shared = |one: &[Spans], other: &[Spans]| {
+            let pairs = self.members.iter().zip(one.iter().zip(other));
+            self.weighted(pairs.map(|(m, (a, b))| a.shared_cost(b, m.index.view().prefix)))
+        };
+        Metrics {
+            base: shared(&one.along, &other.along),
+            cum: shared(&one.cover, &other.cover),
+        }
+    }
+}
+
+#[derive(Default)]
+struct MethodTable {
+    methods: Vec<Method>,
+    numbers: FxHashMap<Method, u32>,
+}
+
+impl MethodTable {
+    fn number(&mut self, method: &Method) -> u32 {
+        if let Some(number) = self.numbers.get(method) {
+            return *number;
+        }
+        let number = self.methods.len() as u32;
+        self.methods.push(method.clone());
+        self.numbers.insert(method.clone(), number);
+        number
+    }
+}
+
+fn value_type(run: &Run) -> Result<ValueType, ForestError> {
+    let value = run.tree.value_types().get(run.value);
+    value
+        .cloned()
+        .ok_or_else(|| ForestError::NoSuchValue(run.name.clone(), run.value))
+}
+
+fn factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
+    let amount = |run: &Run| match by {
+        Normalisation::None => Ok(1.0),
+        Normalisation::Total => match run.tree.total(run.value) {
+            total if total > 0 => Ok(total as f64),
+            total => Err(ForestError::BadTotal(run.name.clone(), total)),
+        },
+        Normalisation::Work => match run.work {
+            Some(work) if work > 0.0 && work.is_finite() => Ok(work),
+            _ => Err(ForestError::BadWork(run.name.clone())),
+        },
+    };
+    let amounts = runs.iter().map(amount).collect::<Result<Vec<_>, _>>()?;
+    let first = amounts.first().copied().unwrap_or(1.0);
+    Ok(amounts.into_iter().map(|amount| first / amount).collect())
+}
+
+/// Of the totals, the least difference that percentages can be of.
+const NOTABLE_DIFFERENCE: f64 = 0.01;
+
+fn whole(
+    members: &[Member],
+    value: &ValueType,
+    comparison: bool,
+) -> Result<(Whole, f64), ForestError> {
+    let side = |first: bool| -> f64 {
+        let members = members.iter().filter(|m| m.first_side == first);
+        members.map(|m| m.weight * m.index.total() as f64).sum()
+    };
+    let (first, second) = (side(true), side(false));
+    let difference = (first + second).abs();
+    let larger = first.abs().max(second.abs());
+    if larger == 0.0 {
+        let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+        return Err(ForestError::Empty(names.join(", "), value.name.clone()));
+    }
+    Ok(match comparison {
+        false => (Whole::Total, larger),
+        true if difference >= NOTABLE_DIFFERENCE * larger => (Whole::Difference, difference),
+        true if first != 0.0 => (Whole::FirstTotal, first.abs()),
+        true => (Whole::Difference, larger),
+    })
+}
+
+fn ambiguous(methods: &[Method]) -> FxHashMap<u32, String> {
+    let mut count: FxHashMap<&str, u32> = FxHashMap::default();
+    for method in methods {
+        *count.entry(&method.name).or_default() += 1;
+    }
+    let several = methods
+        .iter()
+        .enumerate()
+        .filter(|(_, m)| count[m.name.as_str()] > 1);
+    several
+        .map(|(at, m)| match m.module.as_str() {
+            "" => (at as u32, m.name.clone()),
+            module => (at as u32, format!("{} ({module})", m.name)),
+        })
+        .collect()
+}

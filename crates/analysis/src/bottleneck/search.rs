@@ -1,0 +1,466 @@
+//! The analyst's side (§2.3): suggesters, numbered summaries, navigation, labels.
+//!
+//! A [`Search`] keeps the books; it works on any [`Profile`] and prints nothing.
+
+use super::interface::{Metric, Metrics, Profile, Step};
+use super::zoom::{self, End};
+use crate::statistics::{self, Interval};
+use std::collections::BTreeMap;
+
+/// How starting points are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suggester {
+    /// By cum: for a search from the top down.
+    HighCum,
+    /// By base: for a search from the bottom up.
+    HighBase,
+    /// By the cum that no labelled summary has (ours): what is still to be explained.
+    NewCum,
+    /// By the base that no labelled summary has along its paths (ours).
+    NewBase,
+}
+
+/// How a listed summary was come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Suggested or found.
+    Start,
+    /// An extension at the top, or more, by zooming.
+    Above,
+    /// An extension at the bottom.
+    Below,
+    /// A trimming at the top.
+    TrimTop,
+    /// A trimming at the bottom.
+    TrimBottom,
+    /// Labelled with this name.
+    Label(String),
+}
+
+/// A numbered summary.
+#[derive(Clone, Debug)]
+pub struct Row<S> {
+    /// The summary. Its number is the row's position.
+    pub summary: S,
+    /// How it was come by.
+    pub relation: Relation,
+    /// Its metrics.
+    pub metrics: Metrics,
+    /// Of its metrics, what no labelled summary has; `None` without labels.
+    pub new: Option<Metrics>,
+    /// Where the metric that it is ranked by lies, if the profile knows.
+    pub interval: Option<Interval>,
+}
+
+/// A list of numbered summaries.
+#[derive(Clone, Debug)]
+pub struct Listing<S> {
+    /// The rows.
+    pub rows: Vec<Row<S>>,
+    /// How many more there are, by how they were come by.
+    pub more: Vec<(Relation, usize)>,
+    /// How many have a metric that may be chance (see [`Search::suggest`]).
+    pub noise: usize,
+}
+
+/// What is known of the current summary.
+#[derive(Clone, Debug)]
+pub struct Details<S> {
+    /// The summary.
+    pub summary: S,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// Its metrics.
+    pub metrics: Metrics,
+    /// Where they lie.
+    pub intervals: (Option<Interval>, Option<Interval>),
+    /// By label: what it shares with the summaries of that label.
+    pub overlaps: Vec<(String, Metrics)>,
+    /// What it shares with all labelled summaries; `None` without labels.
+    pub labelled: Option<Metrics>,
+    /// Nearby summaries.
+    pub nearby: Listing<S>,
+}
+
+/// Why a command cannot be followed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SearchError {
+    /// No such number was listed.
+    #[error("there is no summary number {0}: {1}")]
+    NoSuchNumber(usize, String),
+    /// Nothing was selected.
+    #[error("no summary is selected: suggest, then select one by its number")]
+    NoCurrent,
+    /// `back` at the first one.
+    #[error("there is nothing before this summary")]
+    NoHistory,
+    /// The cutoff must be a positive number.
+    #[error("the cutoff must be a positive number, such as 0.95")]
+    BadCutoff,
+    /// No summary has the label.
+    #[error("no summary is labelled {0:?}")]
+    NoSuchLabel(String),
+}
+
+/// A search in progress.
+#[derive(Debug)]
+pub struct Search<'p, P: Profile> {
+    profile: &'p P,
+    /// The suggester.
+    pub suggester: Suggester,
+    /// Whether nearby summaries are found by zooming.
+    pub zooming: bool,
+    /// At most so many rows of one kind.
+    pub limit: usize,
+    cutoff: f64,
+    history: Vec<P::Summary>,
+    listed: Vec<P::Summary>,
+    labels: BTreeMap<String, Label<P>>,
+    labelled: Option<P::Cover>,
+}
+
+#[derive(Debug)]
+struct Label<P: Profile> {
+    summaries: Vec<P::Summary>,
+    cover: P::Cover,
+}
+
+/// With intervals, the share of believed differences that may be chance.
+const FALSE_DISCOVERIES: f64 = 0.05;
+/// With intervals or negative costs, so many of the summaries with the largest metric are looked at.
+const CANDIDATES: usize = 1000;
+
+impl<'p, P: Profile> Search<'p, P> {
+    /// A search that has not begun: HighCum, zooming with the cutoff 0.95.
+    pub fn new(profile: &'p P) -> Self {
+        Self {
+            profile,
+            suggester: Suggester::HighCum,
+            zooming: true,
+            limit: 20,
+            cutoff: 0.95,
+            history: Vec::new(),
+            listed: Vec::new(),
+            labels: BTreeMap::new(),
+            labelled: None,
+        }
+    }
+
+    /// The profile.
+    pub fn profile(&self) -> &'p P {
+        self.profile
+    }
+
+    /// The cutoff ratio c of zooming.
+    pub fn cutoff(&self) -> f64 {
+        self.cutoff
+    }
+
+    /// Sets the cutoff ratio.
+    ///
+    /// # Errors
+    /// If it is not a positive number.
+    pub fn set_cutoff(&mut self, cutoff: f64) -> Result<(), SearchError> {
+        if !(cutoff > 0.0 && cutoff.is_finite()) {
+            return Err(SearchError::BadCutoff);
+        }
+        self.cutoff = cutoff;
+        Ok(())
+    }
+
+    /// The current summary.
+    pub fn current(&self) -> Option<&P::Summary> {
+        self.history.last()
+    }
+
+    /// The suggester's starting summaries. Where metrics have intervals, they are ranked by the end
+    /// of the interval that is nearer to 0, and those that may be chance are left out: by Benjamini and
+    /// Hochberg's procedure, at most 5 % of what is left are expected to be.
+    pub fn suggest(&mut self) -> Listing<P::Summary> {
+        let metric = match self.suggester {
+            Suggester::HighCum | Suggester::NewCum => Metric::Cum,
+            Suggester::HighBase | Suggester::NewBase => Metric::Base,
+        };
+        let new = matches!(self.suggester, Suggester::NewCum | Suggester::NewBase);
+        let profile = self.profile;
+        let value = |s: &P::Summary| match metric {
+            Metric::Cum => profile.cum_of(s),
+            Metric::Base => profile.base_of(s),
+        };
+        let all = profile.initial_summaries().into_iter();
+        let mut ranked: Vec<(f64, P::Summary)> = all.map(|s| (value(&s), s)).collect();
+        // Of a comparison, the largest increase comes first: a decrease is no bottleneck.
+        let order = |a: &(f64, P::Summary), b: &(f64, P::Summary)| {
+            let name = |s: &P::Summary| profile.path_of(s).first().copied();
+            let names = |s| name(s).map(|step| profile.step_name(step));
+            b.0.total_cmp(&a.0)
+                .then_with(|| names(&a.1).cmp(&names(&b.1)))
+        };
+        ranked.sort_by(order);
+        let noise = self.keep_believable(&mut ranked, metric);
+        let ranked = if new && self.labelled.is_some() {
+            self.by_what_is_new(ranked, metric)
+        } else {
+            ranked.into_iter().map(|(_, s)| s).collect()
+        };
+        let mut listing = self.list(ranked.into_iter().map(|s| (Relation::Start, s)), metric);
+        listing.noise = noise;
+        listing
+    }
+
+    fn keep_believable(&self, ranked: &mut Vec<(f64, P::Summary)>, metric: Metric) -> usize {
+        let first = ranked.first();
+        if first.is_none_or(|(_, s)| self.profile.interval_of(s, metric).is_none()) {
+            return 0;
+        }
+        let least = 1e-4 * self.profile.whole();
+        ranked.retain(|(value, _)| *value > least);
+        ranked.truncate(CANDIDATES);
+        let intervals: Vec<Option<Interval>> = ranked
+            .iter()
+            .map(|(_, s)| self.profile.interval_of(s, metric))
+            .collect();
+        let p: Vec<f64> = intervals.iter().map(|i| i.map_or(1.0, |i| i.p)).collect();
+        let believed = statistics::discoveries(&p, FALSE_DISCOVERIES);
+        let before = ranked.len();
+        let mut at = 0;
+        ranked.retain_mut(|(value, _)| {
+            *value = intervals[at].map_or(0.0, |i| i.conservative());
+            at += 1;
+            believed[at - 1] && *value > 0.0
+        });
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        before - ranked.len()
+    }
+
+    /// By the metric that labelled summaries do not have. It is no more than the metric, but of
+    /// comparisons; so the ranking can stop early.
+    fn by_what_is_new(&self, ranked: Vec<(f64, P::Summary)>, metric: Metric) -> Vec<P::Summary> {
+        let mut found: Vec<(f64, P::Summary)> = Vec::new();
+        for (value, summary) in ranked.into_iter().take(CANDIDATES) {
+            if found.len() > self.limit && value < found[self.limit].0 {
+                break;
+            }
+            let new = value - self.labelled_part(&summary).map_or(0.0, |m| m.get(metric));
+            let at = found.partition_point(|(other, _)| *other >= new);
+            found.insert(at, (new, summary));
+        }
+        let least = 1e-9 * self.profile.whole();
+        let some = found.into_iter().filter(|(new, _)| *new > least);
+        some.map(|(_, summary)| summary).collect()
+    }
+
+    fn labelled_part(&self, summary: &P::Summary) -> Option<Metrics> {
+        let cover = self.labelled.as_ref()?;
+        Some(self.profile.overlap(summary, cover))
+    }
+
+    /// Lists these summaries under new numbers; of each kind, as many as the limit allows.
+    pub fn list(
+        &mut self,
+        summaries: impl IntoIterator<Item = (Relation, P::Summary)>,
+        metric: Metric,
+    ) -> Listing<P::Summary> {
+        let mut listing = Listing {
+            rows: Vec::new(),
+            more: Vec::new(),
+            noise: 0,
+        };
+        let mut counts: Vec<(Relation, usize)> = Vec::new();
+        for (relation, summary) in summaries {
+            if counts.last().is_none_or(|(last, _)| *last != relation) {
+                counts.push((relation.clone(), 0));
+            }
+            if let Some((_, count)) = counts.last_mut() {
+                *count += 1;
+                if *count <= self.limit {
+                    listing.rows.push(self.row(relation, summary, metric));
+                }
+            }
+        }
+        let beyond = |(relation, count): (Relation, usize)| {
+            (count > self.limit).then(|| (relation, count - self.limit))
+        };
+        listing.more = counts.into_iter().filter_map(beyond).collect();
+        self.listed = listing.rows.iter().map(|row| row.summary.clone()).collect();
+        listing
+    }
+
+    fn row(&self, relation: Relation, summary: P::Summary, metric: Metric) -> Row<P::Summary> {
+        let metrics = self.profile.metrics_of(&summary);
+        let new = self.labelled_part(&summary).map(|labelled| Metrics {
+            base: metrics.base - labelled.base,
+            cum: metrics.cum - labelled.cum,
+        });
+        Row {
+            interval: self.profile.interval_of(&summary, metric),
+            summary,
+            relation,
+            metrics,
+            new,
+        }
+    }
+
+    /// Makes the summary of this number in the last list the current one.
+    ///
+    /// # Errors
+    /// If there is no such number.
+    pub fn select(&mut self, number: usize) -> Result<Details<P::Summary>, SearchError> {
+        let Some(summary) = self.listed.get(number).cloned() else {
+            let what = match self.listed.len() {
+                0 => "nothing has been listed; try suggest".to_owned(),
+                count => format!("the last list goes from 0 to {}", count - 1),
+            };
+            return Err(SearchError::NoSuchNumber(number, what));
+        };
+        Ok(self.go_to(summary))
+    }
+
+    /// Makes a summary the current one.
+    pub fn go_to(&mut self, summary: P::Summary) -> Details<P::Summary> {
+        self.history.push(summary.clone());
+        self.show(summary)
+    }
+
+    /// Goes back to the summary that was current before.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn back(&mut self) -> Result<Details<P::Summary>, SearchError> {
+        if self.history.len() < 2 {
+            return Err(SearchError::NoHistory);
+        }
+        self.history.pop();
+        self.details()
+    }
+
+    /// What is known of the current summary, and what is near it, under new numbers.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn details(&mut self) -> Result<Details<P::Summary>, SearchError> {
+        let summary = self.current().cloned().ok_or(SearchError::NoCurrent)?;
+        Ok(self.show(summary))
+    }
+
+    fn show(&mut self, summary: P::Summary) -> Details<P::Summary> {
+        let profile = self.profile;
+        let mut near = Vec::new();
+        for (end, extended, trimmed) in [
+            (End::Top, Relation::Above, Relation::TrimTop),
+            (End::Bottom, Relation::Below, Relation::TrimBottom),
+        ] {
+            let (extensions, trimming) = if self.zooming {
+                let trimming = zoom::zoom_trim(profile, &summary, end, self.cutoff);
+                (zoom::zoom(profile, &summary, end, self.cutoff), trimming)
+            } else {
+                let trimming = zoom::trim(profile, &summary, end);
+                (zoom::extensions(profile, &summary, end), trimming)
+            };
+            near.extend(extensions.into_iter().map(|s| (extended.clone(), s)));
+            near.extend(trimming.map(|s| (trimmed, s)));
+        }
+        let nearby = self.list(near, Metric::Cum);
+        let labels = self.labels.iter();
+        let overlaps = labels
+            .map(|(name, label)| (name.clone(), profile.overlap(&summary, &label.cover)))
+            .collect();
+        Details {
+            labels: self.labels_of(&summary),
+            metrics: profile.metrics_of(&summary),
+            intervals: (
+                profile.interval_of(&summary, Metric::Base),
+                profile.interval_of(&summary, Metric::Cum),
+            ),
+            overlaps,
+            labelled: self.labelled_part(&summary),
+            nearby,
+            summary,
+        }
+    }
+
+    fn labels_of(&self, summary: &P::Summary) -> Vec<String> {
+        let path = self.profile.path_of(summary);
+        let has = |label: &Label<P>| {
+            let mut paths = label.summaries.iter().map(|s| self.profile.path_of(s));
+            paths.any(|p| p == path)
+        };
+        let labels = self.labels.iter().filter(|(_, label)| has(label));
+        labels.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Gives the current summary a label.
+    ///
+    /// # Errors
+    /// If there is no current summary.
+    pub fn label(&mut self, name: &str) -> Result<(), SearchError> {
+        let summary = self.current().cloned().ok_or(SearchError::NoCurrent)?;
+        self.label_summary(name, summary);
+        Ok(())
+    }
+
+    /// Gives a summary a label. A label may have several summaries.
+    pub fn label_summary(&mut self, name: &str, summary: P::Summary) {
+        let mut summaries = self
+            .labels
+            .remove(name)
+            .map_or_else(Vec::new, |l| l.summaries);
+        let path = self.profile.path_of(&summary);
+        if !summaries.iter().any(|s| self.profile.path_of(s) == path) {
+            summaries.push(summary);
+        }
+        let cover = self.profile.cover(&summaries.iter().collect::<Vec<_>>());
+        self.labels
+            .insert(name.to_owned(), Label { summaries, cover });
+        self.update_labelled();
+    }
+
+    /// Takes a label away.
+    ///
+    /// # Errors
+    /// If there is no such label.
+    pub fn unlabel(&mut self, name: &str) -> Result<(), SearchError> {
+        let removed = self.labels.remove(name);
+        self.update_labelled();
+        removed
+            .map(|_| ())
+            .ok_or_else(|| SearchError::NoSuchLabel(name.to_owned()))
+    }
+
+    fn update_labelled(&mut self) {
+        let all: Vec<&P::Summary> = self.labels.values().flat_map(|l| &l.summaries).collect();
+        self.labelled = (!all.is_empty()).then(|| self.profile.cover(&all));
+    }
+
+    /// The labelled summaries, in the order of their labels.
+    pub fn labelled_summaries(&self) -> Vec<(&str, &P::Summary)> {
+        let mut all = Vec::new();
+        for (name, label) in &self.labels {
+            all.extend(label.summaries.iter().map(|s| (name.as_str(), s)));
+        }
+        all
+    }
+
+    /// The labelled summaries under new numbers, and their totals, overlap counted once.
+    pub fn list_labels(&mut self) -> (Listing<P::Summary>, Metrics) {
+        let labelled = self.labelled_summaries();
+        let all: Vec<&P::Summary> = labelled.iter().map(|(_, s)| *s).collect();
+        let totals = Metrics {
+            base: self.profile.total_base_of(&all),
+            cum: self.profile.total_cum_of(&all),
+        };
+        let named =
+            |(name, s): &(&str, &P::Summary)| (Relation::Label((*name).into()), (*s).clone());
+        let rows: Vec<(Relation, P::Summary)> = labelled.iter().map(named).collect();
+        (self.list(rows, Metric::Cum), totals)
+    }
+
+    /// Starting summaries whose only step `matches`, under new numbers, by descending |cum|.
+    pub fn find(&mut self, matches: impl Fn(Step) -> bool) -> Listing<P::Summary> {
+        let profile = self.profile;
+        let mut found = profile.initial_summaries();
+        found.retain(|s| profile.path_of(s).iter().all(|step| matches(*step)));
+        found.sort_by(|a, b| profile.cum_of(b).abs().total_cmp(&profile.cum_of(a).abs()));
+        self.list(found.into_iter().map(|s| (Relation::Start, s)), Metric::Cum)
+    }
+}

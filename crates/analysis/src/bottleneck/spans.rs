@@ -1,0 +1,105 @@
+//! Sets of nodes as disjoint runs of preorder numbers.
+
+/// A set of nodes: ascending, disjoint, non-empty runs `start..end` that do not touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans(Vec<(u32, u32)>);
+
+impl Spans {
+    /// The union of these runs, which may come in any order and overlap.
+    pub fn union(mut runs: Vec<(u32, u32)>) -> Self {
+        // Mostly sorted as a rule, which the stable sort makes use of.
+        runs.sort();
+        let mut kept = 0;
+        for next in 1..runs.len() {
+            let (start, end) = runs[next];
+            if start <= runs[kept].1 {
+                runs[kept].1 = runs[kept].1.max(end);
+            } else {
+                kept += 1;
+                runs[kept] = (start, end);
+            }
+        }
+        runs.truncate(kept + 1);
+        Self(runs)
+    }
+
+    /// The union of two sets.
+    pub fn joined(&self, other: &Self) -> Self {
+        Self::union([self.0.as_slice(), &other.0].concat())
+    }
+
+    /// The runs.
+    pub fn runs(&self) -> &[(u32, u32)] {
+        &self.0
+    }
+
+    /// The cost of the set, by the prefix sums of the nodes' costs.
+    pub fn cost(&self, prefix: &[i64]) -> i64 {
+        self.0.iter().map(|run| cost(prefix, *run)).sum()
+    }
+
+    /// The cost of what this set shares with `other`.
+    pub fn shared_cost(&self, other: &Self, prefix: &[i64]) -> i64 {
+        let (mut few, mut many) = (self.0.as_slice(), other.0.as_slice());
+        if few.len() > many.len() {
+            std::mem::swap(&mut few, &mut many);
+        }
+        let mut sum = 0;
+        for &(start, end) in few {
+            many = &many[gallop(many, |run| run.1 <= start)..];
+            for run in many {
+                if run.0 >= end {
+                    break;
+                }
+                sum += cost(prefix, (run.0.max(start), run.1.min(end)));
+            }
+        }
+        sum
+    }
+}
+
+fn cost(prefix: &[i64], (start, end): (u32, u32)) -> i64 {
+    prefix[end as usize] - prefix[start as usize]
+}
+
+/// How many of the first runs are `before`; in time logarithmic in that number.
+fn gallop(runs: &[(u32, u32)], before: impl Fn(&(u32, u32)) -> bool) -> usize {
+    let mut reach = 1;
+    while runs.get(reach - 1).is_some_and(&before) {
+        reach *= 2;
+    }
+    let (low, high) = (reach / 2, reach.min(runs.len()));
+    low + runs[low..high].partition_point(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn set(runs: &[(u32, u32)]) -> BTreeSet<u32> {
+        runs.iter().flat_map(|(start, end)| *start..*end).collect()
+    }
+
+    fn runs() -> impl Strategy<Value = Vec<(u32, u32)>> {
+        let run = (0..60_u32, 1..9_u32).prop_map(|(start, length)| (start, start + length));
+        prop::collection::vec(run, 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn unions_and_intersections_are_those_of_sets(a in runs(), b in runs()) {
+            let costs: Vec<i64> = (0..70).map(|n| (n * n) % 17 - 3).collect();
+            let prefix: Vec<i64> = (0..=70).map(|n| costs[..n].iter().sum()).collect();
+            let sum = |nodes: &BTreeSet<u32>| -> i64 { nodes.iter().map(|n| costs[*n as usize]).sum() };
+            let (x, y) = (Spans::union(a.clone()), Spans::union(b.clone()));
+            prop_assert_eq!(set(x.runs()), set(&a));
+            prop_assert!(x.runs().windows(2).all(|w| w[0].1 < w[1].0));
+            prop_assert_eq!(x.cost(&prefix), sum(&set(&a)));
+            let both = &set(&a) & &set(&b);
+            prop_assert_eq!(x.shared_cost(&y, &prefix), sum(&both));
+            prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Extensions and trimmings that are worth showing (§2.3).
+//!
+//! ```text
+//! Routine Zoom(s, c) = ZoomRec(s, c |cum_of(s)|)
+//! Routine ZoomRec(s, C) =
+//!   T   := top extensions of s, in descending order by |cum_of|
+//!   T_z := first N summaries in T, where N > 0 is smallest s.t. |total_cum_of(T_z)| >= C,
+//!          or ∅ if no such N exists
+//!   If |T_z| = 1 Then Return ZoomRec(first(T_z), C)
+//!   Else Return T_z
+//! ```
+//!
+//! Two places of the paper need a reading:
+//!
+//! - To the letter, zooming through a single extension that cannot be extended further returns ∅, but
+//!   the paper's own example ([cd] zooms to [abcd], which begins at the top) returns it. So when
+//!   nothing comes after a single extension, that extension is the result.
+//! - "Trimmings are similar": there is one trimming at each end, and its cost is as a rule no smaller than
+//!   the summary's, so the routine would always trim down to one method. The aim is what counts: a
+//!   trimming is uninteresting as long as the summary concentrates its cost. So trimming goes on while
+//!   |cum_of(s)| ≥ c |cum_of(trimmed)|, and the first trimming with notably more cost is
+//!   shown, or the last there is.
+
+use super::interface::Profile;
+
+/// The side of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The outermost step.
+    Top,
+    /// The innermost step.
+    Bottom,
+}
+
+/// The extensions of a summary, by descending |cum|.
+pub fn extensions<P: Profile>(profile: &P, summary: &P::Summary, end: End) -> Vec<P::Summary> {
+    let mut extended = match end {
+        End::Top => profile.extended_top(summary),
+        End::Bottom => profile.extended_bottom(summary),
+    };
+    // Of equal cost, by the path, so that the order is always the same.
+    extended.sort_by(|a, b| {
+        let by_cum = profile.cum_of(b).abs().total_cmp(&profile.cum_of(a).abs());
+        by_cum.then_with(|| names(profile, a).cmp(names(profile, b)))
+    });
+    extended
+}
+
+fn names<'a, P: Profile>(profile: &'a P, s: &'a P::Summary) -> impl Iterator<Item = &'a str> {
+    profile
+        .path_of(s)
+        .iter()
+        .map(|step| profile.step_name(*step))
+}
+
+/// Zooms by extensions, with the cutoff ratio `cutoff` > 0 (the paper's c).
+pub fn zoom<P: Profile>(
+    profile: &P,
+    summary: &P::Summary,
+    end: End,
+    cutoff: f64,
+) -> Vec<P::Summary> {
+    let goal = cutoff * profile.cum_of(summary).abs();
+    let mut through: Option<P::Summary> = None;
+    loop {
+        let from = through.as_ref().unwrap_or(summary);
+        let mut extended = extensions(profile, from, end);
+        match profile.smallest_reaching(from, &extended, goal) {
+            // Recursion cannot go on for ever: each step makes the path longer.
+            Some(1) => through = extended.into_iter().next(),
+            Some(number) => {
+                extended.truncate(number);
+                return extended;
+            }
+            None => return through.into_iter().collect(),
+        }
+    }
+}
+
+/// Zooms by trimmings.
+pub fn zoom_trim<P: Profile>(
+    profile: &P,
+    summary: &P::Summary,
+    end: End,
+    cutoff: f64,
+) -> Option<P::Summary> {
+    let own = profile.cum_of(summary).abs();
+    let mut trimmed = trim(profile, summary, end)?;
+    while own >= cutoff * profile.cum_of(&trimmed).abs() {
+        match trim(profile, &trimmed, end) {
+            Some(next) => trimmed = next,
+            None => break,
+        }
+    }
+    Some(trimmed)
+}
+
+/// The summary without its step at `end`.
+pub fn trim<P: Profile>(profile: &P, summary: &P::Summary, end: End) -> Option<P::Summary> {
+    match end {
+        End::Top => profile.trim_top(summary),
+        End::Bottom => profile.trim_bottom(summary),
+    }
+}

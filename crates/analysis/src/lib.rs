@@ -1,0 +1,8 @@
+//! What follows from what was measured: pure functions of data, without clock, files or rights.
+//!
+//! One module a method; each opens with the paper that it comes from, its estimator and its
+//! assumptions.
+#![forbid(unsafe_code)]
+
+pub mod bottleneck;
+pub mod statistics;

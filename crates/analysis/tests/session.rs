@@ -1,0 +1,246 @@
+//! The search is written to the interface: on the fast implementation and on the definitions it
+//! says the same. And the search by itself keeps its promises.
+
+mod common;
+
+use analysis::bottleneck::auto::{self, Options};
+use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run, Whole};
+use analysis::bottleneck::interface::{Metric, Metrics, Profile};
+use analysis::bottleneck::search::{Details, Listing, Search, SearchError, Suggester};
+use common::{Oracle, Stacks, compared, named, run, text, tree};
+use proptest::prelude::*;
+
+fn stacks() -> impl Strategy<Value = Stacks> {
+    let stack = prop::collection::vec(0..4_u8, 1..8);
+    prop::collection::vec((stack, 1..50_i64), 2..12)
+}
+
+type Shown = Vec<(String, Metrics, Option<Metrics>)>;
+
+fn rows<P: Profile>(profile: &P, listing: &Listing<P::Summary>) -> Shown {
+    let row = |r: &analysis::bottleneck::search::Row<P::Summary>| {
+        (
+            format!("{:?} {}", r.relation, text(profile, &r.summary)),
+            r.metrics,
+            r.new,
+        )
+    };
+    listing.rows.iter().map(row).collect()
+}
+
+type Said = (
+    String,
+    Vec<String>,
+    Metrics,
+    Vec<(String, Metrics)>,
+    Option<Metrics>,
+    Shown,
+);
+
+fn said<P: Profile>(profile: &P, d: &Details<P::Summary>) -> Said {
+    (
+        text(profile, &d.summary),
+        d.labels.clone(),
+        d.metrics,
+        d.overlaps.clone(),
+        d.labelled,
+        rows(profile, &d.nearby),
+    )
+}
+
+/// A session of the given choices, as all that is shown.
+fn session<P: Profile>(profile: &P, choices: &[usize]) -> Vec<(Shown, Option<Said>)> {
+    let mut search = Search::new(profile);
+    let suggesters = [
+        Suggester::HighCum,
+        Suggester::HighBase,
+        Suggester::NewCum,
+        Suggester::NewBase,
+    ];
+    let mut shown = Vec::new();
+    let mut count = 0;
+    for (step, choice) in choices.iter().enumerate() {
+        search.zooming = choice % 3 != 0;
+        if count == 0 || choice % 5 == 0 {
+            search.suggester = suggesters[choice % 4];
+            let listing = search.suggest();
+            count = listing.rows.len();
+            shown.push((rows(profile, &listing), None));
+            continue;
+        }
+        let details = search.select(choice % count).unwrap();
+        count = details.nearby.rows.len();
+        shown.push((Vec::new(), Some(said(profile, &details))));
+        if choice % 4 == 1 {
+            search.label(["one", "two", "three"][step % 3]).unwrap();
+        }
+        if choice % 7 == 2
+            && let Ok(details) = search.back()
+        {
+            count = details.nearby.rows.len();
+            shown.push((Vec::new(), Some(said(profile, &details))));
+        }
+    }
+    let (labels, total) = search.list_labels();
+    let mut last = rows(profile, &labels);
+    last.push(("total".into(), total, None));
+    shown.push((last, None));
+    shown
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn sessions_are_the_same(stacks in stacks(), choices in prop::collection::vec(0..100_usize, 1..25)) {
+        let fast = Forest::single(run(tree(&stacks))).unwrap();
+        // The oracle's whole is 1; only the limit of what is notable depends on it.
+        let slow = Oracle::new(vec![(tree(&stacks), 1.0)]);
+        prop_assert_eq!(session(&fast, &choices), session(&slow, &choices));
+    }
+
+    #[test]
+    fn what_is_found_adds_up(a in stacks(), b in stacks(), count in 1..8_usize, coverage in 0.1..1.0_f64) {
+        let options = Options { count, coverage, ..Options::default() };
+        let single = Forest::single(run(tree(&a))).unwrap();
+        for forest in [single, compared(&a, &b)] {
+            let found = auto::search(&forest, &options);
+            prop_assert!(found.bottlenecks.len() <= count);
+            let all: Vec<_> = found.bottlenecks.iter().map(|b| &b.sequence).collect();
+            let total = forest.total_cum_of(&all);
+            prop_assert!((total - found.covered).abs() < 1e-6);
+            for (at, bottleneck) in found.bottlenecks.iter().enumerate() {
+                let before = forest.cover(&all[..at]);
+                let new = match at {
+                    0 => forest.cum_of(all[0]),
+                    _ => forest.cum_of(all[at]) - forest.overlap(all[at], &before).cum,
+                };
+                prop_assert!((new - bottleneck.new).abs() < 1e-6);
+                prop_assert_eq!(found.cheaper, new < 0.0);
+            }
+        }
+    }
+}
+
+/// A program whose causes are known: they are found, as specific as they can be, and what leads to
+/// them is not.
+#[test]
+fn known_causes_are_found() {
+    let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
+    // x and y call the path p q r from different places; s is called from everywhere; the rest
+    // leads there.
+    let stacks = vec![
+        stack("abxpqr", 250),
+        stack("acypqr", 150),
+        stack("abxs", 100),
+        stack("acys", 110),
+        stack("azs", 120),
+        stack("azt", 200),
+        stack("a", 10),
+    ];
+    let forest = Forest::single(run(tree(&stacks))).unwrap();
+    let found = auto::search(&forest, &Options::default());
+    let paths: Vec<String> = found
+        .bottlenecks
+        .iter()
+        .map(|b| text(&forest, &b.sequence))
+        .collect();
+    assert_eq!(paths, ["pqr", "s", "azt"]);
+    assert_eq!(found.covered, 400.0 + 330.0 + 210.0);
+}
+
+#[test]
+fn differences_of_runs_have_intervals_and_noise_is_not_ranked() {
+    let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
+    let side = |x: [i64; 3], y: [i64; 3]| -> Vec<Run> {
+        let costs = x.into_iter().zip(y);
+        costs
+            .map(|(x, y)| run(tree(&vec![stack("ax", x), stack("ay", y)])))
+            .collect()
+    };
+    let a = side([1000, 1010, 990], [500, 560, 470]);
+    let b = side([700, 705, 690], [520, 460, 540]);
+    let forest = Forest::new(a, b, Normalisation::None).unwrap();
+    let interval = |path: &str| {
+        forest
+            .interval_of(&named(&forest, path).unwrap(), Metric::Cum)
+            .unwrap()
+    };
+    assert!(interval("x").low > 280.0 && interval("x").high < 325.0);
+    assert_eq!(interval("y").conservative(), 0.0);
+    let mut search = Search::new(&forest);
+    search.suggester = Suggester::HighBase;
+    let listing = search.suggest();
+    let listed: Vec<String> = listing
+        .rows
+        .iter()
+        .map(|r| text(&forest, &r.summary))
+        .collect();
+    assert_eq!(listed, ["x"]);
+    let found = auto::search(&forest, &Options::default());
+    let found: Vec<String> = found
+        .bottlenecks
+        .iter()
+        .map(|b| text(&forest, &b.sequence))
+        .collect();
+    assert_eq!(found, ["ax"]);
+}
+
+#[test]
+fn profiles_are_made_comparable_or_refused() {
+    let of = |cost: i64| tree(&vec![(vec![0, 1], cost), (vec![0, 2], 100)]);
+    let forest = |a: i64, b: i64, by| Forest::new(vec![run(of(a))], vec![run(of(b))], by);
+    let total = forest(100, 300, Normalisation::Total).unwrap();
+    assert_eq!(total.members()[1].factor, 0.5);
+    assert_eq!(
+        (total.whole_kind(), total.whole()),
+        (Whole::FirstTotal, 200.0)
+    );
+    let b = named(&total, "b").unwrap();
+    assert_eq!(total.cum_of(&b), 100.0 - 150.0);
+    let name = "profile".to_owned();
+    let refused = forest(100, -100, Normalisation::Total).unwrap_err();
+    assert_eq!(refused, ForestError::BadTotal(name.clone(), 0));
+    assert_eq!(
+        forest(1, 1, Normalisation::Work).unwrap_err(),
+        ForestError::BadWork(name)
+    );
+    let with = |cost, work| Run {
+        work: Some(work),
+        ..run(of(cost))
+    };
+    let work = Forest::new(
+        vec![with(900, 10.0)],
+        vec![with(900, 20.0)],
+        Normalisation::Work,
+    );
+    assert_eq!(work.unwrap().total(), 1000.0 - 500.0);
+    let empty = Forest::single(run(tree(&vec![]))).unwrap_err();
+    assert!(matches!(empty, ForestError::Empty(..)), "{empty}");
+    assert_eq!(
+        Forest::new(vec![], vec![], Normalisation::None).unwrap_err(),
+        ForestError::NoProfile
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let forest = Forest::single(run(tree(&vec![(vec![0, 1], 5)]))).unwrap();
+    let mut search = Search::new(&forest);
+    assert!(matches!(
+        search.select(0).unwrap_err(),
+        SearchError::NoSuchNumber(0, _)
+    ));
+    assert_eq!(search.label("x").unwrap_err(), SearchError::NoCurrent);
+    assert_eq!(search.back().unwrap_err(), SearchError::NoHistory);
+    assert_eq!(
+        search.unlabel("x").unwrap_err(),
+        SearchError::NoSuchLabel("x".into())
+    );
+    for cutoff in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(
+            search.set_cutoff(cutoff).unwrap_err(),
+            SearchError::BadCutoff
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What the search by itself found, as text.
+
+use super::text::{joined, percent, total};
+use crate::output::{grouped, shortened};
+use analysis::bottleneck::auto::Found;
+use analysis::bottleneck::forest::{CallSequence, Forest};
+use analysis::bottleneck::interface::Profile;
+use analysis::bottleneck::search::Row;
+use std::fmt::Write as _;
+
+/// What was found, with its rows in the same order.
+pub struct Report<'a> {
+    pub forest: &'a Forest,
+    pub found: &'a Found,
+    pub rows: &'a [Row<CallSequence>],
+}
+
+/// Steps of a path that are shown: its first and its last ones.
+const SHOWN: (usize, usize) = (2, 6);
+
+/// The report.
+pub fn text(report: &Report<'_>, wide: bool) -> String {
+    let Report {
+        forest,
+        found,
+        rows,
+    } = report;
+    let value = forest.value_type();
+    let mut text = super::text::head(forest);
+    if rows.is_empty() {
+        text.push_str(match forest.is_comparison() {
+            true => "\nno difference found: no call sequence has a notable part of it\n",
+            false => "\nno call sequence has a notable part of the cost\n",
+        });
+        return text;
+    }
+    if found.cheaper {
+        text.push_str("A is cheaper on the whole: the sequences are what it saves\n");
+    }
+    for (number, (row, bottleneck)) in rows.iter().zip(&found.bottlenecks).enumerate() {
+        let cum = row.metrics.cum;
+        let _ = write!(
+            text,
+            "\n{number}  {}, {}",
+            percent(forest, cum),
+            total(value, cum)
+        );
+        if (cum - bottleneck.new).abs() > 1e-3 * forest.whole() {
+            let _ = write!(text, "; {} new", percent(forest, bottleneck.new));
+        }
+        if let Some(gain) = speedup(forest, cum) {
+            let _ = write!(text, "; without it {gain}");
+        }
+        if let Some(i) = row.interval {
+            let _ = write!(
+                text,
+                "; 95%: {} to {}",
+                percent(forest, i.low),
+                percent(forest, i.high)
+            );
+        }
+        let contexts = forest.contexts(&row.summary) as u64;
+        let _ = writeln!(
+            text,
+            "; {} context{}",
+            grouped(contexts),
+            if contexts == 1 { "" } else { "s" }
+        );
+        path(forest, row, wide, &mut text);
+    }
+    let covered = found.covered;
+    let _ = write!(
+        text,
+        "\ntogether, overlap counted once: {}, {}",
+        percent(forest, covered),
+        total(value, covered)
+    );
+    if let Some(gain) = speedup(forest, covered) {
+        let _ = write!(text, "; without all of them {gain}");
+    }
+    let _ = writeln!(
+        text,
+        "\nnone calls notable others (of {:.1}% or more) for most of its cost; less --coverage makes them more specific",
+        100.0 * found.notable
+    );
+    text
+}
+
+fn path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut String) {
+    let path = forest.path_of(&row.summary);
+    let (first, last) = SHOWN;
+    let hidden = path.len().saturating_sub(first + last);
+    for (at, step) in path.iter().enumerate() {
+        if !wide && hidden > 1 && at >= first && at < first + hidden {
+            if at == first {
+                let _ = writeln!(text, "     … {hidden} more");
+            }
+            continue;
+        }
+        let name = joined(forest, &[*step]);
+        let _ = writeln!(
+            text,
+            "     {}",
+            shortened(&name, if wide { usize::MAX } else { 100 })
+        );
+    }
+}
+
+/// What a program would be without a cost: an upper bound, for nothing is ever free.
+fn speedup(forest: &Forest, cost: f64) -> Option<String> {
+    if forest.is_signed() {
+        return None;
+    }
+    let left = 1.0 - cost / forest.whole();
+    (left > 0.005).then(|| format!("at most {:.2}× as fast", 1.0 / left))
+}

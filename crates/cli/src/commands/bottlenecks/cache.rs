@@ -1,0 +1,363 @@
+//! Trees that were read before, as they lie in memory, so that a second search begins at once.
+//!
+//! A file is only ever believed as far as its checksum and [`CallTree::new`] go: whatever is wrong with
+//! it, the profile is read again. Nothing here can fail a command.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use formats::tree::{ReadOptions, TreeProfile};
+use profile::{CallTree, Method, NodeId, ValueType};
+use serde::{Deserialize, Serialize};
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// With the version of the form.
+const MAGIC: &[u8; 8] = b"VFTREE01";
+/// Smaller trees are read as fast as they are found.
+const SMALLEST: usize = 20_000;
+/// What all files together may take; the longest unused goes first.
+const LARGEST: u64 = 2 << 30;
+/// What a header may take.
+const LARGEST_HEADER: u64 = 1 << 30;
+/// The tables of the readers that look at other files than the profile, whose change nobody sees.
+const UNCACHED: &[&str] = &["perf.data"];
+
+/// A directory of trees.
+pub struct Cache {
+    directory: PathBuf,
+    limit: u64,
+}
+
+/// The place of one profile's tree.
+pub struct Entry {
+    cache: Cache,
+    file: PathBuf,
+    key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    key: String,
+    format: String,
+    default_value: usize,
+    notes: Vec<String>,
+    value_types: Vec<ValueType>,
+    methods: Vec<Method>,
+    nodes: usize,
+}
+
+impl Cache {
+    /// The user's; `None` if there is no place for it.
+    pub fn of_user() -> Option<Self> {
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(absolute);
+        let base = base.or_else(|| Some(std::env::home_dir().filter(absolute)?.join(".cache")))?;
+        Some(Self {
+            directory: base.join("vitalfew").join("trees"),
+            limit: LARGEST,
+        })
+    }
+
+    /// The place of the profile at `path` as it is now, read by `options`.
+    pub fn entry(self, path: &Path, options: &ReadOptions) -> Option<Entry> {
+        let path = path.canonicalize().ok()?;
+        let meta = path.metadata().ok().filter(fs::Metadata::is_file)?;
+        let version = env!("CARGO_PKG_VERSION");
+        let (size, inode, seconds, nanos) =
+            (meta.len(), meta.ino(), meta.mtime(), meta.mtime_nsec());
+        let key = format!("{version} {path:?} {size} {inode} {seconds}.{nanos} {options:?}");
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        format!("{options:?}").hash(&mut hasher);
+        let file = self
+            .directory
+            .join(format!("{:016x}.tree", hasher.finish()));
+        Some(Entry {
+            cache: self,
+            file,
+            key,
+        })
+    }
+
+    /// Removes the longest unused files until `more` bytes fit in.
+    fn make_room(&self, more: u64) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            files.push((meta.modified()?, meta.len(), entry.path()));
+        }
+        files.sort();
+        let mut used: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if used + more <= self.limit {
+                break;
+            }
+            fs::remove_file(path)?;
+            used -= size;
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// The tree, if there is one, and it is whole and of the profile as it is now.
+    pub fn read(&self) -> Option<TreeProfile> {
+        let file = File::open(&self.file).ok()?;
+        let profile = decode(&file, &self.key);
+        match profile {
+            // So that the longest unused can be told.
+            Some(_) => drop(file.set_modified(SystemTime::now())),
+            None => drop(fs::remove_file(&self.file)),
+        }
+        profile
+    }
+
+    /// Keeps the tree, if that can be done.
+    pub fn write(&self, profile: &TreeProfile) {
+        let tree = &profile.tree;
+        let size = tree.len() as u64 * (8 + 8 * tree.value_types().len() as u64);
+        let large = tree.len() < SMALLEST || size > self.cache.limit / 2;
+        if !large && !UNCACHED.contains(&profile.format) {
+            // A full disk or a read-only home is no reason to stop.
+            let _ = self.try_write(profile, size);
+        }
+    }
+
+    fn try_write(&self, profile: &TreeProfile, size: u64) -> io::Result<()> {
+        fs::create_dir_all(&self.cache.directory)?;
+        self.cache.make_room(size)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.cache.directory)?;
+        encode(profile, &self.key, file.as_file_mut())?;
+        file.persist(&self.file)?;
+        Ok(())
+    }
+}
+
+fn encode(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<()> {
+    let tree = &profile.tree;
+    let header = serde_json::to_vec(&Header {
+        key: key.to_owned(),
+        format: profile.format.to_owned(),
+        default_value: profile.default_value,
+        notes: profile.notes.clone(),
+        value_types: tree.value_types().to_vec(),
+        methods: tree.methods().to_vec(),
+        nodes: tree.len(),
+    })?;
+    let mut out = Summed {
+        inner: BufWriter::new(file),
+        sum: crc32fast::Hasher::new(),
+    };
+    out.write_all(MAGIC)?;
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(&header)?;
+    let (method, parent, _) = tree.columns();
+    out.write_all(cast_slice(method))?;
+    out.write_all(cast_slice(parent))?;
+    for value in 0..tree.value_types().len() {
+        let mut costs = Vec::with_capacity(BLOCK);
+        for start in (0..tree.len()).step_by(BLOCK) {
+            costs.clear();
+            let block = start..(start + BLOCK).min(tree.len());
+            costs.extend(block.map(|node| tree.cost(value, NodeId(node as u32))));
+            out.write_all(cast_slice::<i64, u8>(&costs))?;
+        }
+    }
+    let sum = out.sum.finalize();
+    out.inner.write_all(&sum.to_le_bytes())?;
+    out.inner.flush()
+}
+
+/// Numbers that are written, or read and summed, at once.
+const BLOCK: usize = 1 << 16;
+
+fn decode(file: &File, key: &str) -> Option<TreeProfile> {
+    let size = file.metadata().ok()?.len();
+    let mut input = Summed {
+        inner: BufReader::new(file),
+        sum: crc32fast::Hasher::new(),
+    };
+    let mut start = [0; 16];
+    input.read_exact(&mut start).ok()?;
+    let length = u64::from_le_bytes(start[8..].try_into().ok()?);
+    if start[..8] != *MAGIC || length > size.min(LARGEST_HEADER) {
+        return None;
+    }
+    let mut header = vec![0; usize::try_from(length).ok()?];
+    input.read_exact(&mut header).ok()?;
+    let header: Header = serde_json::from_slice(&header).ok()?;
+    // Checked before memory is taken for it.
+    let nodes = header.nodes as u64;
+    let columns = nodes.checked_mul(8 + 8 * header.value_types.len() as u64)?;
+    if header.key != key || columns.checked_add(16 + length + 4)? != size {
+        return None;
+    }
+    if header.default_value >= header.value_types.len() {
+        return None;
+    }
+    let (mut method, mut parent) = (vec![0_u32; header.nodes], vec![0_u32; header.nodes]);
+    input.read_exact(cast_slice_mut(&mut method)).ok()?;
+    input.read_exact(cast_slice_mut(&mut parent)).ok()?;
+    let mut costs = Vec::new();
+    for _ in &header.value_types {
+        let mut cost = vec![0_i64; header.nodes];
+        input.read_exact(cast_slice_mut(&mut cost)).ok()?;
+        costs.push(cost);
+    }
+    let sum = input.sum.clone().finalize();
+    let mut expected = [0; 4];
+    input.inner.read_exact(&mut expected).ok()?;
+    if u32::from_le_bytes(expected) != sum {
+        return None;
+    }
+    let tree = CallTree::new(header.methods, header.value_types, method, parent, costs).ok()?;
+    Some(TreeProfile {
+        tree,
+        format: "a tree read before",
+        default_value: header.default_value,
+        notes: header.notes,
+    })
+}
+
+/// Sums what goes through.
+struct Summed<T> {
+    inner: T,
+    sum: crc32fast::Hasher,
+}
+
+impl<T: Write> Write for Summed<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Summed<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        // In pieces that are still in the processor's cache when they are summed.
+        let most = bytes.len().min(BLOCK);
+        let count = self.inner.read(&mut bytes[..most])?;
+        self.sum.update(&bytes[..count]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use formats::tree::ReadOptions;
+
+    fn profile() -> TreeProfile {
+        let value = |name: &str| ValueType {
+            name: name.into(),
+            unit: "samples".into(),
+        };
+        let mut builder = profile::CallTreeBuilder::new(vec![value("cpu"), value("wall")]);
+        let mut node = profile::DraftNode::ROOT;
+        for number in 0..SMALLEST {
+            let method = builder.method(&format!("m{}", number % 9), "lib").unwrap();
+            node = builder.child(node, method).unwrap();
+            builder.add(number % 2, node, number as i64);
+        }
+        TreeProfile {
+            tree: builder.finish().unwrap(),
+            format: "pprof",
+            default_value: 1,
+            notes: vec!["a note".into()],
+        }
+    }
+
+    struct Lab {
+        directory: tempfile::TempDir,
+        source: PathBuf,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let source = directory.path().join("profile");
+            fs::write(&source, "something").unwrap();
+            Self { directory, source }
+        }
+
+        fn entry(&self, limit: u64) -> Entry {
+            let directory = self.directory.path().join("trees");
+            let cache = Cache { directory, limit };
+            cache.entry(&self.source, &ReadOptions::default()).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_tree_comes_back_as_it_was_until_its_profile_changes() {
+        let lab = Lab::new();
+        let profile = profile();
+        assert!(lab.entry(LARGEST).read().is_none());
+        lab.entry(LARGEST).write(&profile);
+        let read = lab.entry(LARGEST).read().unwrap();
+        assert_eq!((&read.tree, read.default_value), (&profile.tree, 1));
+        assert_eq!(read.notes, profile.notes);
+        fs::write(&lab.source, "something longer").unwrap();
+        assert!(lab.entry(LARGEST).read().is_none());
+        assert!(lab.entry(LARGEST).read().is_none());
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let lab = Lab::new();
+        lab.entry(LARGEST).write(&profile());
+        let file = lab.entry(LARGEST).file;
+        let whole = fs::read(&file).unwrap();
+        for length in (0..whole.len()).step_by(whole.len() / 97) {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert!(lab.entry(LARGEST).read().is_none(), "cut to {length}");
+            assert!(!file.exists());
+        }
+        for at in (0..whole.len()).step_by(whole.len() / 211).chain(0..200) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            fs::write(&file, &damaged).unwrap();
+            assert!(lab.entry(LARGEST).read().is_none(), "bit of byte {at}");
+        }
+        fs::write(&file, [whole.as_slice(), b"x"].concat()).unwrap();
+        assert!(lab.entry(LARGEST).read().is_none());
+    }
+
+    #[test]
+    fn what_is_unused_makes_room() {
+        let lab = Lab::new();
+        let size = SMALLEST as u64 * 24;
+        let limit = size * 5 / 2;
+        let trees = lab.directory.path().join("trees");
+        fs::create_dir_all(&trees).unwrap();
+        for (age, name) in [(3, "old"), (2, "newer")] {
+            let path = trees.join(name);
+            fs::write(&path, vec![0; size as usize]).unwrap();
+            let time = SystemTime::now() - std::time::Duration::from_secs(age * 1000);
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(time)
+                .unwrap();
+        }
+        lab.entry(limit).write(&profile());
+        assert!(!trees.join("old").exists() && trees.join("newer").exists());
+        assert!(lab.entry(limit).read().is_some());
+        // One that would take more than half is not kept.
+        let other = Lab::new();
+        other.entry(size).write(&profile());
+        assert!(other.entry(size).read().is_none());
+    }
+}

@@ -1,0 +1,294 @@
+//! The commands of a search, as they are typed (§2.3).
+
+use analysis::bottleneck::search::Suggester;
+use regex::Regex;
+use std::path::PathBuf;
+
+/// A command.
+#[derive(Clone, Debug)]
+pub enum Command {
+    Set(Setting),
+    Suggest,
+    Select(usize),
+    Show,
+    Back,
+    Go(Vec<String>),
+    Find(Regex),
+    Label(String),
+    Unlabel(String),
+    Labels,
+    Auto(Option<usize>),
+    Save(PathBuf),
+    Load(PathBuf),
+    Help(Option<String>),
+    Quit,
+}
+
+/// What `set` sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Setting {
+    Suggester(SuggesterName),
+    Cutoff(f64),
+    Zoom(bool),
+    Limit(usize),
+}
+
+/// A suggester by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuggesterName {
+    /// One that ranks methods.
+    Ranking(Suggester),
+    /// The search by itself.
+    Auto,
+}
+
+/// The suggesters' names.
+pub const SUGGESTERS: &[(&str, SuggesterName)] = &[
+    ("HighCum", SuggesterName::Ranking(Suggester::HighCum)),
+    ("HighBase", SuggesterName::Ranking(Suggester::HighBase)),
+    ("NewCum", SuggesterName::Ranking(Suggester::NewCum)),
+    ("NewBase", SuggesterName::Ranking(Suggester::NewBase)),
+    ("Auto", SuggesterName::Auto),
+];
+
+/// What `set` knows.
+pub const SETTINGS: &[&str] = &["suggester", "cutoff", "zoom", "limit"];
+
+/// By command: how it is written, what it does, and more of it.
+pub const HELP: &[(&str, &str, &str, &str)] = &[
+    (
+        "set",
+        "set suggester NAME",
+        "choose where to start",
+        "\
+HighCum   methods by cum: for a search from the top down
+HighBase  methods by base: for a search from the bottom up
+NewCum    methods by the cum that no labelled summary has
+NewBase   methods by the base that no labelled summary has
+Auto      the call sequences that a search by itself finds
+set cutoff RATIO   extensions shown when zooming have RATIO of the summary's cum (0.95)
+set zoom on|off    show what matters by zooming, or all extensions by one method
+set limit N        rows of one kind that are listed (20)",
+    ),
+    ("suggest", "suggest", "list the suggester's summaries", ""),
+    (
+        "select",
+        "select N, or N",
+        "go to summary N of the last list",
+        "\
+Shows its labels, base, cum, overlap with each label, path, and what is near:
+  above      longer by callers             below       longer by callees
+  trim top   without outermost methods     trim bottom without innermost methods",
+    ),
+    ("show", "show", "the current summary again", ""),
+    ("back", "back", "the summary before", ""),
+    (
+        "go",
+        "go NAME ; NAME ; …",
+        "go to a call sequence by its methods' names",
+        "",
+    ),
+    ("find", "find REGEX", "list methods by name", ""),
+    (
+        "label",
+        "label NAME",
+        "label the current summary",
+        "\
+A label means what you want it to; several summaries can have the same one.",
+    ),
+    (
+        "unlabel",
+        "unlabel NAME",
+        "take a label away from all its summaries",
+        "",
+    ),
+    (
+        "labels",
+        "labels",
+        "list what is labelled, and its total",
+        "",
+    ),
+    (
+        "auto",
+        "auto [N]",
+        "find at most N call sequences that cover much",
+        "",
+    ),
+    ("save", "save FILE", "write labels and settings", ""),
+    (
+        "load",
+        "load FILE",
+        "read labels and settings, of this profile or another one",
+        "",
+    ),
+    ("help", "help [COMMAND]", "this, or more of a command", ""),
+    ("quit", "quit", "end", ""),
+];
+
+/// Why a line is no command.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum Mistake {
+    #[error("no command '{0}'{1}; help lists them")]
+    Unknown(String, String),
+    #[error("usage: {0}")]
+    Usage(&'static str),
+    #[error("no suggester '{0}'; there are {1}")]
+    Suggester(String, String),
+    #[error("{0}")]
+    Regex(String),
+}
+
+/// Reads a line.
+pub fn parse(line: &str) -> Result<Command, Mistake> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    if let Ok(number) = word.parse()
+        && rest.is_empty()
+    {
+        return Ok(Command::Select(number));
+    }
+    let usage = || {
+        let entry = HELP.iter().find(|entry| entry.0 == word);
+        Mistake::Usage(entry.map_or("", |entry| entry.1))
+    };
+    let alone = |command| {
+        if rest.is_empty() {
+            Ok(command)
+        } else {
+            Err(usage())
+        }
+    };
+    let named = |make: fn(String) -> Command| match unquoted(rest) {
+        "" => Err(usage()),
+        name => Ok(make(name.to_owned())),
+    };
+    match word {
+        "set" => set(rest).map(Command::Set),
+        "suggest" => alone(Command::Suggest),
+        "select" => rest.parse().map(Command::Select).map_err(|_| usage()),
+        "show" => alone(Command::Show),
+        "back" => alone(Command::Back),
+        "go" if !rest.is_empty() => {
+            let names = rest.split(" ; ").map(|name| name.trim().to_owned());
+            Ok(Command::Go(names.collect()))
+        }
+        "find" if !rest.is_empty() => Regex::new(rest)
+            .map(Command::Find)
+            .map_err(|error| Mistake::Regex(error.to_string())),
+        "label" => named(Command::Label),
+        "unlabel" => named(Command::Unlabel),
+        "labels" => alone(Command::Labels),
+        "auto" if rest.is_empty() => Ok(Command::Auto(None)),
+        "auto" => rest
+            .parse()
+            .map(|n| Command::Auto(Some(n)))
+            .map_err(|_| usage()),
+        "save" => named(|name| Command::Save(name.into())),
+        "load" => named(|name| Command::Load(name.into())),
+        "help" => Ok(Command::Help((!rest.is_empty()).then(|| rest.to_owned()))),
+        "quit" | "exit" => alone(Command::Quit),
+        "go" | "find" => Err(usage()),
+        _ => Err(unknown(word)),
+    }
+}
+
+fn set(rest: &str) -> Result<Setting, Mistake> {
+    let (what, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let value = value.trim();
+    let usage = |text| Err(Mistake::Usage(text));
+    match what {
+        "suggester" => {
+            let same = |entry: &&(&str, SuggesterName)| entry.0.eq_ignore_ascii_case(value);
+            match SUGGESTERS.iter().find(same) {
+                Some((_, name)) => Ok(Setting::Suggester(*name)),
+                None => {
+                    let names: Vec<&str> = SUGGESTERS.iter().map(|entry| entry.0).collect();
+                    Err(Mistake::Suggester(value.to_owned(), names.join(", ")))
+                }
+            }
+        }
+        "cutoff" => match value.parse() {
+            Ok(cutoff) => Ok(Setting::Cutoff(cutoff)),
+            Err(_) => usage("set cutoff RATIO, such as 0.95"),
+        },
+        "zoom" => match value {
+            "on" => Ok(Setting::Zoom(true)),
+            "off" => Ok(Setting::Zoom(false)),
+            _ => usage("set zoom on|off"),
+        },
+        "limit" => match value.parse() {
+            Ok(limit) if limit > 0 => Ok(Setting::Limit(limit)),
+            _ => usage("set limit N, from 1"),
+        },
+        _ => usage("set suggester NAME, set cutoff RATIO, set zoom on|off, set limit N"),
+    }
+}
+
+/// The paper writes ``label ``bottleneck''``.
+fn unquoted(text: &str) -> &str {
+    text.trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”' | '‘' | '’'))
+}
+
+fn unknown(word: &str) -> Mistake {
+    let near = HELP
+        .iter()
+        .map(|entry| entry.0)
+        .find(|name| name.starts_with(word) || word.starts_with(name) || differ_by_one(name, word));
+    let hint = near.map_or(String::new(), |name| format!(", do you mean '{name}'?"));
+    Mistake::Unknown(word.to_owned(), hint)
+}
+
+/// Whether one letter is wrong, missing or too many.
+fn differ_by_one(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let tail =
+        |list: &[char], skip: usize| list.iter().skip(same + skip).copied().collect::<Vec<_>>();
+    tail(&a, 1) == tail(&b, 1) || tail(&a, 1) == tail(&b, 0) || tail(&a, 0) == tail(&b, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_commands() {
+        assert!(matches!(parse("select 3"), Ok(Command::Select(3))));
+        assert!(matches!(parse(" 3 "), Ok(Command::Select(3))));
+        assert!(
+            matches!(parse("label ``bottleneck''"), Ok(Command::Label(l)) if l == "bottleneck")
+        );
+        let go = parse("go a<b;c> ; d").unwrap();
+        assert!(matches!(go, Command::Go(names) if names == ["a<b;c>", "d"]));
+        let set = parse("set suggester highbase").unwrap();
+        let base = SuggesterName::Ranking(Suggester::HighBase);
+        assert!(matches!(set, Command::Set(Setting::Suggester(name)) if name == base));
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let said = |line| parse(line).unwrap_err().to_string();
+        assert_eq!(
+            said("sugest"),
+            "no command 'sugest', do you mean 'suggest'?; help lists them"
+        );
+        assert_eq!(said("select x"), "usage: select N, or N");
+        assert_eq!(said("suggest it"), "usage: suggest");
+        assert_eq!(said("label"), "usage: label NAME");
+        assert_eq!(
+            said("set suggester Best"),
+            "no suggester 'Best'; there are HighCum, HighBase, NewCum, NewBase, Auto"
+        );
+        assert!(said("find (").contains("unclosed group"));
+        assert_eq!(said("set limit 0"), "usage: set limit N, from 1");
+    }
+
+    #[test]
+    fn the_help_knows_every_command() {
+        for entry in HELP {
+            let unknown = matches!(parse(entry.0), Err(Mistake::Unknown(..)));
+            assert!(!unknown, "{}", entry.0);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A search that is talked to: commands in, text or JSON out.
+
+use super::args::Bottlenecks;
+use super::auto;
+use super::command::{self, Command, Setting, SuggesterName};
+use super::{json, saved, text};
+use analysis::bottleneck::auto::Options;
+use analysis::bottleneck::forest::{CallSequence, Forest};
+use analysis::bottleneck::interface::{Metric, Profile, Step};
+use analysis::bottleneck::search::{Details, Listing, Relation, Search, Suggester};
+use anyhow::bail;
+use std::io::{self, Write};
+
+/// A search and how it is shown.
+pub struct Console<'f> {
+    pub search: Search<'f, Forest>,
+    suggester: SuggesterName,
+    options: Options,
+    style: Style,
+}
+
+/// How results are written.
+#[derive(Clone, Copy)]
+pub struct Style {
+    pub json: bool,
+    pub wide: bool,
+}
+
+impl<'f> Console<'f> {
+    pub fn new(forest: &'f Forest, args: &Bottlenecks) -> anyhow::Result<Self> {
+        let mut search = Search::new(forest);
+        search.set_cutoff(args.cutoff)?;
+        Ok(Self {
+            search,
+            suggester: SuggesterName::Ranking(Suggester::HighCum),
+            options: Options {
+                count: args.count,
+                coverage: args.coverage / 100.0,
+                cutoff: args.cutoff,
+            },
+            style: Style {
+                json: args.json,
+                wide: args.wide,
+            },
+        })
+    }
+
+    /// Says what is searched.
+    pub fn head(&self) {
+        if !self.style.json {
+            print!("{}", text::head(self.search.profile()));
+        }
+    }
+
+    /// Shows a command of a script before its result.
+    pub fn echo(&self, line: &str) {
+        if !self.style.json {
+            println!("\n> {}", crate::output::printable(line));
+        }
+    }
+
+    /// Does what a line says; returns whether to go on.
+    pub fn execute(&mut self, line: &str) -> anyhow::Result<bool> {
+        match command::parse(line)? {
+            Command::Set(setting) => self.set(setting)?,
+            Command::Suggest => self.suggest()?,
+            Command::Select(number) => {
+                let details = self.search.select(number)?;
+                self.details(&details)?;
+            }
+            Command::Show => {
+                let details = self.search.details()?;
+                self.details(&details)?;
+            }
+            Command::Back => {
+                let details = self.search.back()?;
+                self.details(&details)?;
+            }
+            Command::Go(names) => self.go(&names)?,
+            Command::Find(regex) => {
+                let forest = self.search.profile();
+                let listing = self
+                    .search
+                    .find(|step| regex.is_match(forest.step_name(step)));
+                self.listing(&listing)?;
+            }
+            Command::Label(name) => self.search.label(&name)?,
+            Command::Unlabel(name) => self.search.unlabel(&name)?,
+            Command::Labels => self.labels()?,
+            Command::Auto(count) => drop(self.auto(count)?),
+            Command::Save(path) => saved::save(&path, &self.search, self.suggester)?,
+            Command::Load(path) => {
+                let (suggester, missing) = saved::load(&path, &mut self.search)?;
+                self.set(Setting::Suggester(suggester))?;
+                for label in missing {
+                    let label = crate::output::printable(&label);
+                    eprintln!("vitalfew: note: what was labelled {label} is not in this profile");
+                }
+            }
+            Command::Help(about) => self.help(about.as_deref())?,
+            Command::Quit => return Ok(false),
+        }
+        io::stdout().flush()?;
+        Ok(true)
+    }
+
+    fn set(&mut self, setting: Setting) -> anyhow::Result<()> {
+        match setting {
+            Setting::Suggester(name) => {
+                self.suggester = name;
+                if let SuggesterName::Ranking(suggester) = name {
+                    self.search.suggester = suggester;
+                }
+            }
+            Setting::Cutoff(cutoff) => {
+                self.search.set_cutoff(cutoff)?;
+                self.options.cutoff = cutoff;
+            }
+            Setting::Zoom(on) => self.search.zooming = on,
+            Setting::Limit(limit) => self.search.limit = limit,
+        }
+        Ok(())
+    }
+
+    fn suggest(&mut self) -> anyhow::Result<()> {
+        if self.suggester == SuggesterName::Auto {
+            self.auto(None)?;
+            return Ok(());
+        }
+        let listing = self.search.suggest();
+        self.listing(&listing)
+    }
+
+    /// Searches by itself, and lists what was found; returns how much it is.
+    pub fn auto(&mut self, count: Option<usize>) -> anyhow::Result<usize> {
+        let forest = self.search.profile();
+        let mut options = self.options;
+        options.count = count.unwrap_or(options.count);
+        let found = analysis::bottleneck::auto::search(forest, &options);
+        let sequences = found
+            .bottlenecks
+            .iter()
+            .map(|b| (Relation::Start, b.sequence.clone()));
+        let limit = std::mem::replace(&mut self.search.limit, usize::MAX);
+        let listing = self.search.list(sequences, Metric::Cum);
+        self.search.limit = limit;
+        let report = auto::Report {
+            forest,
+            found: &found,
+            rows: &listing.rows,
+        };
+        match self.style.json {
+            true => self.print_json(&json::auto(&report))?,
+            false => self.print(&auto::text(&report, self.style.wide))?,
+        }
+        Ok(found.bottlenecks.len())
+    }
+
+    fn go(&mut self, names: &[String]) -> anyhow::Result<()> {
+        let forest = self.search.profile();
+        let mut path = Vec::new();
+        for name in names {
+            let steps = (0..forest.methods().len() as u32).map(Step);
+            let mut same = steps.filter(|s| forest.step_name(*s) == name);
+            match same.next() {
+                Some(step) => path.push(step),
+                None => bail!("no method is called '{name}'; find REGEX lists methods"),
+            }
+        }
+        let Some(summary) = forest.summary_of(&path) else {
+            bail!("this call sequence does not occur");
+        };
+        let details = self.search.go_to(summary);
+        self.details(&details)
+    }
+
+    fn labels(&mut self) -> anyhow::Result<()> {
+        let (listing, total) = self.search.list_labels();
+        if self.style.json {
+            return self.print_json(&json::labels(self.search.profile(), &listing, total));
+        }
+        let text = text::labels(self.search.profile(), &listing, total, self.style.wide);
+        self.print(&text)
+    }
+
+    fn listing(&self, listing: &Listing<CallSequence>) -> anyhow::Result<()> {
+        let forest = self.search.profile();
+        match self.style.json {
+            true => self.print_json(&json::listing(forest, listing)),
+            false => self.print(&text::listing(forest, listing, None, self.style.wide)),
+        }
+    }
+
+    fn details(&self, details: &Details<CallSequence>) -> anyhow::Result<()> {
+        let forest = self.search.profile();
+        match self.style.json {
+            true => self.print_json(&json::details(forest, details)),
+            false => self.print(&text::details(forest, details, self.style.wide)),
+        }
+    }
+
+    fn help(&self, about: Option<&str>) -> anyhow::Result<()> {
+        let Some(about) = about else {
+            return self.print(&text::help());
+        };
+        match command::HELP.iter().find(|entry| entry.0 == about) {
+            Some((_, usage, what, "")) => self.print(&format!("{usage}: {what}\n")),
+            Some((_, usage, what, more)) => self.print(&format!("{usage}: {what}\n{more}\n")),
+            None => bail!("no command '{about}'; help lists them"),
+        }
+    }
+
+    fn print(&self, text: &str) -> anyhow::Result<()> {
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    fn print_json(&self, value: &serde_json::Value) -> anyhow::Result<()> {
+        writeln!(io::stdout(), "{value}")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Results as JSON (docs/bottlenecks.md).
+
+use super::auto::Report;
+use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
+use analysis::bottleneck::interface::{Metrics, Profile};
+use analysis::bottleneck::search::{Details, Listing, Relation, Row};
+use analysis::statistics::Interval;
+use serde_json::{Map, Value, json};
+
+const SCHEMA: &str = "vitalfew.bottlenecks/1";
+
+fn result(forest: &Forest, kind: &str, fields: Value) -> Value {
+    let mut object = Map::new();
+    object.insert("schema".into(), SCHEMA.into());
+    object.insert("kind".into(), kind.into());
+    object.insert("value".into(), json!(forest.value_type()));
+    object.insert("whole".into(), json!(forest.whole()));
+    if let Value::Object(fields) = fields {
+        object.extend(fields);
+    }
+    Value::Object(object)
+}
+
+fn path(forest: &Forest, summary: &CallSequence) -> Value {
+    let steps = forest.path_of(summary).iter();
+    steps.map(|step| json!(forest.method(*step))).collect()
+}
+
+fn metrics(metrics: Metrics) -> Value {
+    json!({ "base": metrics.base, "cum": metrics.cum })
+}
+
+fn interval(interval: Option<Interval>) -> Value {
+    interval.map_or(
+        Value::Null,
+        |i| json!({ "low": i.low, "high": i.high, "p": i.p }),
+    )
+}
+
+fn row(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
+    let (relation, label) = match &row.relation {
+        Relation::Start => ("start", None),
+        Relation::Above => ("above", None),
+        Relation::Below => ("below", None),
+        Relation::TrimTop => ("trim_top", None),
+        Relation::TrimBottom => ("trim_bottom", None),
+        Relation::Label(label) => ("label", Some(label)),
+    };
+    json!({
+        "number": number,
+        "relation": relation,
+        "label": label,
+        "path": path(forest, &row.summary),
+        "base": row.metrics.base,
+        "cum": row.metrics.cum,
+        "new": row.new.map(metrics),
+        "interval": interval(row.interval),
+        "contexts": forest.contexts(&row.summary),
+    })
+}
+
+fn rows(forest: &Forest, list: &Listing<CallSequence>) -> Value {
+    let rows = list.rows.iter().enumerate();
+    rows.map(|(number, r)| row(forest, number, r)).collect()
+}
+
+/// `suggest`, `find`.
+pub fn listing(forest: &Forest, list: &Listing<CallSequence>) -> Value {
+    let more: usize = list.more.iter().map(|(_, count)| count).sum();
+    let fields = json!({ "rows": rows(forest, list), "more": more, "noise": list.noise });
+    result(forest, "list", fields)
+}
+
+/// `labels`.
+pub fn labels(forest: &Forest, list: &Listing<CallSequence>, total: Metrics) -> Value {
+    let fields = json!({ "rows": rows(forest, list), "total": metrics(total) });
+    result(forest, "labels", fields)
+}
+
+/// `select`, `show`, `back`, `go`.
+pub fn details(forest: &Forest, details: &Details<CallSequence>) -> Value {
+    let overlap = |(label, shared): &(String, Metrics)| json!({ "label": label, "base": shared.base, "cum": shared.cum });
+    let overlaps: Vec<Value> = details.overlaps.iter().map(overlap).collect();
+    let fields = json!({
+        "path": path(forest, &details.summary),
+        "labels": details.labels,
+        "base": details.metrics.base,
+        "cum": details.metrics.cum,
+        "base_interval": interval(details.intervals.0),
+        "cum_interval": interval(details.intervals.1),
+        "contexts": forest.contexts(&details.summary),
+        "overlaps": overlaps,
+        "labelled": details.labelled.map(metrics),
+        "nearby": rows(forest, &details.nearby),
+    });
+    result(forest, "summary", fields)
+}
+
+/// `auto`.
+pub fn auto(report: &Report<'_>) -> Value {
+    let Report {
+        forest,
+        found,
+        rows,
+    } = report;
+    let whole = forest.whole();
+    let bottleneck = |(number, row): (usize, &Row<CallSequence>)| {
+        let mut value = self::row(forest, number, row);
+        if let Value::Object(fields) = &mut value {
+            let new = found.bottlenecks[number].new;
+            fields.insert("new".into(), json!(new));
+            fields.insert("cum_share".into(), json!(row.metrics.cum / whole));
+            fields.insert("new_share".into(), json!(new / whole));
+        }
+        value
+    };
+    let bottlenecks: Vec<Value> = rows.iter().enumerate().map(bottleneck).collect();
+    let member = |m: analysis::bottleneck::forest::MemberInfo| {
+        json!({
+            "name": m.name,
+            "side": if m.first_side { "a" } else { "b" },
+            "total": m.total,
+            "factor": m.factor,
+            "nodes": m.nodes,
+        })
+    };
+    let profiles: Vec<Value> = forest.members().into_iter().map(member).collect();
+    let whole_is = match forest.whole_kind() {
+        Whole::Total => "total",
+        Whole::Difference => "difference",
+        Whole::FirstTotal => "first_total",
+    };
+    let fields = json!({
+        "profiles": profiles,
+        "whole_is": whole_is,
+        "total": forest.total(),
+        "bottlenecks": bottlenecks,
+        "covered": found.covered,
+        "covered_share": found.covered / whole,
+        "notable_share": found.notable,
+        "cheaper": found.cheaper,
+    });
+    result(forest, "auto", fields)
+}

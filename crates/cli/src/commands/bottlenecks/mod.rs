@@ -1,0 +1,82 @@
+//! `vitalfew bottlenecks`.
+
+pub mod args;
+mod auto;
+mod cache;
+mod command;
+mod console;
+mod json;
+mod load;
+mod prompt;
+mod saved;
+mod text;
+
+use crate::exit::{Coded, FAILURE, INCONCLUSIVE};
+use crate::output::printable;
+use anyhow::Context;
+use args::Bottlenecks;
+use console::Console;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn run(args: &Bottlenecks) -> anyhow::Result<ExitCode> {
+    let (forest, notes) = load::load(args)?;
+    for note in &notes {
+        eprintln!("vitalfew: note: {}", printable(note));
+    }
+    let mut console = Console::new(&forest, args)?;
+    if args.auto || args.json && args.script.is_none() {
+        let found = console.auto(None)?;
+        let code = if found == 0 { INCONCLUSIVE } else { 0 };
+        return Ok(ExitCode::from(code));
+    }
+    match &args.script {
+        Some(path) if path != Path::new("-") => {
+            let file = File::open(path).with_context(|| path.display().to_string())?;
+            script(
+                &mut console,
+                BufReader::new(file),
+                &path.display().to_string(),
+            )?;
+        }
+        None if io::stdin().is_terminal() => prompt::run(&mut console)?,
+        _ => script(&mut console, io::stdin().lock(), "standard input")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A command is no longer than this.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Runs the commands of a script, and stops at the first that fails.
+fn script(console: &mut Console<'_>, mut input: impl BufRead, name: &str) -> anyhow::Result<()> {
+    console.head();
+    for number in 1.. {
+        let mut line = String::new();
+        let read = input.by_ref().take(LONGEST_LINE).read_line(&mut line);
+        if read.with_context(|| format!("{name}, line {number}"))? == 0 {
+            break;
+        }
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        console.echo(line);
+        match console.execute(line) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                let message = format!("{name}, line {number}: {error:#}");
+                return Err(Coded {
+                    code: FAILURE,
+                    message,
+                }
+                .into());
+            }
+        }
+    }
+    Ok(())
+}

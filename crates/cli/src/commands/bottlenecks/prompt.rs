@@ -1,0 +1,176 @@
+//! The search at a terminal: line editing, history, completion.
+
+use super::command::{HELP, SETTINGS, SUGGESTERS};
+use super::console::Console;
+use crate::output::printable;
+use analysis::bottleneck::interface::Profile;
+use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{Context, Editor, Helper};
+use std::path::PathBuf;
+
+/// Talks until the end of the input.
+pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
+    let mut editor: Editor<Words, DefaultHistory> = Editor::new()?;
+    editor.set_helper(Some(Words::of(console)));
+    let history = history_file();
+    if let Some(file) = &history {
+        let _ = editor.load_history(file);
+    }
+    console.head();
+    println!("help lists the commands; suggest is a good start\n");
+    loop {
+        match editor.readline("bottlenecks> ") {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => {
+                let _ = editor.add_history_entry(line.trim());
+                match console.execute(&line) {
+                    Ok(true) => println!(),
+                    Ok(false) => break,
+                    Err(error) => eprintln!("{}", printable(&format!("{error:#}"))),
+                }
+                if let Some(words) = editor.helper_mut() {
+                    words.update_labels(console);
+                }
+            }
+            // Ctrl-C gives a line up, Ctrl-D ends.
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(file) = &history {
+        let _ = file.parent().map(std::fs::create_dir_all);
+        let _ = editor.save_history(file);
+    }
+    Ok(())
+}
+
+fn history_file() -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(absolute);
+    let state =
+        state.or_else(|| Some(std::env::home_dir().filter(absolute)?.join(".local/state")))?;
+    Some(state.join("vitalfew").join("bottlenecks-history"))
+}
+
+/// What words can be completed to.
+struct Words {
+    methods: Vec<String>,
+    labels: Vec<String>,
+    files: FilenameCompleter,
+}
+
+/// Candidates shown for one word.
+const MOST: usize = 200;
+
+impl Words {
+    fn of(console: &Console<'_>) -> Self {
+        let forest = console.search.profile();
+        let initial = forest.initial().iter();
+        let names = initial
+            .flat_map(|s| forest.path_of(s))
+            .map(|step| forest.step_name(*step));
+        let mut methods: Vec<String> = names.map(str::to_owned).collect();
+        methods.sort();
+        Self {
+            methods,
+            labels: Vec::new(),
+            files: FilenameCompleter::new(),
+        }
+    }
+
+    fn update_labels(&mut self, console: &Console<'_>) {
+        let labels = console.search.labelled_summaries().into_iter();
+        self.labels = labels.map(|(name, _)| name.to_owned()).collect();
+        self.labels.dedup();
+    }
+
+    fn candidates(&self, command: &str, start: &str) -> Vec<String> {
+        let pick = |words: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+            let fits = |word: &&str| {
+                let head = word.get(..start.len());
+                head.is_some_and(|head| head.eq_ignore_ascii_case(start))
+            };
+            words.filter(fits).take(MOST).map(str::to_owned).collect()
+        };
+        match command {
+            "" => pick(&mut HELP.iter().map(|entry| entry.0)),
+            "help" => pick(&mut HELP.iter().map(|entry| entry.0)),
+            "set" => pick(&mut SETTINGS.iter().copied()),
+            "set suggester" => pick(&mut SUGGESTERS.iter().map(|entry| entry.0)),
+            "set zoom" => pick(&mut ["on", "off"].into_iter()),
+            "find" | "go" => pick(&mut self.methods.iter().map(String::as_str)),
+            "label" | "unlabel" => pick(&mut self.labels.iter().map(String::as_str)),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Helper for Words {}
+impl Highlighter for Words {}
+impl Validator for Words {}
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, candidates) = match split(&line[..position]) {
+            ("save" | "load", _) => return self.files.complete(line, position, context),
+            (command, start) => (position - start.len(), self.candidates(command, start)),
+        };
+        let pair = |word: String| Pair {
+            display: printable(&word),
+            replacement: word,
+        };
+        Ok((start, candidates.into_iter().map(pair).collect()))
+    }
+}
+
+/// The command, and what is typed of the word that is to be completed. Names have spaces in them.
+fn split(line: &str) -> (&str, &str) {
+    let line = line.trim_start();
+    let Some((command, rest)) = line.split_once(' ') else {
+        return ("", line);
+    };
+    match (command, rest.rsplit_once(" ; "), rest.split_once(' ')) {
+        ("go", Some((_, last)), _) => (command, last),
+        ("set", _, Some((what, value))) => (&line[..command.len() + 1 + what.len()], value),
+        _ => (command, rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_at_the_end_is_completed() {
+        assert_eq!(split("su"), ("", "su"));
+        assert_eq!(split("set su"), ("set", "su"));
+        assert_eq!(split("set suggester Hi"), ("set suggester", "Hi"));
+        assert_eq!(split("go std::map<int, int> ; ma"), ("go", "ma"));
+        let words = Words {
+            methods: vec!["main".into(), "Map".into(), "é".into()],
+            labels: vec!["lock".into()],
+            files: FilenameCompleter::new(),
+        };
+        assert_eq!(words.candidates("go", "ma"), ["main", "Map"]);
+        assert_eq!(words.candidates("label", ""), ["lock"]);
+        assert_eq!(words.candidates("set suggester", "highb"), ["HighBase"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Searches in files: labels by the names of their methods, so that they can be found again in another
+//! profile of the same program.
+
+use super::command::{SUGGESTERS, SuggesterName};
+use analysis::bottleneck::forest::Forest;
+use analysis::bottleneck::interface::{Profile, Step};
+use analysis::bottleneck::search::Search;
+use anyhow::{Context, bail};
+use profile::Method;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+const SCHEMA: &str = "vitalfew.search/1";
+/// A saved search is no longer than this.
+const LONGEST: u64 = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    schema: String,
+    suggester: String,
+    cutoff: f64,
+    zoom: bool,
+    labels: Vec<Labelled>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Labelled {
+    label: String,
+    path: Vec<Method>,
+}
+
+/// Writes a search, whole or not at all.
+pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> anyhow::Result<()> {
+    let forest = search.profile();
+    let labelled = |(label, summary): (&str, &_)| Labelled {
+        label: label.to_owned(),
+        path: forest
+            .path_of(summary)
+            .iter()
+            .map(|step| forest.method(*step).clone())
+            .collect(),
+    };
+    let suggester = SUGGESTERS.iter().find(|entry| entry.1 == name);
+    let saved = Saved {
+        schema: SCHEMA.to_owned(),
+        suggester: suggester.map_or("HighCum", |entry| entry.0).to_owned(),
+        cutoff: search.cutoff(),
+        zoom: search.zooming,
+        labels: search
+            .labelled_summaries()
+            .into_iter()
+            .map(labelled)
+            .collect(),
+    };
+    let write = || -> anyhow::Result<()> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        serde_json::to_writer_pretty(&mut file, &saved)?;
+        file.write_all(b"\n")?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("writing {}", path.display()))
+}
+
+/// Reads a search; returns the suggester, and the labels whose call sequences are not in this profile.
+pub fn load(
+    path: &Path,
+    search: &mut Search<'_, Forest>,
+) -> anyhow::Result<(SuggesterName, Vec<String>)> {
+    let name = || path.display().to_string();
+    let mut text = Vec::new();
+    let file = File::open(path).with_context(name)?;
+    file.take(LONGEST + 1)
+        .read_to_end(&mut text)
+        .with_context(name)?;
+    if text.len() as u64 > LONGEST {
+        bail!("{}: longer than a saved search can be", name());
+    }
+    let saved: Saved =
+        serde_json::from_slice(&text).with_context(|| format!("{} is no saved search", name()))?;
+    if saved.schema != SCHEMA {
+        bail!(
+            "{}: the schema is {:?}, not {SCHEMA:?}",
+            name(),
+            saved.schema
+        );
+    }
+    let suggester = SUGGESTERS.iter().find(|entry| entry.0 == saved.suggester);
+    let Some((_, suggester)) = suggester else {
+        bail!("{}: no suggester {:?}", name(), saved.suggester);
+    };
+    search.set_cutoff(saved.cutoff).with_context(name)?;
+    search.zooming = saved.zoom;
+    let forest = search.profile();
+    let methods = forest.methods().iter().enumerate();
+    let numbers: HashMap<&Method, u32> = methods.map(|(at, m)| (m, at as u32)).collect();
+    let mut missing = Vec::new();
+    for Labelled { label, path } in saved.labels {
+        let steps = path
+            .iter()
+            .map(|method| numbers.get(method).copied().map(Step));
+        let steps: Option<Vec<Step>> = steps.collect();
+        match steps.and_then(|steps| forest.summary_of(&steps)) {
+            Some(summary) => search.label_summary(&label, summary),
+            None => missing.push(label),
+        }
+    }
+    Ok((*suggester, missing))
+}

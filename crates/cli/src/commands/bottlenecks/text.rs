@@ -1,0 +1,354 @@
+//! Results as text.
+
+use super::command::HELP;
+use crate::output::{Align, Table, bytes, grouped, printable, shortened, time};
+use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
+use analysis::bottleneck::interface::{Metrics, Profile, Step};
+use analysis::bottleneck::search::{Details, Listing, Relation, Row};
+use analysis::statistics::Interval;
+use profile::ValueType;
+use std::fmt::Write as _;
+
+/// Columns of a name in a table.
+const WIDEST: usize = 100;
+
+/// What is searched.
+pub fn head(forest: &Forest) -> String {
+    let mut text = String::new();
+    let value = forest.value_type();
+    let members = forest.members();
+    let single = members.len() == 1;
+    let mut counts = [0, 0];
+    for member in &members {
+        let count = &mut counts[usize::from(!member.first_side)];
+        *count += 1;
+        let side = match (single, forest.is_comparison(), member.first_side) {
+            (true, ..) => String::new(),
+            (_, false, _) => format!("run {count}  "),
+            (.., true) => format!("A{count}  "),
+            (.., false) => format!("B{count}  "),
+        };
+        let factor = match member.factor {
+            1.0 => String::new(),
+            factor => format!(" × {factor:.4}"),
+        };
+        let _ = writeln!(
+            text,
+            "{side}{}: {}{factor} in {} calling contexts",
+            printable(&member.name),
+            total(value, member.total as f64),
+            grouped(member.nodes as u64)
+        );
+    }
+    let whole = amount(value, forest.whole());
+    match forest.whole_kind() {
+        Whole::Total if single => {}
+        Whole::Total => drop(writeln!(text, "100% is the mean of the runs, {whole}")),
+        Whole::Difference => {
+            let total = amount(value, forest.total());
+            let _ = writeln!(
+                text,
+                "values are A - B, on the whole {total}; 100% is {whole}"
+            );
+        }
+        Whole::FirstTotal => {
+            let total = amount(value, forest.total());
+            let _ = writeln!(
+                text,
+                "values are A - B, on the whole {total}; 100% is A, {whole}, because the difference is next to nothing"
+            );
+        }
+    }
+    if forest.is_signed() && !forest.is_comparison() {
+        text.push_str("the profile has negative costs: it is read as a difference\n");
+    }
+    text
+}
+
+/// An amount with its unit.
+pub fn amount(value: &ValueType, amount: f64) -> String {
+    let sign = if amount < 0.0 { "-" } else { "" };
+    let size = amount.abs();
+    let text = match value.unit.as_str() {
+        "nanoseconds" | "ns" => time(size),
+        "microseconds" | "us" | "µs" => time(size * 1e3),
+        "milliseconds" | "ms" => time(size * 1e6),
+        "seconds" | "s" => time(size * 1e9),
+        "bytes" => bytes(size.round() as u64),
+        _ => grouped(size.round() as u64),
+    };
+    match size.round() {
+        0.0 if text == "0" => text,
+        _ => format!("{sign}{text}"),
+    }
+}
+
+/// An amount with its unit and what it is an amount of.
+pub fn total(value: &ValueType, size: f64) -> String {
+    let (text, name) = (amount(value, size), printable(&value.name));
+    let has_unit = text.ends_with(char::is_alphabetic);
+    if has_unit {
+        format!("{text} of {name}")
+    } else {
+        format!("{text} {name}")
+    }
+}
+
+/// A share of the whole.
+pub fn percent(forest: &Forest, amount: f64) -> String {
+    let percent = 100.0 * amount / forest.whole();
+    // No minus before nothing.
+    let text = format!("{percent:.1}%");
+    if text == "-0.0%" {
+        "0.0%".to_owned()
+    } else {
+        text
+    }
+}
+
+/// Names as a path on one line.
+pub fn joined(forest: &Forest, path: &[Step]) -> String {
+    let names: Vec<&str> = path.iter().map(|step| forest.step_name(*step)).collect();
+    printable(&names.join(" > "))
+}
+
+fn range(value: &ValueType, interval: Interval) -> String {
+    format!(
+        "{} to {}",
+        amount(value, interval.low),
+        amount(value, interval.high)
+    )
+}
+
+/// A list of numbered summaries; of what is near `current`, only the difference of the paths is said.
+pub fn listing(
+    forest: &Forest,
+    listing: &Listing<CallSequence>,
+    current: Option<&CallSequence>,
+    wide: bool,
+) -> String {
+    let mut text = String::new();
+    if listing.rows.is_empty() {
+        text.push_str(match current {
+            Some(_) => "nothing is near\n",
+            None => "nothing\n",
+        });
+    } else {
+        text = table(forest, &listing.rows, current, wide).render();
+    }
+    for (relation, count) in &listing.more {
+        let what = match relation {
+            Relation::Start | Relation::Label(_) => String::new(),
+            relation => format!(" {}", name(relation)),
+        };
+        let _ = writeln!(
+            text,
+            "{} more{what}; set limit N shows more",
+            grouped(*count as u64)
+        );
+    }
+    if listing.noise > 0 {
+        let _ = writeln!(
+            text,
+            "{} more differ by no more than chance between runs, and are not ranked",
+            grouped(listing.noise as u64)
+        );
+    }
+    text
+}
+
+fn table(
+    forest: &Forest,
+    rows: &[Row<CallSequence>],
+    current: Option<&CallSequence>,
+    wide: bool,
+) -> Table {
+    let new = rows.iter().any(|row| row.new.is_some());
+    let ranges = rows.iter().any(|row| row.interval.is_some());
+    let right = |name: &str| (name.to_owned(), Align::Right);
+    let mut columns: Vec<_> = ["n", "base", "%", "cum", "%"].map(right).into();
+    if new {
+        columns.extend(["new cum", "%"].map(right));
+    }
+    if ranges {
+        columns.push(right("95% interval"));
+    }
+    if current.is_some() {
+        columns.push(("".to_owned(), Align::Left));
+    }
+    columns.push(("path".to_owned(), Align::Left));
+    let mut table = Table::new(columns);
+    let value = forest.value_type();
+    for (number, row) in rows.iter().enumerate() {
+        let Metrics { base, cum } = row.metrics;
+        let mut cells = vec![number.to_string()];
+        for part in [base, cum] {
+            cells.extend([amount(value, part), percent(forest, part)]);
+        }
+        if new {
+            let part = row.new.map_or(cum, |new| new.cum);
+            cells.extend([amount(value, part), percent(forest, part)]);
+        }
+        if ranges {
+            cells.push(row.interval.map_or(String::new(), |i| range(value, i)));
+        }
+        let path = path_cell(forest, row, current);
+        let path = shortened(&path, if wide { usize::MAX } else { WIDEST });
+        if current.is_some() {
+            cells.push(name(&row.relation));
+        }
+        cells.push(path);
+        table.row(cells);
+    }
+    table
+}
+
+fn path_cell(forest: &Forest, row: &Row<CallSequence>, current: Option<&CallSequence>) -> String {
+    let path = forest.path_of(&row.summary);
+    let own = current.map_or(0, |s| forest.path_of(s).len());
+    let (more, less) = (
+        path.len().saturating_sub(own),
+        own.saturating_sub(path.len()),
+    );
+    let current = current.map_or(&[][..], |s| forest.path_of(s));
+    match &row.relation {
+        Relation::Above => format!("{} > …", joined(forest, &path[..more])),
+        Relation::Below => format!("… > {}", joined(forest, &path[own.min(path.len())..])),
+        Relation::TrimTop => format!("without {} > …", joined(forest, &current[..less])),
+        Relation::TrimBottom => {
+            format!(
+                "without … > {}",
+                joined(forest, &current[path.len().min(own)..])
+            )
+        }
+        Relation::Start => joined(forest, path),
+        Relation::Label(label) => format!("{}: {}", printable(label), joined(forest, path)),
+    }
+}
+
+fn name(relation: &Relation) -> String {
+    match relation {
+        Relation::Above => "above".into(),
+        Relation::Below => "below".into(),
+        Relation::TrimTop => "trim top".into(),
+        Relation::TrimBottom => "trim bottom".into(),
+        Relation::Start => String::new(),
+        Relation::Label(label) => printable(label),
+    }
+}
+
+/// The current summary.
+pub fn details(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> String {
+    let mut text = String::new();
+    let value = forest.value_type();
+    if !details.labels.is_empty() {
+        let labels: Vec<String> = details.labels.iter().map(|l| printable(l)).collect();
+        let _ = writeln!(text, "labels: {}", labels.join(", "));
+    }
+    for (name, part, interval) in [
+        ("base", details.metrics.base, details.intervals.0),
+        ("cum", details.metrics.cum, details.intervals.1),
+    ] {
+        let _ = write!(
+            text,
+            "{name:<5}{}, {}",
+            amount(value, part),
+            percent(forest, part)
+        );
+        if let Some(interval) = interval {
+            let _ = write!(text, " (95%: {})", range(value, interval));
+            if interval.conservative() == 0.0 {
+                text.push_str(", which may be chance");
+            }
+        }
+        text.push('\n');
+    }
+    paradoxes(forest, details.metrics, &mut text);
+    for (label, overlap) in &details.overlaps {
+        let _ = writeln!(
+            text,
+            "overlap with {}: base {}, {}; cum {}, {}",
+            printable(label),
+            amount(value, overlap.base),
+            percent(forest, overlap.base),
+            amount(value, overlap.cum),
+            percent(forest, overlap.cum)
+        );
+    }
+    if let Some(labelled) = details.labelled {
+        let new = details.metrics.cum - labelled.cum;
+        let (new, share) = (amount(value, new), percent(forest, new));
+        let _ = writeln!(text, "cum that no label has: {new}, {share}");
+    }
+    let contexts = forest.contexts(&details.summary);
+    let times = if contexts == 1 { "context" } else { "contexts" };
+    let _ = writeln!(
+        text,
+        "path, in {} calling {times}:",
+        grouped(contexts as u64)
+    );
+    for step in forest.path_of(&details.summary) {
+        let name = printable(forest.step_name(*step));
+        let _ = writeln!(
+            text,
+            "  {}",
+            shortened(&name, if wide { usize::MAX } else { WIDEST })
+        );
+    }
+    text.push('\n');
+    text + &listing(forest, &details.nearby, Some(&details.summary), wide)
+}
+
+/// Says why the numbers of a comparison look wrong.
+fn paradoxes(forest: &Forest, metrics: Metrics, text: &mut String) {
+    if !forest.is_signed() {
+        return;
+    }
+    let (base, cum) = (metrics.base, metrics.cum);
+    let mut say = |sentence: &str| {
+        text.push_str("  ");
+        text.push_str(sentence);
+        text.push('\n');
+    };
+    if base < 0.0 && cum < 0.0 {
+        say("negative: this costs more in B than in A");
+    } else if base < 0.0 {
+        say("negative base: the methods of the path themselves cost more in B than in A");
+    } else if cum < 0.0 {
+        say("negative cum: with all that it calls, this costs more in B than in A");
+    }
+    if cum < base {
+        say("cum is less than base: what the path calls is cheaper in A than in B");
+    }
+    if cum > forest.whole() {
+        say("more than 100%: something else is cheaper in A than in B, and makes up for it");
+    }
+}
+
+/// The labelled summaries, and what they are together.
+pub fn labels(forest: &Forest, list: &Listing<CallSequence>, total: Metrics, wide: bool) -> String {
+    if list.rows.is_empty() {
+        return "nothing is labelled; label NAME labels the current summary\n".to_owned();
+    }
+    let value = forest.value_type();
+    let mut text = listing(forest, list, None, wide);
+    let _ = writeln!(
+        text,
+        "together, overlap counted once: base {}, {}; cum {}, {}",
+        amount(value, total.base),
+        percent(forest, total.base),
+        amount(value, total.cum),
+        percent(forest, total.cum)
+    );
+    text
+}
+
+/// The commands.
+pub fn help() -> String {
+    let left = |name: &str| (name.to_owned(), Align::Left);
+    let mut table = Table::new(vec![left("command"), left("")]);
+    for (_, usage, what, _) in HELP {
+        table.row(vec![(*usage).to_owned(), (*what).to_owned()]);
+    }
+    table.render()
+}

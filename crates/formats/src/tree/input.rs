@@ -1,0 +1,185 @@
+//! The bytes of a profile, decompressed, with their offsets.
+
+use super::error::{Fault, Place};
+use super::options::Limits;
+use flate2::bufread::MultiGzDecoder;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+const BUFFER: usize = 1 << 18;
+/// What the format is told by.
+pub(crate) const HEAD: u64 = 1 << 16;
+/// Compressions inside each other.
+const LAYERS: usize = 3;
+/// What a compressed file may give before its ratio is looked at, in bytes.
+const FREE: u64 = 64 << 20;
+
+/// A profile's bytes.
+pub(crate) struct Input {
+    reader: Box<dyn BufRead>,
+    /// The first bytes, which `reader` will give again.
+    head: Vec<u8>,
+    /// How many bytes were given.
+    offset: u64,
+}
+
+impl Input {
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, Fault> {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        }
+        Self::new(Box::new(BufReader::with_capacity(BUFFER, file)), limits)
+    }
+
+    pub fn new(raw: Box<dyn BufRead>, limits: &Limits) -> Result<Self, Fault> {
+        let consumed = Rc::new(Cell::new(0));
+        let mut reader: Box<dyn BufRead> = Box::new(Counted {
+            inner: raw,
+            count: consumed.clone(),
+        });
+        for _ in 0..LAYERS {
+            let mut head = Vec::new();
+            (&mut reader).take(HEAD).read_to_end(&mut head)?;
+            let compression = Compression::of(&head);
+            reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
+            let Some(compression) = compression else {
+                return Ok(Self {
+                    reader,
+                    head,
+                    offset: 0,
+                });
+            };
+            let inner: Box<dyn Read> = match compression {
+                Compression::Gzip => Box::new(MultiGzDecoder::new(reader)),
+                Compression::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
+            };
+            let decompressed = Decompressed {
+                inner,
+                compression,
+                consumed: consumed.clone(),
+                ratio: limits.ratio,
+                given: 0,
+            };
+            reader = Box::new(BufReader::with_capacity(BUFFER, decompressed));
+        }
+        let what = format!("compressed more than {LAYERS} times over");
+        Err(Fault::too_large(what, Place::Offset(0)))
+    }
+
+    /// The first bytes of the profile, whatever was read of it.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The offset of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(out)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.offset += amount as u64;
+        self.reader.consume(amount);
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Option<Self> {
+        if head.starts_with(b"\x1f\x8b") {
+            Some(Self::Gzip)
+        } else if head.starts_with(b"\x28\xb5\x2f\xfd") {
+            Some(Self::Zstd)
+        } else {
+            None
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Counts the bytes that were taken of the file.
+struct Counted {
+    inner: Box<dyn BufRead>,
+    count: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.count.set(self.count.get() + read as u64);
+        Ok(read)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.count.set(self.count.get() + amount as u64);
+        self.inner.consume(amount);
+    }
+}
+
+/// A decompressor that stops at bombs and says where the data end.
+struct Decompressed {
+    inner: Box<dyn Read>,
+    compression: Compression,
+    consumed: Rc<Cell<u64>>,
+    ratio: u64,
+    given: u64,
+}
+
+impl Read for Decompressed {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let at = Place::Offset(self.given);
+        let read = self.inner.read(out).map_err(|error| {
+            // The system's own errors pass through the decompressors as they are.
+            if error.raw_os_error().is_some()
+                || error
+                    .get_ref()
+                    .is_some_and(|e| e.is::<super::error::InputFault>())
+            {
+                return error;
+            }
+            let name = self.compression.name();
+            Fault::damaged(format!("its {name} compression: {error}"), at).into()
+        })?;
+        self.given += read as u64;
+        let most = self.consumed.get().saturating_mul(self.ratio).max(FREE);
+        if self.given > most {
+            let what = format!("decompresses to more than {} times its size", self.ratio);
+            return Err(Fault::too_large(what, at).into());
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,227 @@
+//! Gecko profiles: what Firefox hands out before the Firefox Profiler works on it.
+//!
+//! A table is an array of rows, and its schema says which element of a row is what.
+
+use super::Document;
+use super::firefox::{FrameColumns, StackColumns, Thread, value_type};
+use super::value::{Column, Scalar, Text};
+use crate::frame::base_of_path;
+use crate::tree::draft::{Draft, Owner};
+use crate::tree::error::{Fault, Place};
+use crate::tree::options::ReadOptions;
+use crate::tree::stacks::{StackNodes, StackTable};
+use profile::MethodId;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
+use std::fmt;
+
+/// Elements of a row that are kept: all that a profile needs come early.
+const KEPT: usize = 7;
+
+/// The columns' positions by name.
+pub(super) type Schema = FxHashMap<String, usize>;
+pub(super) type Rows = Column<Row>;
+
+/// The numbers of a row; `NaN` where there is none.
+#[derive(Clone, Copy)]
+pub(super) struct Row([f64; KEPT]);
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements;
+        impl<'de> Visitor<'de> for Elements {
+            type Value = Row;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a row")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Row, A::Error> {
+                let mut row = [f64::NAN; KEPT];
+                for entry in &mut row {
+                    match seq.next_element::<Scalar>()? {
+                        Some(Scalar::Number(number)) => *entry = number,
+                        Some(_) => {}
+                        None => return Ok(Row(row)),
+                    }
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Row(row))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Row, E> {
+                Ok(Row([f64::NAN; KEPT]))
+            }
+        }
+        deserializer.deserialize_any(Elements)
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+struct Cells<'d> {
+    rows: &'d [Row],
+    column: Option<usize>,
+}
+
+impl<'d> Cells<'d> {
+    fn new(schema: &Schema, rows: &'d Rows, name: &str) -> Self {
+        Self {
+            rows: &rows.0,
+            column: schema.get(name).copied(),
+        }
+    }
+
+    fn at(self, row: usize) -> Option<f64> {
+        let value = *self.rows.get(row)?.0.get(self.column?)?;
+        (!value.is_nan()).then_some(value)
+    }
+
+    fn index(self, row: usize) -> Option<u32> {
+        let value = self.at(row)?;
+        // A cast saturates, and no table is that long.
+        (value >= 0.0).then_some(value as u32)
+    }
+}
+
+/// A library, and where it was in memory.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Lib {
+    start: f64,
+    end: f64,
+    offset: f64,
+    name: Scalar,
+    path: Scalar,
+}
+
+pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
+    let mut draft = Draft::new(vec![value_type("samples", "samples")], options);
+    draft.hold(used, Place::Offset(0))?;
+    // Processes have processes of their own, at most.
+    let mut pending = vec![document];
+    let mut unsymbolised = false;
+    while let Some(document) = pending.pop() {
+        let libs = document.libs.0;
+        for (index, thread) in document.threads.unwrap_or_default().0.iter().enumerate() {
+            let at = Place::Row {
+                table: "thread",
+                row: index as u64,
+            };
+            unsymbolised |= read_thread(thread, &libs, &mut draft, options, at)?;
+        }
+        pending.extend(document.processes.0);
+    }
+    if unsymbolised {
+        draft.note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler, and save it from there");
+    }
+    Ok(draft)
+}
+
+fn read_thread(
+    thread: &Thread,
+    libs: &[Lib],
+    draft: &mut Draft,
+    options: &ReadOptions,
+    at: Place,
+) -> Result<bool, Fault> {
+    let owner = Owner {
+        host: None,
+        process: thread.process_name.text(),
+        pid: thread.pid.integer(),
+        thread: thread.name.text(),
+        tid: thread.tid.integer(),
+    };
+    let root = draft.group(&owner, at)?;
+    let samples = Cells::new(&thread.samples.schema, &thread.samples.data, "stack");
+    let empty = (
+        StackColumns::default(),
+        FrameColumns::default(),
+        Column::default(),
+    );
+    let stacks = thread.stack_table.as_ref().unwrap_or(&empty.0);
+    let frames = thread.frame_table.as_ref().unwrap_or(&empty.1);
+    let mut table = Table {
+        prefix: Cells::new(&stacks.schema, &stacks.data, "prefix"),
+        frame: Cells::new(&stacks.schema, &stacks.data, "frame"),
+        location: Cells::new(&frames.schema, &frames.data, "location"),
+        line: Cells::new(&frames.schema, &frames.data, "line"),
+        strings: thread.string_table.as_ref().unwrap_or(&empty.2),
+        libs,
+        lines: options.lines,
+        unsymbolised: false,
+    };
+    let mut nodes = StackNodes::default();
+    for row in 0..samples.rows.len() {
+        let node = nodes.node(draft, &mut table, root, samples.index(row))?;
+        draft.add(0, node, 1);
+    }
+    Ok(table.unsymbolised)
+}
+
+struct Table<'d> {
+    prefix: Cells<'d>,
+    frame: Cells<'d>,
+    location: Cells<'d>,
+    line: Cells<'d>,
+    strings: &'d Column<Text>,
+    libs: &'d [Lib],
+    lines: bool,
+    unsymbolised: bool,
+}
+
+impl StackTable for Table<'_> {
+    fn stack(
+        &mut self,
+        stack: u32,
+        draft: &mut Draft,
+    ) -> Result<Option<(Option<u32>, Option<MethodId>)>, Fault> {
+        let row = stack as usize;
+        let Some(frame) = self.frame.index(row).map(|frame| frame as usize) else {
+            return Ok(None);
+        };
+        let location = self.location.index(frame);
+        let Some(Text(name)) = location.and_then(|l| self.strings.0.get(l as usize)) else {
+            let at = Place::Row {
+                table: "frame",
+                row: frame as u64,
+            };
+            return Err(Fault::damaged(
+                "it refers to something that is not there",
+                at,
+            ));
+        };
+        let line = self.line.index(frame).filter(|_| self.lines);
+        let (name, module) = match (address(name), line) {
+            (Some(address), _) => {
+                self.unsymbolised = true;
+                self.place(address)
+            }
+            (None, Some(line)) => (format!("{name}:{line}"), ""),
+            (None, None) => (name.clone(), ""),
+        };
+        let method = draft.method(&name, module)?;
+        Ok(Some((self.prefix.index(row), Some(method))))
+    }
+}
+
+impl<'d> Table<'d> {
+    fn place(&self, address: u64) -> (String, &'d str) {
+        let at = address as f64;
+        let lib = self
+            .libs
+            .iter()
+            .find(|lib| (lib.start..lib.end).contains(&at));
+        let name = lib.and_then(|lib| lib.name.text().or(lib.path.text()));
+        match (lib, name) {
+            (Some(lib), Some(name)) => {
+                let offset = at - lib.start + lib.offset;
+                let module = base_of_path(name);
+                (format!("{module}+{:#x}", offset as u64), module)
+            }
+            _ => (format!("{address:#x}"), ""),
+        }
+    }
+}
+
+fn address(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()
+}

@@ -1,0 +1,46 @@
+//! The lines of a text.
+
+use super::error::{Fault, Place};
+use super::input::Input;
+use std::borrow::Cow;
+use std::io::{BufRead, Read};
+
+/// The longest line, in bytes: a stack of ten thousand frames of a thousand characters.
+const LONGEST: u64 = 16 << 20;
+
+/// Reads a text line by line.
+pub(crate) struct Lines<'i> {
+    input: &'i mut Input,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl<'i> Lines<'i> {
+    pub fn new(input: &'i mut Input) -> Self {
+        Self {
+            input,
+            buffer: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// The next line without its end, and its place; `None` behind the last. What is no UTF-8 is
+    /// replaced.
+    pub fn next(&mut self) -> Result<Option<(Place, Cow<'_, str>)>, Fault> {
+        self.buffer.clear();
+        let mut limited = (&mut *self.input).take(LONGEST);
+        if limited.read_until(b'\n', &mut self.buffer)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let at = Place::Line(self.number);
+        if self.buffer.len() as u64 == LONGEST {
+            let what = format!("a line of more than {LONGEST} bytes");
+            return Err(Fault::too_large(what, at));
+        }
+        let mut line = self.buffer.as_slice();
+        line = line.strip_suffix(b"\n").unwrap_or(line);
+        line = line.strip_suffix(b"\r").unwrap_or(line);
+        Ok(Some((at, String::from_utf8_lossy(line))))
+    }
+}

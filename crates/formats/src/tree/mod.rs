@@ -1,0 +1,76 @@
+//! Profiles of other tools, and our own, as call trees.
+//!
+//! [`read`] tells the format by the content of the file, whatever its name, and reads it through
+//! gzip and zstd; [`from_recording`] makes the same tree of a recording of ours. What a format says
+//! and what we make of it is in `docs/formats.md`.
+//!
+//! Files are untrusted: every reader streams or is bounded by [`Limits`], none recurses over its
+//! input, and what is wrong is said with its place in the file.
+
+mod callgrind;
+mod detect;
+mod draft;
+mod error;
+mod folded;
+mod input;
+mod json;
+mod lines;
+mod options;
+mod perf_data;
+mod perf_script;
+mod pprof;
+mod recording;
+mod stacks;
+
+pub use error::{Place, ReadError};
+pub use options::{Group, Limits, ReadOptions};
+pub use recording::from_recording;
+
+use detect::Format;
+use draft::Draft;
+use error::Fault;
+use input::Input;
+use profile::CallTree;
+use std::path::Path;
+
+/// A profile as a call tree, and what its reader should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeProfile {
+    /// The tree; it has at least one value type.
+    pub tree: CallTree,
+    /// The format's name: `folded stacks`, `pprof`.
+    pub format: &'static str,
+    /// The position of the value type that the profile itself would show first.
+    pub default_value: usize,
+    /// What was approximated, left out or looks wrong, each a sentence. They go to the user.
+    pub notes: Vec<String>,
+}
+
+/// Reads the profile at `path`, of any format that is known, compressed or not.
+///
+/// # Errors
+/// If the file cannot be read, is of no known format, is damaged, or exceeds the limits. The error
+/// names the file and the place in it (in what it decompresses to, if it is compressed).
+pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
+    let mut input =
+        Input::open(path, &options.limits).map_err(|fault| fault.of(path, "profile"))?;
+    let format = detect::format(input.head()).map_err(|what| ReadError::UnknownFormat {
+        path: path.to_owned(),
+        what,
+    })?;
+    let named = |read: Result<Draft, Fault>| read.map(|draft| (draft, format.name()));
+    let read = match format {
+        Format::Json => json::read(&mut input, options),
+        Format::Callgrind => named(callgrind::read(&mut input, options)),
+        Format::PerfData => {
+            // It is read twice, from the file.
+            drop(input);
+            named(perf_data::read(path, options))
+        }
+        Format::PerfScript => named(perf_script::read(&mut input, options)),
+        Format::Pprof => named(pprof::read(&mut input, options)),
+        Format::Folded => named(folded::read(&mut input, options)),
+    };
+    let (draft, name) = read.map_err(|fault| fault.of(path, format.name()))?;
+    draft.finish(name).map_err(|fault| fault.of(path, name))
+}

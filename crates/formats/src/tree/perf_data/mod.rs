@@ -1,0 +1,490 @@
+//! perf's own `perf.data`, from a file or a pipe, compressed by it or not.
+//!
+//! The file is read twice: first what was mapped where and how threads were called, then the
+//! samples, in whatever order they come. They become a recording like ours, and are named by the
+//! images that are found here.
+
+mod file;
+mod maps;
+mod unwinding;
+mod wire;
+
+use super::draft::Draft;
+use super::error::{Fault, Place};
+use super::input::Input;
+use super::options::ReadOptions;
+use super::perf_script::event_value_types;
+use super::recording;
+use file::{EventDesc, Facts, Record};
+use maps::{Maps, Space};
+use profile::{
+    CallGraph, Collector, EmbeddedSymbol, Event, EventId, Host, ImageId, ImageKind, ImageOffset,
+    NameId, Recording, StackId, Target, Unit,
+};
+use rustc_hash::FxHashMap;
+use std::path::Path;
+use symbols::Detail;
+use unwinding::StackReader;
+use wire::{Change, SAMPLE, Sample};
+
+/// Samples between two looks at the memory.
+const CHECK_EVERY: u64 = 1024;
+/// perf's marks in call chains are the numbers from here on.
+const MARKS: u64 = -4096_i64 as u64;
+const MARK_USER: u64 = -512_i64 as u64;
+const MARK_KERNEL: u64 = -128_i64 as u64;
+const MAX_EVENTS: usize = 10_000;
+/// The largest `/tmp/perf-PID.map` that is read, in bytes.
+const LARGEST_PERF_MAP: u64 = 256 << 20;
+
+pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
+    let mut maps = Maps::new();
+    let limits = &options.limits;
+    let facts = file::scan(&mut Input::open(path, limits)?, limits, |record, facts| {
+        let event = event_of(&facts.events, &record);
+        let time = event.and_then(|(_, event)| event.attr.trailing_time(record.body));
+        if let Some(change) = Change::read(record.kind, record.misc, record.body) {
+            maps.change(time.unwrap_or(0), change);
+        }
+        match maps.size > limits.memory {
+            true => Err(Fault::too_large(
+                "its mappings need more memory than the limit allows",
+                record.at,
+            )),
+            false => Ok(()),
+        }
+    })?;
+    if facts.events.len() > MAX_EVENTS {
+        let what = format!("{} events", facts.events.len());
+        return Err(Fault::too_large(what, Place::Offset(0)));
+    }
+    maps.sort(&facts.build_ids);
+    let mut symbol_options = symbols::Options::default();
+    symbol_options
+        .debug_dirs
+        .splice(0..0, options.debug_dirs.iter().cloned());
+    let mut samples = Samples::new(&facts, maps, &symbol_options, options);
+    file::scan(
+        &mut Input::open(path, limits)?,
+        limits,
+        |record, _| match record.kind {
+            SAMPLE => samples.add(&record),
+            _ => Ok(()),
+        },
+    )?;
+    samples.finish(&symbol_options)
+}
+
+/// The event that a record is of. Where records do not say, all are of one event, or all events
+/// have records alike.
+fn event_of<'e>(events: &'e [EventDesc], record: &Record<'_>) -> Option<(usize, &'e EventDesc)> {
+    let first = events.first()?;
+    if events.len() > 1 && record.kind == SAMPLE {
+        let id = first.attr.sample_id(record.body);
+        let index = id.and_then(|id| events.iter().position(|event| event.ids.contains(&id)));
+        let index = index.unwrap_or(0);
+        return Some((index, events.get(index)?));
+    }
+    Some((0, first))
+}
+
+/// What samples have in common: event, name, process, thread, stack.
+type Key = (usize, NameId, u32, u32, StackId);
+
+struct Samples<'o> {
+    facts: &'o Facts,
+    options: &'o ReadOptions,
+    maps: Maps,
+    stacks: StackReader<'o>,
+    recording: Recording,
+    /// How many, and the sum of their periods.
+    rows: FxHashMap<Key, (u64, u64)>,
+    ids: FxHashMap<u64, usize>,
+    seen: u64,
+    damaged: u64,
+}
+
+impl<'o> Samples<'o> {
+    fn new(
+        facts: &'o Facts,
+        maps: Maps,
+        symbols: &'o symbols::Options,
+        options: &'o ReadOptions,
+    ) -> Self {
+        let host = Host {
+            name: facts.host.clone().unwrap_or_default(),
+            machine: facts.machine.clone().unwrap_or_default(),
+            ..Host::default()
+        };
+        let mut recording =
+            Recording::new(host, Target::Machine, Collector::Import, CallGraph::None);
+        recording.images.clone_from(&maps.images);
+        let ids = facts.events.iter().enumerate();
+        Self {
+            facts,
+            options,
+            maps,
+            stacks: StackReader::new(facts.machine.as_deref(), symbols),
+            recording,
+            rows: FxHashMap::default(),
+            ids: ids
+                .flat_map(|(i, e)| e.ids.iter().map(move |id| (*id, i)))
+                .collect(),
+            seen: 0,
+            damaged: 0,
+        }
+    }
+
+    fn add(&mut self, record: &Record<'_>) -> Result<(), Fault> {
+        let events = &self.facts.events;
+        let Some(first) = events.first() else {
+            return Err(Fault::damaged("a sample, but no event", record.at));
+        };
+        let index = match events.len() {
+            1 => 0,
+            _ => {
+                let id = first.attr.sample_id(record.body);
+                id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
+            }
+        };
+        let Some(event) = events.get(index) else {
+            return Ok(());
+        };
+        self.seen += 1;
+        let Some(sample) = event.attr.sample(record.body) else {
+            self.damaged += 1;
+            return Ok(());
+        };
+        let stack = self.stack(&sample, event);
+        let name = self.maps.name(sample.tid, sample.time);
+        let name = match (&name, sample.tid) {
+            (Some(name), _) => self.recording.names.intern(name),
+            (None, 0) => self.recording.names.intern("swapper"),
+            (None, tid) => self.recording.names.intern(&format!("tid {tid}")),
+        };
+        // What nobody asks for need not be kept apart.
+        let (pid, tid) = match self.options.group_by.is_empty() {
+            true => (0, 0),
+            false => (sample.pid, sample.tid),
+        };
+        let row = self.rows.entry((index, name, pid, tid, stack)).or_default();
+        let period = sample.period.or(event.attr.fixed_period()).unwrap_or(1);
+        *row = (row.0.saturating_add(1), row.1.saturating_add(period));
+        if self.seen.is_multiple_of(CHECK_EVERY) {
+            let size = 64 * self.recording.stacks.len() + 96 * self.rows.len();
+            if size as u64 + self.maps.size > self.options.limits.memory {
+                let what = "its stacks need more memory than the limit allows";
+                return Err(Fault::too_large(what, record.at));
+            }
+        }
+        Ok(())
+    }
+
+    fn stack(&mut self, sample: &Sample<'_>, event: &EventDesc) -> StackId {
+        let space = self.maps.space(sample.pid, sample.time);
+        let mut locations = Vec::new();
+        let mut kernel = false;
+        let mut exact = true;
+        for address in &sample.callchain {
+            if *address >= MARKS {
+                kernel = matches!(*address, MARK_KERNEL);
+                exact = true;
+                // The copy of the stack has it better.
+                if *address == MARK_USER && !sample.stack.is_empty() {
+                    break;
+                }
+                continue;
+            }
+            // A caller stands behind its call; the call is what its line is about.
+            let at = address.wrapping_sub(u64::from(!exact));
+            exact = false;
+            locations.push(self.maps.locate(&space, at, kernel));
+        }
+        if !sample.stack.is_empty() {
+            self.unwind(&space, sample, event, &mut locations);
+        }
+        if locations.is_empty() {
+            let ip = sample.ip.unwrap_or(0);
+            locations.push(self.maps.locate(&space, ip, ip >> 63 == 1));
+        }
+        let location = profile::Location {
+            image: ImageId(0),
+            offset: ImageOffset(0),
+        };
+        let stacks = &mut self.recording.stacks;
+        stacks
+            .intern_stack(&locations)
+            .unwrap_or_else(|| stacks.intern(location, None))
+    }
+
+    fn unwind(
+        &mut self,
+        space: &Space,
+        sample: &Sample<'_>,
+        event: &EventDesc,
+        locations: &mut Vec<profile::Location>,
+    ) {
+        let mask = event.attr.user_registers;
+        let frames = self.stacks.unwind(&self.maps, space, sample, mask);
+        for frame in frames.unwrap_or_default() {
+            locations.push(self.maps.locate(space, frame.0, false));
+        }
+    }
+
+    fn finish(mut self, symbol_options: &symbols::Options) -> Result<Draft, Fault> {
+        let mut notes = self.notes();
+        let mut value_types = Vec::new();
+        let mut numbers = FxHashMap::default();
+        for (index, event) in self.facts.events.iter().enumerate() {
+            if !self.rows.keys().any(|key| key.0 == index) {
+                continue;
+            }
+            let name = event
+                .name
+                .clone()
+                .unwrap_or_else(|| event_name(event, index));
+            numbers.insert(index, value_types.len());
+            for (value_type, unit) in event_value_types(&name)
+                .into_iter()
+                .zip([Unit::Samples, Unit::Nanoseconds])
+            {
+                // The second is a weight of whatever unit.
+                self.recording
+                    .events
+                    .push(plain_event(&value_type.name, unit));
+                value_types.push(value_type);
+            }
+        }
+        for ((event, process, pid, tid, stack), (count, period)) in std::mem::take(&mut self.rows) {
+            let Some(first) = numbers.get(&event) else {
+                continue;
+            };
+            for (offset, weight) in [count, period].into_iter().enumerate() {
+                self.recording.samples.push(profile::Sample {
+                    event: EventId((first + offset) as u16),
+                    process,
+                    pid: Some(pid),
+                    tid: Some(tid),
+                    stack,
+                    waker: None,
+                    count,
+                    weight,
+                });
+            }
+        }
+        // In the same order each time.
+        self.recording.samples.sort_unstable();
+        self.embed_symbols(&mut notes);
+        let detail = match self.options.inline || self.options.lines {
+            true => Detail::Lines,
+            false => Detail::Procedures,
+        };
+        let locations = self
+            .recording
+            .stacks
+            .frames()
+            .iter()
+            .map(|frame| frame.location);
+        let resolved = symbols::resolve(&self.recording, locations, detail, symbol_options);
+        notes.extend(resolved.warnings.iter().map(ToString::to_string));
+        let mut draft = Draft::new(value_types, self.options);
+        for note in notes {
+            draft.note(note);
+        }
+        recording::fill(&mut draft, &self.recording, &resolved.table, self.options)?;
+        Ok(draft)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.facts.unfinished {
+            notes.push("perf was ended before it could finish the file: names of events and build-ids are missing".to_owned());
+        }
+        if self.maps.lost > 0 {
+            notes.push(format!("perf lost {} samples or records", self.maps.lost));
+        }
+        if self.damaged > 0 {
+            notes.push(format!(
+                "{} of {} samples are damaged and were left out",
+                self.damaged, self.seen
+            ));
+        }
+        let stacks = &self.stacks;
+        for (count, how) in [
+            (stacks.truncated, "longer than their copies"),
+            (stacks.failed, "not to be unwound to the end"),
+        ] {
+            if count > 0 {
+                notes.push(format!(
+                    "{count} of {} stacks were {how}: their callers are missing",
+                    stacks.unwound
+                ));
+            }
+        }
+        notes
+    }
+
+    /// Takes over what names code that is in no file: the kernel, if it is the one that runs here,
+    /// and generated code.
+    fn embed_symbols(&mut self, notes: &mut Vec<String>) {
+        let mut hit: Vec<ImageId> = self
+            .recording
+            .stacks
+            .frames()
+            .iter()
+            .map(|frame| frame.location.image)
+            .collect();
+        hit.sort_unstable();
+        hit.dedup();
+        let mut kernel = None;
+        let mut embedded = Vec::new();
+        for id in hit {
+            let Some(image) = self.maps.images.get(id.0 as usize) else {
+                continue;
+            };
+            match image.kind {
+                ImageKind::Kernel | ImageKind::KernelModule => {
+                    let known = kernel.get_or_insert_with(|| {
+                        let found = running_kernel(&self.facts.build_ids);
+                        if let Err(why) = &found {
+                            notes.push(format!("functions of the kernel have no names: {why}"));
+                        }
+                        found.ok()
+                    });
+                    if let Some(known) = known {
+                        embedded.extend(kernel_symbols(known, id, &image.path));
+                    }
+                }
+                ImageKind::Jit => {
+                    let pid = image.path.trim_start_matches("[jit ").trim_end_matches(']');
+                    let path = format!("/tmp/perf-{pid}.map");
+                    if let Some(found) = perf_map(&path, id) {
+                        notes.push(format!("generated code was named by {path}, which may be of another process by now"));
+                        embedded.extend(found);
+                    }
+                }
+                _ => {}
+            }
+        }
+        embedded.sort_unstable();
+        self.recording.symbols = embedded;
+    }
+}
+
+fn perf_map(path: &str, image: ImageId) -> Option<Vec<EmbeddedSymbol>> {
+    if std::fs::metadata(path).ok()?.len() > LARGEST_PERF_MAP {
+        return None;
+    }
+    let text = std::fs::read(path).ok()?;
+    let (symbols, _) = symbols::parse_perf_map(&String::from_utf8_lossy(&text));
+    let symbol = |symbol: symbols::ProcessSymbol| EmbeddedSymbol {
+        image,
+        start: ImageOffset(symbol.start.0),
+        end: ImageOffset(symbol.end.0),
+        name: symbol.name,
+    };
+    Some(symbols.into_iter().map(symbol).collect())
+}
+
+/// The symbols of the kernel that runs here, if the file is of the same.
+fn running_kernel(
+    build_ids: &FxHashMap<String, Vec<u8>>,
+) -> Result<symbols::KernelSymbols, String> {
+    let recorded = build_ids.get("[kernel.kallsyms]");
+    let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+    // The build-id is one of the notes; nothing else there has 20 such bytes.
+    if !recorded.is_some_and(|id| !id.is_empty() && notes.windows(id.len()).any(|w| w == *id)) {
+        return Err("the profile is of another kernel than the one that runs here".to_owned());
+    }
+    symbols::KernelSymbols::read().map_err(|error| error.to_string())
+}
+
+/// The symbols of the kernel proper or of one module.
+fn kernel_symbols(
+    kernel: &symbols::KernelSymbols,
+    image: ImageId,
+    path: &str,
+) -> Vec<EmbeddedSymbol> {
+    let name = path.trim_matches(['[', ']']);
+    let module = (name != "kernel").then_some(name);
+    let start = match module {
+        None => kernel.text_start(),
+        Some(name) => {
+            let same =
+                |m: &&symbols::KernelModule| m.name.replace('-', "_") == name.replace('-', "_");
+            kernel.modules().iter().find(same).map(|m| m.start)
+        }
+    };
+    let Some(start) = start else {
+        return Vec::new();
+    };
+    let of_image = |s: &&symbols::KernelSymbol| {
+        s.module.as_deref().map(|m| m.replace('-', "_")) == module.map(|m| m.replace('-', "_"))
+            && s.start >= start
+    };
+    let symbol = |s: &symbols::KernelSymbol| EmbeddedSymbol {
+        image,
+        start: ImageOffset(s.start.0 - start.0),
+        end: ImageOffset(s.end.0.saturating_sub(start.0)),
+        name: s.name.clone(),
+    };
+    kernel
+        .symbols()
+        .iter()
+        .filter(of_image)
+        .map(symbol)
+        .collect()
+}
+
+fn plain_event(name: &str, unit: Unit) -> Event {
+    Event {
+        name: name.to_owned(),
+        unit,
+        period: 0,
+        frequency: None,
+        multiplex_scale: 1.0,
+        taken: 0,
+        stored: 0,
+        dropped: 0,
+        lost: 0,
+    }
+}
+
+/// The name of an event that the file does not name.
+fn event_name(event: &EventDesc, index: usize) -> String {
+    const HARDWARE: &[&str] = &[
+        "cycles",
+        "instructions",
+        "cache-references",
+        "cache-misses",
+        "branches",
+        "branch-misses",
+        "bus-cycles",
+        "stalled-cycles-frontend",
+        "stalled-cycles-backend",
+        "ref-cycles",
+    ];
+    const SOFTWARE: &[&str] = &[
+        "cpu-clock",
+        "task-clock",
+        "page-faults",
+        "context-switches",
+        "cpu-migrations",
+        "minor-faults",
+        "major-faults",
+        "alignment-faults",
+        "emulation-faults",
+        "dummy",
+        "bpf-output",
+        "cgroup-switches",
+    ];
+    let names = match event.attr.kind {
+        0 => HARDWARE,
+        1 => SOFTWARE,
+        _ => &[],
+    };
+    let name = usize::try_from(event.attr.config)
+        .ok()
+        .and_then(|config| names.get(config));
+    name.map_or_else(|| format!("event {}", index + 1), |name| (*name).to_owned())
+}

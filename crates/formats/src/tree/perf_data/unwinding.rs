@@ -1,0 +1,126 @@
+//! User stacks out of copies of them, by the unwind tables of the files that were mapped.
+
+use super::maps::{Maps, Space};
+use super::wire::Sample;
+use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind, ProcessAddress};
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use unwind::{AddressSpace, Machine, ModuleCache, ModuleData, Outcome, Registers, Stack, Unwinder};
+
+/// Memory for unwind tables, in bytes.
+const TABLES: usize = 512 << 20;
+/// Address spaces kept ready.
+const SPACES: usize = 256;
+
+/// Unwinds the stacks of samples.
+pub(super) struct StackReader<'o> {
+    symbols: &'o symbols::Options,
+    machine: Option<Machine>,
+    unwinder: Unwinder,
+    modules: ModuleCache,
+    /// By the number of the space.
+    spaces: FxHashMap<u64, AddressSpace>,
+    pub unwound: u64,
+    pub truncated: u64,
+    pub failed: u64,
+}
+
+impl<'o> StackReader<'o> {
+    /// `machine` as `uname -m` says it.
+    pub fn new(machine: Option<&str>, symbols: &'o symbols::Options) -> Self {
+        Self {
+            symbols,
+            machine: match machine {
+                Some("x86_64") => Some(Machine::X86_64),
+                Some("aarch64") => Some(Machine::Aarch64),
+                Some(_) => None,
+                None => Machine::native(),
+            },
+            unwinder: Unwinder::new(),
+            modules: ModuleCache::new(TABLES),
+            spaces: FxHashMap::default(),
+            unwound: 0,
+            truncated: 0,
+            failed: 0,
+        }
+    }
+
+    /// The user frames of a sample, innermost first, callers inside their call instructions; `None`
+    /// if its registers are not enough.
+    pub fn unwind(
+        &mut self,
+        maps: &Maps,
+        space: &Space,
+        sample: &Sample<'_>,
+        mask: u64,
+    ) -> Option<Vec<ProcessAddress>> {
+        let registers = Registers::from_perf(self.machine?, mask, &sample.registers)?;
+        if self.spaces.len() >= SPACES {
+            self.spaces.clear();
+        }
+        let (modules, symbols) = (&mut self.modules, self.symbols);
+        let space = self.spaces.entry(space.number).or_insert_with(|| {
+            let mut made = AddressSpace::new();
+            for (start, mapping) in &space.mappings {
+                let range = ProcessAddress(*start)..ProcessAddress(mapping.end);
+                let module = module(modules, symbols, &maps.images, mapping.image);
+                made.add_module(range, mapping.offset, module);
+            }
+            made
+        });
+        let mut frames = Vec::new();
+        let stack = Stack::new(registers.sp(), sample.stack);
+        let outcome = self.unwinder.unwind(space, &registers, stack, &mut frames);
+        self.unwound += 1;
+        match outcome {
+            Outcome::Complete => {}
+            Outcome::Truncated | Outcome::TooDeep => self.truncated += 1,
+            Outcome::Failed(_) => self.failed += 1,
+        }
+        Some(frames)
+    }
+}
+
+fn module(
+    modules: &mut ModuleCache,
+    options: &symbols::Options,
+    images: &[Image],
+    id: ImageId,
+) -> Arc<ModuleData> {
+    let image = images
+        .get(id.0 as usize)
+        .filter(|image| image.kind == ImageKind::File);
+    let found = image.and_then(|image| {
+        // The cache goes by files; these are numbered by us.
+        let key = FileIdentity {
+            major: 0,
+            minor: 0,
+            inode: id.0.into(),
+            generation: 0,
+        };
+        modules
+            .get(key, || {
+                let path = find(options, image).unwrap_or_default();
+                ModuleData::open(&path)
+            })
+            .ok()
+    });
+    // Frame pointers have to do where the tables cannot be read.
+    found.unwrap_or_else(|| Arc::new(ModuleData::without_tables()))
+}
+
+/// The file of an image: under its path if it is still the same, else by its build-id.
+fn find(options: &symbols::Options, image: &Image) -> Option<PathBuf> {
+    let path = options.path_of(&image.path);
+    let Some(wanted) = &image.build_id else {
+        return Some(path);
+    };
+    let same = |path: &PathBuf| -> bool {
+        let found: Option<BuildId> = symbols::build_id_of_file(path).ok().flatten();
+        found.as_ref() == Some(wanted)
+    };
+    std::iter::once(path)
+        .chain(options.images_by_id(wanted))
+        .find(same)
+}

@@ -1,0 +1,434 @@
+//! The text that `perf script` prints: a line a sample, and a line for each frame under it.
+
+use super::draft::{Draft, Owner};
+use super::error::{Fault, Place};
+use super::input::Input;
+use super::lines::Lines;
+use super::options::ReadOptions;
+use crate::frame::base_of_path;
+use profile::{MethodId, ValueType};
+
+/// The positions of an event's two value types.
+#[derive(Clone)]
+struct Event {
+    name: String,
+    samples: usize,
+    period: usize,
+}
+
+/// The first line of a sample.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Header<'l> {
+    comm: &'l str,
+    /// `None` where only one number stands: it is the thread's.
+    pid: Option<i64>,
+    tid: i64,
+    period: Option<i64>,
+    event: &'l str,
+    /// What stands behind the event: the place, where there is no call stack.
+    rest: &'l str,
+}
+
+impl<'l> Header<'l> {
+    /// `comm pid/tid [cpu] time: period event: place`; what is in brackets here may be missing:
+    /// pid, cpu, time, period, place.
+    pub fn parse(line: &'l str) -> Option<Self> {
+        let mut best = None;
+        // A comm may have spaces and digits, so the number to go by is the first after which the
+        // rest makes sense.
+        let mut from = 0;
+        while let Some(token) = next_token(line, from) {
+            if token.start > 0
+                && let Some((pid, tid)) = ids(token.text)
+            {
+                best = Self::after(line, token, pid, tid);
+            }
+            if best.is_some() {
+                break;
+            }
+            from = token.end;
+        }
+        best
+    }
+
+    fn after(line: &'l str, number: Token<'l>, pid: Option<i64>, tid: i64) -> Option<Self> {
+        let comm = line.get(..number.start)?.trim();
+        let mut token = next_token(line, number.end)?;
+        if token.text.starts_with('[') && token.text.ends_with(']') {
+            token = next_token(line, token.end)?;
+        }
+        let mut timed = false;
+        if is_time(token.text) {
+            timed = true;
+            token = next_token(line, token.end)?;
+        }
+        let period = token.text.parse().ok();
+        if period.is_some() {
+            token = next_token(line, token.end)?;
+        }
+        let event = token
+            .text
+            .strip_suffix(':')
+            .filter(|event| !event.is_empty())?;
+        if !timed && period.is_none() || is_time(token.text) {
+            return None;
+        }
+        Some(Self {
+            comm,
+            pid,
+            tid,
+            period,
+            event,
+            rest: line.get(token.end..)?.trim(),
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Token<'l> {
+    text: &'l str,
+    start: usize,
+    end: usize,
+}
+
+fn next_token(line: &str, from: usize) -> Option<Token<'_>> {
+    let rest = line.get(from..)?;
+    let start = from + rest.find(|c: char| !c.is_whitespace())?;
+    let word = line.get(start..)?;
+    let end = start + word.find(char::is_whitespace).unwrap_or(word.len());
+    Some(Token {
+        text: line.get(start..end)?,
+        start,
+        end,
+    })
+}
+
+fn ids(token: &str) -> Option<(Option<i64>, i64)> {
+    match token.split_once('/') {
+        Some((pid, tid)) => Some((Some(pid.parse().ok()?), tid.parse().ok()?)),
+        None => Some((None, token.parse().ok()?)),
+    }
+}
+
+fn is_time(token: &str) -> bool {
+    let parts = token
+        .strip_suffix(':')
+        .and_then(|time| time.split_once('.'));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    parts.is_some_and(|(seconds, rest)| digits(seconds) && digits(rest))
+}
+
+/// A frame: `address symbol+offset (image)`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'l> {
+    address: &'l str,
+    symbol: &'l str,
+    image: &'l str,
+}
+
+impl<'l> Frame<'l> {
+    pub fn parse(line: &'l str) -> Option<Self> {
+        let (address, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let (symbol, image) = match rest.rsplit_once(" (") {
+            Some((symbol, image)) => (symbol, image.strip_suffix(')')?),
+            None => match rest
+                .trim()
+                .strip_prefix('(')
+                .and_then(|r| r.strip_suffix(')'))
+            {
+                Some(image) => ("", image),
+                None => (rest, ""),
+            },
+        };
+        let symbol = symbol.trim();
+        let hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let symbol = match symbol.rsplit_once("+0x") {
+            Some((name, offset)) if hex(offset) => name,
+            _ => symbol,
+        };
+        Some(Self {
+            address,
+            symbol,
+            image,
+        })
+    }
+}
+
+pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+    let mut script = Script {
+        draft: Draft::new(Vec::new(), options),
+        options,
+        events: Vec::new(),
+        sample: None,
+        frames: Vec::new(),
+        unnamed: 0,
+        placed: 0,
+    };
+    let mut lines = Lines::new(input);
+    let mut host = None;
+    while let Some((at, line)) = lines.next()? {
+        if let Some(comment) = line.strip_prefix('#') {
+            if let Some(name) = comment.trim().strip_prefix("hostname :") {
+                host = Some(name.trim().to_owned());
+            }
+        } else if line.trim().is_empty() {
+            script.end(host.as_deref())?;
+        } else if line.starts_with('\t') || script.in_stack() && line.starts_with("    ") {
+            script.frame(&line, at)?;
+        } else {
+            script.end(host.as_deref())?;
+            script.begin(&line, at)?;
+        }
+    }
+    script.end(host.as_deref())?;
+    let mut draft = script.draft;
+    if script.unnamed > 0 {
+        draft.note(format!(
+            "{} frames have no symbol and are named by their address",
+            script.unnamed
+        ));
+    }
+    if script.placed > 0 {
+        draft.note(format!(
+            "{} samples have no call stack, only a place",
+            script.placed
+        ));
+    }
+    Ok(draft)
+}
+
+/// Whose sample it is, and what it counts.
+struct Sample {
+    comm: String,
+    pid: Option<i64>,
+    tid: i64,
+    period: i64,
+    event: Event,
+    at: Place,
+}
+
+struct Script<'o> {
+    draft: Draft,
+    options: &'o ReadOptions,
+    events: Vec<Event>,
+    sample: Option<Sample>,
+    /// Innermost first; `None` of one that was inlined and is its caller's.
+    frames: Vec<FrameName>,
+    unnamed: u64,
+    placed: u64,
+}
+
+struct FrameName {
+    name: String,
+    /// `None` of an inlined function, which is in the image of the next frame.
+    module: Option<String>,
+}
+
+impl Script<'_> {
+    fn in_stack(&self) -> bool {
+        self.sample.is_some()
+    }
+
+    fn begin(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+        let Some(header) = Header::parse(line) else {
+            let what = "neither a sample (comm pid time: period event:) nor a frame of one";
+            return Err(Fault::damaged(what, at));
+        };
+        let event = self.event(header.event);
+        self.sample = Some(Sample {
+            comm: header.comm.to_owned(),
+            pid: header.pid,
+            tid: header.tid,
+            period: header.period.unwrap_or(1),
+            event,
+            at,
+        });
+        if !header.rest.is_empty() {
+            self.placed += 1;
+            // A tracepoint has its fields there instead.
+            if Frame::parse(header.rest).is_some_and(|frame| !frame.symbol.is_empty()) {
+                self.frame(header.rest, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, name: &str) -> Event {
+        if let Some(event) = self.events.iter().find(|event| event.name == name) {
+            return event.clone();
+        }
+        let [samples, period] = event_value_types(name);
+        let event = Event {
+            name: name.to_owned(),
+            samples: self.draft.add_value_type(samples),
+            period: self.draft.add_value_type(period),
+        };
+        self.events.push(event.clone());
+        event
+    }
+
+    fn frame(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+        if !self.in_stack() {
+            return Err(Fault::damaged("a frame without a sample", at));
+        }
+        let Some(frame) = Frame::parse(line) else {
+            // `perf script -F +srcline` puts the line under its frame.
+            let number = line.trim().rsplit_once(':').map(|(_, number)| number);
+            let is_line = number.is_some_and(|n| n.parse::<u32>().is_ok());
+            return match (self.frames.last_mut(), number) {
+                (Some(last), Some(number)) if is_line => {
+                    if self.options.lines {
+                        last.name = format!("{}:{number}", last.name);
+                    }
+                    Ok(())
+                }
+                _ => Err(Fault::damaged("not a frame: address symbol (image)", at)),
+            };
+        };
+        if frame.image == "inlined" {
+            if self.options.inline {
+                self.frames.push(FrameName {
+                    name: frame.symbol.to_owned(),
+                    module: None,
+                });
+            }
+            return Ok(());
+        }
+        let module = match frame.image {
+            "" => "",
+            path => base_of_path(path),
+        };
+        let unnamed = frame.symbol.is_empty() || frame.symbol == "[unknown]";
+        self.unnamed += u64::from(unnamed);
+        let name = match (unnamed, module) {
+            (false, _) => frame.symbol.to_owned(),
+            (true, "" | "[unknown]") => "[unknown]".to_owned(),
+            (true, module) => format!("{module}+0x{}", frame.address.trim_start_matches('0')),
+        };
+        self.frames.push(FrameName {
+            name,
+            module: Some(module.to_owned()),
+        });
+        Ok(())
+    }
+
+    fn end(&mut self, host: Option<&str>) -> Result<(), Fault> {
+        let Some(sample) = self.sample.take() else {
+            return Ok(());
+        };
+        let owner = Owner {
+            host,
+            process: Some(&sample.comm),
+            pid: sample.pid,
+            thread: Some(&sample.comm),
+            tid: Some(sample.tid),
+        };
+        let mut node = self.draft.group(&owner, sample.at)?;
+        let mut module = String::new();
+        while let Some(frame) = self.frames.pop() {
+            if let Some(own) = frame.module {
+                module = own;
+            }
+            let method: MethodId = self.draft.method(&frame.name, &module)?;
+            node = self.draft.child(node, method, sample.at)?;
+        }
+        self.draft.add(sample.event.samples, node, 1);
+        self.draft.add(sample.event.period, node, sample.period);
+        Ok(())
+    }
+}
+
+/// What perf's samples of an event add up to: how many, and the sum of their periods.
+pub(crate) fn event_value_types(name: &str) -> [ValueType; 2] {
+    let base = name.split([':', '/']).next().unwrap_or(name);
+    let unit = match base {
+        "cpu-clock" | "task-clock" => "nanoseconds",
+        _ => "count",
+    };
+    let value_type = |name: String, unit: &str| ValueType {
+        name,
+        unit: unit.to_owned(),
+    };
+    [
+        value_type(name.to_owned(), "samples"),
+        value_type(format!("{name}-period"), unit),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_told_from_what_is_around_them() {
+        let parse = |line| {
+            let h = Header::parse(line)?;
+            Some((h.comm, h.pid, h.tid, h.period, h.event, h.rest))
+        };
+        for (line, expected) in [
+            (
+                "work  7370 13478.995728:    2004008 cpu-clock: ",
+                Some(("work", None, 7370, Some(2_004_008), "cpu-clock", "")),
+            ),
+            (
+                "Web Content 12 7/8 [003] 1.5:  1 cycles:u: ",
+                Some(("Web Content 12", Some(7), 8, Some(1), "cycles:u", "")),
+            ),
+            (
+                "swapper     0 [000] 2.0: sched:sched_switch: prev_comm=a",
+                Some((
+                    "swapper",
+                    None,
+                    0,
+                    None,
+                    "sched:sched_switch",
+                    "prev_comm=a",
+                )),
+            ),
+            (
+                "ls 3 1.0: 250000 cpu-clock:  ffffffff81 memset+0x1 ([kernel.kallsyms])",
+                Some((
+                    "ls",
+                    None,
+                    3,
+                    Some(250_000),
+                    "cpu-clock",
+                    "ffffffff81 memset+0x1 ([kernel.kallsyms])",
+                )),
+            ),
+            ("main;f 12", None),
+            ("a b c: 3", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn frames_may_have_anything_for_a_name() {
+        let parse = |line| {
+            let f = Frame::parse(line)?;
+            Some((f.address, f.symbol, f.image))
+        };
+        for (line, expected) in [
+            (
+                "\t  114c leaf+0x23 (/usr/bin/a b)",
+                Some(("114c", "leaf", "/usr/bin/a b")),
+            ),
+            ("\t  1 f(int) (/x)", Some(("1", "f(int)", "/x"))),
+            ("\t  1 operator+0x (x)", Some(("1", "operator+0x", "x"))),
+            (
+                "\t  0 [unknown] ([unknown])",
+                Some(("0", "[unknown]", "[unknown]")),
+            ),
+            ("\t  7f (/x)", Some(("7f", "", "/x"))),
+            ("\t  7f", Some(("7f", "", ""))),
+            ("\t  work.c:12", None),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
+    }
+}
