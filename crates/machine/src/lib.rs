@@ -6,18 +6,23 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod adjacency;
 mod decode;
 mod effect;
+mod equivalence;
 mod error;
 mod graph;
 mod instruction;
+mod loops;
 mod register;
 mod x86_64;
 
 pub use decode::Decoder;
+pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
 pub use instruction::{Architecture, Flow, Instruction, Kind};
+pub use loops::{Loop, Loops};
 pub use register::{Register, RegisterSet};
 
 /// The largest procedure that is analysed, in bytes.
