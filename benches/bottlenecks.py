@@ -43,7 +43,7 @@ def stacks(seed):
     callees = []
     for method in range(METHODS):
         # Mostly deeper into the program; now and then back up, which makes recursion.
-        reach = [min(METHODS - 1, method + dice.randint(1, 60)) for _ in range(3)]
+        reach = [(method + dice.randint(1, 120)) % METHODS for _ in range(3)]
         callees.append(reach + [dice.randrange(METHODS)])
     index, parents, methods = {}, [0], [0]
     while len(parents) < NODES:
@@ -164,7 +164,6 @@ def walk(session, starts, steps, dice):
 def answers(path, copies, starts):
     session = Session(path)
     dice = random.Random(7)
-    session.tell("set limit 60")
     session.tell("set suggester HighBase")
     session.ask("suggest")
     for label in range(14):

@@ -78,8 +78,8 @@ fn same(fast: &Forest, slow: &Oracle, path: &str) -> Result<(), TestCaseError> {
     for cutoff in [0.3, 0.95, 1.0] {
         for end in [End::Top, End::Bottom] {
             let texts = |list: Vec<String>| list;
-            let fast_zoom = zoom(fast, &f, end, cutoff);
-            let slow_zoom = zoom(slow, &s, end, cutoff);
+            let fast_zoom = zoom(fast, &f, end, cutoff).result();
+            let slow_zoom = zoom(slow, &s, end, cutoff).result();
             let fast_zoom: Vec<String> = fast_zoom.iter().map(|z| text(fast, z)).collect();
             let slow_zoom: Vec<String> = slow_zoom.iter().map(|z| text(slow, z)).collect();
             prop_assert_eq!(texts(fast_zoom), slow_zoom, "{} {:?} {}", path, end, cutoff);

@@ -42,7 +42,10 @@ fn check<P: Profile>(profile: &P) {
     assert_eq!(profile.total_cum_of(&[&a, &c]), 100.0);
     // Without zooming, the top extension of [cd] is the 1-method one; with it, [abcd].
     assert_eq!(list(extensions(profile, &of("cd"), End::Top)), ["bcd"]);
-    assert_eq!(list(zoom(profile, &of("cd"), End::Top, 0.95)), ["abcd"]);
+    assert_eq!(
+        list(zoom(profile, &of("cd"), End::Top, 0.95).result()),
+        ["abcd"]
+    );
     assert_eq!(list(vec![profile.trim_top(&of("bcd")).unwrap()]), ["cd"]);
     assert_eq!(list(vec![profile.trim_bottom(&of("bcd")).unwrap()]), ["bc"]);
     assert!(profile.trim_top(&of("c")).is_none());

@@ -15,7 +15,7 @@ fn stacks() -> impl Strategy<Value = Stacks> {
     prop::collection::vec((stack, 1..50_i64), 2..12)
 }
 
-type Shown = Vec<(String, Metrics, Option<Metrics>)>;
+type Shown = Vec<(String, Metrics, Option<f64>)>;
 
 fn rows<P: Profile>(profile: &P, listing: &Listing<P::Summary>) -> Shown {
     let row = |r: &analysis::bottleneck::search::Row<P::Summary>| {
@@ -104,18 +104,22 @@ proptest! {
         let options = Options { count, coverage, ..Options::default() };
         let single = Forest::single(run(tree(&a))).unwrap();
         for forest in [single, compared(&a, &b)] {
-            let found = auto::search(&forest, &options);
+            let found = auto::search(&forest, &options).unwrap();
             prop_assert!(found.bottlenecks.len() <= count);
             let all: Vec<_> = found.bottlenecks.iter().map(|b| &b.sequence).collect();
-            let total = forest.total_cum_of(&all);
-            prop_assert!((total - found.covered).abs() < 1e-6);
+            if !forest.is_comparison() {
+                prop_assert!((forest.total_cum_of(&all) - found.covered).abs() < 1e-6);
+            }
+            let new: f64 = found.bottlenecks.iter().map(|b| b.new).sum();
+            prop_assert!((new - found.covered).abs() < 1e-6);
             for (at, bottleneck) in found.bottlenecks.iter().enumerate() {
-                let before = forest.cover(&all[..at]);
-                let new = match at {
-                    0 => forest.cum_of(all[0]),
-                    _ => forest.cum_of(all[at]) - forest.overlap(all[at], &before).cum,
-                };
-                prop_assert!((new - bottleneck.new).abs() < 1e-6);
+                let new = bottleneck.new;
+                if !forest.is_comparison() {
+                    let before = forest.cover(&all[..at]);
+                    let shared = forest.overlap(all[at], &before).cum;
+                    prop_assert_eq!(bottleneck.cost, forest.cum_of(all[at]));
+                    prop_assert!((bottleneck.cost - shared - new).abs() < 1e-6);
+                }
                 prop_assert_eq!(found.cheaper, new < 0.0);
             }
         }
@@ -139,7 +143,7 @@ fn known_causes_are_found() {
         stack("a", 10),
     ];
     let forest = Forest::single(run(tree(&stacks))).unwrap();
-    let found = auto::search(&forest, &Options::default());
+    let found = auto::search(&forest, &Options::default()).unwrap();
     let paths: Vec<String> = found
         .bottlenecks
         .iter()
@@ -147,6 +151,26 @@ fn known_causes_are_found() {
         .collect();
     assert_eq!(paths, ["pqr", "s", "azt"]);
     assert_eq!(found.covered, 400.0 + 330.0 + 210.0);
+}
+
+/// A call that is new below an expensive old method costs what it costs, not what the method does.
+#[test]
+fn differences_are_found_context_by_context() {
+    let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
+    let plain = vec![stack("abq", 1000), stack("acq", 1000), stack("a", 50)];
+    let mut checked = plain.clone();
+    checked.extend([stack("abqs", 140), stack("acqs", 150)]);
+    let forest = compared(&checked, &plain);
+    let paper = named(&forest, "abqs").unwrap();
+    assert_eq!(forest.cum_of(&paper), 1000.0 + 50.0 + 140.0);
+    let found = auto::search(&forest, &Options::default()).unwrap();
+    let paths: Vec<(String, f64)> = found
+        .bottlenecks
+        .iter()
+        .map(|b| (text(&forest, &b.sequence), b.cost.round()))
+        .collect();
+    assert_eq!(paths, [("qs".to_owned(), 290.0)]);
+    assert_eq!(found.covered.round(), 290.0);
 }
 
 #[test]
@@ -177,7 +201,7 @@ fn differences_of_runs_have_intervals_and_noise_is_not_ranked() {
         .map(|r| text(&forest, &r.summary))
         .collect();
     assert_eq!(listed, ["x"]);
-    let found = auto::search(&forest, &Options::default());
+    let found = auto::search(&forest, &Options::default()).unwrap();
     let found: Vec<String> = found
         .bottlenecks
         .iter()

@@ -2,8 +2,8 @@
 
 use crate::args::Source;
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
-use anyhow::Context;
 use crate::output::printable;
+use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -17,14 +17,23 @@
 //! **As specific as its cost allows.** From [m], extensions at the top, then at the bottom, are followed as
 //! long as one keeps the cutoff (0.95) of the cost, as in zooming.
 //!
+//! **Several profiles** are compared context by context: a sequence's cost is the sum of the
+//! differences at the contexts along and below its paths in any of the profiles. By the paper's
+//! definition, a sequence that occurs in one profile only would count the costs along its path in
+//! full, though the other profile has them on another path; a search that maximises would find that.
+//!
 //! **How fine** is decided by θ: small, the sequences are specific and cover little each; large,
 //! the other way round. The smallest θ of 1/512, 1/256, … 1/16 is taken with which the sequences
-//! cover the share that is wanted, or 1/16.
+//! cover the share that is wanted, or 1/16. Of a difference, the share is of what methods got dearer by, if
+//! that is less than the whole.
 
 use super::forest::{CallSequence, Forest};
 use super::interface::{Profile, Step};
 use super::spans::Spans;
+pub use super::united::UniteError;
+use super::united::United;
 use super::zoom::End;
+use crate::statistics::Interval;
 use rustc_hash::FxHashMap;
 
 /// What to search for.
@@ -53,8 +62,12 @@ impl Default for Options {
 pub struct Bottleneck {
     /// The sequence.
     pub sequence: CallSequence,
-    /// What it covers that those before it do not, in the profile's unit.
+    /// Its cum, in the profile's unit; of several profiles, compared context by context (see above).
+    pub cost: f64,
+    /// What it covers that those before it do not.
     pub new: f64,
+    /// Where the cost lies with 95 % confidence, of several runs.
+    pub interval: Option<Interval>,
 }
 
 /// What was found.
@@ -62,7 +75,7 @@ pub struct Bottleneck {
 pub struct Found {
     /// In the order of their finding.
     pub bottlenecks: Vec<Bottleneck>,
-    /// Their cum together, overlap counted once, in the profile's unit.
+    /// Their cost together, overlap counted once, in the profile's unit.
     pub covered: f64,
     /// θ: the share of the whole from which on a callee is notable.
     pub notable: f64,
@@ -85,13 +98,42 @@ const CONTAINED: f64 = 0.5;
 const LEAST: f64 = 0.001;
 
 /// Searches.
-pub fn search(forest: &Forest, options: &Options) -> Found {
+///
+/// # Errors
+/// If several profiles have too many contexts together.
+pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
+    if forest.indexes().nth(1).is_none() {
+        return Ok(search_one(forest, options, &|_| true));
+    }
+    let united = United::new(forest)?;
+    let sign = direction(&united.forest);
+    // What may be chance is no start.
+    let real = |s: &CallSequence| {
+        let interval = united.interval(forest, united.forest.path_of(s));
+        interval.is_none_or(|i| i.conservative() * sign > 0.0)
+    };
+    let mut found = search_one(&united.forest, options, &real);
+    found.covered = united.unscaled(found.covered);
+    for bottleneck in &mut found.bottlenecks {
+        let path = united.forest.path_of(&bottleneck.sequence).to_vec();
+        bottleneck.cost = united.unscaled(bottleneck.cost);
+        bottleneck.new = united.unscaled(bottleneck.new);
+        bottleneck.interval = united.interval(forest, &path);
+        if let Some(sequence) = forest.summary_of(&path) {
+            bottleneck.sequence = sequence;
+        }
+    }
+    Ok(found)
+}
+
+fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -> bool) -> Found {
     let (mut low, mut high) = (0, NOTABLE.len() - 1);
     let mut best = None;
-    let wanted = options.coverage * forest.whole();
+    let wanted = options.coverage * coverable(forest);
+    let run = |notable| Greedy::new(forest, options, notable, real).run();
     while low < high {
         let middle = usize::midpoint(low, high);
-        let found = Greedy::new(forest, options, NOTABLE[middle]).run();
+        let found = run(NOTABLE[middle]);
         if found.covered.abs() >= wanted {
             (high, best) = (middle, Some(found));
         } else {
@@ -100,14 +142,25 @@ pub fn search(forest: &Forest, options: &Options) -> Found {
     }
     match best {
         Some(found) if found.notable == NOTABLE[low] => found,
-        _ => Greedy::new(forest, options, NOTABLE[low]).run(),
+        _ => run(NOTABLE[low]),
     }
+}
+
+/// What can be covered: the whole, but of differences no more than what methods got dearer by.
+fn coverable(forest: &Forest) -> f64 {
+    let sign = direction(forest);
+    let dearer = forest
+        .initial()
+        .iter()
+        .map(|s| (sign * forest.base_of(s)).max(0.0));
+    dearer.sum::<f64>().min(forest.whole())
 }
 
 struct Greedy<'a> {
     forest: &'a Forest,
     options: &'a Options,
     notable: f64,
+    real: &'a dyn Fn(&CallSequence) -> bool,
     /// 1, or −1 if what got cheaper is searched for.
     sign: f64,
     /// What is covered, by tree, and the prefix sums of the costs that are not.
@@ -116,12 +169,18 @@ struct Greedy<'a> {
 }
 
 impl<'a> Greedy<'a> {
-    fn new(forest: &'a Forest, options: &'a Options, notable: f64) -> Self {
+    fn new(
+        forest: &'a Forest,
+        options: &'a Options,
+        notable: f64,
+        real: &'a dyn Fn(&CallSequence) -> bool,
+    ) -> Self {
         let views = || forest.indexes().map(|(index, _)| index.view());
         Self {
             forest,
             options,
             notable,
+            real,
             sign: direction(forest),
             covered: views().map(|_| Spans::default()).collect(),
             left: views().map(|view| view.prefix.to_vec()).collect(),
@@ -139,7 +198,12 @@ impl<'a> Greedy<'a> {
             if new * self.sign < LEAST * self.forest.whole() {
                 break;
             }
-            bottlenecks.push(Bottleneck { sequence, new });
+            bottlenecks.push(Bottleneck {
+                cost: self.forest.cum_of(&sequence),
+                sequence,
+                new,
+                interval: None,
+            });
         }
         Found {
             covered: bottlenecks.iter().map(|b| b.new).sum(),
@@ -156,19 +220,15 @@ impl<'a> Greedy<'a> {
             .forest
             .initial()
             .iter()
-            .map(|s| (self.gain_of_method(s), s));
+            .map(|s| (self.gain_of_calls(s), s));
         let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let real =
-            |s: &CallSequence| match self.forest.interval_of(s, super::interface::Metric::Cum) {
-                Some(interval) => interval.conservative() * self.sign > 0.0,
-                None => true,
-            };
-        let cause = |(gain, s): &(f64, &CallSequence)| real(s) && !self.is_container(s, *gain);
+        let cause =
+            |(gain, s): &(f64, &CallSequence)| (self.real)(s) && !self.is_container(s, *gain);
         gains.into_iter().find(cause).map(|(_, s)| s.clone())
     }
 
-    fn gain_of_method(&self, single: &CallSequence) -> f64 {
+    fn gain_of_calls(&self, single: &CallSequence) -> f64 {
         let parts = self.forest.indexes().zip(single.parts()).zip(&self.left);
         let gain =
             |(((index, weight), part), left): (((&_, f64), &super::paths::Paths), &Vec<i64>)| {
@@ -222,14 +282,16 @@ impl<'a> Greedy<'a> {
 
     /// The longest sequence around `start` that keeps its cost.
     fn specific(&self, start: CallSequence) -> CallSequence {
-        let goal = self.options.cutoff * self.gain_of_method(&start);
+        let goal = self.options.cutoff * self.gain_of_calls(&start);
         let mut sequence = start;
         for end in [End::Top, End::Bottom] {
             loop {
                 let extended = self
                     .forest
                     .extended_by(&sequence, None, end, Some(&self.left));
-                let gain = |s: &CallSequence| self.sign * self.forest.cum_of(s);
+                // Not the cum: that has the cost of the callers themselves, so that a hot method
+                // would be extended by whatever it happened to call.
+                let gain = |s: &CallSequence| self.gain_of_calls(s);
                 let best = extended
                     .into_iter()
                     .max_by(|a, b| gain(a).total_cmp(&gain(b)));

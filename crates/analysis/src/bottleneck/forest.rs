@@ -153,13 +153,27 @@ impl Forest {
         Self::new(vec![run], Vec::new(), Normalisation::None)
     }
 
+    /// One profile whose total is not what percentages are of.
+    pub(crate) fn with_whole(run: Run, whole: f64, kind: Whole) -> Result<Self, ForestError> {
+        let mut forest = Self::build(vec![run], 1, Normalisation::None)?;
+        forest.whole = (kind, whole);
+        Ok(forest)
+    }
+
     /// The runs `a`, less the runs `b` if there are any.
     ///
     /// # Errors
     /// If they measure different things, or what they measured is 0.
     pub fn new(a: Vec<Run>, b: Vec<Run>, by: Normalisation) -> Result<Self, ForestError> {
-        let sides = (a.len(), b.len());
-        let runs: Vec<Run> = a.into_iter().chain(b).collect();
+        let first = a.len();
+        let mut forest = Self::build(a.into_iter().chain(b).collect(), first, by)?;
+        forest.whole = whole(&forest.members, &forest.value_type)?;
+        Ok(forest)
+    }
+
+    /// The first runs are the first side.
+    fn build(runs: Vec<Run>, first_side: usize, by: Normalisation) -> Result<Self, ForestError> {
+        let sides = (first_side, runs.len() - first_side);
         let first = runs.first().ok_or(ForestError::NoProfile)?;
         let value_type = value_type(first)?;
         for run in &runs {
@@ -209,7 +223,7 @@ impl Forest {
         }
         let signed = sides.1 > 0 || members.iter().any(|m| m.index.has_negative_cost());
         let mut forest = Self {
-            whole: whole(&members, &value_type, sides.1 > 0)?,
+            whole: (Whole::Total, 1.0),
             ambiguous: ambiguous(&methods),
             initial: Vec::new(),
             members,
@@ -298,6 +312,16 @@ impl Forest {
     /// The number of distinct calling contexts that end in the sequence, in all profiles.
     pub fn contexts(&self, sequence: &CallSequence) -> usize {
         sequence.parts.iter().map(|p| p.finals().len()).sum()
+    }
+
+    /// Of a comparison: the side that alone has the sequence, `true` for the first.
+    pub fn only_in(&self, sequence: &CallSequence) -> Option<bool> {
+        let has = |side: bool| {
+            let mut parts = self.members.iter().zip(sequence.parts.iter());
+            parts.any(|(member, part)| member.first_side == side && !part.is_empty())
+        };
+        let sides = (has(true), has(false));
+        (self.is_comparison() && sides.0 != sides.1).then_some(sides.0)
     }
 
     fn weighted(&self, each: impl Iterator<Item = i64>) -> f64 {
@@ -493,6 +517,19 @@ impl Profile for Forest {
         self.shared(&self.cover(&[summary]), cover)
     }
 
+    fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
+        let parts = self
+            .members
+            .iter()
+            .zip(summary.parts.iter().zip(&cover.cover));
+        let new = parts.map(|(member, (part, covered))| {
+            let view = member.index.view();
+            let own = view.cover(part, summary.path.len());
+            part.cum - own.shared_cost(covered, view.prefix)
+        });
+        self.weighted(new)
+    }
+
     fn interval_of(&self, summary: &CallSequence, metric: Metric) -> Option<Interval> {
         if self.members.len() < 2 {
             return None;
@@ -553,42 +590,25 @@ impl Profile for Forest {
         if self.cum_of(extensions.first()?).abs() >= goal {
             return Some(1);
         }
-        // A total is no more than the sum, unless there are negative costs.
-        let (mut sum, mut at_least) = (0.0, 1);
-        if !self.signed {
-            at_least = 1 + extensions.iter().position(|e| {
-                sum += self.cum_of(e);
-                sum >= goal
-            })?;
-        }
-        if Self::untangled(origin, extensions) {
-            let mut totals = vec![0.0; extensions.len()];
-            for (at, member) in self.members.iter().enumerate() {
-                let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
-                let length = origin.path.len() + 1;
-                let costs = member.index.view().disjoint_costs(&parts, length);
-                for (total, cost) in totals.iter_mut().zip(costs) {
-                    *total += member.weight * cost as f64;
-                }
-            }
-            let mut sum = 0.0;
-            let reached = |cost: &f64| {
-                sum += cost;
-                f64::abs(sum) >= goal
+        let mut totals = vec![0.0; extensions.len()];
+        for (at, member) in self.members.iter().enumerate() {
+            let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
+            let (view, length) = (member.index.view(), origin.path.len() + 1);
+            let costs = if Self::untangled(origin, extensions) {
+                view.disjoint_costs(&parts, length)
+            } else {
+                view.ranked_costs(&parts, length)
             };
-            return totals.iter().position(reached).map(|at| at + 1);
-        }
-        let first: Vec<&CallSequence> = extensions.iter().take(at_least).collect();
-        let mut union = self.cover(&first);
-        let mut number = at_least;
-        loop {
-            if self.cost_of(&union).cum.abs() >= goal {
-                return Some(number);
+            for (total, cost) in totals.iter_mut().zip(costs) {
+                *total += member.weight * cost as f64;
             }
-            let next = extensions.get(number)?;
-            union = union.joined(&self.cover(&[next]));
-            number += 1;
         }
+        let mut sum = 0.0;
+        let reached = |cost: &f64| {
+            sum += cost;
+            f64::abs(sum) >= goal
+        };
+        totals.iter().position(reached).map(|at| at + 1)
     }
 }
 
@@ -667,11 +687,8 @@ fn factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
 /// Of the totals, the least difference that percentages can be of.
 const NOTABLE_DIFFERENCE: f64 = 0.01;
 
-fn whole(
-    members: &[Member],
-    value: &ValueType,
-    comparison: bool,
-) -> Result<(Whole, f64), ForestError> {
+fn whole(members: &[Member], value: &ValueType) -> Result<(Whole, f64), ForestError> {
+    let comparison = members.iter().any(|m| !m.first_side);
     let side = |first: bool| -> f64 {
         let members = members.iter().filter(|m| m.first_side == first);
         members.map(|m| m.weight * m.index.total() as f64).sum()

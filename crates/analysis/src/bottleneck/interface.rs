@@ -112,6 +112,11 @@ pub trait Profile {
     /// the same.
     fn overlap(&self, summary: &Self::Summary, cover: &Self::Cover) -> Metrics;
 
+    /// The cum of the summary that those of `cover` do not have.
+    fn new_cum_of(&self, summary: &Self::Summary, cover: &Self::Cover) -> f64 {
+        self.cum_of(summary) - self.overlap(summary, cover).cum
+    }
+
     /// Both metrics.
     fn metrics_of(&self, summary: &Self::Summary) -> Metrics {
         Metrics {

@@ -28,3 +28,4 @@ pub mod zoom;
 
 mod paths;
 mod tree;
+mod united;

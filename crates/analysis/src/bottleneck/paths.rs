@@ -12,6 +12,7 @@
 
 use super::spans::Spans;
 use super::tree::View;
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,6 +112,22 @@ impl Visitor for Runs {
     }
 }
 
+/// along(s) ∪ descendants(s), as subtrees and single nodes.
+#[derive(Default)]
+struct Cover(Vec<(u32, u32)>);
+
+impl Visitor for Cover {
+    fn maximal(&mut self, view: &View<'_>, node: u32) {
+        self.0.push((node, view.end[node as usize]));
+    }
+
+    fn along(&mut self, _: &View<'_>, node: u32, bare: bool) {
+        if bare {
+            self.0.push((node, node + 1));
+        }
+    }
+}
+
 impl View<'_> {
     /// Visits the paths of `length` steps that end in `finals`; returns whether some are nested.
     fn sweep(&self, finals: &[u32], length: usize, visitor: &mut impl Visitor) -> bool {
@@ -162,6 +179,13 @@ impl View<'_> {
         (Spans::union(runs.along), Spans::union(runs.cover))
     }
 
+    /// along(s) ∪ descendants(s), of paths of `length` steps.
+    pub fn cover(&self, paths: &Paths, length: usize) -> Spans {
+        let mut runs = Cover::default();
+        self.sweep(paths.finals(), length, &mut runs);
+        Spans::union(runs.0)
+    }
+
     /// What each of these adds to the cum of those before it. They have been made by extending
     /// the same paths at the same side to `length` steps; none of their finals is below another one's, and
     /// no method comes twice in any of them.
@@ -174,6 +198,48 @@ impl View<'_> {
             sums.cum
         };
         list.iter().map(cost).collect()
+    }
+
+    /// What each of these paths of `length` steps adds to the cum of those before it.
+    ///
+    /// Their covers consist of subtrees and single nodes, so that any two parts are nested or disjoint. In a
+    /// sweep over all parts, each node goes to the first of the lists that has it.
+    pub fn ranked_costs(&self, list: &[&Paths], length: usize) -> Vec<i64> {
+        let mut parts: Vec<(u32, Reverse<u32>, u32)> = Vec::new();
+        for (rank, paths) in list.iter().enumerate() {
+            let mut runs = Cover::default();
+            self.sweep(paths.finals(), length, &mut runs);
+            parts.extend(
+                runs.0
+                    .iter()
+                    .map(|run| (run.0, Reverse(run.1), rank as u32)),
+            );
+        }
+        parts.sort_unstable();
+        let mut costs = vec![0; list.len()];
+        // The parts around the place where the sweep is, each with the first rank of it and those around it.
+        let mut around: Vec<(u32, u32)> = Vec::new();
+        let mut at = 0;
+        let mut take = |until: u32, rank: Option<&(u32, u32)>| {
+            if let Some((_, rank)) = rank {
+                let cost = self.prefix[until as usize] - self.prefix[at as usize];
+                costs[*rank as usize] += cost;
+            }
+            at = until;
+        };
+        for (start, Reverse(end), rank) in parts {
+            while let Some(inner) = around.last().filter(|part| part.0 <= start) {
+                take(inner.0, Some(inner));
+                around.pop();
+            }
+            take(start, around.last());
+            let first = around.last().map_or(rank, |(_, outer)| rank.min(*outer));
+            around.push((end, first));
+        }
+        while let Some(inner) = around.pop() {
+            take(inner.0, Some(&inner));
+        }
+        costs
     }
 
     /// The paths extended by each of their roots' callers, or by one of them only. `length` is the

@@ -46,8 +46,8 @@ pub struct Row<S> {
     pub relation: Relation,
     /// Its metrics.
     pub metrics: Metrics,
-    /// Of its metrics, what no labelled summary has; `None` without labels.
-    pub new: Option<Metrics>,
+    /// The part of its cum that no labelled summary has; `None` without labels.
+    pub new: Option<f64>,
     /// Where the metric that it is ranked by lies, if the profile knows.
     pub interval: Option<Interval>,
 }
@@ -241,7 +241,13 @@ impl<'p, P: Profile> Search<'p, P> {
             if found.len() > self.limit && value < found[self.limit].0 {
                 break;
             }
-            let new = value - self.labelled_part(&summary).map_or(0.0, |m| m.get(metric));
+            let new = match (metric, self.labelled.as_ref()) {
+                (_, None) => value,
+                (Metric::Cum, Some(labelled)) => self.profile.new_cum_of(&summary, labelled),
+                (Metric::Base, Some(labelled)) => {
+                    value - self.profile.overlap(&summary, labelled).base
+                }
+            };
             let at = found.partition_point(|(other, _)| *other >= new);
             found.insert(at, (new, summary));
         }
@@ -288,10 +294,8 @@ impl<'p, P: Profile> Search<'p, P> {
 
     fn row(&self, relation: Relation, summary: P::Summary, metric: Metric) -> Row<P::Summary> {
         let metrics = self.profile.metrics_of(&summary);
-        let new = self.labelled_part(&summary).map(|labelled| Metrics {
-            base: metrics.base - labelled.base,
-            cum: metrics.cum - labelled.cum,
-        });
+        let labelled = self.labelled.as_ref();
+        let new = labelled.map(|labelled| self.profile.new_cum_of(&summary, labelled));
         Row {
             interval: self.profile.interval_of(&summary, metric),
             summary,
@@ -351,8 +355,10 @@ impl<'p, P: Profile> Search<'p, P> {
             (End::Bottom, Relation::Below, Relation::TrimBottom),
         ] {
             let (extensions, trimming) = if self.zooming {
+                let zoomed = zoom::zoom(profile, &summary, end, self.cutoff);
+                let all = zoomed.through.into_iter().chain(zoomed.extensions);
                 let trimming = zoom::zoom_trim(profile, &summary, end, self.cutoff);
-                (zoom::zoom(profile, &summary, end, self.cutoff), trimming)
+                (all.collect::<Vec<_>>(), trimming)
             } else {
                 let trimming = zoom::trim(profile, &summary, end);
                 (zoom::extensions(profile, &summary, end), trimming)

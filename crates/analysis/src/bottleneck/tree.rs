@@ -96,6 +96,15 @@ impl IndexedTree {
         self.view().prefix.windows(2).any(|w| w[1] < w[0])
     }
 
+    /// The sum of the costs without their signs.
+    pub fn absolute(&self) -> i64 {
+        self.view()
+            .prefix
+            .windows(2)
+            .map(|w| (w[1] - w[0]).abs())
+            .sum()
+    }
+
     /// The tree with its own cost.
     pub fn view(&self) -> View<'_> {
         self.view_with(&self.tree.columns().2[self.value])

@@ -10,11 +10,13 @@
 //!   Else Return T_z
 //! ```
 //!
-//! Two places of the paper need a reading:
+//! Three places of the paper need a reading:
 //!
 //! - To the letter, zooming through a single extension that cannot be extended further returns ∅, but
 //!   the paper's own example ([cd] zooms to [abcd], which begins at the top) returns it. So when
 //!   nothing comes after a single extension, that extension is the result.
+//! - The summary that zooming ends at is often the bottleneck itself (in §2.3 it is), but the
+//!   routine returns only its extensions. We return both.
 //! - "Trimmings are similar": there is one trimming at each end, and its cost is as a rule no smaller than
 //!   the summary's, so the routine would always trim down to one method. The aim is what counts: a
 //!   trimming is uninteresting as long as the summary concentrates its cost. So trimming goes on while
@@ -53,13 +55,33 @@ fn names<'a, P: Profile>(profile: &'a P, s: &'a P::Summary) -> impl Iterator<Ite
         .map(|step| profile.step_name(*step))
 }
 
+/// What zooming found.
+#[derive(Clone, Debug)]
+pub struct Zoomed<S> {
+    /// The last summary that was zoomed through, because it has the cost to itself.
+    pub through: Option<S>,
+    /// The extensions of it, or of the summary itself, that have the cost together; two or more, or
+    /// none.
+    pub extensions: Vec<S>,
+}
+
+impl<S> Zoomed<S> {
+    /// What the paper's Zoom returns.
+    pub fn result(self) -> Vec<S> {
+        match self.extensions.is_empty() {
+            true => self.through.into_iter().collect(),
+            false => self.extensions,
+        }
+    }
+}
+
 /// Zooms by extensions, with the cutoff ratio `cutoff` > 0 (the paper's c).
 pub fn zoom<P: Profile>(
     profile: &P,
     summary: &P::Summary,
     end: End,
     cutoff: f64,
-) -> Vec<P::Summary> {
+) -> Zoomed<P::Summary> {
     let goal = cutoff * profile.cum_of(summary).abs();
     let mut through: Option<P::Summary> = None;
     loop {
@@ -70,9 +92,17 @@ pub fn zoom<P: Profile>(
             Some(1) => through = extended.into_iter().next(),
             Some(number) => {
                 extended.truncate(number);
-                return extended;
+                return Zoomed {
+                    through,
+                    extensions: extended,
+                };
             }
-            None => return through.into_iter().collect(),
+            None => {
+                return Zoomed {
+                    through,
+                    extensions: Vec::new(),
+                };
+            }
         }
     }
 }

@@ -38,20 +38,20 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
         text.push_str("A is cheaper on the whole: the sequences are what it saves\n");
     }
     for (number, (row, bottleneck)) in rows.iter().zip(&found.bottlenecks).enumerate() {
-        let cum = row.metrics.cum;
+        let cost = bottleneck.cost;
         let _ = write!(
             text,
             "\n{number}  {}, {}",
-            percent(forest, cum),
-            total(value, cum)
+            percent(forest, cost),
+            total(value, cost)
         );
-        if (cum - bottleneck.new).abs() > 1e-3 * forest.whole() {
+        if (cost - bottleneck.new).abs() > 1e-3 * forest.whole() {
             let _ = write!(text, "; {} new", percent(forest, bottleneck.new));
         }
-        if let Some(gain) = speedup(forest, cum) {
+        if let Some(gain) = speedup(forest, cost) {
             let _ = write!(text, "; without it {gain}");
         }
-        if let Some(i) = row.interval {
+        if let Some(i) = bottleneck.interval {
             let _ = write!(
                 text,
                 "; 95%: {} to {}",

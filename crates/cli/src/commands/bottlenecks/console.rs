@@ -136,7 +136,7 @@ impl<'f> Console<'f> {
         let forest = self.search.profile();
         let mut options = self.options;
         options.count = count.unwrap_or(options.count);
-        let found = analysis::bottleneck::auto::search(forest, &options);
+        let found = analysis::bottleneck::auto::search(forest, &options)?;
         let sequences = found
             .bottlenecks
             .iter()

@@ -53,7 +53,7 @@ fn row(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
         "path": path(forest, &row.summary),
         "base": row.metrics.base,
         "cum": row.metrics.cum,
-        "new": row.new.map(metrics),
+        "new": row.new,
         "interval": interval(row.interval),
         "contexts": forest.contexts(&row.summary),
     })
@@ -107,10 +107,12 @@ pub fn auto(report: &Report<'_>) -> Value {
     let bottleneck = |(number, row): (usize, &Row<CallSequence>)| {
         let mut value = self::row(forest, number, row);
         if let Value::Object(fields) = &mut value {
-            let new = found.bottlenecks[number].new;
-            fields.insert("new".into(), json!(new));
-            fields.insert("cum_share".into(), json!(row.metrics.cum / whole));
-            fields.insert("new_share".into(), json!(new / whole));
+            let bottleneck = &found.bottlenecks[number];
+            fields.insert("cost".into(), json!(bottleneck.cost));
+            fields.insert("new".into(), json!(bottleneck.new));
+            fields.insert("cost_share".into(), json!(bottleneck.cost / whole));
+            fields.insert("new_share".into(), json!(bottleneck.new / whole));
+            fields.insert("interval".into(), interval(bottleneck.interval));
         }
         value
     };

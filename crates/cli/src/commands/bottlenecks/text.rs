@@ -186,7 +186,7 @@ fn table(
             cells.extend([amount(value, part), percent(forest, part)]);
         }
         if new {
-            let part = row.new.map_or(cum, |new| new.cum);
+            let part = row.new.unwrap_or(cum);
             cells.extend([amount(value, part), percent(forest, part)]);
         }
         if ranges {
@@ -263,7 +263,7 @@ pub fn details(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> 
         }
         text.push('\n');
     }
-    paradoxes(forest, details.metrics, &mut text);
+    paradoxes(forest, details, &mut text);
     for (label, overlap) in &details.overlaps {
         let _ = writeln!(
             text,
@@ -300,11 +300,11 @@ pub fn details(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> 
 }
 
 /// Says why the numbers of a comparison look wrong.
-fn paradoxes(forest: &Forest, metrics: Metrics, text: &mut String) {
+fn paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mut String) {
     if !forest.is_signed() {
         return;
     }
-    let (base, cum) = (metrics.base, metrics.cum);
+    let Metrics { base, cum } = details.metrics;
     let mut say = |sentence: &str| {
         text.push_str("  ");
         text.push_str(sentence);
@@ -319,6 +319,16 @@ fn paradoxes(forest: &Forest, metrics: Metrics, text: &mut String) {
     }
     if cum < base {
         say("cum is less than base: what the path calls is cheaper in A than in B");
+    }
+    if let Some(first) = forest.only_in(&details.summary)
+        && forest.path_of(&details.summary).len() > 1
+    {
+        say(match first {
+            true => {
+                "only A has this path: what its methods cost in B on other paths is not subtracted"
+            }
+            false => "only B has this path: what its methods cost in A on other paths is not added",
+        });
     }
     if cum > forest.whole() {
         say("more than 100%: something else is cheaper in A than in B, and makes up for it");
