@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod bottleneck;
+pub mod stall;
 pub mod statistics;
