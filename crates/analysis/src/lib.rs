@@ -5,5 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bottleneck;
+pub mod stall;
 pub mod statistics;
 pub mod variation;

@@ -1,0 +1,43 @@
+//! Why is this instruction slow? How often each instruction runs and how long it takes, from time
+//! samples alone: "Continuous Profiling: Where Have All the Cycles Gone?" (SOSP '97), section 6.
+//!
+//! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some
+//! instructions that do not stall, and knows the least time that each takes. On processors that
+//! issue out of order neither holds, and its answers there are wrong, most of them by more than
+//! half.
+
+mod cluster;
+pub mod in_order;
+mod propagate;
+
+/// How far an estimate can be trusted (section 6.1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confidence {
+    /// It may be off by any factor.
+    Low,
+    /// Mostly within 15 %.
+    Medium,
+    /// At least four of five are within 10 %.
+    High,
+}
+
+/// How often something ran.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Executions, divided by the cycles between samples: `F` in the paper.
+    pub frequency: f64,
+    /// How far it can be trusted.
+    pub confidence: Confidence,
+}
+
+/// How often the blocks and edges of a procedure ran; `None` where nothing is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frequencies {
+    /// For each block.
+    pub blocks: Vec<Option<Estimate>>,
+    /// For each edge.
+    pub edges: Vec<Option<Estimate>>,
+}
+
+/// Where the edges of a procedure's graph lead: from a block to a block, and `None` outside.
+pub type Ends = (Option<usize>, Option<usize>);

@@ -1,0 +1,489 @@
+//! AArch64 (A64), decoded by disarm64. What an operand's register is for follows from its place:
+//! the assembler writes the destination first, except in stores, comparisons and branches.
+
+use crate::effect::{Condition, Effect, Sum};
+use crate::{Error, Flow, Instruction, Kind, Register, RegisterSet};
+use disarm64::decoder::{self, Opcode};
+use disarm64::format_insn::format_insn_pc;
+use disarm64_defn::defn::{Insn, InsnOpcode, InsnOperand};
+use disarm64_defn::{InsnClass, InsnOperandClass, InsnOperandKind};
+use profile::ImageAddress;
+
+/// Bytes of every instruction.
+pub(crate) const LENGTH: usize = 4;
+
+const LINK: Register = Register::integer(30);
+
+fn word(address: ImageAddress, bytes: &[u8]) -> Result<u32, Error> {
+    let bytes = bytes.first_chunk::<LENGTH>();
+    bytes
+        .map(|bytes| u32::from_le_bytes(*bytes))
+        .ok_or(Error::Truncated(address))
+}
+
+fn parse(address: ImageAddress, bytes: &[u8]) -> Result<(u32, Opcode), Error> {
+    let word = word(address, bytes)?;
+    let opcode = decoder::decode(word).ok_or(Error::Invalid(address))?;
+    Ok((word, opcode))
+}
+
+pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
+    let (word, opcode) = parse(address, bytes)?;
+    let definition = opcode.definition();
+    let kind = kind(word, definition);
+    let flow = flow(address, word, definition);
+    let (reads, writes) = registers(word, definition, kind, flow);
+    Ok(Instruction {
+        address,
+        length: LENGTH as u8,
+        flow,
+        reads,
+        writes,
+        kind,
+    })
+}
+
+/// The instruction as Arm writes it.
+pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
+    let (_, opcode) = parse(address, bytes)?;
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = format_insn_pc(address.0, &mut text, &opcode);
+    Ok(text)
+}
+
+/// The `width` bits from `low`.
+fn field(word: u32, low: u32, width: u32) -> u32 {
+    word >> low & ((1 << width) - 1)
+}
+
+/// Such a field as a signed number, times four.
+fn offset(word: u32, low: u32, width: u32) -> i64 {
+    let unused = 32 - width;
+    i64::from((field(word, low, width) << unused) as i32 >> unused) * 4
+}
+
+fn flow(address: ImageAddress, word: u32, definition: &Insn) -> Flow {
+    let target = |low, width| ImageAddress(address.0.wrapping_add_signed(offset(word, low, width)));
+    match definition.class {
+        InsnClass::BRANCH_IMM if word >> 31 == 1 => Flow::Call(target(0, 26)),
+        InsnClass::BRANCH_IMM => Flow::Jump(target(0, 26)),
+        // The conditions 14 and 15 are always true.
+        InsnClass::CONDBRANCH if word & 0xe == 0xe => Flow::Jump(target(5, 19)),
+        InsnClass::CONDBRANCH | InsnClass::COMPBRANCH => Flow::Branch(target(5, 19)),
+        InsnClass::TESTBRANCH => Flow::Branch(target(5, 14)),
+        InsnClass::BRANCH_REG => match definition.mnemonic {
+            name if name.starts_with("blr") => Flow::IndirectCall,
+            name if name.starts_with("br") => Flow::IndirectJump,
+            _ => Flow::Return,
+        },
+        InsnClass::EXCEPTION if is_system_call(definition) => Flow::Next,
+        InsnClass::EXCEPTION => Flow::Stop,
+        _ => Flow::Next,
+    }
+}
+
+fn is_system_call(definition: &Insn) -> bool {
+    matches!(definition.mnemonic, "svc" | "hvc" | "smc")
+}
+
+fn has_memory(definition: &Insn) -> bool {
+    definition.operands.iter().any(|operand| {
+        operand.class == InsnOperandClass::ADDRESS
+            && !matches!(
+                operand.kind,
+                InsnOperandKind::ADDR_ADRP
+                    | InsnOperandKind::ADDR_PCREL14
+                    | InsnOperandKind::ADDR_PCREL21
+                    | InsnOperandKind::ADDR_PCREL26
+            )
+            && !matches!(
+                definition.class,
+                InsnClass::CONDBRANCH | InsnClass::COMPBRANCH
+            )
+    })
+}
+
+fn kind(word: u32, definition: &Insn) -> Kind {
+    use InsnClass::{DP_2SRC, DP_3SRC, IC_SYSTEM, LDSTEXCL, LSE_ATOMIC, LSE128_ATOMIC};
+    let name = definition.mnemonic;
+    let prefetch = name.starts_with("prf") || name.starts_with("rprfm");
+    let memory = has_memory(definition) && !prefetch;
+    let atomic = matches!(definition.class, LSE_ATOMIC | LSE128_ATOMIC)
+        && !name.starts_with("ld64b")
+        && !name.starts_with("st64b");
+    let exclusive = definition.class == LDSTEXCL && name.contains('x') && !name.ends_with("lr");
+    let hint = definition.class == IC_SYSTEM && word & 0xffff_f01f == 0xd503_201f;
+    Kind {
+        load: memory && (atomic || !name.starts_with("st")),
+        store: memory && (atomic || name.starts_with("st")),
+        divide: definition.class == DP_2SRC && name.ends_with("div")
+            || name.starts_with("fdiv")
+            || name.starts_with("fsqrt"),
+        multiply: definition.class == DP_3SRC,
+        vector: definition.operands.iter().any(is_vector),
+        locked: atomic || exclusive,
+        serialising: is_system_call(definition)
+            || matches!(name, "dmb" | "dsb" | "isb" | "sb" | "mrs" | "msr")
+            // wfe, wfi, yield
+            || hint && matches!(field(word, 5, 7), 1..=3),
+        system_call: is_system_call(definition),
+        prefetch,
+        nop: hint && !matches!(field(word, 5, 7), 1..=3),
+        ..Kind::default()
+    }
+}
+
+fn is_vector(operand: &InsnOperand) -> bool {
+    use InsnOperandClass::{
+        FP_REG, SIMD_ELEMENT, SIMD_REG, SIMD_REGLIST, SISD_REG, SVE_REG, SVE_REGLIST,
+    };
+    matches!(
+        operand.class,
+        FP_REG | SIMD_ELEMENT | SIMD_REG | SIMD_REGLIST | SISD_REG | SVE_REG | SVE_REGLIST
+    )
+}
+
+fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterSet, RegisterSet) {
+    let (mut reads, mut writes) = (RegisterSet::default(), RegisterSet::default());
+    let destinations = destinations(definition, kind, flow);
+    for (position, operand) in definition.operands.iter().enumerate() {
+        if operand.class == InsnOperandClass::ADDRESS {
+            reads = reads.union(address_registers(word, operand));
+            continue;
+        }
+        let named = operand_registers(word, operand);
+        if position < destinations {
+            writes = writes.union(named);
+        }
+        if position >= destinations || reads_destination(definition) {
+            reads = reads.union(named);
+        }
+    }
+    if kind.locked && kind.store && !definition.mnemonic.starts_with("cas") {
+        // `stxr` says in its first register whether it succeeded; `ldadd` gives the old value
+        // in its second.
+        let register = if definition.class == InsnClass::LDSTEXCL {
+            16
+        } else {
+            0
+        };
+        writes = writes.union(
+            integer(field(word, register, 5), false)
+                .into_iter()
+                .collect(),
+        );
+    }
+    if has_write_back(word, definition) {
+        writes = writes.union(integer(field(word, 5, 5), true).into_iter().collect());
+    }
+    if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
+        writes.insert(LINK);
+    }
+    let (flags_read, flags_written) = flags(definition);
+    if flags_read && !matches!(flow, Flow::Jump(_)) {
+        reads.insert(Register::FLAGS);
+    }
+    if flags_written {
+        writes.insert(Register::FLAGS);
+    }
+    (reads, writes)
+}
+
+/// How many of the operands, from the first, are written.
+fn destinations(definition: &Insn, kind: Kind, flow: Flow) -> usize {
+    let compares = matches!(
+        definition.class,
+        InsnClass::CONDCMP_IMM
+            | InsnClass::CONDCMP_REG
+            | InsnClass::FLOATCMP
+            | InsnClass::FLOATCCMP
+    );
+    let pair =
+        |operand: &InsnOperand| matches!(operand.kind, InsnOperandKind::Rt2 | InsnOperandKind::Ft2);
+    if flow != Flow::Next || compares || definition.mnemonic == "msr" {
+        0
+    } else if definition.mnemonic.starts_with("cas") {
+        1
+    } else if kind.store {
+        0
+    } else if kind.load && definition.operands.iter().any(pair) {
+        2
+    } else {
+        1
+    }
+}
+
+/// Whether the destination's old value counts: it is accumulated into, or partly kept.
+fn reads_destination(definition: &Insn) -> bool {
+    let name = definition.mnemonic;
+    matches!(
+        name,
+        "movk" | "bfm" | "ins" | "bsl" | "bit" | "bif" | "tbx" | "aese" | "aesd" | "casp"
+    ) || ["cas", "sha1", "sha256", "sha512", "sri", "sli"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || definition.class != InsnClass::DP_3SRC
+            && ["mla", "mls", "mlal", "mlsl", "dot"]
+                .iter()
+                .any(|part| name.contains(part))
+}
+
+fn has_write_back(word: u32, definition: &Insn) -> bool {
+    match definition.class {
+        InsnClass::LDSTPAIR_INDEXED | InsnClass::ASISDLSEP | InsnClass::ASISDLSOP => true,
+        InsnClass::LDST_IMM9 => field(word, 10, 1) == 1,
+        InsnClass::LDST_IMM10 => field(word, 11, 1) == 1,
+        _ => false,
+    }
+}
+
+/// Whether the flags are read, and whether they are written.
+fn flags(definition: &Insn) -> (bool, bool) {
+    use InsnClass::{
+        ADDSUB_CARRY, CONDBRANCH, CONDCMP_IMM, CONDCMP_REG, CONDSEL, FLOATCCMP, FLOATCMP, FLOATSEL,
+    };
+    let reads = matches!(
+        definition.class,
+        ADDSUB_CARRY | CONDBRANCH | CONDCMP_IMM | CONDCMP_REG | CONDSEL | FLOATCCMP | FLOATSEL
+    );
+    let compares = matches!(
+        definition.class,
+        CONDCMP_IMM | CONDCMP_REG | FLOATCCMP | FLOATCMP
+    );
+    let sets = matches!(
+        definition.mnemonic,
+        "adds" | "subs" | "ands" | "bics" | "adcs" | "sbcs" | "ptest"
+    ) || definition.mnemonic.starts_with("while");
+    (reads, compares || sets)
+}
+
+/// The integer register of this number; 31 is the stack pointer or reads as zero.
+fn integer(number: u32, stack_pointer: bool) -> Option<Register> {
+    (number < 31 || stack_pointer).then(|| Register::integer((number & 31) as u8))
+}
+
+fn operand_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
+    let Some(first) = operand.bit_fields.first() else {
+        return RegisterSet::default();
+    };
+    let number = field(word, first.lsb.into(), u32::from(first.width).clamp(1, 5));
+    let numbered = |bank| Register::new(bank, (number & 31) as u8);
+    match operand.class {
+        InsnOperandClass::INT_REG | InsnOperandClass::MODIFIED_REG => {
+            let stack_pointer = format!("{:?}", operand.kind).ends_with("_SP");
+            integer(number, stack_pointer).into_iter().collect()
+        }
+        InsnOperandClass::PRED_REG => [Register::new(Register::MASK, (number & 15) as u8)]
+            .into_iter()
+            .collect(),
+        InsnOperandClass::SIMD_REGLIST => (0..list_length(word, operand))
+            .map(|next| Register::new(Register::VECTOR, (number.wrapping_add(next) & 31) as u8))
+            .collect(),
+        _ if is_vector(operand) => [numbered(Register::VECTOR)].into_iter().collect(),
+        _ => RegisterSet::default(),
+    }
+}
+
+/// How many consecutive vector registers a list in braces names.
+fn list_length(word: u32, operand: &InsnOperand) -> u32 {
+    match operand.kind {
+        InsnOperandKind::LVn => field(word, 13, 2) + 1,
+        // `ld1` to `ld4` of whole registers: by the opcode.
+        InsnOperandKind::LVt => match field(word, 12, 4) {
+            0 | 2 => 4,
+            4 | 6 => 3,
+            7 => 1,
+            _ => 2,
+        },
+        // Of one element of each: by the opcode's lowest bit and R.
+        _ => (field(word, 13, 1) << 1 | field(word, 21, 1)) + 1,
+    }
+}
+
+fn address_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
+    let kind = format!("{:?}", operand.kind);
+    if kind.contains("PCREL") || kind.contains("ADRP") {
+        return RegisterSet::default();
+    }
+    let base = integer(field(word, 5, 5), true);
+    let index = kind.contains("REGOFF") || kind.contains("_RR") || kind.contains("_RX");
+    let index = index.then(|| integer(field(word, 16, 5), false)).flatten();
+    base.into_iter().chain(index).collect()
+}
+
+/// What it does to addresses.
+pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
+    let (word, opcode) = parse(address, bytes)?;
+    Ok(effect_of(address, word, opcode.definition()).unwrap_or(Effect::Other))
+}
+
+fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effect> {
+    let d = integer(field(word, 0, 5), false);
+    let n = integer(field(word, 5, 5), false);
+    let m = integer(field(word, 16, 5), false);
+    Some(match definition.class {
+        InsnClass::PCRELADDR => {
+            // 21 bits: two low ones apart.
+            let value = field(word, 5, 19) << 2 | field(word, 29, 2);
+            let value = i64::from((value << 11) as i32 >> 11);
+            Effect::Constant {
+                to: d?,
+                value: if word >> 31 == 1 {
+                    (address.0 & !0xfff).wrapping_add_signed(value << 12)
+                } else {
+                    address.0.wrapping_add_signed(value)
+                },
+            }
+        }
+        InsnClass::ADDSUB_IMM => {
+            let value = u64::from(field(word, 10, 12)) << (12 * field(word, 22, 1));
+            match definition.mnemonic {
+                "subs" if d.is_none() => Effect::Compare {
+                    register: n?,
+                    value,
+                },
+                "add" | "sub" if word >> 31 == 1 => Effect::Add {
+                    to: d?,
+                    sum: Sum {
+                        base: Some(n?),
+                        index: None,
+                        shift: 0,
+                        bits: 64,
+                        signed: false,
+                        displacement: if definition.mnemonic == "add" {
+                            value
+                        } else {
+                            value.wrapping_neg()
+                        },
+                    },
+                },
+                _ => return None,
+            }
+        }
+        InsnClass::ADDSUB_SHIFT | InsnClass::ADDSUB_EXT
+            if definition.mnemonic == "add" && word >> 31 == 1 =>
+        {
+            Effect::Add {
+                to: d?,
+                sum: added(word, definition, n?, m?)?,
+            }
+        }
+        InsnClass::LOG_SHIFT if word & 0x7fe0_ffe0 == 0x2a00_03e0 => Effect::Copy {
+            to: d?,
+            from: m?,
+            bits: if word >> 31 == 1 { 64 } else { 32 },
+            signed: false,
+        },
+        InsnClass::MOVEWIDE if definition.mnemonic == "movz" => Effect::Constant {
+            to: d?,
+            value: u64::from(field(word, 5, 16)) << (16 * field(word, 21, 2)),
+        },
+        InsnClass::BITFIELD
+            if field(word, 16, 6) == 0 && matches!(field(word, 10, 6), 7 | 15 | 31) =>
+        {
+            // uxtb, uxth, sxtb, sxth, sxtw
+            Effect::Copy {
+                to: d?,
+                from: n?,
+                bits: (field(word, 10, 6) + 1) as u8,
+                signed: definition.mnemonic == "sbfm",
+            }
+        }
+        // Of the masks only those of the lowest bits.
+        InsnClass::LOG_IMM
+            if definition.mnemonic == "and" && field(word, 16, 6) == 0 && mask_bits(word) < 32 =>
+        {
+            Effect::And {
+                to: d?,
+                from: n?,
+                mask: (1 << mask_bits(word)) - 1,
+            }
+        }
+        InsnClass::LDST_REGOFF | InsnClass::LDST_POS => load(word, definition)?,
+        InsnClass::BRANCH_REG if definition.mnemonic.starts_with("br") => Effect::JumpRegister(n?),
+        InsnClass::CONDBRANCH => Effect::Branch(match word & 0xf {
+            2 => Condition::AboveOrEqual,
+            3 => Condition::Below,
+            8 => Condition::Above,
+            9 => Condition::BelowOrEqual,
+            _ => Condition::Other,
+        }),
+        _ => return None,
+    })
+}
+
+/// How many ones the unrotated mask of a logical instruction has, if it does not repeat; more
+/// than any mask has if it does.
+fn mask_bits(word: u32) -> u32 {
+    let (long, ones) = (field(word, 22, 1) == 1, field(word, 10, 6));
+    if long || ones < 32 {
+        ones + 1
+    } else {
+        u32::MAX
+    }
+}
+
+/// `n + extended(m) << shift`
+fn added(word: u32, definition: &Insn, n: Register, m: Register) -> Option<Sum> {
+    let extended = definition.class == InsnClass::ADDSUB_EXT;
+    if !extended && field(word, 22, 2) != 0 {
+        return None;
+    }
+    let option = field(word, 13, 3);
+    Some(Sum {
+        base: Some(n),
+        index: Some(m),
+        shift: if extended {
+            field(word, 10, 3)
+        } else {
+            field(word, 10, 6)
+        } as u8,
+        bits: if extended { 8 << (option & 3) } else { 64 },
+        signed: extended && option >= 4,
+        displacement: 0,
+    })
+}
+
+fn load(word: u32, definition: &Insn) -> Option<Effect> {
+    let name = definition.mnemonic;
+    let integer_register = definition
+        .operands
+        .first()
+        .is_some_and(|operand| operand.kind == InsnOperandKind::Rt);
+    if !name.starts_with("ldr") || !integer_register {
+        return None;
+    }
+    let size = field(word, 30, 2);
+    let base = Some(integer(field(word, 5, 5), false)?);
+    let address = if definition.class == InsnClass::LDST_POS {
+        Sum {
+            base,
+            index: None,
+            shift: 0,
+            bits: 64,
+            signed: false,
+            displacement: u64::from(field(word, 10, 12)) << size,
+        }
+    } else {
+        let option = field(word, 13, 3);
+        Sum {
+            base,
+            index: Some(integer(field(word, 16, 5), false)?),
+            shift: if field(word, 12, 1) == 1 {
+                size as u8
+            } else {
+                0
+            },
+            bits: if option & 1 == 1 { 64 } else { 32 },
+            signed: option >= 4,
+            displacement: 0,
+        }
+    };
+    Some(Effect::Load {
+        to: integer(field(word, 0, 5), false)?,
+        address,
+        width: 1 << size,
+        signed: name.starts_with("ldrs"),
+    })
+}

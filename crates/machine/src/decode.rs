@@ -1,0 +1,55 @@
+use crate::effect::Effect;
+use crate::{Architecture, Error, Instruction, aarch64, x86_64};
+use profile::ImageAddress;
+
+/// Turns bytes into [`Instruction`]s.
+#[derive(Debug)]
+pub struct Decoder {
+    architecture: Architecture,
+    x86_64: x86_64::X86_64,
+}
+
+impl Decoder {
+    /// A decoder for this architecture.
+    pub fn new(architecture: Architecture) -> Self {
+        Self {
+            architecture,
+            x86_64: x86_64::X86_64::new(),
+        }
+    }
+
+    /// The architecture.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// The instruction at the start of `bytes`, which stands at `address`. More bytes may follow.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the bytes are no instruction, [`Error::Truncated`] if they end too
+    /// early.
+    pub fn decode(&mut self, address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
+        match self.architecture {
+            Architecture::X86_64 => self.x86_64.decode(address, bytes),
+            Architecture::Aarch64 => aarch64::decode(address, bytes),
+        }
+    }
+
+    /// The instruction in the assembler's notation: AT&T's for x86-64, Arm's for AArch64.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn text(&self, address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
+        match self.architecture {
+            Architecture::X86_64 => x86_64::text(address, bytes),
+            Architecture::Aarch64 => aarch64::text(address, bytes),
+        }
+    }
+
+    pub(crate) fn effect(&self, address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
+        match self.architecture {
+            Architecture::X86_64 => x86_64::effect(address, bytes),
+            Architecture::Aarch64 => aarch64::effect(address, bytes),
+        }
+    }
+}

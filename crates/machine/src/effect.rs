@@ -1,0 +1,62 @@
+use crate::Register;
+
+/// What an instruction does to the values that addresses of jump tables are computed from.
+/// Everything else is [`Effect::Other`]: the written registers are unknown afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// `to = value`
+    Constant { to: Register, value: u64 },
+    /// `to = from`, of which the low `bits` are kept.
+    Copy {
+        to: Register,
+        from: Register,
+        bits: u8,
+        signed: bool,
+    },
+    /// `to = sum`
+    Add { to: Register, sum: Sum },
+    /// `to = from & mask`
+    And {
+        to: Register,
+        from: Register,
+        mask: u64,
+    },
+    /// `to` = the `width` bytes at the address.
+    Load {
+        to: Register,
+        address: Sum,
+        width: u8,
+        signed: bool,
+    },
+    /// The flags compare the register with the value.
+    Compare { register: Register, value: u64 },
+    /// Jumps to the value of the register.
+    JumpRegister(Register),
+    /// Jumps to the 8-byte value at the address.
+    JumpMemory(Sum),
+    /// Jumps, on this condition on the flags, to the target of its [`crate::Flow`].
+    Branch(Condition),
+    /// None of these.
+    Other,
+}
+
+/// `base + (index << shift) + displacement`, where the low `bits` of the index are extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub base: Option<Register>,
+    pub index: Option<Register>,
+    pub shift: u8,
+    pub bits: u8,
+    pub signed: bool,
+    pub displacement: u64,
+}
+
+/// The conditions that bound an unsigned index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Above,
+    AboveOrEqual,
+    Below,
+    BelowOrEqual,
+    Other,
+}

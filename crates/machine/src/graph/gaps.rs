@@ -1,0 +1,98 @@
+//! What the known ways do not lead to: padding, data, or code that is entered otherwise.
+
+use super::code::{Code, Position};
+use crate::{Architecture, Flow};
+use rustc_hash::FxHashSet;
+use std::ops::Range;
+
+/// What is at the start of a range that is not covered.
+pub(super) enum Gap {
+    /// Code that may start at this position.
+    Code(Position),
+    /// Data.
+    Data(Range<Position>),
+}
+
+/// The first gap at or after `from`, which is moved past it.
+/// `steps` bounds the work.
+pub(super) fn next(
+    code: &mut Code<'_>,
+    covered: &[bool],
+    from: &mut Position,
+    steps: &mut usize,
+) -> Option<Gap> {
+    loop {
+        let rest = covered.get(*from as usize..)?;
+        let start = *from + rest.iter().position(|covered| !covered)? as Position;
+        let length = covered
+            .get(start as usize..)?
+            .iter()
+            .take_while(|covered| !**covered)
+            .count();
+        let end = start + length as Position;
+        let first = skip_padding(code, start, end);
+        if first >= end {
+            *from = end;
+            continue;
+        }
+        return Some(if is_code(code, covered, first, steps) {
+            *from = first;
+            Gap::Code(first)
+        } else {
+            *from = end;
+            Gap::Data(first..end)
+        });
+    }
+}
+
+/// The first position of a range that is not filling.
+fn skip_padding(code: &mut Code<'_>, mut position: Position, end: Position) -> Position {
+    let filling: &[u8] = match code.decoder.architecture() {
+        Architecture::X86_64 => &[0, 0xcc],
+        Architecture::Aarch64 => &[0],
+    };
+    while position < end {
+        let step = match code.bytes_at(position).first() {
+            Some(byte) if filling.contains(byte) => 1,
+            _ => match code.decode(position) {
+                Ok(instruction) if instruction.kind.nop => Position::from(instruction.length),
+                _ => break,
+            },
+        };
+        position += step;
+    }
+    position
+}
+
+/// Whether everything that is executed from a position decodes, and joins known code only where
+/// an instruction of that starts.
+fn is_code(code: &mut Code<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut work = vec![start];
+    while let Some(position) = work.pop() {
+        if code.index_at(position).is_some() || !seen.insert(position) {
+            continue;
+        }
+        let Ok(instruction) = code.decode(position) else {
+            return false;
+        };
+        *steps = match steps.checked_sub(1) {
+            Some(left) => left,
+            None => return false,
+        };
+        let end = position as usize + usize::from(instruction.length);
+        let overlaps = covered.get(position as usize..end);
+        if overlaps.is_none_or(|bytes| bytes.contains(&true)) {
+            return false;
+        }
+        if let Flow::Branch(target) | Flow::Jump(target) = instruction.flow {
+            work.extend(code.position(target));
+        }
+        let is_call = matches!(instruction.flow, Flow::Call(_) | Flow::IndirectCall);
+        // A call may be the last there is.
+        if instruction.flow.falls_through() && !(is_call && end == covered.len()) {
+            work.push(end as Position);
+        }
+    }
+    true
+}

@@ -1,0 +1,280 @@
+//! Jump tables: what an indirect jump does to its index is computed along the code that surely
+//! leads to it, so that no compiler's sequence has to be known by heart.
+
+use super::code::{Code, Position};
+use super::values::{Entry, Value, Values, extend};
+use super::{Image, JumpTable};
+use crate::effect::Effect;
+use crate::{Architecture, Instruction, Register};
+use profile::ImageAddress;
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+
+/// How far to look back from a jump, in instructions.
+const MAX_PATH: usize = 64;
+
+/// How many joins to look behind.
+const MAX_JOINS: usize = 2;
+
+/// How many ways may meet there.
+const MAX_WAYS: usize = 4;
+
+/// A table that claims more entries is none.
+const MAX_ENTRIES: u64 = 1 << 16;
+
+/// Where the code does not say how many there are.
+const MAX_UNBOUNDED: u64 = 1 << 12;
+
+/// Two instructions that make one constant are no further apart, in bytes.
+const NEAR: u64 = 32;
+
+/// The table of an indirect jump.
+pub(super) fn find(
+    code: &Code<'_>,
+    jump: u32,
+    image: &dyn Image,
+    constants: &Constants,
+) -> Option<JumpTable> {
+    let mut found: Option<(Entry, Option<u64>)> = None;
+    for path in paths(code, jump) {
+        let (entry, bound) = follow(code, jump, &path, constants)?;
+        found = match found {
+            None => Some((entry, bound)),
+            // Whichever way led here, it must be the same table.
+            Some((first, other))
+                if (Entry {
+                    index: first.index,
+                    ..entry
+                }) == first =>
+            {
+                let bound = bound.zip(other).map(|(bound, other)| bound.max(other));
+                Some((first, bound))
+            }
+            Some(_) => return None,
+        };
+    }
+    let (entry, bound) = found?;
+    let jump = code.instruction(jump)?.address;
+    // What bounds an index need not be what the table is made for.
+    let bounded = bound.and_then(|bound| read(code, jump, entry, Some(bound), image));
+    bounded.or_else(|| read(code, jump, entry, None, image))
+}
+
+/// What the jump makes of which table after this path, and the largest index.
+fn follow(
+    code: &Code<'_>,
+    jump: u32,
+    path: &[Step],
+    constants: &Constants,
+) -> Option<(Entry, Option<u64>)> {
+    let mut values = Values::new(code, constants);
+    let effect_of = |instruction: &Instruction| {
+        let position = code.position(instruction.address).unwrap_or(Position::MAX);
+        let bytes = code.bytes_at(position);
+        let effect = code.decoder.effect(instruction.address, bytes);
+        effect.unwrap_or(Effect::Other)
+    };
+    for step in path.iter().rev() {
+        let instruction = code.instruction(step.index)?;
+        values.step(instruction, effect_of(instruction), step.jumps);
+    }
+    let value = match effect_of(code.instruction(jump)?) {
+        Effect::JumpRegister(register) => values.value(register),
+        Effect::JumpMemory(address) => values.load(address, 8, false),
+        _ => return None,
+    };
+    match value {
+        Value::Entry(entry) => Some((entry, values.bound(entry.index))),
+        _ => None,
+    }
+}
+
+/// An instruction of a path, and whether the path goes on where it jumps to.
+#[derive(Clone, Copy)]
+struct Step {
+    index: u32,
+    jumps: bool,
+}
+
+/// The ways to an instruction, each last step first. They end early where too many meet.
+fn paths(code: &Code<'_>, from: u32) -> Vec<Vec<Step>> {
+    let mut complete = Vec::new();
+    let mut growing = vec![(from, Vec::new(), 0)];
+    while let Some((current, path, joins)) = growing.pop() {
+        let before = steps_to(code, current);
+        let is_join = before.len() > 1;
+        if before.is_empty()
+            || path.len() >= MAX_PATH
+            || is_join && (joins == MAX_JOINS || before.len() > MAX_WAYS)
+        {
+            complete.push(path);
+            continue;
+        }
+        for step in before {
+            let mut path = path.clone();
+            path.push(step);
+            growing.push((step.index, path, joins + usize::from(is_join)));
+        }
+    }
+    complete
+}
+
+/// What may be executed before an instruction.
+fn steps_to(code: &Code<'_>, to: u32) -> Vec<Step> {
+    let position = code
+        .instruction(to)
+        .and_then(|instruction| code.position(instruction.address));
+    let Some(position) = position.filter(|position| *position != 0) else {
+        return Vec::new();
+    };
+    let before = code.index_before(position).filter(|before| {
+        code.instruction(*before)
+            .is_some_and(|instruction| code.runs_on(*before, instruction))
+    });
+    let jumps = code.jumps_to.get(&position);
+    let jumps = jumps.map(Vec::as_slice).unwrap_or_default().iter();
+    let jumps = jumps.take(MAX_WAYS + 1).map(|index| Step {
+        index: *index,
+        jumps: true,
+    });
+    before
+        .map(|index| Step {
+            index,
+            jumps: false,
+        })
+        .into_iter()
+        .chain(jumps)
+        .collect()
+}
+
+/// Reads the entries.
+fn read(
+    code: &Code<'_>,
+    jump: ImageAddress,
+    entry: Entry,
+    bound: Option<u64>,
+    image: &dyn Image,
+) -> Option<JumpTable> {
+    let count = match bound {
+        Some(bound) if bound >= MAX_ENTRIES => return None,
+        Some(bound) => bound + 1,
+        None => MAX_UNBOUNDED,
+    };
+    let mut targets = Vec::new();
+    let mut outside = 0;
+    for index in 0..count {
+        let Some(target) = target(entry, index, image) else {
+            break;
+        };
+        let inside = code.position(target);
+        outside += usize::from(inside.is_none());
+        let starts = inside.is_some_and(|position| starts_instruction(code, position));
+        // A table that is known to have an entry may lead out of the procedure, but not into the
+        // middle of an instruction.
+        if !starts && (bound.is_none() || inside.is_some()) {
+            break;
+        }
+        targets.push(target);
+    }
+    let complete = bound.is_none() || targets.len() as u64 == count;
+    (complete && targets.len() > outside * 2).then_some(JumpTable {
+        jump,
+        address: ImageAddress(entry.table),
+        targets,
+        bounded: bound.is_some(),
+    })
+}
+
+fn target(entry: Entry, index: u64, image: &dyn Image) -> Option<ImageAddress> {
+    let mut buffer = [0; 8];
+    let address = entry.table.checked_add(index << entry.stride)?;
+    let bytes = buffer.get_mut(..entry.width.into())?;
+    if !image.read(ImageAddress(address), bytes) {
+        return None;
+    }
+    let value = extend(u64::from_le_bytes(buffer), entry.width * 8, entry.signed);
+    let value = value.checked_shl(entry.shift.into())?;
+    Some(ImageAddress(entry.base.wrapping_add(value)))
+}
+
+fn starts_instruction(code: &Code<'_>, position: Position) -> bool {
+    let known = code.index_at(position).is_some();
+    let aligned = match code.decoder.architecture() {
+        Architecture::X86_64 => true,
+        Architecture::Aarch64 => position.is_multiple_of(4),
+    };
+    known
+        || aligned
+            && code
+                .decoder
+                .effect(code.address(position), code.bytes_at(position))
+                .is_ok()
+}
+
+/// Registers that are given the same constant wherever the procedure writes them: where a compiler
+/// has moved the address of a table out of a loop.
+#[derive(Default)]
+pub(super) struct Constants(OnceCell<FxHashMap<Register, Option<u64>>>);
+
+impl Constants {
+    pub fn of(&self, code: &Code<'_>, register: Register) -> Option<u64> {
+        let known = self.0.get_or_init(|| constants(code));
+        known.get(&register).copied().flatten()
+    }
+}
+
+fn constants(code: &Code<'_>) -> FxHashMap<Register, Option<u64>> {
+    let stack_pointer = Register::stack_pointer(code.decoder.architecture());
+    // The last constant given to a register, and where.
+    let mut last: FxHashMap<Register, (u64, u64)> = FxHashMap::default();
+    let mut definitions: FxHashMap<Register, Vec<(u64, Option<u64>)>> = FxHashMap::default();
+    for instruction in &code.instructions {
+        if instruction.kind.load && instruction.reads.contains(stack_pointer) {
+            // Gives back the caller's value.
+            continue;
+        }
+        let here = instruction.address.0;
+        let position = code.position(instruction.address).unwrap_or(Position::MAX);
+        let effect = code
+            .decoder
+            .effect(instruction.address, code.bytes_at(position));
+        let near = |register: &Register| {
+            let (value, at) = last.get(register)?;
+            (here.abs_diff(*at) <= NEAR).then_some(*value)
+        };
+        let (new, replaces) = match effect {
+            Ok(Effect::Constant { to, value }) => (Some((to, value)), false),
+            Ok(Effect::Add { to, sum }) if sum.index.is_none() => {
+                let base = sum.base.as_ref().and_then(near);
+                let new = base.map(|base| (to, base.wrapping_add(sum.displacement)));
+                (new, sum.base == Some(to))
+            }
+            _ => (None, false),
+        };
+        for register in instruction.writes.iter() {
+            let value = new
+                .filter(|(to, _)| *to == register)
+                .map(|(_, value)| value);
+            let known = definitions.entry(register).or_default();
+            if replaces && value.is_some() {
+                known.pop();
+            }
+            known.push((here, value));
+            match value {
+                Some(value) => last.insert(register, (value, here)),
+                None => last.remove(&register),
+            };
+        }
+    }
+    let same = |values: &Vec<(u64, Option<u64>)>| {
+        let first = values.first()?.1?;
+        values
+            .iter()
+            .all(|(_, value)| *value == Some(first))
+            .then_some(first)
+    };
+    definitions
+        .iter()
+        .map(|(register, values)| (*register, same(values)))
+        .collect()
+}

@@ -1,0 +1,100 @@
+use crate::RegisterSet;
+use profile::ImageAddress;
+
+/// What the bytes are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// 64-bit x86.
+    X86_64,
+    /// 64-bit Arm (A64), little-endian code.
+    Aarch64,
+}
+
+/// One instruction as data: what the analyses ask about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where it starts.
+    pub address: ImageAddress,
+    /// Its length in bytes, 1 to 15.
+    pub length: u8,
+    /// Where execution goes on.
+    pub flow: Flow,
+    /// The registers that it reads, also for addresses.
+    pub reads: RegisterSet,
+    /// The registers that it writes (or may write).
+    pub writes: RegisterSet,
+    /// What is special about it.
+    pub kind: Kind,
+}
+
+impl Instruction {
+    /// The address after it.
+    pub fn end(&self) -> ImageAddress {
+        ImageAddress(self.address.0.wrapping_add(self.length.into()))
+    }
+}
+
+/// Where execution goes on after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// At the next instruction.
+    Next,
+    /// At the target or at the next instruction.
+    Branch(ImageAddress),
+    /// At the target.
+    Jump(ImageAddress),
+    /// Where a register or memory says.
+    IndirectJump,
+    /// At the target, and if that returns at the next instruction.
+    Call(ImageAddress),
+    /// Where a register or memory says, and if that returns at the next instruction.
+    IndirectCall,
+    /// At the caller.
+    Return,
+    /// Nowhere in this program: it traps, or stops the processor.
+    Stop,
+}
+
+impl Flow {
+    /// Whether the next instruction may be executed next (for calls: when they return).
+    pub fn falls_through(self) -> bool {
+        matches!(
+            self,
+            Self::Next | Self::Branch(_) | Self::Call(_) | Self::IndirectCall
+        )
+    }
+
+    /// Whether a basic block ends here (a call does not end one, as long as it returns).
+    pub fn ends_block(self) -> bool {
+        !matches!(self, Self::Next | Self::Call(_) | Self::IndirectCall)
+    }
+}
+
+/// What is special about an instruction: what can make it slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// It reads memory.
+    pub load: bool,
+    /// It writes memory.
+    pub store: bool,
+    /// It divides or takes a square root, integer or floating point.
+    pub divide: bool,
+    /// It multiplies integers.
+    pub multiply: bool,
+    /// It computes with floating-point numbers or vectors.
+    pub vector: bool,
+    /// It is atomic: a locked x86 instruction, an exclusive or atomic one of Arm.
+    pub locked: bool,
+    /// It waits for what came before it: fences, `cpuid`, barriers, system calls.
+    pub serialising: bool,
+    /// It enters the kernel.
+    pub system_call: bool,
+    /// It is repeated by the processor (x86's string instructions with a prefix).
+    pub repeated: bool,
+    /// It only fetches into the cache.
+    pub prefetch: bool,
+    /// It does nothing.
+    pub nop: bool,
+    /// Its first flag-writing partner and it may be executed as one: a conditional branch of x86.
+    pub fusible_branch: bool,
+}

@@ -1,0 +1,32 @@
+//! From the bytes of an image to what the instruction-level analyses need: [`Instruction`]s, the
+//! control-flow [`Graph`] of a procedure, and which of its blocks and edges run equally often.
+//!
+//! Images are untrusted: nothing here follows their contents by recursion, everything is bounded
+//! by the size of the procedure.
+#![forbid(unsafe_code)]
+
+mod aarch64;
+mod adjacency;
+mod decode;
+mod effect;
+mod equivalence;
+mod error;
+mod graph;
+mod instruction;
+mod loops;
+mod register;
+mod x86_64;
+
+pub use decode::Decoder;
+pub use equivalence::Equivalence;
+pub use error::Error;
+pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
+pub use instruction::{Architecture, Flow, Instruction, Kind};
+pub use loops::{Loop, Loops};
+pub use register::{Register, RegisterSet};
+
+/// The largest procedure that is analysed, in bytes.
+pub const MAX_PROCEDURE: usize = 8 << 20;
+
+/// The most instructions that a procedure may have, those that overlap others included.
+pub const MAX_INSTRUCTIONS: usize = 4 << 20;

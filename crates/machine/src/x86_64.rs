@@ -1,0 +1,352 @@
+//! x86-64, decoded by iced-x86.
+
+use crate::effect::{Condition, Effect, Sum};
+use crate::{Error, Flow, Instruction, Kind, Register, RegisterSet};
+use iced_x86::{
+    Code, ConditionCode, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl,
+    Formatter, GasFormatter, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register as Name,
+};
+use profile::ImageAddress;
+
+/// The longest instruction.
+pub(crate) const MAX_LENGTH: usize = 15;
+
+fn parse(address: ImageAddress, bytes: &[u8]) -> Result<iced_x86::Instruction, Error> {
+    let bytes = bytes.get(..MAX_LENGTH).unwrap_or(bytes);
+    let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE);
+    let parsed = decoder.decode();
+    match decoder.last_error() {
+        DecoderError::None => Ok(parsed),
+        DecoderError::NoMoreBytes if bytes.len() < MAX_LENGTH => Err(Error::Truncated(address)),
+        _ => Err(Error::Invalid(address)),
+    }
+}
+
+/// Decodes instructions one after the other.
+#[derive(Debug)]
+pub(crate) struct X86_64 {
+    info: InstructionInfoFactory,
+}
+
+impl X86_64 {
+    pub fn new() -> Self {
+        Self {
+            info: InstructionInfoFactory::new(),
+        }
+    }
+
+    pub fn decode(&mut self, address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
+        let parsed = parse(address, bytes)?;
+        let info = self.info.info(&parsed);
+        let (mut reads, mut writes) = (RegisterSet::default(), RegisterSet::default());
+        for used in info.used_registers() {
+            let Some(register) = register(used.register()) else {
+                continue;
+            };
+            let access = used.access();
+            if is_read(access) {
+                reads.insert(register);
+            }
+            if is_written(access) {
+                writes.insert(register);
+            }
+        }
+        if parsed.rflags_read() != 0 {
+            reads.insert(Register::FLAGS);
+        }
+        if parsed.rflags_modified() != 0 {
+            writes.insert(Register::FLAGS);
+        }
+        let mut kind = kind(&parsed);
+        if !kind.nop {
+            for memory in info.used_memory() {
+                kind.load |= is_read(memory.access());
+                kind.store |= is_written(memory.access());
+            }
+        }
+        Ok(Instruction {
+            address,
+            // At most 15.
+            length: parsed.len() as u8,
+            flow: flow(&parsed),
+            reads,
+            writes,
+            kind,
+        })
+    }
+}
+
+/// The instruction as the GNU assembler writes it.
+pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
+    let parsed = parse(address, bytes)?;
+    let mut formatter = GasFormatter::new();
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(false);
+    options.set_rip_relative_addresses(false);
+    let mut text = String::new();
+    formatter.format(&parsed, &mut text);
+    Ok(text)
+}
+
+fn is_read(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+fn is_written(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+fn register(name: Name) -> Option<Register> {
+    let number = |bank: u8, first: Name, width: usize| {
+        let index = (name as usize).checked_sub(first as usize)?;
+        (index < width).then(|| Register::new(bank, index as u8))
+    };
+    if name.is_gpr() {
+        return integer(name);
+    }
+    if name.is_vector_register() {
+        let full = name.full_register();
+        let index = (full as usize).checked_sub(Name::ZMM0 as usize)?;
+        return (index < 32).then(|| Register::new(Register::VECTOR, index as u8));
+    }
+    number(Register::MASK, Name::K0, 8)
+        .or_else(|| number(Register::X87, Name::ST0, 8))
+        .or_else(|| number(Register::X87, Name::MM0, 8))
+}
+
+fn integer(name: Name) -> Option<Register> {
+    let index = (name.full_register() as usize).checked_sub(Name::RAX as usize)?;
+    (index < 16).then(|| Register::integer(index as u8))
+}
+
+fn flow(parsed: &iced_x86::Instruction) -> Flow {
+    let target = ImageAddress(parsed.near_branch_target());
+    match parsed.flow_control() {
+        FlowControl::Next => Flow::Next,
+        FlowControl::ConditionalBranch => Flow::Branch(target),
+        FlowControl::UnconditionalBranch => Flow::Jump(target),
+        FlowControl::IndirectBranch => Flow::IndirectJump,
+        FlowControl::Call if is_system_call(parsed.code()) => Flow::Next,
+        FlowControl::Call => Flow::Call(target),
+        FlowControl::IndirectCall => Flow::IndirectCall,
+        FlowControl::Return => Flow::Return,
+        // `int3` is where a compiler says that execution never comes; other interrupts come back.
+        FlowControl::Interrupt if parsed.code() == Code::Int3 => Flow::Stop,
+        FlowControl::Interrupt => Flow::Next,
+        FlowControl::XbeginXabortXend if parsed.mnemonic() == Mnemonic::Xbegin => {
+            Flow::Branch(target)
+        }
+        FlowControl::XbeginXabortXend => Flow::Next,
+        FlowControl::Exception => Flow::Stop,
+    }
+}
+
+fn is_system_call(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Syscall | Code::Sysenter | Code::Int_imm8 | Code::Vmcall | Code::Vmmcall
+    )
+}
+
+fn kind(parsed: &iced_x86::Instruction) -> Kind {
+    let mnemonic = parsed.mnemonic();
+    let name = format!("{mnemonic:?}");
+    let integer_operands = parsed.op0_kind() != OpKind::Register || parsed.op0_register().is_gpr();
+    let vector = is_vector(parsed);
+    // An exchange with memory locks by itself.
+    let exchanges = mnemonic == Mnemonic::Xchg
+        && (parsed.op0_kind() == OpKind::Memory || parsed.op1_kind() == OpKind::Memory);
+    let divide = [
+        "Div", "Idiv", "Fdiv", "Fidiv", "Vdiv", "Sqrt", "Vsqrt", "Fsqrt",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix));
+    Kind {
+        divide,
+        multiply: matches!(mnemonic, Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Mulx)
+            && integer_operands,
+        vector,
+        locked: parsed.has_lock_prefix() || exchanges,
+        serialising: is_system_call(parsed.code()) || is_serialising(mnemonic),
+        system_call: is_system_call(parsed.code()),
+        repeated: (parsed.has_rep_prefix() || parsed.has_repne_prefix())
+            && parsed.is_string_instruction(),
+        prefetch: name.starts_with("Prefetch"),
+        nop: matches!(
+            mnemonic,
+            Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Endbr32
+        ) || name.starts_with("Reservednop"),
+        fusible_branch: parsed.is_jcc_short_or_near(),
+        ..Kind::default()
+    }
+}
+
+fn is_vector(parsed: &iced_x86::Instruction) -> bool {
+    (0..parsed.op_count()).any(|operand| {
+        parsed.op_kind(operand) == OpKind::Register && {
+            let register = parsed.op_register(operand);
+            register.is_vector_register() || register.is_st() || register.is_mm()
+        }
+    }) || parsed
+        .cpuid_features()
+        .iter()
+        .any(|feature| matches!(feature, CpuidFeature::FPU))
+}
+
+fn is_serialising(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Cpuid, Iret, Iretd, Iretq, Lfence, Mfence, Pause, Rdtsc, Rdtscp, Serialize, Sfence, Wbinvd,
+        Wrmsr, Xgetbv,
+    };
+    matches!(
+        mnemonic,
+        Cpuid
+            | Iret
+            | Iretd
+            | Iretq
+            | Lfence
+            | Mfence
+            | Pause
+            | Rdtsc
+            | Rdtscp
+            | Serialize
+            | Sfence
+            | Wbinvd
+            | Wrmsr
+            | Xgetbv
+    )
+}
+
+/// What it does to addresses.
+pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
+    let parsed = parse(address, bytes)?;
+    Ok(effect_of(&parsed).unwrap_or(Effect::Other))
+}
+
+fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
+    let first =
+        || (parsed.op0_kind() == OpKind::Register).then(|| integer(parsed.op0_register()))?;
+    let second =
+        || (parsed.op1_kind() == OpKind::Register).then(|| integer(parsed.op1_register()))?;
+    let bits = |name: Name| (name.size() * 8) as u8;
+    let immediate = || parsed.try_immediate(1).ok();
+    let wide = || parsed.op0_register().size() >= 4;
+    Some(match parsed.mnemonic() {
+        Mnemonic::Lea => match sum(parsed)? {
+            Sum {
+                base: None,
+                index: None,
+                displacement,
+                ..
+            } => Effect::Constant {
+                to: first()?,
+                value: displacement,
+            },
+            sum => Effect::Add { to: first()?, sum },
+        },
+        Mnemonic::Mov if parsed.op1_kind() == OpKind::Memory && wide() => load(parsed, false)?,
+        Mnemonic::Mov if wide() && parsed.op1_kind() == OpKind::Register => Effect::Copy {
+            to: first()?,
+            from: second()?,
+            bits: bits(parsed.op1_register()),
+            signed: false,
+        },
+        Mnemonic::Mov if wide() => {
+            let value = immediate()?;
+            let narrow = parsed.op0_register().size() == 4;
+            Effect::Constant {
+                to: first()?,
+                value: if narrow { value & 0xffff_ffff } else { value },
+            }
+        }
+        Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd => {
+            let signed = parsed.mnemonic() != Mnemonic::Movzx;
+            if parsed.op1_kind() == OpKind::Memory {
+                load(parsed, signed)?
+            } else {
+                Effect::Copy {
+                    to: first()?,
+                    from: second()?,
+                    bits: bits(parsed.op1_register()),
+                    signed,
+                }
+            }
+        }
+        Mnemonic::Cdqe => Effect::Copy {
+            to: Register::integer(0),
+            from: Register::integer(0),
+            bits: 32,
+            signed: true,
+        },
+        Mnemonic::Add if parsed.op0_register().size() == 8 => Effect::Add {
+            to: first()?,
+            sum: Sum {
+                base: first(),
+                index: second(),
+                shift: 0,
+                bits: 64,
+                signed: false,
+                displacement: if second().is_none() { immediate()? } else { 0 },
+            },
+        },
+        Mnemonic::And if wide() => Effect::And {
+            to: first()?,
+            from: first()?,
+            mask: immediate()?,
+        },
+        Mnemonic::Cmp => Effect::Compare {
+            register: first()?,
+            value: immediate()?,
+        },
+        Mnemonic::Jmp => match parsed.op0_kind() {
+            OpKind::Register => Effect::JumpRegister(first()?),
+            OpKind::Memory => Effect::JumpMemory(sum(parsed)?),
+            _ => return None,
+        },
+        _ if parsed.is_jcc_short_or_near() => Effect::Branch(match parsed.condition_code() {
+            ConditionCode::a => Condition::Above,
+            ConditionCode::ae => Condition::AboveOrEqual,
+            ConditionCode::b => Condition::Below,
+            ConditionCode::be => Condition::BelowOrEqual,
+            _ => Condition::Other,
+        }),
+        _ => return None,
+    })
+}
+
+fn load(parsed: &iced_x86::Instruction, signed: bool) -> Option<Effect> {
+    let width = parsed.memory_size().size();
+    Some(Effect::Load {
+        to: integer(parsed.op0_register())?,
+        address: sum(parsed)?,
+        width: u8::try_from(width).ok().filter(|width| *width <= 8)?,
+        signed,
+    })
+}
+
+/// The address of the memory operand; `None` if it is relative to a segment or not of 64 bits.
+fn sum(parsed: &iced_x86::Instruction) -> Option<Sum> {
+    if matches!(parsed.segment_prefix(), Name::FS | Name::GS) {
+        return None;
+    }
+    let part = |name: Name| match name {
+        Name::None | Name::RIP => Some(None),
+        name if name.is_gpr64() => integer(name).map(Some),
+        _ => None,
+    };
+    Some(Sum {
+        base: part(parsed.memory_base())?,
+        index: part(parsed.memory_index())?,
+        shift: parsed.memory_index_scale().trailing_zeros() as u8,
+        bits: 64,
+        signed: false,
+        // With the instruction pointer added, where it is relative to that.
+        displacement: parsed.memory_displacement64(),
+    })
+}

@@ -1,0 +1,217 @@
+//! Code that no compiler wrote: no panic, bounded work, and a graph that holds together.
+
+mod support;
+
+use machine::{Architecture, Decoder, Edge, EdgeKind, Error, Graph, Image, MAX_PROCEDURE, NoImage};
+use profile::ImageAddress;
+use proptest::prelude::*;
+use support::Fixture;
+
+const START: ImageAddress = ImageAddress(0x1000);
+
+/// Whatever is asked for is there: tables everywhere.
+struct Anything(u64);
+
+impl Image for Anything {
+    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+        let value = (address.0 ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        buffer.fill(0);
+        if let Some(first) = buffer.first_mut() {
+            *first = value as u8;
+        }
+        true
+    }
+
+    fn never_returns(&self, target: ImageAddress) -> bool {
+        target.0 & 7 == self.0 & 7
+    }
+}
+
+fn check(graph: &Graph) {
+    let mut starts = graph.blocks.iter().map(|block| block.start);
+    assert!(graph.blocks.is_sorted_by_key(|block| block.start));
+    assert_eq!(starts.next().map(|first| first >= graph.start), Some(true));
+    let mut instructions = 0;
+    for (index, block) in graph.blocks.iter().enumerate() {
+        let own = graph.instructions_of(block);
+        assert!(!own.is_empty() && block.end <= graph.end && block.start < block.end);
+        instructions += own.len();
+        for pair in own.windows(2) {
+            assert_eq!(pair[0].end(), pair[1].address);
+        }
+        assert_eq!(graph.block_at(block.start), Some(index));
+        assert!(graph.edges.iter().any(|edge| edge.from == Some(index)));
+        assert!(graph.edges.iter().any(|edge| edge.to == Some(index)));
+    }
+    assert_eq!(instructions, graph.instructions.len());
+    assert!(graph.edges.is_sorted());
+    let ends = |edge: &Edge| edge.from.into_iter().chain(edge.to);
+    assert!(
+        graph
+            .edges
+            .iter()
+            .flat_map(ends)
+            .all(|end| end < graph.blocks.len())
+    );
+    assert_eq!(
+        graph.unresolved.is_empty(),
+        graph
+            .edges
+            .iter()
+            .all(|edge| edge.kind != EdgeKind::Unresolved)
+    );
+}
+
+fn both() -> impl Strategy<Value = Architecture> {
+    prop_oneof![Just(Architecture::X86_64), Just(Architecture::Aarch64)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_bytes(architecture in both(), code in prop::collection::vec(any::<u8>(), 1..600), seed: u64) {
+        for image in [&NoImage as &dyn Image, &Anything(seed)] {
+            if let Ok(graph) = Graph::new(architecture, START, &code, image) {
+                check(&graph);
+            }
+        }
+    }
+
+    /// Mostly short jumps and branches: as tangled as can be.
+    #[test]
+    fn random_jumps(code in prop::collection::vec((0_u8..6, any::<i8>()), 1..300), seed: u64) {
+        let mut bytes = Vec::new();
+        for (kind, offset) in code {
+            match kind {
+                0 => bytes.extend([0xeb, offset as u8]),
+                1 | 2 => bytes.extend([0x75, offset as u8]),
+                3 => bytes.extend([0xe8, offset as u8, 0, 0, 0]),
+                // jmp *0x100(,%rax,8)
+                4 => bytes.extend([0xff, 0x24, 0xc5, 0, 1, 0, 0]),
+                _ => bytes.push(offset as u8),
+            }
+        }
+        if let Ok(graph) = Graph::new(Architecture::X86_64, START, &bytes, &Anything(seed)) {
+            check(&graph);
+        }
+    }
+
+    #[test]
+    fn every_word_is_an_instruction_or_an_error(words in prop::collection::vec(any::<u32>(), 1..200)) {
+        let mut decoder = Decoder::new(Architecture::Aarch64);
+        for word in words {
+            let bytes = word.to_le_bytes();
+            let decoded = decoder.decode(START, &bytes);
+            prop_assert_eq!(decoded.is_ok(), decoder.text(START, &bytes).is_ok());
+        }
+    }
+
+    #[test]
+    fn flipped_bits(which in 0_usize..3, position: prop::sample::Index, bit in 0_u8..8) {
+        let name = ["switch.gcc-O2", "switch.clang-O2", "switch.aarch64-gcc-O2"][which];
+        let fixture = Fixture::open(name);
+        for symbol in fixture.procedures() {
+            let mut code = fixture.code(&symbol);
+            let at = position.index(code.len());
+            code[at] ^= 1 << bit;
+            let start = ImageAddress(symbol.start);
+            if let Ok(graph) = Graph::new(fixture.architecture(), start, &code, &fixture) {
+                check(&graph);
+            }
+        }
+    }
+}
+
+#[test]
+fn truncated_at_every_length() {
+    for name in ["switch.clang-O2", "switch.aarch64-gcc-O2"] {
+        let fixture = Fixture::open(name);
+        for symbol in fixture.procedures() {
+            let code = fixture.code(&symbol);
+            for length in 0..code.len() {
+                let start = ImageAddress(symbol.start);
+                let graph = Graph::new(fixture.architecture(), start, &code[..length], &fixture);
+                match graph {
+                    Ok(graph) => check(&graph),
+                    Err(error) => assert!(
+                        matches!(error, Error::Empty(at) | Error::Truncated(at) if at == start),
+                        "{name} {}[..{length}]: {error}",
+                        symbol.name
+                    ),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_procedure_is_refused() {
+    let graph =
+        |start, code: &[u8]| Graph::new(Architecture::X86_64, ImageAddress(start), code, &NoImage);
+    assert_eq!(graph(0x10, &[]), Err(Error::Empty(ImageAddress(0x10))));
+    assert_eq!(
+        graph(u64::MAX, &[0x90, 0xc3]),
+        Err(Error::Wraps(ImageAddress(u64::MAX)))
+    );
+    // 0x06 is no instruction in 64-bit mode.
+    assert_eq!(graph(0, &[6, 0xc3]), Err(Error::Invalid(ImageAddress(0))));
+    let size = MAX_PROCEDURE as u64 + 1;
+    let too_large = Err(Error::TooLarge { start: START, size });
+    assert_eq!(graph(START.0, &vec![0xc3; MAX_PROCEDURE + 1]), too_large);
+}
+
+#[test]
+fn a_jump_past_a_prefix_overlaps() {
+    // je +1; lock cmpxchg %ecx,(%rdi); ret
+    let code = [0x74, 0x01, 0xf0, 0x0f, 0xb1, 0x0f, 0xc3];
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert!(graph.overlapping && !graph.misses_edges());
+    let starts: Vec<u64> = graph
+        .blocks
+        .iter()
+        .map(|block| block.start.0 - START.0)
+        .collect();
+    assert_eq!(starts, [0, 2, 3, 6]);
+    assert!(graph.instructions_of(&graph.blocks[1])[0].kind.locked);
+    assert!(!graph.instructions_of(&graph.blocks[2])[0].kind.locked);
+}
+
+#[test]
+fn data_in_the_text_is_data() {
+    // jmp +8; eight bytes that are no code; ret
+    let mut code = vec![0xeb, 0x08];
+    code.extend([0x06; 8]);
+    code.push(0xc3);
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert_eq!(graph.data, [ImageAddress(0x1002)..ImageAddress(0x100a)]);
+    assert_eq!(graph.blocks.len(), 2);
+}
+
+#[test]
+fn an_indirect_jump_beside_unreached_code_is_unresolved() {
+    // jmp *%rax; inc %eax; ret
+    let code = [0xff, 0xe0, 0xff, 0xc0, 0xc3];
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert!(graph.misses_edges());
+    assert_eq!(graph.unresolved, [START]);
+    assert!(
+        graph
+            .edges
+            .iter()
+            .any(|edge| edge.kind == EdgeKind::UnknownEntry)
+    );
+}
+
+#[test]
+fn a_hundred_thousand_blocks() {
+    // test %eax,%eax; je +0 (100,000 times); ret
+    let mut code = [0x85, 0xc0, 0x74, 0x00].repeat(100_000);
+    code.push(0xc3);
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    assert_eq!(graph.blocks.len(), 100_001);
+    assert_eq!(graph.edges.len(), 200_002);
+}
