@@ -163,18 +163,25 @@ impl LeftBehind {
         }
     }
 
-    /// Stops it; the tables stay.
+    /// Lets it count nothing any more, in a moment: links end some time after they are let go.
     ///
     /// # Errors
-    /// [`Error::Bpf`], [`Error::System`].
-    pub fn stop(&self) -> Result<(), Error> {
-        // Links end some time after their pins are removed; this is at once.
+    /// [`Error::Bpf`].
+    pub fn halt(&self) -> Result<(), Error> {
         let mut state = self.state()?;
         if let Some(highest) = state.get_mut(3) {
             *highest |= STOPPED;
         }
         let update = self.state.update(&FIRST, &state, MapFlags::ANY);
-        update.map_err(Error::bpf("stopping a collector"))?;
+        update.map_err(Error::bpf("stopping a collector"))
+    }
+
+    /// Stops it; the tables stay.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], [`Error::System`].
+    pub fn stop(&self) -> Result<(), Error> {
+        self.halt()?;
         wait_for_running_programs();
         let failed = |source| Error::System {
             what: format!("stopping the collector in {}", self.directory.display()),

@@ -315,10 +315,19 @@ impl<'a> Daemon<'a> {
         self.most_frequency = collecting.frequency();
         self.place
             .describe(self.collector, &collecting.described_events())?;
-        // The new one counts before the old ones stop, and they stop at once.
+        // From the old ones to the new one within less than a period: none counts twice, whenever we
+        // are killed.
+        let opened = left.into_iter().map(|(name, directory)| {
+            let left = LeftBehind::open(&directory);
+            (name, directory, left)
+        });
+        let opened: Vec<_> = opened.collect();
+        let halted = opened.iter().filter_map(|(_, _, left)| left.as_ref().ok());
+        let halted: Vec<_> = halted.map(LeftBehind::halt).collect();
         collecting.enable()?;
-        let stopped = left.into_iter().map(|(name, directory)| {
-            let left = LeftBehind::open(&directory).and_then(|left| left.stop().map(|()| left));
+        halted.into_iter().collect::<Result<(), _>>()?;
+        let stopped = opened.into_iter().map(|(name, directory, left)| {
+            let left = left.and_then(|left| left.stop().map(|()| left));
             (name, directory, left)
         });
         let stopped: Vec<_> = stopped.collect();
