@@ -179,6 +179,21 @@ fn a_jump_past_a_prefix_overlaps() {
 }
 
 #[test]
+fn the_end_of_a_procedure_runs_on_into_the_next() {
+    // cmp %rax,%rdx; jb outside
+    let code = [0x48, 0x39, 0xc2, 0x0f, 0x82, 0, 1, 0, 0];
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert!(!graph.misses_edges() && graph.returns());
+    assert!(
+        graph
+            .edges
+            .iter()
+            .any(|edge| edge.kind == EdgeKind::TailCall)
+    );
+}
+
+#[test]
 fn data_in_the_text_is_data() {
     // jmp +8; eight bytes that are no code; ret
     let mut code = vec![0xeb, 0x08];
