@@ -7,3 +7,4 @@
 pub mod bottleneck;
 pub mod stall;
 pub mod statistics;
+pub mod variation;

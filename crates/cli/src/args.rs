@@ -3,6 +3,7 @@
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use store::Range;
 
 /// Of all the time a program takes, the few causes that matter.
 #[derive(Debug, Parser)]
@@ -30,8 +31,18 @@ pub struct Args {
 pub enum Command {
     /// Record where a command, a process or the whole machine spends its time
     Record(Record),
+    /// Record the whole machine all the time
+    Daemon(Daemon),
     /// Say where the time went
     Report(Report),
+    /// List the epochs of a database
+    Epochs(Epochs),
+    /// Ask a database in SQL
+    Query(Query),
+    /// Say what varies between runs, and which of it is more than chance
+    Stats(Stats),
+    /// Say what changed from one recording to another
+    Diff(Diff),
     /// Search a profile, or the difference of two, for the few call sequences that matter
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
     /// Write a recording in another tool's format
@@ -134,6 +145,118 @@ pub enum CollectorArg {
     Ring,
 }
 
+/// `vitalfew daemon`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew daemon run --db /var/lib/vitalfew --keep 30d --keep-size 1G
+  vitalfew daemon status --db /var/lib/vitalfew
+  vitalfew report /var/lib/vitalfew                the last epoch, up to the last drain
+  systemctl enable --now vitalfew                  packaging/vitalfew.service")]
+pub struct Daemon {
+    /// What to do
+    #[command(subcommand)]
+    pub action: DaemonAction,
+}
+
+/// What `daemon` does.
+#[derive(Debug, Subcommand)]
+pub enum DaemonAction {
+    /// Record, in the foreground, until SIGTERM or SIGINT. SIGHUP: leave the collector counting
+    /// for the next daemon (an upgrade without a gap)
+    Run(DaemonRun),
+    /// What the daemon is doing, and what it costs
+    Status(DaemonAsk),
+    /// Store what is counted, and merge it
+    Flush(DaemonAsk),
+    /// Flush, and begin a new epoch
+    Epoch(DaemonAsk),
+    /// Merge the parts of an epoch (the daemon runs this beside itself)
+    #[command(hide = true)]
+    Merge(DaemonMerge),
+}
+
+/// Where a daemon is.
+#[derive(Debug, clap::Args)]
+pub struct DaemonAsk {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The daemon's socket (default: in the database)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// JSON (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `vitalfew daemon run`.
+#[derive(Debug, clap::Args)]
+pub struct DaemonRun {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The socket to be asked by, which only its owner can use (default: in the database)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Event to sample, as in record; can be repeated
+    #[arg(short, long = "event", value_name = "EVENT", value_delimiter = ',')]
+    pub events: Vec<String>,
+    /// Samples a second on each CPU (default: what the budget allows, at most 5 kHz)
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub frequency: Option<u64>,
+    /// Samples and daemon together may take this many percent of the machine; the rate is lowered
+    /// rather than more
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub budget: f64,
+    /// Store what is counted at least this often
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub interval: Duration,
+    /// Merge what is stored this often
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub merge: Duration,
+    /// How long an epoch is
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = duration)]
+    pub epoch: Duration,
+    /// What is kept.
+    #[command(flatten)]
+    pub keep: Keep,
+    /// Do not pin the collector: if the daemon is killed, what it had not stored is lost
+    #[arg(long)]
+    pub no_pin: bool,
+}
+
+/// Which closed epochs of this host are kept.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Keep {
+    /// Remove closed epochs of this host that ended longer ago (default: none)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub keep: Option<Duration>,
+    /// Remove the oldest epochs of this host until the rest takes at most this (500M, 2G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub keep_size: Option<u64>,
+}
+
+/// `vitalfew daemon merge`.
+#[derive(Debug, clap::Args)]
+pub struct DaemonMerge {
+    /// The database directory
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+    /// The directory of the open epoch
+    #[arg(long, value_name = "DIR")]
+    pub epoch: PathBuf,
+    /// Merge all parts, not only the small ones
+    #[arg(long)]
+    pub all: bool,
+    /// Close it
+    #[arg(long)]
+    pub close: bool,
+    /// What is kept.
+    #[command(flatten)]
+    pub keep: Keep,
+}
+
 /// `vitalfew report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -178,13 +301,20 @@ pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
     #[arg(value_name = "RECORDING")]
     pub path: Option<PathBuf>,
+    /// Of a database, the epochs that began then, together: a time as 20261121 or 2026-11-21T03:15
+    /// (UTC), or A..B, A.., ..B, .. (default: the last)
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    pub epoch: Option<Range>,
+    /// Of a database, the epochs of this host
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
 }
 
 /// Which samples of a recording.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Filter {
     /// Only this event, and the table sorted by it
     #[arg(long, value_name = "EVENT")]
@@ -203,7 +333,7 @@ pub struct Filter {
     pub procedure: Option<String>,
 }
 
-/// `--by`.
+/// `--by` of `report`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// Executable, shared library, kernel
@@ -220,6 +350,170 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+}
+
+/// Where a database is, and what of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Chosen {
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// The epochs that began then: a time as 20261121 or 2026-11-21T03:15 (UTC), or A..B, A.., ..B
+    #[arg(long, value_name = "A..B", value_parser = range, default_value = "..")]
+    pub epoch: Range,
+    /// The epochs of this host
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+}
+
+/// `vitalfew epochs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew epochs                              what was recorded, when and where
+  vitalfew epochs --db /var/lib/vitalfew --epoch 20261121 --host build-1
+
+Exit codes: 0, 1 failure, 2 usage, 4 there is none.")]
+pub struct Epochs {
+    /// Which.
+    #[command(flatten)]
+    pub chosen: Chosen,
+    /// JSON instead of a table (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `vitalfew query`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Tables, each with the columns epoch and host:
+  samples  event process pid tid image build_id offset procedure stack count weight
+  threads  event process pid tid count weight
+  events   event unit period frequency multiplex_scale taken stored dropped lost
+  images   path kind build_id gone
+  epochs   start_unix_ns duration_ns collector call_graph samples open
+
+Examples:
+  vitalfew query \"SELECT image, sum(count) FROM samples GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"
+  vitalfew query --epoch 20261121 \"SELECT procedure, sum(count) n FROM samples
+      WHERE process = 'nginx' GROUP BY procedure ORDER BY n DESC LIMIT 10\"
+
+The SQL is SQLite's. Exit codes: 0, 1 failure, 2 usage or SQL, 4 there is no epoch.")]
+pub struct Query {
+    /// The query
+    pub sql: String,
+    /// Of what.
+    #[command(flatten)]
+    pub chosen: Chosen,
+    /// JSON: an array of objects
+    #[arg(long)]
+    pub json: bool,
+    /// Comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+}
+
+/// `vitalfew stats`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew stats run1.vf run2.vf run3.vf      runs of one program: where do they differ?
+  vitalfew stats --by line run*.vf
+  vitalfew stats --per time DB/epoch=*/host=* what varied from epoch to epoch
+
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+pub struct Stats {
+    /// Sample sets: recordings' files, or directories of epochs
+    #[arg(value_name = "SET", required = true, num_args = 2..)]
+    pub sets: Vec<PathBuf>,
+    /// What to compare.
+    #[command(flatten)]
+    pub compare: Compare,
+    /// What a set is measured by
+    #[arg(long, value_enum, default_value_t = Per::Run, conflicts_with = "work")]
+    pub per: Per,
+}
+
+/// `vitalfew diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew diff before.vf after.vf             which procedures take another share of the time?
+  vitalfew diff --per run before.vf after.vf   runs of the same work: which take more or less?
+  vitalfew diff --work A=1200,B=1350 a.vf b.vf per request, where they served so many
+  vitalfew diff --folded a.vf b.vf             for a differential flame graph
+
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+pub struct Diff {
+    /// The first set: a recording's file, an epoch's directory or a database
+    pub a: PathBuf,
+    /// The second set
+    pub b: PathBuf,
+    /// What to compare.
+    #[command(flatten)]
+    pub compare: Compare,
+    /// What a set is measured by
+    #[arg(long, value_enum, default_value_t = Per::Samples, conflicts_with = "work")]
+    pub per: Per,
+    /// Folded stacks with the samples of both, the second's as if it had been as long as the first
+    #[arg(long, conflicts_with_all = ["by", "json"])]
+    pub folded: bool,
+}
+
+/// What `stats` and `diff` have in common.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Compare {
+    /// What to count samples by
+    #[arg(long, value_enum, default_value_t = CompareBy::Procedure)]
+    pub by: CompareBy,
+    /// The work that each set did, in any unit: 1200,1350 or A=1200,B=1350
+    #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = work)]
+    pub work: Vec<f64>,
+    /// Which samples.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+    /// At most so many rows
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub limit: usize,
+    /// All rows
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// Names in full, however long
+    #[arg(long)]
+    pub wide: bool,
+    /// JSON instead of a table (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--by` of `stats` and `diff`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompareBy {
+    /// Executable, shared library, kernel
+    Image,
+    /// Procedure
+    Procedure,
+    /// Source line
+    Line,
+    /// Call path
+    Path,
+}
+
+/// `--per`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// Each set is one run of the same work
+    Run,
+    /// Its samples: shares are compared
+    Samples,
+    /// Its length in time
+    Time,
 }
 
 /// `vitalfew export`.
@@ -304,6 +598,34 @@ pub enum Generated {
     },
 }
 
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "B" => 1.0,
+        "k" | "kB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        _ => return Err("expected a size such as 500M or 2G".into()),
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value > 0.0 && value * unit < 1e18 => Ok((value * unit) as u64),
+        _ => Err("expected a size such as 500M or 2G".into()),
+    }
+}
+
+/// A positive number, with or without the letter of its set.
+fn work(text: &str) -> Result<f64, String> {
+    let number = text.split_once('=').map_or(text, |(_, number)| number);
+    match number.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected positive numbers: 1200,1350 or A=1200,B=1350".into()),
+    }
+}
+
+fn range(text: &str) -> Result<Range, String> {
+    text.parse()
+}
+
 /// A percentage above 0.
 pub fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
@@ -319,6 +641,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
     };
     match digits.parse::<f64>() {
@@ -376,6 +699,14 @@ mod tests {
         assert_eq!(call_graph("dwarf,4096"), Ok(CallGraphArg::Dwarf(4096)));
         for bad in ["", "dwarf,", "dwarf,0", "dwarf,99999999", "fp,1", "lbr"] {
             assert!(call_graph(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(size("1.5k"), Ok(1500));
+        for bad in ["", "0", "-1", "1T", "M", "1e99G"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(work("B=12.5"), Ok(12.5));
+        for bad in ["", "A=", "0", "-1", "inf", "x"] {
+            assert!(work(bad).is_err(), "{bad:?}");
         }
         assert_eq!(percent("2.5%"), Ok(2.5));
         for bad in ["0", "-1", "101", "nan", ""] {

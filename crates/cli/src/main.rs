@@ -3,9 +3,11 @@
 
 mod args;
 mod commands;
+mod daemon;
 mod exit;
 mod output;
 mod report;
+mod sets;
 mod source;
 
 use args::{Args, Command};
@@ -16,7 +18,12 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
+        Command::Daemon(daemon) => commands::daemon::run(daemon),
         Command::Report(report) => commands::report::run(report),
+        Command::Epochs(epochs) => commands::epochs::run(epochs),
+        Command::Query(query) => commands::query::run(query),
+        Command::Stats(stats) => commands::stats::run(stats),
+        Command::Diff(diff) => commands::diff::run(diff),
         Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),

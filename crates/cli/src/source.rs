@@ -1,13 +1,13 @@
 //! Finding and opening the recording that a command is about.
 
-use crate::args::Source;
+use crate::args::{Chosen, Source};
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::printable;
 use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
 use std::collections::BTreeSet;
 use std::path::Path;
-use store::{Database, Opened};
+use store::{Database, Epoch, Opened};
 use symbols::{Detail, Options, Resolved, Warning};
 
 /// Opens the recording: a file, an epoch, the last epoch of a database.
@@ -17,9 +17,53 @@ pub fn open(source: &Source) -> anyhow::Result<Recording> {
     if source.path.is_none() && !default.exists() {
         return Err(nothing_recorded(&default).into());
     }
+    let some = source.epoch.is_some() || source.host.is_some();
     match store::open(path)? {
+        Opened::Recording(_) if some => Err(Coded {
+            code: USAGE,
+            message: format!(
+                "{} is one recording: --epoch and --host choose of a database",
+                path.display()
+            ),
+        }
+        .into()),
         Opened::Recording(recording) => Ok(*recording),
+        Opened::Database(database) if some => {
+            let range = source.epoch.clone().unwrap_or_default();
+            let mut epochs = database.select(&range, source.host.as_deref())?;
+            if source.epoch.is_none() {
+                // Without a time, the last one, as without a host.
+                let last = epochs.iter().rposition(|epoch| epoch.summary.is_ok());
+                epochs.drain(..last.unwrap_or(0));
+                epochs.truncate(1);
+            }
+            if epochs.is_empty() {
+                return Err(no_epoch(database.path()).into());
+            }
+            Ok(store::read_all(&epochs)?)
+        }
         Opened::Database(database) => latest(&database),
+    }
+}
+
+/// Opens a database and chooses epochs of it, of which there is at least one.
+pub fn choose(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
+    let path = chosen.db.clone().unwrap_or_else(store::default_database);
+    if chosen.db.is_none() && !path.exists() {
+        return Err(nothing_recorded(&path).into());
+    }
+    let database = Database::open(&path)?;
+    let epochs = database.select(&chosen.epoch, chosen.host.as_deref())?;
+    if epochs.is_empty() {
+        return Err(no_epoch(&path).into());
+    }
+    Ok(epochs)
+}
+
+fn no_epoch(path: &Path) -> Coded {
+    Coded {
+        code: INCONCLUSIVE,
+        message: format!("{} has no such epoch", path.display()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Other people's profiles.
 //!
-//! One module a format, all alike: each has a `write` that turns a [`profile::Recording`] and what
+//! Written: one module a format, all alike. Read, as call trees: [`tree`].
+//!
+//! Each of the writing modules has a `write` that turns a [`profile::Recording`] and what
 //! is known of its locations into a file of that format. A new format is a new module beside the
 //! others; what all of them need (how a location is named, how samples are added up) lies in the
 //! private modules here.

@@ -39,6 +39,12 @@ impl Collection {
         }
     }
 
+    /// The samples, and none left.
+    pub fn take_tally(&mut self) -> Tally {
+        self.names.clear();
+        std::mem::take(&mut self.tally)
+    }
+
     /// The name in a fixed, zero-terminated field of the kernel's.
     pub fn name(&mut self, field: &[u8]) -> NameId {
         if let Some(id) = self.names.get(field) {

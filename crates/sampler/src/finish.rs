@@ -2,7 +2,7 @@
 //! parts, and the symbols of everything that cannot be read again later.
 
 use crate::collection::Collection;
-use crate::images::{KERNEL, open_same};
+use crate::images::{ImageTable, KERNEL, open_same};
 use profile::{
     BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, ProcessAddress,
     Recording,
@@ -19,24 +19,28 @@ use symbols::{ImageSymbols, KernelSymbols, ProcessSymbol};
 const LARGEST_MAP: u64 = 256 << 20;
 
 /// Moves everything gathered into the recording.
-pub(crate) fn finish(collection: Collection, recording: &mut Recording) {
-    let Collection {
-        mut images,
-        mut maps,
-        tally,
-        warnings,
-        ..
-    } = collection;
-    if images.has_nameless() {
-        maps.scan_all(&mut images); // a process whose records did not reach us may still be there
+pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
+    if collection.images.has_nameless() {
+        // A process whose records did not reach us may still be there.
+        collection.maps.scan_all(&mut collection.images);
     }
-    let jitdumps = maps.into_jitdumps();
-    let (old, held) = images.into_parts();
+    move_samples(&mut collection, recording, None);
+    crate::wakers::drop_own_frames(recording);
+    crate::wakers::name_interrupts(recording);
+}
+
+/// Moves the samples gathered so far into the recording; images and maps stay for those to come.
+/// The kernel's addresses are placed by `kernel`, which costs time and memory to read in full.
+pub(crate) fn move_samples(
+    collection: &mut Collection,
+    recording: &mut Recording,
+    kernel: Option<KernelSymbols>,
+) -> Option<KernelSymbols> {
+    let tally = collection.take_tally();
     let mut finisher = Finisher {
-        old,
-        held,
-        jitdumps,
-        kernel: None,
+        images: &collection.images,
+        jitdumps: collection.maps.jitdumps(),
+        kernel: kernel.map(Some),
         new: Vec::new(),
         moved: FxHashMap::default(),
         named: FxHashMap::default(),
@@ -47,10 +51,13 @@ pub(crate) fn finish(collection: Collection, recording: &mut Recording) {
     tally.finish(recording, |location| finisher.place(location));
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();
-    crate::wakers::drop_own_frames(recording);
-    crate::wakers::name_interrupts(recording);
+    let kernel = finisher.kernel.flatten();
+    let warnings = finisher.warnings;
+    recording
+        .warnings
+        .extend(std::mem::take(&mut collection.warnings));
     recording.warnings.extend(warnings);
-    recording.warnings.extend(finisher.warnings);
+    kernel
 }
 
 /// Where the symbols of an image come from that have to be embedded.
@@ -63,10 +70,9 @@ enum Source {
     List(Vec<ProcessSymbol>),
 }
 
-struct Finisher {
-    old: Vec<Image>,
-    held: FxHashMap<ImageId, File>,
-    jitdumps: FxHashMap<u32, String>,
+struct Finisher<'a> {
+    images: &'a ImageTable,
+    jitdumps: &'a FxHashMap<u32, String>,
     kernel: Option<Option<KernelSymbols>>,
     new: Vec<Image>,
     /// New numbers of images.
@@ -79,7 +85,7 @@ struct Finisher {
     warnings: BTreeSet<String>,
 }
 
-impl Finisher {
+impl Finisher<'_> {
     /// Where a location is in the recording.
     fn place(&mut self, location: Location) -> Location {
         if location.image == KERNEL {
@@ -101,7 +107,7 @@ impl Finisher {
     }
 
     fn take_image(&mut self, old: ImageId) -> ImageId {
-        let mut image = self.old[old.0 as usize].clone();
+        let mut image = self.images.finished(old);
         let source = match image.kind {
             ImageKind::File => self.file_source(old, &mut image),
             ImageKind::Vdso => crate::vdso::bytes().map_or(Source::Later, |bytes| {
@@ -136,7 +142,7 @@ impl Finisher {
             return Source::Later;
         }
         image.gone = true;
-        match self.held.get(&id) {
+        match self.images.held(id) {
             Some(file) => {
                 if image.build_id.is_none() {
                     image.build_id = build_id(file);
@@ -307,4 +313,51 @@ fn read_limited(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LARGEST_MAP).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+/// Puts the names of the kernel's procedures into a recording of this machine that was made without
+/// them, if it still runs the same kernel.
+pub fn name_kernel(recording: &mut Recording) {
+    let running = kernel_build_id();
+    let is_kernel =
+        |image: &Image| matches!(image.kind, ImageKind::Kernel | ImageKind::KernelModule);
+    let same = |image: &Image| image.kind == ImageKind::Kernel && image.build_id == running;
+    let kernels = recording
+        .images
+        .iter()
+        .filter(|i| i.kind == ImageKind::Kernel);
+    if running.is_none() || !kernels.clone().all(same) || kernels.count() == 0 {
+        return;
+    }
+    let Ok(kernel) = KernelSymbols::read() else {
+        return; // hidden from this user
+    };
+    let mut embedded: BTreeSet<EmbeddedSymbol> = recording.symbols.drain(..).collect();
+    for frame in recording.stacks.frames() {
+        let location = frame.location;
+        let image = recording.image(location.image);
+        if !is_kernel(image) {
+            continue;
+        }
+        let module = image.path.trim_start_matches('[').trim_end_matches(']');
+        let base = match image.kind {
+            ImageKind::Kernel => kernel.text_start().map(|text| text.0),
+            _ => {
+                let mut modules = kernel.modules().iter();
+                modules.find(|m| m.name == module).map(|m| m.start.0)
+            }
+        };
+        let Some(base) = base else { continue };
+        let address = ProcessAddress(location.offset.0.wrapping_add(base));
+        let Some(symbol) = kernel.find(address) else {
+            continue;
+        };
+        embedded.insert(EmbeddedSymbol {
+            image: location.image,
+            start: ImageOffset(symbol.start.0.wrapping_sub(base)),
+            end: ImageOffset(symbol.end.0.wrapping_sub(base)),
+            name: symbol.name.clone(),
+        });
+    }
+    recording.symbols = embedded.into_iter().collect();
 }

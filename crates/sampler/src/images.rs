@@ -1,7 +1,7 @@
 //! The images that samples land in, by the identity of their files.
 
 use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -21,6 +21,8 @@ pub(crate) struct ImageTable {
     /// Files of images that appeared while we watched.
     held: FxHashMap<ImageId, File>,
     held_limit: usize,
+    /// Numbers of images that were forgotten.
+    free: Vec<ImageId>,
 }
 
 /// The image of everything that nothing is known about.
@@ -36,6 +38,7 @@ impl ImageTable {
             by_name: FxHashMap::default(),
             held: FxHashMap::default(),
             held_limit: HELD_FILES,
+            free: Vec::new(),
         };
         table.images.push(Image::unknown());
         let kernel = table.named(ImageKind::Kernel, "[kernel]");
@@ -124,6 +127,10 @@ impl ImageTable {
     }
 
     fn add(&mut self, image: Image) -> ImageId {
+        if let Some(id) = self.free.pop() {
+            self.images[id.0 as usize] = image;
+            return id;
+        }
         let id = ImageId(self.images.len() as u32);
         self.images.push(image);
         id
@@ -168,20 +175,44 @@ impl ImageTable {
         &self.images[id.0 as usize]
     }
 
+    /// Forgets all but `used`, and closes their files: what runs on for weeks must not grow with
+    /// every program that it saw. Numbers of others stay as they are.
+    pub fn forget_unused(&mut self, used: &FxHashSet<ImageId>) {
+        let kept = |id: &ImageId| *id == UNKNOWN || *id == KERNEL || used.contains(id);
+        self.by_file.retain(|_, known| {
+            known.retain(|(_, id)| kept(id));
+            !known.is_empty()
+        });
+        self.by_name.retain(|_, id| kept(id));
+        self.held.retain(|id, _| kept(id));
+        let free: FxHashSet<ImageId> = self.free.iter().copied().collect();
+        for number in 0..self.images.len() as u32 {
+            let id = ImageId(number);
+            if !kept(&id) && !free.contains(&id) {
+                self.images[number as usize] = Image::unknown();
+                self.free.push(id);
+            }
+        }
+    }
+
+    /// How many images are known.
+    pub fn len(&self) -> usize {
+        self.images.len() - self.free.len()
+    }
+
+    /// The image as a recording has it: one that was only ever seen by its number is named by that.
+    pub fn finished(&self, id: ImageId) -> Image {
+        let mut image = self.get(id).clone();
+        if let (true, Some(file)) = (image.path.is_empty(), image.file) {
+            image.path = format!("[inode {}:{}:{}]", file.major, file.minor, file.inode);
+            image.gone = true;
+        }
+        image
+    }
+
     /// Whether an image was only ever seen by its number.
     pub fn has_nameless(&self) -> bool {
         self.images.iter().any(|image| image.path.is_empty())
-    }
-
-    /// The images, and the files that are still held open.
-    pub fn into_parts(mut self) -> (Vec<Image>, FxHashMap<ImageId, File>) {
-        for image in &mut self.images {
-            if let (true, Some(file)) = (image.path.is_empty(), image.file) {
-                image.path = format!("[inode {}:{}:{}]", file.major, file.minor, file.inode);
-                image.gone = true;
-            }
-        }
-        (self.images, self.held)
     }
 }
 
@@ -244,6 +275,25 @@ mod tests {
         assert_eq!(table.file_without_path(identity(7, 5)), seen);
         assert_ne!(table.file_without_path(identity(7, 6)), seen);
         assert_eq!(table.get(seen).path, "/bin/x");
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_its_number_to_others() {
+        let mut table = ImageTable::new();
+        let kept = table.file(identity(7, 1), "/kept");
+        let old = table.file(identity(8, 1), "/old");
+        let anon = table.anonymous(5);
+        assert_eq!(table.len(), 5);
+        for _ in 0..2 {
+            table.forget_unused(&FxHashSet::from_iter([kept]));
+            assert_eq!(table.len(), 3);
+        }
+        let new = table.file(identity(9, 1), "/new");
+        assert!(new == old || new == anon);
+        assert_eq!(table.get(new).path, "/new");
+        assert_eq!(table.file(identity(7, 1), "/kept"), kept);
+        assert_ne!(table.file(identity(8, 1), "/old"), new);
+        assert_eq!(table.get(UNKNOWN).path, "[unknown]");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
 use crate::perf::{self, Scope};
+use crate::tables::{self, Tables, drain, wait_for_running_programs};
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
@@ -18,6 +19,8 @@ mod skel {
 }
 use skel::{CollectSkel, CollectSkelBuilder};
 
+/// In `active`.
+const STOPPED: u32 = 0x8000_0000;
 /// As in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
@@ -76,10 +79,10 @@ pub(crate) struct ThreadKey {
 /// `struct run`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    count: Count,
-    thread: ThreadKey,
-    unused: u32,
+pub(crate) struct Run {
+    pub count: Count,
+    pub thread: ThreadKey,
+    pub unused: u32,
 }
 
 /// `struct off_key`.
@@ -359,6 +362,11 @@ impl<'memory> Kernel<'memory> {
         Ok(())
     }
 
+    /// Lets pinned programs run on when this value is gone.
+    pub fn leave(&mut self) {
+        self.links.iter_mut().for_each(Link::disconnect);
+    }
+
     /// Stops counting.
     pub fn detach(&mut self) {
         self.links.clear();
@@ -372,11 +380,21 @@ impl<'memory> Kernel<'memory> {
     }
 
     fn active(&self) -> u32 {
-        self.skel
-            .maps
-            .bss_data
-            .as_deref()
-            .map_or(0, |data| data.active & 1)
+        self.fill() & 1
+    }
+
+    /// How often the tables were flipped: the number of what is being filled.
+    pub fn fill(&self) -> u32 {
+        let data = self.skel.maps.bss_data.as_deref();
+        data.map_or(0, |data| data.active & !STOPPED)
+    }
+
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.active = data.active & !STOPPED | if stopped { STOPPED } else { 0 };
+        }
+        wait_for_running_programs();
     }
 
     /// Lets the programs fill the other tables, waits until none fills these any more, and
@@ -384,10 +402,46 @@ impl<'memory> Kernel<'memory> {
     pub fn flip(&mut self) -> u32 {
         let old = self.active();
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
-            data.active = old ^ 1;
+            data.active = data.active.wrapping_add(1);
         }
         wait_for_running_programs();
         old
+    }
+
+    /// The tables of places and threads of a buffer, to be read and cleared apart.
+    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+        let maps = &self.skel.maps;
+        let (places, threads) = match buffer {
+            0 => (maps.places0.as_fd(), maps.threads0.as_fd()),
+            _ => (maps.places1.as_fd(), maps.threads1.as_fd()),
+        };
+        Tables {
+            places,
+            threads,
+            runs: maps.runs.as_fd(),
+            accounts: maps.accounts.as_fd(),
+            buffer,
+            cpus: self.cpus,
+        }
+    }
+
+    /// The tables that outlive us if they are pinned, by name.
+    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 7] {
+        let maps = &self.skel.maps;
+        [
+            ("places0", maps.places0.as_fd()),
+            ("places1", maps.places1.as_fd()),
+            ("threads0", maps.threads0.as_fd()),
+            ("threads1", maps.threads1.as_fd()),
+            ("runs", maps.runs.as_fd()),
+            ("accounts", maps.accounts.as_fd()),
+            ("state", maps.bss.as_fd()),
+        ]
+    }
+
+    /// What makes the programs run: with these pinned they go on without us.
+    pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.links.iter().map(AsFd::as_fd)
     }
 
     /// Empties the places of a buffer.
@@ -484,65 +538,20 @@ impl<'memory> Kernel<'memory> {
 
     /// The accounting of a buffer for the first `events` events, summed over the CPUs.
     pub fn accounts(&self, buffer: u32, events: usize) -> Result<Vec<Accounting>, Error> {
-        let accounts = self.skel.maps.accounts.as_fd();
-        (0..events.min(MAX_EVENTS) as u32)
-            .map(|event| {
-                let values = self.of_each_cpu(accounts, buffer * MAX_EVENTS as u32 + event)?;
-                let sum = |sum: Accounting, value: &Accounting| Accounting {
-                    taken: sum.taken + value.taken,
-                    stored: sum.stored + value.stored,
-                    dropped: sum.dropped + value.dropped,
-                    inserted: sum.inserted + value.inserted,
-                };
-                Ok(values.iter().fold(Accounting::default(), sum))
-            })
-            .collect()
+        self.tables(buffer).accounts(events)
     }
 
     /// Sets the accounting of a buffer to zero; nothing may be filling it.
     pub fn clear_accounts(&self, buffer: u32) -> Result<(), Error> {
-        let accounts = self.skel.maps.accounts.as_fd();
-        (0..MAX_EVENTS as u32).try_for_each(|event| {
-            self.clear_each_cpu::<Accounting>(accounts, buffer * MAX_EVENTS as u32 + event)
-        })
+        self.tables(buffer).clear_accounts()
     }
 
-    /// The values of one entry of a per-CPU array.
     fn of_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
-        const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds up to that
-        let mut values = vec![V::default(); self.cpus];
-        // SAFETY: one value for each possible CPU is written; `values` has room for them, and every
-        // bit pattern is a value (Plain).
-        let result = unsafe {
-            libbpf_sys::bpf_map_lookup_elem(
-                map.as_raw_fd(),
-                (&raw const index).cast(),
-                values.as_mut_ptr().cast(),
-            )
-        };
-        match result {
-            0 => Ok(values),
-            _ => Err(Error::system("reading the collector's counters")),
-        }
+        tables::of_each_cpu(self.cpus, map, index)
     }
 
-    /// Sets the values of one entry of a per-CPU array to zero.
     fn clear_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
-        let zero = vec![V::default(); self.cpus];
-        // SAFETY: one value for each possible CPU is read from `zero`, each a multiple of 8 bytes
-        // (as in `of_each_cpu`).
-        let result = unsafe {
-            libbpf_sys::bpf_map_update_elem(
-                map.as_raw_fd(),
-                (&raw const index).cast(),
-                zero.as_ptr().cast(),
-                libbpf_sys::BPF_ANY.into(),
-            )
-        };
-        match result {
-            0 => Ok(()),
-            _ => Err(Error::system("clearing the collector's counters")),
-        }
+        tables::clear_each_cpu::<V>(self.cpus, map, index)
     }
 }
 
@@ -561,66 +570,6 @@ fn backing_flag(release: &str) -> u32 {
 
 fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
-}
-
-/// Returns when every BPF program that was running has ended: they run in RCU read-side critical
-/// sections, and a global memory barrier waits for those.
-fn wait_for_running_programs() {
-    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-    // SAFETY: a system call without pointers.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
-    if result != 0 {
-        // Refused with nohz_full CPUs. A program runs for microseconds, with interrupts off.
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
-/// Empties a hash table.
-fn drain<K: Plain, V: Plain>(
-    map: BorrowedFd<'_>,
-    mut each: impl FnMut(&K, V),
-) -> Result<(), Error> {
-    // Batches of about a megabyte; the kernel needs room for the longest chain of one bucket.
-    let batch = ((1 << 20) / (size_of::<K>() + size_of::<V>()).max(1)).clamp(256, 8192);
-    let mut keys = vec![K::default(); batch];
-    let mut values = vec![V::default(); batch];
-    let (mut from, mut to) = (0u64, 0u64); // the cursor: a bucket number
-    let mut first = true;
-    loop {
-        let mut count = batch as u32;
-        let start = if first {
-            std::ptr::null_mut()
-        } else {
-            (&raw mut from).cast()
-        };
-        // SAFETY: `keys` and `values` have room for `count` entries, and every bit pattern is a
-        // value of both (Plain).
-        let result = unsafe {
-            libbpf_sys::bpf_map_lookup_and_delete_batch(
-                map.as_raw_fd(),
-                start,
-                (&raw mut to).cast(),
-                keys.as_mut_ptr().cast(),
-                values.as_mut_ptr().cast(),
-                &mut count,
-                std::ptr::null(),
-            )
-        };
-        let errno = if result < 0 { -result } else { 0 };
-        if errno != 0 && errno != libc::ENOENT {
-            return Err(Error::System {
-                what: "emptying the collector's tables".into(),
-                source: std::io::Error::from_raw_os_error(errno),
-            });
-        }
-        for (key, value) in keys.iter().zip(&values).take(count as usize) {
-            each(key, *value);
-        }
-        if errno == libc::ENOENT {
-            return Ok(());
-        }
-        (from, first) = (to, false);
-    }
 }
 
 /// Opens an event on every CPU for the whole machine, and attaches the collector.

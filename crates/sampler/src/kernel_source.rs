@@ -7,15 +7,17 @@ use crate::jitter::Jitter;
 use crate::kernel::{
     self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting,
 };
-use crate::kernel::{OffKey, PlaceKey, StackKey, Waiting};
+use crate::kernel::{Count, OffKey, PlaceKey, StackKey, Waiting};
 use crate::perf::{self, Scope};
 use crate::rings::{self, Mappings, Rings};
+use crate::tables::Tables;
 use crate::tally::{self, Amount, SampleKey, ThreadKey};
-use crate::{Error, EventSpec};
+use crate::{Error, EventKind, EventSpec};
 use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
 
 /// Tables are emptied when they are half full, or after this time.
 const LONGEST_FILL_NS: u64 = 15_000_000_000;
@@ -148,17 +150,77 @@ impl<'memory> KernelSource<'memory> {
 
     /// To be called some times a second: new periods, and a drain when it is time.
     pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
-        if let Some(jitter) = &mut self.jitter {
-            for event in self.events.iter().filter(|event| event.spec.is_timed()) {
-                jitter.set(&event.fds, event.period);
-            }
-        }
+        self.set_periods();
         let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
         if due || self.kernel.is_filling_up(collection.totals.len())? {
             self.drain(collection)
         } else {
             self.read_bookkeeping(collection);
             Ok(())
+        }
+    }
+
+    /// Gives the events that have a rate new random periods.
+    pub fn set_periods(&mut self) {
+        if let Some(jitter) = &mut self.jitter {
+            for event in self.events.iter().filter(|event| event.spec.is_timed()) {
+                jitter.set(&event.fds, event.period);
+            }
+        }
+    }
+
+    /// Whether the tables should be emptied soon.
+    pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
+        self.kernel.is_filling_up(events)
+    }
+
+    /// Lets the other buffer be filled.
+    pub fn flip(&mut self) {
+        self.kernel.flip();
+    }
+
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        self.kernel.hold(stopped);
+    }
+
+    /// The number of what is being filled.
+    pub fn fill(&self) -> u32 {
+        self.kernel.fill()
+    }
+
+    /// The tables of a buffer.
+    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+        self.kernel.tables(buffer)
+    }
+
+    /// Pins the collector.
+    pub fn pin(&self, directory: &Path) -> Result<(), Error> {
+        crate::pins::pin(&self.kernel, directory)
+    }
+
+    /// Stops counting.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.all_fds().try_for_each(perf::disable)
+    }
+
+    /// Takes the programs off the events.
+    pub fn detach(&mut self) {
+        self.kernel.detach();
+    }
+
+    /// Leaves the programs on the events when this value is gone, if something else holds them.
+    pub fn leave(&mut self) {
+        self.kernel.leave();
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter; only the
+    /// processor's events do.
+    pub fn scale(&self, event: usize) -> f64 {
+        let kind = self.events.get(event).map(|event| event.spec.kind);
+        match kind {
+            Some(EventKind::Cycles | EventKind::Hardware) => self.multiplex_scale(event),
+            _ => 1.0,
         }
     }
 
@@ -183,7 +245,7 @@ impl<'memory> KernelSource<'memory> {
             .map_or(1.0, |event| perf::multiplex_scale(&event.fds))
     }
 
-    fn read_bookkeeping(&mut self, collection: &mut Collection) {
+    pub fn read_bookkeeping(&mut self, collection: &mut Collection) {
         let Collection { images, maps, .. } = collection;
         let mut lost = 0;
         self.bookkeeping.read(monotonic_ns(), |record| {
@@ -251,17 +313,10 @@ impl<'memory> KernelSource<'memory> {
         if self.setting.stacks {
             return Ok(());
         }
+        let setting = self.setting;
         self.kernel.drain_places(buffer, |key, count| {
-            let location = place(collection, key, count.first_ns);
-            let key = tally::PlaceKey {
-                location,
-                event: EventId(key.event.into()),
-                process: collection.name(&key.name),
-                pid: NonZeroU32::new(key.tgid).filter(|_| self.setting.per_process),
-                tid: NonZeroU32::new(key.tid), // kept only where threads are
-            };
-            stored[key.event.0 as usize] += count.count;
-            collection.tally.place(key, count.count);
+            stored[key.event as usize] += count.count;
+            count_place(collection, setting, key, count);
         })
     }
 
@@ -323,15 +378,8 @@ impl<'memory> KernelSource<'memory> {
     }
 
     fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
-        self.kernel.drain_threads(buffer, |key, count| {
-            let key = ThreadKey {
-                event: EventId(key.event),
-                pid: key.tgid,
-                tid: key.tid,
-                process: collection.name(&key.name),
-            };
-            collection.tally.thread(key, samples(count.count));
-        })
+        self.kernel
+            .drain_threads(buffer, |key, count| count_thread(collection, key, count))
     }
 
     /// A thread that had not come back when the recording ended.
@@ -385,6 +433,35 @@ fn samples(count: u64) -> Amount {
         count,
         weight: count,
     }
+}
+
+/// Counts the samples of a place.
+pub(crate) fn count_place(
+    collection: &mut Collection,
+    setting: Setting,
+    key: &PlaceKey,
+    count: Count,
+) {
+    let location = place(collection, key, count.first_ns);
+    let key = tally::PlaceKey {
+        location,
+        event: EventId(key.event.into()),
+        process: collection.name(&key.name),
+        pid: NonZeroU32::new(key.tgid).filter(|_| setting.per_process),
+        tid: NonZeroU32::new(key.tid), // kept only where threads are
+    };
+    collection.tally.place(key, count.count);
+}
+
+/// Counts the samples of a thread.
+pub(crate) fn count_thread(collection: &mut Collection, key: &kernel::ThreadKey, count: Count) {
+    let key = ThreadKey {
+        event: EventId(key.event),
+        pid: key.tgid,
+        tid: key.tid,
+        process: collection.name(&key.name),
+    };
+    collection.tally.thread(key, samples(count.count));
 }
 
 /// Where a counted place is.

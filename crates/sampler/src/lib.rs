@@ -9,6 +9,7 @@ mod advice;
 pub mod capabilities;
 mod clock;
 mod collection;
+mod continuous;
 mod cost;
 mod error;
 mod event;
@@ -21,17 +22,24 @@ mod launch;
 mod maps;
 mod options;
 mod perf;
+mod pins;
 mod records;
 mod ring_source;
 mod rings;
 mod session;
 mod stacks;
+mod tables;
 mod tally;
 mod vdso;
 mod wakers;
 
+pub use continuous::{
+    Continuous, ContinuousOptions, Drain, cpu_time_ns, left_behind, sample_continuously,
+};
 pub use error::Error;
 pub use event::{EventKind, EventSpec, tracefs};
+pub use finish::name_kernel;
 pub use launch::Exit;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
-pub use session::{Outcome, Progress, Running, record};
+pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
+pub use session::{Outcome, Progress, Running, host, record};

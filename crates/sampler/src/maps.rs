@@ -3,7 +3,7 @@
 use crate::images::{ImageTable, UNKNOWN};
 use crate::records::{Body, Record};
 use profile::{BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, ProcessAddress};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -173,8 +173,20 @@ impl ProcessMaps {
     }
 
     /// The jitdumps that processes announced.
-    pub fn into_jitdumps(self) -> FxHashMap<u32, String> {
-        self.jitdumps
+    pub fn jitdumps(&self) -> &FxHashMap<u32, String> {
+        &self.jitdumps
+    }
+
+    /// How many processes are remembered.
+    pub fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The images that are mapped somewhere.
+    pub fn used_images(&self) -> FxHashSet<ImageId> {
+        let programs = self.processes.values().flatten();
+        let mappings = programs.flat_map(|program| program.mappings.values());
+        mappings.map(|mapping| mapping.image).collect()
     }
 
     /// What a process had mapped at a time, and the version of that.
@@ -224,6 +236,7 @@ impl ProcessMaps {
     pub fn forget_ended(&mut self, time: u64) {
         let processes = &mut self.processes;
         let early = &mut self.early_build_ids;
+        let jitdumps = &mut self.jitdumps;
         self.ended.retain(|&(pid, ended)| {
             if ended >= time {
                 return true;
@@ -235,6 +248,9 @@ impl ProcessMaps {
                 }
             }
             early.retain(|key, _| key.0 != pid);
+            if !processes.contains_key(&pid) {
+                jitdumps.remove(&pid);
+            }
             false
         });
         for programs in processes.values_mut() {

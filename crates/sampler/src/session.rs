@@ -136,7 +136,7 @@ struct Session<'a, 'memory> {
 impl<'a, 'memory> Session<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
-        let specs = chosen_events(options)?;
+        let specs = chosen(&options.events)?;
         let off_cpu_events = if options.off_cpu { 2 } else { 0 };
         if specs.len() + off_cpu_events > MAX_EVENTS {
             return Err(Error::TooManyEvents {
@@ -409,21 +409,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         };
         fds.extend(self.launched.as_ref().map(|l| l.pidfd().as_raw_fd()));
         fds.extend(self.process.as_ref().map(|fd| fd.as_raw_fd()));
-        let mut polls: Vec<libc::pollfd> = fds
-            .into_iter()
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            })
-            .collect();
-        let timeout = timeout.as_millis().max(1) as libc::c_int;
-        // SAFETY: the array lives through the call, with the length given.
-        unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
-        // A ring whose tasks have all ended is always readable; do not spin on it.
-        if polls.iter().any(|p| p.revents & libc::POLLHUP != 0) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        poll(&fds, timeout);
     }
 
     fn stop_collecting(&mut self) -> Result<(), Error> {
@@ -491,17 +477,17 @@ impl<'a, 'memory> Session<'a, 'memory> {
 }
 
 /// The events that were asked for; else cycles, where the machine has them; else the clock.
-fn chosen_events(options: &Options) -> Result<Vec<EventSpec>, Error> {
-    if !options.events.is_empty() {
-        for (index, event) in options.events.iter().enumerate() {
-            if options.events[..index].iter().any(|e| e.name == event.name) {
+pub(crate) fn chosen(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
+    if !events.is_empty() {
+        for (index, event) in events.iter().enumerate() {
+            if events[..index].iter().any(|e| e.name == event.name) {
                 return Err(Error::EventSyntax {
                     text: event.name.clone(),
                     reason: "is given twice".into(),
                 });
             }
         }
-        return Ok(options.events.clone());
+        return Ok(events.to_vec());
     }
     let mut cycles = perf::attributes(&EventSpec::cycles(), 1_000_000);
     cycles.set_exclude_kernel(1);
@@ -529,6 +515,25 @@ fn check_rate(options: &Options) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Waits until one of the descriptors is readable, or for so long.
+pub(crate) fn poll(fds: &[RawFd], timeout: Duration) {
+    let mut polls: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|&fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout = timeout.as_millis().max(1) as libc::c_int;
+    // SAFETY: the array lives through the call, with the length given.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+    // A ring whose tasks have all ended is always readable; do not spin on it.
+    if polls.iter().any(|p| p.revents & libc::POLLHUP != 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A descriptor that becomes readable when the process ends.
@@ -570,7 +575,8 @@ fn first_cause(error: &Error) -> String {
         .to_owned()
 }
 
-fn host() -> Host {
+/// This machine.
+pub fn host() -> Host {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo.lines().find_map(|line| {

@@ -5,6 +5,8 @@ use crate::decode::decode;
 use crate::encode::encode;
 use crate::error::Error;
 use crate::file::Written;
+use crate::merge::merge;
+use crate::open_epoch;
 use profile::{Recording, Target};
 use std::fs::{self, File};
 use std::io;
@@ -13,7 +15,7 @@ use tempfile::TempDir;
 
 /// Where epochs are written before they are renamed into place: on the same file system, and not
 /// where a reader looks.
-const WRITING: &str = ".writing";
+pub(crate) const WRITING: &str = ".writing";
 /// In a directory there: the lock that its writer holds, and the epoch.
 const LOCK: &str = "lock";
 const EPOCH: &str = "epoch";
@@ -32,6 +34,8 @@ pub struct Database {
 pub struct Epoch {
     /// Its directory.
     pub path: PathBuf,
+    /// Whether a daemon may still add to it.
+    pub open: bool,
     /// What its `recording.json` says, or why that cannot be read.
     pub summary: Result<Summary, Error>,
 }
@@ -110,12 +114,16 @@ impl Database {
         })
     }
 
+    pub(crate) fn epoch_directory(&self, micros: u64) -> PathBuf {
+        self.path.join(format!("epoch={}", utc(micros)))
+    }
+
     /// Renames a finished epoch to its place, or to the next free microsecond.
     fn publish(&self, draft: &Draft, recording: &Recording) -> Result<PathBuf, Error> {
         let host = format!("host={}", encode_name(&recording.host.name));
         let mut micros = recording.start_unix_ns / 1000;
         loop {
-            let epoch = self.path.join(format!("epoch={}", utc(micros)));
+            let epoch = self.epoch_directory(micros);
             let path = epoch.join(&host);
             fs::create_dir_all(&epoch).map_err(Error::io("create", &epoch))?;
             match fs::rename(draft.epoch(), &path) {
@@ -167,28 +175,185 @@ impl Database {
         Ok(newest_first.into_iter().find(|epoch| epoch.summary.is_ok()))
     }
 
+    /// Where a daemon of a host keeps what it needs beside the epochs; not made here.
+    pub fn daemon_directory(&self, host: &str) -> PathBuf {
+        self.path.join(".daemon").join(encode_name(host))
+    }
+
     /// The directories of the epochs, by time, then host.
     fn directories(&self) -> Result<Vec<PathBuf>, Error> {
         let mut directories = Vec::new();
         for epoch in subdirectories(&self.path, "epoch=")? {
-            directories.extend(subdirectories(&epoch, "host=")?);
+            let mut hosts = subdirectories(&epoch, "host=")?;
+            let open = subdirectories(&epoch, open_epoch::PREFIX)?;
+            // What was closed is left open for a moment; the closed one counts.
+            let open = open.into_iter().filter(|open| !closed(open).is_dir());
+            hosts.extend(open);
+            hosts.sort_by_key(|host| closed(host));
+            directories.append(&mut hosts);
         }
         Ok(directories)
     }
+
+    /// The epochs that began in a range of time, and on one host.
+    ///
+    /// # Errors
+    /// As [`Database::epochs`].
+    pub fn select(&self, range: &Range, host: Option<&str>) -> Result<Vec<Epoch>, Error> {
+        let name = host.map(encode_name);
+        let mut directories = self.directories()?;
+        directories.retain(|path| {
+            let named = |name: &String| closed(path).ends_with(format!("host={name}"));
+            range.holds(path) && name.as_ref().is_none_or(named)
+        });
+        Ok(directories.into_iter().map(Epoch::new).collect())
+    }
+
+    /// Removes an epoch: readers see all of it or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn remove(&self, epoch: &Epoch) -> Result<(), Error> {
+        self.remove_directory(&epoch.path)
+    }
+
+    pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), Error> {
+        let draft = Draft::new(&self.path.join(WRITING))?;
+        fs::rename(path, draft.epoch()).map_err(Error::io("remove", path))?;
+        if let Some(epoch) = path.parent() {
+            // Other hosts may have theirs in it.
+            let _ = fs::remove_dir(epoch);
+        }
+        drop(draft);
+        sync_directory(&self.path)
+    }
+
+    /// Writes a recording to `path`, a directory that must not exist yet.
+    pub(crate) fn write_to(&self, recording: &Recording, path: &Path) -> Result<Written, Error> {
+        let encoded = encode(recording)?;
+        let draft = Draft::new(&self.path.join(WRITING))?;
+        write_directory(&encoded, &draft.epoch())?;
+        fs::rename(draft.epoch(), path).map_err(Error::io("rename", path))?;
+        sync_directory(path.parent().unwrap_or(path))?;
+        Ok(Written {
+            path: path.to_owned(),
+            bytes: encoded.len(),
+        })
+    }
+}
+
+/// Where an epoch is, or will be, once it is closed.
+pub(crate) fn closed(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match name.strip_prefix(open_epoch::PREFIX) {
+        Some(host) => path.with_file_name(format!("host={host}")),
+        None => path.to_owned(),
+    }
+}
+
+/// Times at which epochs began, as digits of the date and time (UTC), as many as were given:
+/// `20261121` is a day, `2026-11-21T03` an hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl std::str::FromStr for Range {
+    type Err = String;
+
+    /// `A..B` (both included), `A..`, `..B`, `..`, or `A` alone.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        let digits = |text: &str| {
+            let strange = |c: char| !c.is_ascii_digit() && !"-:.TZ ".contains(c);
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            match (text.is_empty(), text.contains(strange) || digits.len() < 4) {
+                (true, _) => Ok(None),
+                (_, true) => Err(format!(
+                    "'{text}' is not a time such as 2026, 20261121 or 2026-11-21T03:15"
+                )),
+                _ => Ok(Some(digits)),
+            }
+        };
+        let (from, to) = (digits(from)?, digits(to)?);
+        Ok(Self { from, to })
+    }
+}
+
+impl Range {
+    /// Whether an epoch's directory is of a time in the range.
+    fn holds(&self, path: &Path) -> bool {
+        let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = parent.to_string_lossy();
+        let digits: String = name.chars().filter(char::is_ascii_digit).collect();
+        let prefix = |len: usize| digits.get(..len).unwrap_or(&digits);
+        self.from
+            .as_ref()
+            .is_none_or(|from| prefix(from.len()) >= from.as_str())
+            && self
+                .to
+                .as_ref()
+                .is_none_or(|to| prefix(to.len()) <= to.as_str())
+    }
+}
+
+/// One recording of several epochs. What cannot be read is left out, and a warning names it.
+///
+/// # Errors
+/// What kept the first from being read, if none could be; [`Error::Unmergeable`] of none.
+pub fn read_all(epochs: &[Epoch]) -> Result<Recording, Error> {
+    let mut recordings = Vec::new();
+    let mut failed = Vec::new();
+    for epoch in epochs {
+        match epoch.read() {
+            Ok(recording) => recordings.push(recording),
+            Err(error) => failed.push(error),
+        }
+    }
+    if recordings.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0));
+    }
+    let mut merged = match recordings.len() {
+        1 => recordings.swap_remove(0),
+        _ => merge(&recordings)?,
+    };
+    let left_out = |error: Error| format!("left out: {error}");
+    merged.warnings.extend(failed.into_iter().map(left_out));
+    Ok(merged)
 }
 
 impl Epoch {
     fn new(path: PathBuf) -> Self {
-        let summary = Summary::read(&path);
-        Self { path, summary }
+        let open = closed(&path) != path;
+        let summary = match open {
+            true => open_epoch::summary(&path),
+            false => Summary::read(&path),
+        };
+        Self {
+            path,
+            open,
+            summary,
+        }
     }
 
-    /// Reads the recording.
+    /// Its name: when it began.
+    pub fn name(&self) -> String {
+        let parent = self.path.parent().and_then(Path::file_name);
+        let name = parent.unwrap_or_default().to_string_lossy();
+        name.strip_prefix("epoch=").unwrap_or(&name).to_owned()
+    }
+
+    /// Reads the recording. Parts of an open epoch that cannot be read are left out, and a warning
+    /// names them.
     ///
     /// # Errors
     /// All of [`Error`] but [`Error::Unstorable`].
     pub fn read(&self) -> Result<Recording, Error> {
-        decode(&Source::open(&self.path)?)
+        match self.open {
+            true => open_epoch::read(&self.path),
+            false => decode(&Source::open(&self.path)?),
+        }
     }
 }
 
@@ -215,6 +380,24 @@ impl Summary {
                 .collect(),
             samples: manifest.samples,
         })
+    }
+}
+
+impl Summary {
+    /// Of both together.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        let end = |s: &Self| s.start_unix_ns.saturating_add(s.duration_ns);
+        let end = end(&self).max(end(other));
+        self.start_unix_ns = self.start_unix_ns.min(other.start_unix_ns);
+        self.duration_ns = end.saturating_sub(self.start_unix_ns);
+        self.samples = self.samples.saturating_add(other.samples);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        for event in &other.events {
+            if !self.events.contains(event) {
+                self.events.push(event.clone());
+            }
+        }
+        self
     }
 }
 
@@ -275,7 +458,7 @@ fn remove_if_dead(draft: &Path) -> bool {
 }
 
 /// The subdirectories of `path` whose names begin with `prefix`, by name; none if it is missing.
-fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
     let entries = match fs::read_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(Error::io("read", path))?,
@@ -304,7 +487,7 @@ fn utc(unix_micros: u64) -> String {
 
 /// A host name as a directory name: what is not a letter, digit, `.`, `-` or `_` as `%XX`, the
 /// way Hive partitions do it.
-fn encode_name(name: &str) -> String {
+pub(crate) fn encode_name(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => (byte as char).to_string(),
         _ => format!("%{byte:02X}"),

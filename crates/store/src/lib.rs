@@ -49,16 +49,18 @@ mod file;
 mod hostile;
 mod manifest;
 mod merge;
+mod open_epoch;
 mod sniff;
 mod table;
 mod table_reader;
 mod table_writer;
 mod thrift;
 
-pub use database::{Database, Epoch, Summary};
+pub use database::{Database, Epoch, Range, Summary, read_all};
 pub use error::{Error, Place};
 pub use file::{Written, read_file, write_file};
 pub use merge::merge;
+pub use open_epoch::{OpenEpoch, PartId};
 
 use profile::Recording;
 use std::env;

@@ -60,6 +60,28 @@ impl KernelSymbols {
         Self::parse(&read("/proc/kallsyms")?, &modules)
     }
 
+    /// Reads where the kernel and its modules are, without the names: in a hundredth of the memory.
+    ///
+    /// # Errors
+    /// As [`KernelSymbols::read`].
+    pub fn read_layout() -> Result<Self, Error> {
+        use std::io::{BufRead, BufReader};
+        let path = Path::new("/proc/kallsyms");
+        let kallsyms = std::fs::File::open(path).map_err(Error::io(path))?;
+        let mut kept = String::new();
+        for line in BufReader::new(kallsyms).split(b'\n') {
+            let line = String::from_utf8_lossy(&line.map_err(Error::io(path))?).into_owned();
+            if line.ends_with(" _text") || line.ends_with(" _stext") {
+                kept.push_str(&line);
+                kept.push('\n');
+            }
+        }
+        let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+        let mut layout = Self::parse(&kept, &modules)?;
+        layout.symbols.clear();
+        Ok(layout)
+    }
+
     /// Parses the text of `/proc/kallsyms` and of `/proc/modules` (empty if there is none).
     ///
     /// # Errors

@@ -24,8 +24,12 @@
 //!
 //! **How fine** is decided by θ: small, the sequences are specific and cover little each; large,
 //! the other way round. The smallest θ of 1/512, 1/256, … 1/16 is taken with which the sequences
-//! cover the share that is wanted, or 1/16. Of a difference, the share is of what methods got dearer by, if
-//! that is less than the whole.
+//! cover the share that is wanted (or 0.95 of the best that any θ does), and then as many of the
+//! rounds as possible are done with the next smaller θ. Of a difference, the share is of what methods got
+//! dearer by, if that is less than the whole.
+//!
+//! **Mostly new.** A method of which less than half of the cost is left is no candidate: it is what
+//! remains around others.
 
 use super::forest::{CallSequence, Forest};
 use super::interface::{Profile, Step};
@@ -94,6 +98,10 @@ const NOTABLE: [f64; 6] = [
 ];
 /// The share of a container's cost that notable callees have.
 const CONTAINED: f64 = 0.5;
+/// What of the largest coverage is enough, if what is wanted cannot be had.
+const NEAR: f64 = 0.95;
+/// The share of a sequence's cost that must be new: else it is what is left around others.
+const NEW: f64 = 0.5;
 /// The share of the whole that a sequence must add.
 const LEAST: f64 = 0.001;
 
@@ -127,23 +135,39 @@ pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
 }
 
 fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -> bool) -> Found {
-    let (mut low, mut high) = (0, NOTABLE.len() - 1);
-    let mut best = None;
     let wanted = options.coverage * coverable(forest);
-    let run = |notable| Greedy::new(forest, options, notable, real).run();
-    while low < high {
+    let run = |level: usize, finer: usize| {
+        let mut greedy = Greedy::new(forest, options, real);
+        if level > 0 {
+            greedy.rounds(NOTABLE[level - 1], finer);
+        }
+        greedy.rounds(NOTABLE[level], options.count);
+        greedy.found
+    };
+    // The finest level that covers enough; if none does, one that comes near to the best.
+    let levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
+    let most = levels
+        .iter()
+        .map(|found| found.covered.abs())
+        .fold(0.0, f64::max);
+    let wanted = wanted.min(NEAR * most);
+    let enough = |found: &Found| found.covered.abs() >= wanted;
+    let level = levels.iter().position(enough).unwrap_or(0);
+    let mut best = run(level, 0);
+    if level == 0 {
+        return best;
+    }
+    // As many rounds as possible at the level below.
+    let (mut low, mut high) = (0, options.count);
+    while low + 1 < high {
         let middle = usize::midpoint(low, high);
-        let found = run(NOTABLE[middle]);
-        if found.covered.abs() >= wanted {
-            (high, best) = (middle, Some(found));
-        } else {
-            low = middle + 1;
+        let found = run(level, middle);
+        match enough(&found) {
+            true => (low, best) = (middle, found),
+            false => high = middle,
         }
     }
-    match best {
-        Some(found) if found.notable == NOTABLE[low] => found,
-        _ => run(NOTABLE[low]),
-    }
+    best
 }
 
 /// What can be covered: the whole, but of differences no more than what methods got dearer by.
@@ -159,37 +183,43 @@ fn coverable(forest: &Forest) -> f64 {
 struct Greedy<'a> {
     forest: &'a Forest,
     options: &'a Options,
-    notable: f64,
     real: &'a dyn Fn(&CallSequence) -> bool,
     /// 1, or −1 if what got cheaper is searched for.
     sign: f64,
     /// What is covered, by tree, and the prefix sums of the costs that are not.
     covered: Vec<Spans>,
     left: Vec<Vec<i64>>,
+    found: Found,
 }
 
 impl<'a> Greedy<'a> {
     fn new(
         forest: &'a Forest,
         options: &'a Options,
-        notable: f64,
         real: &'a dyn Fn(&CallSequence) -> bool,
     ) -> Self {
         let views = || forest.indexes().map(|(index, _)| index.view());
+        let sign = direction(forest);
         Self {
+            found: Found {
+                bottlenecks: Vec::new(),
+                covered: 0.0,
+                notable: 0.0,
+                cheaper: sign < 0.0,
+            },
             forest,
             options,
-            notable,
             real,
-            sign: direction(forest),
+            sign,
             covered: views().map(|_| Spans::default()).collect(),
             left: views().map(|view| view.prefix.to_vec()).collect(),
         }
     }
 
-    fn run(mut self) -> Found {
-        let mut bottlenecks = Vec::new();
-        while bottlenecks.len() < self.options.count {
+    /// Adds causes at the level `notable`, until there are `count`.
+    fn rounds(&mut self, notable: f64, count: usize) {
+        self.found.notable = notable;
+        while self.found.bottlenecks.len() < count {
             let Some(start) = self.next_cause() else {
                 break;
             };
@@ -198,18 +228,13 @@ impl<'a> Greedy<'a> {
             if new * self.sign < LEAST * self.forest.whole() {
                 break;
             }
-            bottlenecks.push(Bottleneck {
+            self.found.covered += new;
+            self.found.bottlenecks.push(Bottleneck {
                 cost: self.forest.cum_of(&sequence),
                 sequence,
                 new,
                 interval: None,
             });
-        }
-        Found {
-            covered: bottlenecks.iter().map(|b| b.new).sum(),
-            bottlenecks,
-            notable: self.notable,
-            cheaper: self.sign < 0.0,
         }
     }
 
@@ -223,8 +248,10 @@ impl<'a> Greedy<'a> {
             .map(|s| (self.gain_of_calls(s), s));
         let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let cause =
-            |(gain, s): &(f64, &CallSequence)| (self.real)(s) && !self.is_container(s, *gain);
+        let cause = |(gain, s): &(f64, &CallSequence)| {
+            let mostly_new = *gain >= NEW * self.sign * self.forest.cum_of(s);
+            mostly_new && (self.real)(s) && !self.is_container(s, *gain)
+        };
         gains.into_iter().find(cause).map(|(_, s)| s.clone())
     }
 
@@ -275,7 +302,7 @@ impl<'a> Greedy<'a> {
                 around.push(node);
             }
         }
-        let least = self.notable * self.forest.whole();
+        let least = self.found.notable * self.forest.whole();
         let notable: f64 = shares.into_values().filter(|share| *share >= least).sum();
         notable >= CONTAINED * gain
     }

@@ -504,8 +504,17 @@ impl Profile for Forest {
                     .index
                     .view()
                     .sets(&summary.parts[at], summary.path.len());
-                along = along.joined(&a);
-                all = all.joined(&b);
+                // Nothing is copied for the first, which is the only one as a rule.
+                along = if along.runs().is_empty() {
+                    a
+                } else {
+                    along.joined(&a)
+                };
+                all = if all.runs().is_empty() {
+                    b
+                } else {
+                    all.joined(&b)
+                };
             }
             cover.along.push(along);
             cover.cover.push(all);
@@ -515,6 +524,17 @@ impl Profile for Forest {
 
     fn overlap(&self, summary: &CallSequence, cover: &CallCover) -> Metrics {
         self.shared(&self.cover(&[summary]), cover)
+    }
+
+    fn overlaps(&self, summary: &CallSequence, covers: &[&CallCover]) -> Vec<Metrics> {
+        if covers.is_empty() {
+            return Vec::new();
+        }
+        let own = self.cover(&[summary]);
+        covers
+            .iter()
+            .map(|cover| self.shared(&own, cover))
+            .collect()
     }
 
     fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
@@ -590,25 +610,52 @@ impl Profile for Forest {
         if self.cum_of(extensions.first()?).abs() >= goal {
             return Some(1);
         }
+        // A total is no more than the sum, unless there are negative costs; so the first few cannot reach
+        // the goal, and a few more often can.
+        let mut enough = extensions.len();
+        if !self.signed {
+            let mut sum = 0.0;
+            let reached = |e: &CallSequence| {
+                sum += self.cum_of(e);
+                sum >= goal
+            };
+            enough = 2 * (1 + extensions.iter().position(reached)?);
+        }
+        let untangled = Self::untangled(origin, extensions);
+        loop {
+            enough = enough.min(extensions.len());
+            let totals = self.total_of_each(&extensions[..enough], untangled);
+            let found = totals.iter().position(|total| total.abs() >= goal);
+            if found.is_some() || enough == extensions.len() {
+                return found.map(|at| at + 1);
+            }
+            enough *= 2;
+        }
+    }
+}
+
+impl Forest {
+    /// The total of the first extension, of the first two, and so on.
+    fn total_of_each(&self, extensions: &[CallSequence], untangled: bool) -> Vec<f64> {
         let mut totals = vec![0.0; extensions.len()];
+        let length = extensions.first().map_or(0, |e| e.path.len());
         for (at, member) in self.members.iter().enumerate() {
             let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
-            let (view, length) = (member.index.view(), origin.path.len() + 1);
-            let costs = if Self::untangled(origin, extensions) {
-                view.disjoint_costs(&parts, length)
-            } else {
-                view.ranked_costs(&parts, length)
+            let view = member.index.view();
+            let costs = match untangled {
+                true => view.disjoint_costs(&parts, length),
+                false => view.ranked_costs(&parts, length),
             };
             for (total, cost) in totals.iter_mut().zip(costs) {
                 *total += member.weight * cost as f64;
             }
         }
         let mut sum = 0.0;
-        let reached = |cost: &f64| {
-            sum += cost;
-            f64::abs(sum) >= goal
-        };
-        totals.iter().position(reached).map(|at| at + 1)
+        for total in &mut totals {
+            sum += *total;
+            *total = sum;
+        }
+        totals
     }
 }
 

@@ -112,6 +112,12 @@ pub trait Profile {
     /// the same.
     fn overlap(&self, summary: &Self::Summary, cover: &Self::Cover) -> Metrics;
 
+    /// [`overlap`](Self::overlap) with each of `covers`.
+    fn overlaps(&self, summary: &Self::Summary, covers: &[&Self::Cover]) -> Vec<Metrics> {
+        let covers = covers.iter();
+        covers.map(|cover| self.overlap(summary, cover)).collect()
+    }
+
     /// The cum of the summary that those of `cover` do not have.
     fn new_cum_of(&self, summary: &Self::Summary, cover: &Self::Cover) -> f64 {
         self.cum_of(summary) - self.overlap(summary, cover).cum

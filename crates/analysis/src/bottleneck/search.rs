@@ -256,11 +256,6 @@ impl<'p, P: Profile> Search<'p, P> {
         some.map(|(_, summary)| summary).collect()
     }
 
-    fn labelled_part(&self, summary: &P::Summary) -> Option<Metrics> {
-        let cover = self.labelled.as_ref()?;
-        Some(self.profile.overlap(summary, cover))
-    }
-
     /// Lists these summaries under new numbers; of each kind, as many as the limit allows.
     pub fn list(
         &mut self,
@@ -367,10 +362,11 @@ impl<'p, P: Profile> Search<'p, P> {
             near.extend(trimming.map(|s| (trimmed, s)));
         }
         let nearby = self.list(near, Metric::Cum);
-        let labels = self.labels.iter();
-        let overlaps = labels
-            .map(|(name, label)| (name.clone(), profile.overlap(&summary, &label.cover)))
-            .collect();
+        let covers = self.labels.values().map(|label| &label.cover);
+        let covers: Vec<&P::Cover> = covers.chain(&self.labelled).collect();
+        let mut shared = profile.overlaps(&summary, &covers);
+        let labelled = self.labelled.as_ref().and_then(|_| shared.pop());
+        let overlaps = self.labels.keys().cloned().zip(shared).collect();
         Details {
             labels: self.labels_of(&summary),
             metrics: profile.metrics_of(&summary),
@@ -379,7 +375,7 @@ impl<'p, P: Profile> Search<'p, P> {
                 profile.interval_of(&summary, Metric::Cum),
             ),
             overlaps,
-            labelled: self.labelled_part(&summary),
+            labelled,
             nearby,
             summary,
         }

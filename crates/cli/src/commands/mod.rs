@@ -1,8 +1,13 @@
 //! One module a command.
 
 pub mod bottlenecks;
+pub mod daemon;
+pub mod diff;
 pub mod doctor;
+pub mod epochs;
 pub mod export;
 pub mod generate;
+pub mod query;
 pub mod record;
 pub mod report;
+pub mod stats;

@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
+    Jfr,
     Callgrind,
     PerfData,
     PerfScript,
@@ -15,6 +16,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => super::json::NAME,
+            Self::Jfr => "JFR",
             Self::Callgrind => "callgrind",
             Self::PerfData => "perf.data",
             Self::PerfScript => "perf script",
@@ -50,6 +52,9 @@ pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
     }
     if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
         return Ok(Format::PerfData);
+    }
+    if head.starts_with(b"FLR\0") {
+        return Ok(Format::Jfr);
     }
     // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
     match text(head) {

@@ -13,6 +13,7 @@ mod draft;
 mod error;
 mod folded;
 mod input;
+mod jfr;
 mod json;
 mod lines;
 mod options;
@@ -61,6 +62,7 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError
     let named = |read: Result<Draft, Fault>| read.map(|draft| (draft, format.name()));
     let read = match format {
         Format::Json => json::read(&mut input, options),
+        Format::Jfr => named(jfr::read(&mut input, options)),
         Format::Callgrind => named(callgrind::read(&mut input, options)),
         Format::PerfData => {
             // It is read twice, from the file.

@@ -223,7 +223,9 @@ struct Script<'o> {
 
 struct FrameName {
     name: String,
-    /// `None` of an inlined function, which is in the image of the next frame.
+    address: String,
+    /// `None` of an inlined function, which is in the image of the next frame if that has the same
+    /// address; perf does not always print that one.
     module: Option<String>,
 }
 
@@ -292,6 +294,7 @@ impl Script<'_> {
             if self.options.inline {
                 self.frames.push(FrameName {
                     name: frame.symbol.to_owned(),
+                    address: frame.address.to_owned(),
                     module: None,
                 });
             }
@@ -310,6 +313,7 @@ impl Script<'_> {
         };
         self.frames.push(FrameName {
             name,
+            address: frame.address.to_owned(),
             module: Some(module.to_owned()),
         });
         Ok(())
@@ -327,11 +331,14 @@ impl Script<'_> {
             tid: Some(sample.tid),
         };
         let mut node = self.draft.group(&owner, sample.at)?;
-        let mut module = String::new();
+        let (mut address, mut module) = (String::new(), String::new());
         while let Some(frame) = self.frames.pop() {
-            if let Some(own) = frame.module {
-                module = own;
+            match frame.module {
+                Some(own) => module = own,
+                None if frame.address != address => module.clear(),
+                None => {}
             }
+            address = frame.address;
             let method: MethodId = self.draft.method(&frame.name, &module)?;
             node = self.draft.child(node, method, sample.at)?;
         }

@@ -13,15 +13,13 @@ pub(crate) struct StackNodes {
     missing: Vec<(u32, Option<MethodId>)>,
 }
 
+/// A stack's caller, and its method if that is a frame of its own.
+pub(crate) type Link = (Option<u32>, Option<MethodId>);
+
 /// A table of stacks.
 pub(crate) trait StackTable {
-    /// The caller of a stack and its method, if that is a frame of its own; `None` if there is no
-    /// such stack.
-    fn stack(
-        &mut self,
-        stack: u32,
-        draft: &mut Draft,
-    ) -> Result<Option<(Option<u32>, Option<MethodId>)>, Fault>;
+    /// What is known of a stack; `None` if there is no such stack.
+    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault>;
 }
 
 impl StackNodes {

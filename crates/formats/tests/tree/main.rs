@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fixtures;
 mod folded;
+mod hostile;
 mod roundtrip;
 mod support;

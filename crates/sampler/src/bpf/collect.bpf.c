@@ -106,7 +106,10 @@ struct waiting {
 	u64 woken_ns; /* 0: still asleep */
 };
 
+/* How often the tables were flipped; even: buffer 0 is being filled. With STOPPED nothing is: so does
+ * whoever takes over from a process that died, because links end some time after they are let go. */
 volatile u32 active = 0;
+#define STOPPED 0x80000000u
 
 #define TABLE(name_, type_, entries_, key_, value_)          \
 	struct {                                             \
@@ -467,10 +470,10 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 {
 	u64 ids = bpf_get_current_pid_tgid();
 	u32 tgid = ids >> 32;
-	u32 buffer = active & 1;
+	u32 flips = active, buffer = flips & 1;
 
 	event &= MAX_EVENTS - 1;
-	if (!is_target(tgid))
+	if ((flips & STOPPED) || !is_target(tgid))
 		return 0;
 	struct accounting *acc = account(buffer, event);
 	struct task_struct *task = bpf_get_current_task_btf();

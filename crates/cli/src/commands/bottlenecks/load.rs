@@ -101,6 +101,8 @@ fn read(
         return Ok(profile);
     }
     let source = Source {
+        epoch: None,
+        host: None,
         path: path.map(Path::to_owned),
         debug_dir: args.debug_dir.clone(),
     };

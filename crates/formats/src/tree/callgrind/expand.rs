@@ -11,7 +11,9 @@ use crate::tree::error::{Fault, Place};
 use profile::DraftNode;
 use std::collections::BinaryHeap;
 
-/// Call paths that are told apart; the dearest come first.
+/// Call paths that are told apart, the dearest first: so many for each call of the graph, for the
+/// graph says no more about more of them, and never more than the second.
+const PATHS_PER_CALL: usize = 200;
 const PATHS: usize = 500_000;
 /// Circles may have no cost of their own to end in.
 const DEPTH: u32 = 1000;
@@ -42,6 +44,12 @@ pub(super) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(),
             end,
         )?;
     }
+    let calls: usize = graph
+        .functions
+        .iter()
+        .map(|function| 1 + function.calls.len())
+        .sum();
+    let most = calls.saturating_mul(PATHS_PER_CALL).min(PATHS);
     let (mut paths, mut rest) = (0, 0_i64);
     let mut total = 0_i64;
     while let Some(path) = pending.pop() {
@@ -49,7 +57,7 @@ pub(super) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(),
             continue;
         };
         paths += 1;
-        let told = paths <= PATHS && path.depth < DEPTH;
+        let told = paths <= most && path.depth < DEPTH;
         let mut shares = Shares::new(function, &path.amounts);
         let own = shares.next(&function.own);
         for (value, cost) in own.iter().enumerate() {
@@ -77,7 +85,7 @@ pub(super) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(),
     if rest > 0 {
         let share = 100.0 * rest as f64 / (total as f64 + rest as f64);
         draft.note(format!(
-            "only the {PATHS} dearest call paths were told apart; {share:.2} % of the cost is in {REST}"
+            "only the {most} dearest call paths were told apart; {share:.2} % of the cost is in {REST}"
         ));
     }
     Ok(())

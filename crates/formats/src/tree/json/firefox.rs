@@ -10,7 +10,7 @@ use super::value::{Column, Scalar, Text};
 use crate::tree::draft::{Draft, Owner};
 use crate::tree::error::{Fault, Place};
 use crate::tree::options::ReadOptions;
-use crate::tree::stacks::{StackNodes, StackTable};
+use crate::tree::stacks::{Link, StackNodes, StackTable};
 use profile::{MethodId, ValueType};
 use serde::Deserialize;
 
@@ -314,11 +314,7 @@ impl<'d> Tables<'d> {
 }
 
 impl StackTable for Tables<'_> {
-    fn stack(
-        &mut self,
-        stack: u32,
-        draft: &mut Draft,
-    ) -> Result<Option<(Option<u32>, Option<MethodId>)>, Fault> {
+    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault> {
         let index = stack as usize;
         let columns = self
             .stacks

@@ -9,8 +9,7 @@ use crate::frame::base_of_path;
 use crate::tree::draft::{Draft, Owner};
 use crate::tree::error::{Fault, Place};
 use crate::tree::options::ReadOptions;
-use crate::tree::stacks::{StackNodes, StackTable};
-use profile::MethodId;
+use crate::tree::stacks::{Link, StackNodes, StackTable};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
@@ -169,11 +168,7 @@ struct Table<'d> {
 }
 
 impl StackTable for Table<'_> {
-    fn stack(
-        &mut self,
-        stack: u32,
-        draft: &mut Draft,
-    ) -> Result<Option<(Option<u32>, Option<MethodId>)>, Fault> {
+    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault> {
         let row = stack as usize;
         let Some(frame) = self.frame.index(row).map(|frame| frame as usize) else {
             return Ok(None);

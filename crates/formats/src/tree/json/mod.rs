@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
+use std::io::BufReader;
 use value::{Column, OVER_BUDGET};
 
 /// What the errors call a file whose format is not yet known.
@@ -80,6 +81,8 @@ pub(crate) fn read(
     options: &ReadOptions,
 ) -> Result<(Draft, &'static str), Fault> {
     value::set_budget(options.limits.memory);
+    // It takes single bytes, and so needs a buffer of its own.
+    let input = BufReader::with_capacity(1 << 16, input);
     let mut deserializer = serde_json::Deserializer::from_reader(input);
     let Root(mut document) = Root::deserialize(&mut deserializer).map_err(fault)?;
     let used = options.limits.memory - value::budget().min(options.limits.memory);

@@ -4,6 +4,7 @@
 //! samples, in whatever order they come. They become a recording like ours, and are named by the
 //! images that are found here.
 
+mod embedded;
 mod file;
 mod maps;
 mod unwinding;
@@ -18,8 +19,8 @@ use super::recording;
 use file::{EventDesc, Facts, Record};
 use maps::{Maps, Space};
 use profile::{
-    CallGraph, Collector, EmbeddedSymbol, Event, EventId, Host, ImageId, ImageKind, ImageOffset,
-    NameId, Recording, StackId, Target, Unit,
+    CallGraph, Collector, Event, EventId, Host, ImageId, ImageKind, ImageOffset, NameId, Recording,
+    StackId, Target, Unit,
 };
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -34,16 +35,16 @@ const MARKS: u64 = -4096_i64 as u64;
 const MARK_USER: u64 = -512_i64 as u64;
 const MARK_KERNEL: u64 = -128_i64 as u64;
 const MAX_EVENTS: usize = 10_000;
-/// The largest `/tmp/perf-PID.map` that is read, in bytes.
-const LARGEST_PERF_MAP: u64 = 256 << 20;
 
 pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
     let mut maps = Maps::new();
     let limits = &options.limits;
     let facts = file::scan(&mut Input::open(path, limits)?, limits, |record, facts| {
-        let event = event_of(&facts.events, &record);
-        let time = event.and_then(|(_, event)| event.attr.trailing_time(record.body));
-        if let Some(change) = Change::read(record.kind, record.misc, record.body) {
+        // All events have such records alike.
+        let first = facts.events.first();
+        let time = first.and_then(|event| event.attr.trailing_time(record.body));
+        let build_ids = facts.events.iter().any(|event| event.attr.build_ids());
+        if let Some(change) = Change::read(record.kind, record.misc, build_ids, record.body) {
             maps.change(time.unwrap_or(0), change);
         }
         match maps.size > limits.memory {
@@ -73,19 +74,6 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
         },
     )?;
     samples.finish(&symbol_options)
-}
-
-/// The event that a record is of. Where records do not say, all are of one event, or all events
-/// have records alike.
-fn event_of<'e>(events: &'e [EventDesc], record: &Record<'_>) -> Option<(usize, &'e EventDesc)> {
-    let first = events.first()?;
-    if events.len() > 1 && record.kind == SAMPLE {
-        let id = first.attr.sample_id(record.body);
-        let index = id.and_then(|id| events.iter().position(|event| event.ids.contains(&id)));
-        let index = index.unwrap_or(0);
-        return Some((index, events.get(index)?));
-    }
-    Some((0, first))
 }
 
 /// What samples have in common: event, name, process, thread, stack.
@@ -345,20 +333,20 @@ impl<'o> Samples<'o> {
             match image.kind {
                 ImageKind::Kernel | ImageKind::KernelModule => {
                     let known = kernel.get_or_insert_with(|| {
-                        let found = running_kernel(&self.facts.build_ids);
+                        let found = embedded::running_kernel(&self.facts.build_ids);
                         if let Err(why) = &found {
                             notes.push(format!("functions of the kernel have no names: {why}"));
                         }
                         found.ok()
                     });
                     if let Some(known) = known {
-                        embedded.extend(kernel_symbols(known, id, &image.path));
+                        embedded.extend(embedded::kernel_symbols(known, id, &image.path));
                     }
                 }
                 ImageKind::Jit => {
                     let pid = image.path.trim_start_matches("[jit ").trim_end_matches(']');
                     let path = format!("/tmp/perf-{pid}.map");
-                    if let Some(found) = perf_map(&path, id) {
+                    if let Some(found) = embedded::perf_map(&path, id) {
                         notes.push(format!("generated code was named by {path}, which may be of another process by now"));
                         embedded.extend(found);
                     }
@@ -369,71 +357,6 @@ impl<'o> Samples<'o> {
         embedded.sort_unstable();
         self.recording.symbols = embedded;
     }
-}
-
-fn perf_map(path: &str, image: ImageId) -> Option<Vec<EmbeddedSymbol>> {
-    if std::fs::metadata(path).ok()?.len() > LARGEST_PERF_MAP {
-        return None;
-    }
-    let text = std::fs::read(path).ok()?;
-    let (symbols, _) = symbols::parse_perf_map(&String::from_utf8_lossy(&text));
-    let symbol = |symbol: symbols::ProcessSymbol| EmbeddedSymbol {
-        image,
-        start: ImageOffset(symbol.start.0),
-        end: ImageOffset(symbol.end.0),
-        name: symbol.name,
-    };
-    Some(symbols.into_iter().map(symbol).collect())
-}
-
-/// The symbols of the kernel that runs here, if the file is of the same.
-fn running_kernel(
-    build_ids: &FxHashMap<String, Vec<u8>>,
-) -> Result<symbols::KernelSymbols, String> {
-    let recorded = build_ids.get("[kernel.kallsyms]");
-    let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
-    // The build-id is one of the notes; nothing else there has 20 such bytes.
-    if !recorded.is_some_and(|id| !id.is_empty() && notes.windows(id.len()).any(|w| w == *id)) {
-        return Err("the profile is of another kernel than the one that runs here".to_owned());
-    }
-    symbols::KernelSymbols::read().map_err(|error| error.to_string())
-}
-
-/// The symbols of the kernel proper or of one module.
-fn kernel_symbols(
-    kernel: &symbols::KernelSymbols,
-    image: ImageId,
-    path: &str,
-) -> Vec<EmbeddedSymbol> {
-    let name = path.trim_matches(['[', ']']);
-    let module = (name != "kernel").then_some(name);
-    let start = match module {
-        None => kernel.text_start(),
-        Some(name) => {
-            let same =
-                |m: &&symbols::KernelModule| m.name.replace('-', "_") == name.replace('-', "_");
-            kernel.modules().iter().find(same).map(|m| m.start)
-        }
-    };
-    let Some(start) = start else {
-        return Vec::new();
-    };
-    let of_image = |s: &&symbols::KernelSymbol| {
-        s.module.as_deref().map(|m| m.replace('-', "_")) == module.map(|m| m.replace('-', "_"))
-            && s.start >= start
-    };
-    let symbol = |s: &symbols::KernelSymbol| EmbeddedSymbol {
-        image,
-        start: ImageOffset(s.start.0 - start.0),
-        end: ImageOffset(s.end.0.saturating_sub(start.0)),
-        name: s.name.clone(),
-    };
-    kernel
-        .symbols()
-        .iter()
-        .filter(of_image)
-        .map(symbol)
-        .collect()
 }
 
 fn plain_event(name: &str, unit: Unit) -> Event {

@@ -95,6 +95,7 @@ mod format {
     pub const IDENTIFIER: u64 = 1 << 16;
     pub const BRANCH_HW_INDEX: u64 = 1 << 17;
     pub const SAMPLE_ID_ALL: u64 = 1 << 18;
+    pub const BUILD_ID: u64 = 1 << 34;
     pub const FREQ: u64 = 1 << 10;
     pub const READ_ENABLED: u64 = 1 << 0;
     pub const READ_RUNNING: u64 = 1 << 1;
@@ -136,6 +137,11 @@ impl Attr {
 
     fn has(&self, format: u64) -> bool {
         self.format & format != 0
+    }
+
+    /// Whether it asked for build-ids in records of mappings.
+    pub fn build_ids(&self) -> bool {
+        self.flags & format::BUILD_ID != 0
     }
 
     /// The fixed period, where the event had one.
@@ -305,10 +311,12 @@ const PROT_EXEC: u32 = 4;
 const MAX_BUILD_ID: usize = 20;
 
 impl Change {
-    /// What a record says; `None` of one of another kind, or that ends too early.
-    pub fn read(kind: u32, misc: u16, mut body: Bytes<'_>) -> Option<Self> {
+    /// What a record says; `None` of one of another kind, or that ends too early. Whether mappings
+    /// may have build-ids is the event's to say: the kernel marks a record for the event that asked
+    /// for them, and forgets to clear the mark for the next.
+    pub fn read(kind: u32, misc: u16, build_ids: bool, mut body: Bytes<'_>) -> Option<Self> {
         match kind {
-            MMAP | MMAP2 => Self::map(kind, misc, body),
+            MMAP | MMAP2 => Self::map(kind, misc, build_ids, body),
             COMM => Some(Self::Comm {
                 pid: body.u32()?,
                 tid: body.u32()?,
@@ -331,14 +339,14 @@ impl Change {
         }
     }
 
-    fn map(kind: u32, misc: u16, mut body: Bytes<'_>) -> Option<Self> {
+    fn map(kind: u32, misc: u16, build_ids: bool, mut body: Bytes<'_>) -> Option<Self> {
         let pid = body.u32()?;
         body.u32()?;
         let (start, length, file_offset) = (body.u64()?, body.u64()?, body.u64()?);
         let mut build_id = None;
         if kind == MMAP2 {
             let identity = body.take(24)?;
-            if misc & MISC_BUILD_ID != 0 {
+            if build_ids && misc & MISC_BUILD_ID != 0 {
                 let length = usize::from(*identity.first()?).min(MAX_BUILD_ID);
                 build_id = Some(identity.get(4..4 + length)?.to_vec());
             }

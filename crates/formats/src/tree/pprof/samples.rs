@@ -104,13 +104,14 @@ impl Samples {
         // Samples mostly follow others with the same outermost callers.
         let mut node = self.child(0, labels as u32, at)?;
         let mut shared = self.path.first() == Some(&(labels as u32, node));
-        let mut depth = 1;
         if !shared {
             self.path.clear();
             self.path.push((labels as u32, node));
         }
-        for index in (0..self.locations.len()).rev() {
-            let id = self.locations.get(index).copied().unwrap_or(0);
+        let count = self.locations.len();
+        for depth in 1..=count {
+            // Innermost first in the file.
+            let id = self.locations.get(count - depth).copied().unwrap_or(0);
             let location = places.ids.index(id);
             if shared
                 && let Some((last, known)) = self.path.get(depth)
@@ -125,7 +126,6 @@ impl Samples {
                 node = self.child(node, location, at)?;
                 self.path.push((location, node));
             }
-            depth += 1;
         }
         Ok(node)
     }

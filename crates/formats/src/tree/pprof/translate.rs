@@ -2,7 +2,7 @@
 
 use super::File;
 use super::samples::Label;
-use super::tables::{Function, Ids, Location, Mapping, Strings};
+use super::tables::{Ids, Location, Mapping, Strings};
 use crate::frame::{base_of_path, process_name};
 use crate::tree::draft::{Draft, Owner};
 use crate::tree::error::{Fault, Place};
@@ -97,14 +97,14 @@ impl<'o> Translation<'o> {
     ) -> Result<Self, Fault> {
         let mut functions = Ids::default();
         let all = std::mem::take(&mut file.functions);
-        let mut by_index = vec![Function::default(); 0];
+        let mut by_index = Vec::new();
         for function in all {
             put(&mut by_index, functions.index(function.id), function);
         }
         file.functions = by_index;
         let mut mappings = Ids::default();
         let all = std::mem::take(&mut file.mappings);
-        let mut by_index = vec![Mapping::default(); 0];
+        let mut by_index = Vec::new();
         for mapping in all {
             put(&mut by_index, mappings.index(mapping.id), mapping);
         }

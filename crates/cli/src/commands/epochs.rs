@@ -1,0 +1,122 @@
+//! `vitalfew epochs`.
+
+use crate::args::Epochs as Args;
+use crate::output::{Align, Table, bytes, grouped, printable, time};
+use crate::source;
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+use store::Epoch;
+
+/// The documented JSON form.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    epochs: Vec<JsonEpoch<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonEpoch<'a> {
+    epoch: String,
+    path: &'a std::path::Path,
+    open: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_unix_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let epochs = source::choose(&args.chosen)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let json = Json {
+            schema: "vitalfew.epochs/1",
+            epochs: epochs.iter().map(json).collect(),
+        };
+        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &epochs)?;
+    }
+    out.flush()?;
+    for error in epochs
+        .iter()
+        .filter_map(|epoch| epoch.summary.as_ref().err())
+    {
+        eprintln!("vitalfew: warning: {}", printable(&error.to_string()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json(epoch: &Epoch) -> JsonEpoch<'_> {
+    let summary = epoch.summary.as_ref().ok();
+    JsonEpoch {
+        epoch: epoch.name(),
+        path: &epoch.path,
+        open: epoch.open,
+        host: summary.map(|s| s.host.as_str()),
+        start_unix_ns: summary.map(|s| s.start_unix_ns),
+        duration_ns: summary.map(|s| s.duration_ns),
+        events: summary.map(|s| s.events.as_slice()),
+        samples: summary.map(|s| s.samples),
+        bytes: summary.map(|s| s.bytes),
+        error: epoch.summary.as_ref().err().map(ToString::to_string),
+    }
+}
+
+fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
+    let columns = [
+        ("epoch", Align::Left),
+        ("length", Align::Right),
+        ("samples", Align::Right),
+        ("size", Align::Right),
+        ("host", Align::Left),
+        ("state", Align::Left),
+        ("events", Align::Left),
+    ];
+    let mut table = Table::new(columns.map(|(name, align)| (name.to_owned(), align)).into());
+    let (mut samples, mut size) = (0u64, 0u64);
+    for epoch in epochs {
+        let state = match (epoch.open, &epoch.summary) {
+            (_, Err(_)) => "unreadable",
+            (true, _) => "open",
+            (false, _) => "closed",
+        };
+        let mut cells = vec![epoch.name()];
+        match &epoch.summary {
+            Ok(summary) => {
+                samples = samples.saturating_add(summary.samples);
+                size = size.saturating_add(summary.bytes);
+                cells.extend([
+                    time(summary.duration_ns as f64),
+                    grouped(summary.samples),
+                    bytes(summary.bytes),
+                    printable(&summary.host),
+                    state.to_owned(),
+                    printable(&summary.events.join(", ")),
+                ]);
+            }
+            Err(_) => {
+                let dash = || "-".to_owned();
+                cells.extend([dash(), dash(), dash(), dash(), state.to_owned(), dash()]);
+            }
+        }
+        table.row(cells);
+    }
+    write!(out, "{}", table.render())?;
+    let what = if epochs.len() == 1 { "epoch" } else { "epochs" };
+    let (samples, size) = (grouped(samples), bytes(size));
+    writeln!(out, "\n{} {what}, {samples} samples, {size}", epochs.len())
+}

@@ -1,0 +1,188 @@
+//! The socket: one line in, one line of JSON out, then the connection ends.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// The longest line that is read; requests are words.
+const LONGEST: u64 = 64;
+
+/// A client that says nothing does not keep others waiting for longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the daemon may take for an answer; merging is a matter of seconds.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// What it is doing.
+    Status,
+    /// Store and merge.
+    Flush,
+    /// Flush, and begin a new epoch.
+    Epoch,
+}
+
+impl Request {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Flush => "flush",
+            Self::Epoch => "epoch",
+        }
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let all = [Self::Status, Self::Flush, Self::Epoch];
+        all.into_iter()
+            .find(|r| r.word().as_bytes() == line.trim_ascii_end())
+    }
+}
+
+/// An answer: a value, or why there is none.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// The daemon's status, after what was asked.
+    #[serde(rename = "status")]
+    Status(Box<super::Status>),
+    /// What went wrong.
+    #[serde(rename = "error")]
+    Error(String),
+}
+
+/// A request, and where its answer goes.
+pub type Asked = (Request, Sender<Answer>);
+
+/// Makes a directory that only its owner can enter.
+pub fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+/// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is
+/// removed.
+pub fn listen(path: &Path) -> io::Result<Receiver<Asked>> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    let (asked, requests) = channel();
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || {
+            for stream in listener.incoming() {
+                // One at a time; a client that goes away is its own loss.
+                let served = stream.and_then(|stream| serve(&stream, &asked));
+                match served {
+                    Err(e) if e.kind() == io::ErrorKind::NotConnected => return,
+                    Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                    Ok(()) => {}
+                }
+            }
+        })?;
+    Ok(requests)
+}
+
+/// Answers one client; `NotConnected` if nobody is there any more to answer.
+fn serve(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = Vec::new();
+    BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
+    let answer = match Request::parse(&line) {
+        None => Answer::Error("not a request; there are: status, flush, epoch".into()),
+        Some(request) => {
+            let (reply, replies) = channel();
+            let gone = |_| io::Error::from(io::ErrorKind::NotConnected);
+            asked.send((request, reply)).map_err(gone)?;
+            let late = |_| Answer::Error("the daemon does not answer in time".into());
+            replies.recv_timeout(ANSWER).unwrap_or_else(late)
+        }
+    };
+    let mut text = serde_json::to_vec(&answer)?;
+    text.push(b'\n');
+    (&*stream).write_all(&text)
+}
+
+/// Asks the daemon at a socket.
+pub fn ask(path: &Path, request: Request) -> anyhow::Result<super::Status> {
+    let stream = UnixStream::connect(path).with_context(|| {
+        format!(
+            "no daemon answers at {}: is one running on this database?",
+            path.display()
+        )
+    })?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    (&stream).write_all(format!("{}\n", request.word()).as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line)?;
+    match serde_json::from_str(&line).context("the daemon's answer cannot be read")? {
+        Answer::Status(status) => Ok(*status),
+        Answer::Error(error) => anyhow::bail!("the daemon: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_words() {
+        assert_eq!(Request::parse(b"status\n"), Some(Request::Status));
+        assert_eq!(Request::parse(b"epoch"), Some(Request::Epoch));
+        for bad in [
+            &b""[..],
+            b"\n",
+            b"Status\n",
+            b"status x\n",
+            b"\xff\x00",
+            b"flushflush",
+        ] {
+            assert_eq!(Request::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn garbage_gets_an_answer_and_harms_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let requests = listen(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let answered = std::thread::spawn(move || {
+            let (request, reply) = requests.recv().unwrap();
+            reply.send(Answer::Status(Box::default())).unwrap();
+            request
+        });
+        for garbage in [
+            vec![0u8; 1000],
+            b"\n".to_vec(),
+            vec![0xff; 3],
+            b"quit\n".to_vec(),
+        ] {
+            let stream = UnixStream::connect(&path).unwrap();
+            // The daemon may hang up in the middle of it.
+            let _ = (&stream).write_all(&garbage);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let mut answer = String::new();
+            if BufReader::new(&stream).read_line(&mut answer).is_ok() {
+                assert!(
+                    answer.is_empty() || answer.contains("not a request"),
+                    "{answer}"
+                );
+            }
+        }
+        drop(UnixStream::connect(&path).unwrap());
+        ask(&path, Request::Flush).unwrap();
+        assert_eq!(answered.join().unwrap(), Request::Flush);
+    }
+}

@@ -1,0 +1,246 @@
+//! Sample sets that are compared: the rows they have in common, and how much one sample of each
+//! stands for.
+
+use crate::args::{By, Compare, CompareBy, Filter, Per, Source};
+use crate::exit::{Coded, USAGE};
+use crate::{report, source};
+use profile::{Event, EventId, Location, Recording, SymbolTable, Unit};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use symbols::Detail;
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Procedure, image, line or path.
+    pub name: String,
+    /// The image, where the row is in one.
+    pub image: Option<String>,
+    /// By line: the function.
+    pub detail: Option<String>,
+}
+
+/// Sets, and their rows.
+pub struct Sets {
+    /// The event that is compared.
+    pub event: String,
+    /// What its amounts are in.
+    pub unit: Unit,
+    /// Whether its amounts are time on a CPU, in nanoseconds.
+    pub clock: bool,
+    /// How many samples (or nanoseconds, by the unit) each set has.
+    pub totals: Vec<u64>,
+    /// How many samples one unit of what is compared yields in each set.
+    pub exposure: Vec<f64>,
+    /// The rows, with their samples in each set.
+    pub rows: Vec<(Key, Vec<u64>)>,
+    /// What the reader should know: each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// One set.
+struct Set {
+    event: Event,
+    duration_ns: u64,
+    counts: HashMap<Key, u64>,
+}
+
+/// Reads the sets.
+pub fn load(paths: &[PathBuf], compare: &Compare, per: Per) -> anyhow::Result<Sets> {
+    if !compare.work.is_empty() && compare.work.len() != paths.len() {
+        return Err(Coded {
+            code: USAGE,
+            message: format!(
+                "--work has {} values for {} sets",
+                compare.work.len(),
+                paths.len()
+            ),
+        }
+        .into());
+    }
+    let mut warnings = Vec::new();
+    let mut sets: Vec<Set> = Vec::new();
+    for path in paths {
+        // The event that the first set has first, unless one is named.
+        let event = compare.filter.event.as_deref();
+        let event = event.or(sets.first().map(|set| set.event.name.as_str()));
+        let event = event.map(str::to_owned);
+        sets.push(read(path, compare, event, &mut warnings)?);
+    }
+    let mut rows: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+    let count = sets.len();
+    for (number, set) in sets.iter_mut().enumerate() {
+        for (key, count_here) in set.counts.drain() {
+            let counts = rows.entry(key).or_insert_with(|| vec![0; count]);
+            if let Some(slot) = counts.get_mut(number) {
+                *slot = count_here;
+            }
+        }
+    }
+    let total = |set: usize| rows.values().filter_map(|counts| counts.get(set)).sum();
+    let totals: Vec<u64> = (0..count).map(total).collect();
+    let exposures = sets.iter().zip(&totals).enumerate();
+    let exposure = exposures.map(|(number, (set, total))| {
+        // How many samples stand for one unit of the event.
+        let rate = match set.event.unit {
+            Unit::Samples => 1.0 / (set.event.period.max(1) as f64 * set.event.multiplex_scale),
+            Unit::Nanoseconds => 1.0,
+        };
+        match (compare.work.get(number), per) {
+            (Some(work), _) => work * rate,
+            (None, Per::Run) => rate,
+            (None, Per::Samples) => *total as f64,
+            (None, Per::Time) => set.duration_ns as f64 / 1e9 * rate,
+        }
+    });
+    let exposure: Vec<f64> = exposure.collect();
+    let first = sets.first().map(|set| &set.event);
+    let event = first.map_or_else(String::new, |event| event.name.clone());
+    Ok(Sets {
+        clock: event.starts_with("cpu-clock") || event.starts_with("task-clock"),
+        event,
+        unit: first.map_or(Unit::Samples, |event| event.unit),
+        totals,
+        exposure,
+        rows: rows.into_iter().collect(),
+        warnings,
+    })
+}
+
+fn read(
+    path: &Path,
+    compare: &Compare,
+    event: Option<String>,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<Set> {
+    let source = Source {
+        path: Some(path.to_owned()),
+        epoch: None,
+        host: None,
+        debug_dir: compare.debug_dir.clone(),
+    };
+    let recording = source::open(&source)?;
+    if recording.events.is_empty() {
+        anyhow::bail!("{}: the recording has no events", path.display());
+    }
+    let event = source::event(&recording, event.as_deref())?;
+    let detail = match compare.by {
+        CompareBy::Line => Detail::Lines,
+        _ => Detail::Procedures,
+    };
+    let frames = recording.stacks.frames().iter().map(|f| f.location);
+    let leaves = recording
+        .samples
+        .iter()
+        .map(|s| recording.stacks.frame(s.stack).location);
+    let locations: Vec<Location> = match compare.by {
+        CompareBy::Image if compare.filter.procedure.is_none() => Vec::new(),
+        CompareBy::Path => frames.collect(),
+        _ => leaves.collect(),
+    };
+    let resolved = source::symbolize(&recording, locations, detail, &source);
+    let mut note = |text: String| {
+        let text = format!("{}: {text}", path.display());
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    };
+    recording.warnings.iter().cloned().for_each(&mut note);
+    resolved
+        .warnings
+        .iter()
+        .map(ToString::to_string)
+        .for_each(&mut note);
+    let filter = &compare.filter;
+    let counts = match compare.by {
+        CompareBy::Path => by_path(&recording, &resolved.table, filter, event),
+        CompareBy::Image => by_row(&recording, &resolved.table, By::Image, filter, event),
+        CompareBy::Procedure => by_row(&recording, &resolved.table, By::Procedure, filter, event),
+        CompareBy::Line => by_row(&recording, &resolved.table, By::Line, filter, event),
+    };
+    Ok(Set {
+        event: recording.event(event).clone(),
+        duration_ns: recording.duration_ns,
+        counts,
+    })
+}
+
+fn by_row(
+    recording: &Recording,
+    table: &SymbolTable,
+    by: By,
+    filter: &Filter,
+    event: EventId,
+) -> HashMap<Key, u64> {
+    let name = Some(recording.event(event).name.clone());
+    let filter = Filter {
+        event: name,
+        ..filter.clone()
+    };
+    let scale = match recording.event(event).unit {
+        Unit::Samples => recording.event(event).multiplex_scale,
+        Unit::Nanoseconds => 1.0,
+    };
+    let mut counts = HashMap::new();
+    for row in report::make(recording, table, by, &filter, event).rows {
+        let amount = row.amounts.first().copied().unwrap_or(0.0);
+        let key = Key {
+            name: without_pid(row.name),
+            image: row.image.map(without_pid),
+            detail: row.detail,
+        };
+        let count = (amount / scale).round() as u64;
+        if count > 0 {
+            *counts.entry(key).or_insert(0) += count;
+        }
+    }
+    counts
+}
+
+/// By the procedures on the stack, outermost first, as flame graphs spell it.
+fn by_path(
+    recording: &Recording,
+    table: &SymbolTable,
+    filter: &Filter,
+    event: EventId,
+) -> HashMap<Key, u64> {
+    let mut counts = HashMap::new();
+    for sample in &recording.samples {
+        if sample.event != event || !report::wanted(recording, table, filter, sample) {
+            continue;
+        }
+        let mut frames: Vec<String> = recording
+            .stacks
+            .locations(sample.stack)
+            .map(|location| match table.procedure(location) {
+                Some(procedure) => procedure.name.replace(';', ":"),
+                None => format!(
+                    "[{}]",
+                    without_pid(recording.image(location.image).path.clone())
+                ),
+            })
+            .collect();
+        frames.push(recording.names.get(sample.process).replace(';', ":"));
+        frames.reverse();
+        let key = Key {
+            name: frames.join(";"),
+            image: None,
+            detail: None,
+        };
+        *counts.entry(key).or_insert(0) += match recording.event(event).unit {
+            Unit::Samples => sample.count,
+            Unit::Nanoseconds => sample.weight,
+        };
+    }
+    counts
+}
+
+/// `[anon 1234]` and `[jit 1234]` are the same in another process.
+fn without_pid(name: String) -> String {
+    for kind in ["[anon ", "[jit "] {
+        if name.starts_with(kind) {
+            return format!("{}]", kind.trim_end());
+        }
+    }
+    name
+}

@@ -1,0 +1,144 @@
+//! What the tests that measure programs share.
+#![allow(dead_code)] // each test binary uses a part
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+pub const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
+
+/// A directory for a test, with a program in it.
+pub struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Compiles a program of tests/programs/.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/programs")
+            .join(name)
+            .with_extension("c");
+        let program = self.path(name);
+        let flags = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+        let status = Command::new("cc")
+            .args(flags)
+            .arg("-o")
+            .args([&program, &source])
+            .status()
+            .expect("a C compiler");
+        assert!(status.success(), "{name} does not compile");
+        program
+    }
+
+    /// Records with these arguments into a file and returns it.
+    pub fn record<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> PathBuf {
+        let (file, output) = self.try_record(args);
+        assert!(file.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+        file
+    }
+
+    pub fn try_record<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> (PathBuf, Output) {
+        let file = self.path("recording.vf");
+        let _ = std::fs::remove_file(&file);
+        let output = Command::new(VITALFEW)
+            .args(["record", "-o"])
+            .arg(&file)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .expect("vitalfew runs");
+        (file, output)
+    }
+}
+
+/// Whether programs can be measured here. A test may be skipped only with the reason that the
+/// doctor gives, and not at all with REQUIRE_LIVE=1.
+pub fn live() -> bool {
+    static REASON: OnceLock<Option<String>> = OnceLock::new();
+    let reason = REASON.get_or_init(|| {
+        let doctor = Command::new(VITALFEW).args(["doctor", "--json"]).output();
+        let doctor = doctor.expect("vitalfew runs");
+        let report: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+        let probes = report["probes"].as_array().expect("probes");
+        let gap = |question: &str| {
+            let probe = probes.iter().find(|probe| probe["question"] == question);
+            let gap = &probe.expect("the question")["gap"];
+            (!gap.is_null()).then(|| gap.to_string())
+        };
+        gap("whole_machine").or(gap("bpf"))
+    });
+    let Some(reason) = reason else { return true };
+    assert!(
+        std::env::var_os("REQUIRE_LIVE").is_none(),
+        "REQUIRE_LIVE is set and this machine cannot be measured: {reason}"
+    );
+    eprintln!("skipped: {reason}");
+    false
+}
+
+pub fn report(file: &Path, args: &[&str]) -> Value {
+    let output = Command::new(VITALFEW)
+        .args(["report", "--json", "--all"])
+        .arg(file)
+        .args(args)
+        .output()
+        .expect("vitalfew runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+pub fn rows(report: &Value) -> &[Value] {
+    report["rows"].as_array().expect("rows")
+}
+
+pub fn total(report: &Value) -> f64 {
+    report["events"][0]["total"].as_f64().expect("a total")
+}
+
+/// The amount of the first event in rows whose name has `name` in it.
+pub fn amount(report: &Value, name: &str) -> f64 {
+    let named = |row: &&Value| row["name"].as_str().is_some_and(|n| n.contains(name));
+    let amounts = rows(report).iter().filter(named);
+    amounts.filter_map(|row| row["amounts"][0].as_f64()).sum()
+}
+
+pub fn share(report: &Value, name: &str) -> f64 {
+    amount(report, name) / total(report)
+}
+
+/// Five standard errors of a share that was counted out of `n`.
+pub fn error(share: f64, n: f64) -> f64 {
+    5.0 * (share * (1.0 - share) / n).sqrt()
+}
+
+/// Samples of the program are balanced, and in the count that the report shows.
+pub fn assert_balanced(report: &Value) {
+    for event in report["recorded_events"].as_array().expect("events") {
+        let count = |key: &str| event[key].as_u64().expect("a count");
+        let given_up = count("dropped") + count("lost");
+        assert_eq!(count("taken"), count("stored") + given_up, "{event}");
+    }
+    let warnings = report["warnings"].as_array().expect("warnings");
+    let accounting = |w: &&Value| w.as_str().is_some_and(|w| w.starts_with("accounting"));
+    assert_eq!(warnings.iter().find(accounting), None);
+}

@@ -1,0 +1,444 @@
+//! The daemon on this machine: what it stores, and what it survives.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A daemon; it is ended when the test ends.
+struct Daemon {
+    child: Child,
+    db: PathBuf,
+    talk: PathBuf,
+}
+
+impl Daemon {
+    /// Starts one and waits until it answers.
+    fn start(db: &Path, args: &[&str]) -> Self {
+        let mut daemon = Self::spawn(db, args);
+        let end = Instant::now() + Duration::from_secs(30);
+        while daemon.try_ask("status").is_none() {
+            assert!(
+                daemon.child.try_wait().expect("waited").is_none(),
+                "{}",
+                daemon.said()
+            );
+            assert!(Instant::now() < end, "{}", daemon.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        daemon
+    }
+
+    fn spawn(db: &Path, args: &[&str]) -> Self {
+        let talk = db.with_extension("talk");
+        let file = fs::File::options().append(true).create(true).open(&talk);
+        let child = Command::new(VITALFEW)
+            .args(["daemon", "run", "--interval", "200ms", "--db"])
+            .arg(db)
+            .args(match args.contains(&"--budget") {
+                true => &[][..],
+                false => &["--budget", "100", "-F", "1000"],
+            })
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file.expect("a file for what it says"))
+            .spawn()
+            .expect("vitalfew runs");
+        let db = db.to_owned();
+        Self { child, db, talk }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.talk).unwrap_or_default()
+    }
+
+    fn try_ask(&self, what: &str) -> Option<Value> {
+        let output = Command::new(VITALFEW)
+            .args(["daemon", what, "--json", "--db"])
+            .arg(&self.db)
+            .output()
+            .expect("vitalfew runs");
+        output
+            .status
+            .success()
+            .then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    }
+
+    fn ask(&self, what: &str) -> Value {
+        self.try_ask(what)
+            .unwrap_or_else(|| panic!("no answer to {what}: {}", self.said()))
+    }
+
+    /// Asks for its status until it is as wanted.
+    fn wait_for(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.ask("status");
+            if wanted(&status) {
+                return status;
+            }
+            assert!(
+                Instant::now() < end,
+                "not {what}: {status:#}\n{}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let kill = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(kill.expect("kill runs").success());
+    }
+
+    /// Ends it as a service manager does; its exit code.
+    fn end(mut self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().expect("waited").code()
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("waited");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Something to sample on a CPU.
+struct Load(Child);
+
+impl Load {
+    fn start() -> Self {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do sh -c :; done"])
+            .spawn();
+        Self(child.expect("a shell"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn query(db: &Path, sql: &str) -> Vec<BTreeMap<String, Value>> {
+    let output = Command::new(VITALFEW)
+        .args(["query", "--json", sql, "--db"])
+        .arg(db)
+        .output();
+    let output = output.expect("vitalfew runs");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaint}");
+    assert!(!complaint.contains("left out"), "{complaint}");
+    serde_json::from_slice(&output.stdout).expect("rows")
+}
+
+fn sum(db: &Path, sql: &str) -> u64 {
+    query(db, sql)[0]
+        .values()
+        .next()
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+}
+
+/// Every sample that was taken is stored or counted as dropped, once as a place and once as one of a
+/// thread.
+fn assert_accounted(db: &Path) -> u64 {
+    let stored = sum(db, "SELECT sum(stored) FROM events");
+    let taken = sum(db, "SELECT sum(taken) FROM events");
+    assert_eq!(taken, stored + sum(db, "SELECT sum(dropped) FROM events"));
+    assert_eq!(sum(db, "SELECT sum(count) FROM samples"), stored);
+    assert_eq!(sum(db, "SELECT sum(count) FROM threads"), stored);
+    stored
+}
+
+fn taken(status: &Value) -> u64 {
+    status["taken"].as_u64().expect("a count")
+}
+
+#[test]
+fn a_daemon_collects_tells_of_itself_and_stops() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    let daemon = Daemon::start(&db, &["--merge", "1s"]);
+    let status = daemon.wait_for("collecting", |status| taken(status) > 500);
+    assert_eq!(status["stored"], status["taken"], "{status:#}");
+    assert_eq!(status["stopped"], Value::Null);
+    assert_eq!(status["not_pinned"], Value::Null, "{status:#}");
+    let second = Command::new(VITALFEW)
+        .args(["daemon", "run", "--db"])
+        .arg(&db)
+        .output();
+    let second = second.expect("vitalfew runs");
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another daemon"));
+    let flushed = daemon.ask("flush");
+    assert_eq!(flushed["stored"], flushed["taken"], "{flushed:#}");
+    let before = daemon.ask("status")["epoch"].clone();
+    assert_ne!(daemon.ask("epoch")["epoch"], before);
+    // The epoch that was closed has names for the kernel's procedures.
+    let kernel = report(&db, &["--epoch", "..", "--image", "[kernel]"]);
+    assert!(
+        amount(&kernel, "[no symbol]") < 0.1 * total(&kernel),
+        "{kernel:#}"
+    );
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert!(assert_accounted(&db) > 500);
+    let epochs = query(&db, "SELECT open FROM epochs ORDER BY epoch");
+    assert_eq!(epochs[0]["open"], 0, "{epochs:?}");
+}
+
+#[test]
+fn a_killed_daemon_loses_nothing() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    for round in 0..6u64 {
+        // Every drain a part of its own.
+        let daemon = Daemon::start(&db, &["--merge", "1h"]);
+        std::thread::sleep(Duration::from_millis(100 + 130 * (round % 4)));
+        daemon.kill();
+        // What was counted so far goes on being counted: nobody is there.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let daemon = Daemon::start(&db, &["--merge", "1h"]);
+    assert!(daemon.ask("status")["taken_over"].as_u64() > Some(0));
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert!(assert_accounted(&db) > 500);
+    let warned = fs::read_to_string(db.with_extension("talk")).expect("what it said");
+    assert!(!warned.contains("lost"), "{warned}");
+    // Each drain of each collector is there, once.
+    let mut drains: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for epoch in fs::read_dir(&db).expect("the database").flatten() {
+        for open in fs::read_dir(epoch.path()).into_iter().flatten().flatten() {
+            for part in fs::read_dir(open.path()).into_iter().flatten().flatten() {
+                let name = part.file_name().into_string().expect("text");
+                let Some((first, last)) = name.trim_end_matches(".vf").split_once('-') else {
+                    continue;
+                };
+                assert_eq!(first, last);
+                let (collector, drain) = first.split_once('.').expect("two numbers");
+                let number = drain.parse().expect("a number");
+                drains.entry(collector.to_owned()).or_default().push(number);
+            }
+        }
+    }
+    assert_eq!(drains.len(), 7, "{drains:?}");
+    for numbers in drains.values_mut() {
+        numbers.sort_unstable();
+        let expected: Vec<u32> = (1..=numbers.len() as u32).collect();
+        assert_eq!(*numbers, expected);
+    }
+}
+
+#[test]
+fn an_upgrade_leaves_no_gap() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    let daemon = Daemon::start(&db, &[]);
+    daemon.wait_for("collecting", |status| taken(status) > 100);
+    assert_eq!(daemon.end("HUP"), Some(0));
+    let stored = sum(&db, "SELECT sum(stored) FROM events");
+    std::thread::sleep(Duration::from_millis(700));
+    let next = Daemon::start(&db, &[]);
+    let status = next.ask("status");
+    // A CPU was busy for 0.7 s at least, with a sample each millisecond.
+    assert!(status["taken_over"].as_u64() > Some(300), "{status:#}");
+    assert_eq!(next.end("TERM"), Some(0));
+    assert!(assert_accounted(&db) > stored + 300);
+}
+
+#[test]
+fn garbage_on_the_socket_changes_nothing() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let daemon = Daemon::start(&db, &[]);
+    let hosts = fs::read_dir(db.join(".daemon")).expect("its directory");
+    let host = hosts.flatten().next().expect("a host").path();
+    for garbage in [
+        &[0u8; 5000][..],
+        b"\n",
+        b"status",
+        b"flush; drop\n",
+        &[0xff; 70],
+    ] {
+        let mut stream = UnixStream::connect(host.join("socket")).expect("connected");
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+    }
+    // One that says nothing, and stays.
+    let _silent = UnixStream::connect(host.join("socket")).expect("connected");
+    assert_eq!(daemon.ask("status")["stopped"], Value::Null);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!((mode(&host), mode(&host.join("socket"))), (0o700, 0o600));
+    assert_eq!(daemon.end("TERM"), Some(0));
+}
+
+#[test]
+fn a_removed_database_is_made_again() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    let daemon = Daemon::start(&db, &["--merge", "1s"]);
+    daemon.wait_for("collecting", |status| taken(status) > 100);
+    fs::remove_dir_all(&db).expect("removed");
+    let end = Instant::now() + Duration::from_secs(30);
+    while daemon.try_ask("status").is_none() {
+        assert!(Instant::now() < end, "{}", daemon.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(daemon.said().contains("removed"), "{}", daemon.said());
+    daemon.ask("flush");
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert!(assert_accounted(&db) > 0);
+}
+
+#[test]
+fn a_full_disk_stops_collecting_until_there_is_room() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    fs::create_dir(&db).expect("made");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"])
+        .arg(&db)
+        .status();
+    assert!(mounted.expect("mount runs").success());
+    struct Mounted(PathBuf);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        }
+    }
+    let _mounted = Mounted(db.clone());
+    let _load = Load::start();
+    let daemon = Daemon::start(&db, &["--merge", "1h"]);
+    daemon.wait_for("collecting", |status| taken(status) > 100);
+    let ballast = db.join("ballast");
+    let filled = fs::write(&ballast, vec![0u8; 1 << 20]);
+    assert!(filled.is_err());
+    let full = daemon.wait_for("stopped", |status| status["stopped"] != Value::Null);
+    let why = full["stopped"].as_str().expect("a reason");
+    assert!(why.contains("No space left"), "{why}");
+    // Nothing that was stored is lost, and nothing is counted meanwhile.
+    let stored = full["stored"].as_u64().expect("a count");
+    assert_eq!(sum(&db, "SELECT sum(stored) FROM events"), stored);
+    fs::remove_file(&ballast).expect("removed");
+    let after = daemon.wait_for("collecting again", |status| {
+        status["stopped"] == Value::Null
+    });
+    daemon.wait_for("more", |status| taken(status) > taken(&after) + 100);
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert_accounted(&db);
+}
+
+#[test]
+fn without_pins_the_daemon_says_what_can_be_lost() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let daemon = Daemon::start(&db, &["--no-pin"]);
+    assert_eq!(daemon.ask("status")["not_pinned"], "--no-pin");
+    assert!(daemon.said().contains("is lost"), "{}", daemon.said());
+    assert_eq!(daemon.end("TERM"), Some(0));
+}
+
+#[test]
+fn the_rate_is_lowered_rather_than_the_budget_exceeded() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    let daemon = Daemon::start(&db, &["--budget", "0.01", "-F", "2000"]);
+    let status = daemon.wait_for("slower", |status| status["frequency"].as_u64() < Some(2000));
+    assert!(
+        daemon.said().contains("with a budget of 0.01 %"),
+        "{}",
+        daemon.said()
+    );
+    assert!(status["frequency"].as_u64() >= Some(1));
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert_accounted(&db);
+    // An epoch has one rate.
+    let rates = query(
+        &db,
+        "SELECT count(DISTINCT period) n FROM events GROUP BY epoch",
+    );
+    assert!(rates.iter().all(|row| row["n"] == 1), "{rates:?}");
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let daemon = Daemon::start(&db, &[]);
+    daemon.wait_for("collecting", |status| taken(status) > 0);
+    daemon.ask("epoch");
+    assert_eq!(daemon.end("TERM"), Some(0));
+    let epochs = query(&db, "SELECT epoch, host FROM epochs WHERE NOT open");
+    let part = |name: &str| epochs[0][name].as_str().expect("a name").to_owned();
+    let path = db
+        .join(format!("epoch={}", part("epoch")))
+        .join(format!("host={}", part("host")));
+    let description = path.join("recording.json");
+    let text = fs::read_to_string(&description).expect("the description");
+    fs::write(
+        &description,
+        text.replacen("\"version\":1", "\"version\":2", 1),
+    )
+    .expect("written");
+    let refused = Command::new(VITALFEW)
+        .args(["daemon", "run", "--db"])
+        .arg(&db)
+        .output();
+    let refused = refused.expect("vitalfew runs");
+    assert_eq!(refused.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains("format version 2"), "{why}");
+}

@@ -1,0 +1,187 @@
+//! Files that are cut short, damaged or made up: each is read or refused, in bounded time and
+//! memory, and never with a panic.
+
+use crate::common;
+use crate::support::*;
+use flate2::read::MultiGzDecoder;
+use formats::tree::{Limits, ReadError, ReadOptions};
+use proptest::prelude::*;
+use std::io::Read;
+use std::sync::LazyLock;
+
+const TEXT: &[&str] = &[
+    "py-spy.raw",
+    "perf-fp.txt",
+    "perf-dwarf.txt",
+    "callgrind.out.gz",
+];
+const JSON: &[&str] = &[
+    "samply.json.gz",
+    "node.cpuprofile",
+    "py-spy.speedscope",
+    "py-spy.chrometrace.gz",
+];
+const BINARY: &[&str] = &["go-cpu.pb.gz", "go-heap.pb.gz", "work.jfr.gz"];
+const PERF: &[&str] = &[
+    "perf-fp.data",
+    "perf-zstd.data",
+    "perf-pipe.data",
+    "perf-dwarf.data",
+];
+
+/// The bytes of a fixture, decompressed.
+fn bytes(name: &str) -> Vec<u8> {
+    let raw = std::fs::read(fixture(name)).unwrap();
+    if !name.ends_with(".gz") {
+        return raw;
+    }
+    let mut bytes = Vec::new();
+    MultiGzDecoder::new(&raw[..])
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}
+
+static ALL: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let names = [TEXT, JSON, BINARY].concat();
+    let mut all: Vec<Vec<u8>> = names.iter().map(|name| bytes(name)).collect();
+    // What we write ourselves: Firefox's format with shared tables, for one.
+    let (recording, symbols) = common::small();
+    let options = formats::Options::default();
+    for write in [
+        formats::firefox::write,
+        formats::speedscope::write,
+        formats::pprof::write,
+    ] {
+        let mut out = Vec::new();
+        write(&recording, &symbols, &options, &mut out).unwrap();
+        all.push(out);
+    }
+    all.push(GECKO.to_vec());
+    all
+});
+
+/// A small profile as Gecko writes it.
+const GECKO: &[u8] = include_bytes!("../fixtures/gecko.json");
+
+fn options() -> ReadOptions {
+    ReadOptions {
+        limits: Limits {
+            memory: 64 << 20,
+            ..Limits::default()
+        },
+        ..ReadOptions::default()
+    }
+}
+
+fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
+    match read_bytes(bytes, &options()) {
+        Ok(profile) => prop_assert!(!profile.tree.value_types().is_empty()),
+        Err(error) => {
+            prop_assert!(!matches!(error, ReadError::Io { .. }), "{}", error);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn files_may_end_anywhere() {
+    for whole in ALL.iter() {
+        // Every length of the small ones, and of the large ones a length in each stretch.
+        let step = whole.len() / 500 + 1;
+        for length in (0..whole.len()).step_by(step) {
+            harmless(&whole[..length]).unwrap();
+        }
+    }
+    for name in PERF {
+        let whole = bytes(name);
+        // What perf wrote into a pipe is whole wherever a record ends, and then looked up.
+        let lengths = if *name == "perf-pipe.data" { 20 } else { 500 };
+        for length in (0..whole.len()).step_by(whole.len() / lengths + 1) {
+            harmless(&whole[..length]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_is_said_to_be_one() {
+    for name in [JSON, &["perf-fp.data", "perf-zstd.data", "perf-dwarf.data"]].concat() {
+        let whole = bytes(name);
+        for length in [whole.len() / 3, whole.len() - 20] {
+            let error = read_bytes(&whole[..length], &options()).unwrap_err();
+            assert!(
+                matches!(error, ReadError::Damaged { .. }),
+                "{name}: {error}"
+            );
+        }
+    }
+}
+
+fn spoil(bytes: &mut [u8], changes: &[(prop::sample::Index, u8)]) {
+    for (at, value) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = *value;
+    }
+}
+
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)
+}
+
+/// First bytes that lead to each reader.
+const BEGINNINGS: &[&[u8]] = &[
+    b"",
+    b"PERFILE2\x10\0\0\0\0\0\0\0",
+    b"2ELIFREP\0\0\0\0\0\0\0\x10",
+    b"\x0a\x04\x08\x01\x10\x02",
+    b"\x12\x04\x0a\x01\x01\x12",
+    b"FLR\0\0\x02\0\x01\0\0\0\0\0\0\0\x80",
+    b"# callgrind format\nevents: Ir\n",
+    b"a 1 1.0: 1 cycles:\n\t",
+    b"{\"nodes\":",
+    b"[{",
+    b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+    b"\x28\xb5\x2f\xfd",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn changed_bytes_do_no_harm(which in any::<prop::sample::Index>(), changes in changes()) {
+        let mut bytes = which.get(&ALL).clone();
+        spoil(&mut bytes, &changes);
+        harmless(&bytes)?;
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(
+        beginning in prop::sample::select(BEGINNINGS),
+        rest in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        harmless(&[beginning, &rest].concat())?;
+    }
+
+    #[test]
+    fn any_callgrind_graph_does_no_harm(lines in prop::collection::vec(
+        "fn=\\([0-3]\\) [a-c]|cfn=\\([0-3]\\)|cfn=\\([0-3]\\) [a-c]|calls=1 1|[0-9] [0-9]{1,3}|[+*-][0-9]? [0-9]{1,19}",
+        0..40,
+    )) {
+        let text = format!("# callgrind format\nevents: Ir\n{}\n", lines.join("\n"));
+        harmless(text.as_bytes())?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn changed_perf_data_does_no_harm(
+        name in prop::sample::select(PERF),
+        changes in changes(),
+    ) {
+        let mut bytes = bytes(name);
+        spoil(&mut bytes, &changes);
+        harmless(&bytes)?;
+    }
+}

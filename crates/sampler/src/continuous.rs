@@ -1,0 +1,462 @@
+//! Sampling the whole machine for as long as there is somebody to store what was counted (DCPI
+//! section 4).
+//!
+//! Two buffers in the kernel, one of them being filled. A *drain* flips them, reads the full one
+//! without emptying it, and hands over a recording; only when that is stored is the buffer emptied.
+//! Whenever the process dies, what it had not stored is still in the kernel, and the number of the
+//! drain tells the next process whether the buffer it finds was stored already.
+
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::collection::{Collection, Total};
+use crate::cost::rate_within;
+use crate::jitter::Jitter;
+use crate::kernel::{Accounting, LoaderMemory, MAX_EVENTS, Setting};
+use crate::kernel_source::{KernelSource, count_place, count_thread};
+use crate::options::Rate;
+use crate::perf;
+use crate::pins::{self, LeftBehind};
+use crate::session::host;
+use crate::tables::Tables;
+use crate::{Error, EventSpec, finish};
+use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use symbols::KernelSymbols;
+
+/// How often images are looked through for such as nobody maps any more, in drains.
+const FORGET_EVERY: u32 = 8;
+
+/// A jump of the clock that is worth a word, in nanoseconds.
+const CLOCK_JUMP_NS: i64 = 1_000_000_000;
+
+/// What to sample.
+#[derive(Clone, Debug)]
+pub struct ContinuousOptions {
+    /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
+    pub events: Vec<EventSpec>,
+    /// How often to sample events that have a rate.
+    pub rate: Rate,
+    /// The longest time between two drains.
+    pub interval: Duration,
+    /// A directory in the BPF file system where the collector is pinned, if it can be.
+    pub pins: Option<PathBuf>,
+}
+
+/// A drain: what was counted since the one before.
+pub struct Drain {
+    /// Its number, from 0.
+    pub number: u32,
+    /// What was counted. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
+    pub recording: Recording,
+}
+
+/// A collector at work.
+pub struct Continuous<'memory> {
+    source: KernelSource<'memory>,
+    collection: Collection,
+    options: ContinuousOptions,
+    layout: Option<KernelSymbols>,
+    drained_unix_ns: u64,
+    drained_ns: u64,
+    /// Whether a buffer was read and not emptied yet.
+    unstored: bool,
+    sample_cost_ns: u64,
+    frequency: u64,
+    pinned: Result<(), String>,
+    drains: u32,
+}
+
+/// Loads a collector and hands it to `body`, after which it ends, unless it is left behind.
+///
+/// # Errors
+/// Whatever keeps it from being loaded.
+pub fn sample_continuously<T>(
+    options: ContinuousOptions,
+    body: impl FnOnce(&mut Continuous<'_>) -> T,
+) -> Result<T, Error> {
+    let mut memory = MaybeUninit::uninit();
+    let mut continuous = Continuous::prepare(options, &mut memory)?;
+    Ok(body(&mut continuous))
+}
+
+impl<'memory> Continuous<'memory> {
+    fn prepare(
+        options: ContinuousOptions,
+        memory: &'memory mut LoaderMemory,
+    ) -> Result<Self, Error> {
+        let specs = crate::session::chosen(&options.events)?;
+        if specs.len() > MAX_EVENTS {
+            return Err(Error::TooManyEvents {
+                asked: specs.len(),
+                limit: MAX_EVENTS,
+            });
+        }
+        let capabilities = crate::capabilities::probe();
+        if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
+            return Err(Error::Refused {
+                what: "counting in the kernel".into(),
+                reason: format!("{}; {}", gap.missing, gap.fix),
+            });
+        }
+        let cpus = perf::online_cpus();
+        let jitter = Some(Jitter::new(unix_ns()));
+        let mut source = KernelSource::open(memory, Setting::default(), &cpus, jitter)?;
+        let mut collection = Collection::new(specs.len());
+        source.watch_processes()?;
+        collection.maps.scan_all(&mut collection.images);
+        let timed = specs.iter().find(|spec| spec.is_timed());
+        let sample_cost_ns = timed.map_or(Ok(0), |spec| source.sample_cost(spec))?;
+        let most = perf::max_sample_rate().max(1);
+        let frequency = match options.rate {
+            Rate::Frequency(frequency) => frequency.min(most),
+            Rate::Overhead(percent) => {
+                rate_within(percent, sample_cost_ns, (1, Rate::MOST.min(most)))
+            }
+        };
+        let events: Vec<(EventSpec, u64)> = specs
+            .iter()
+            .map(|spec| (spec.clone(), spec.period_at(frequency)))
+            .collect();
+        // The loader lets events run as soon as programs are attached.
+        source.hold(true);
+        source.open_events(&events, None, &cpus)?;
+        let pinned = match &options.pins {
+            None => Err("there is no BPF file system".to_owned()),
+            Some(directory) => source.pin(directory).map_err(|error| {
+                let _ = pins::unpin(directory);
+                error.to_string()
+            }),
+        };
+        Ok(Self {
+            source,
+            collection,
+            options,
+            layout: KernelSymbols::read_layout().ok(),
+            drained_unix_ns: unix_ns(),
+            drained_ns: monotonic_ns(),
+            unstored: false,
+            sample_cost_ns,
+            frequency,
+            pinned,
+            drains: 0,
+        })
+    }
+
+    /// Whether the collector would outlive this process, or why not.
+    pub fn pinned(&self) -> Result<(), &str> {
+        self.pinned.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// What one sample costs, in nanoseconds, by a measurement before the start.
+    pub fn sample_cost_ns(&self) -> u64 {
+        self.sample_cost_ns
+    }
+
+    /// Samples a second on each CPU, of events that have a rate.
+    pub fn frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    /// Names of the events.
+    pub fn events(&self) -> impl Iterator<Item = &str> {
+        self.source
+            .events
+            .iter()
+            .map(|event| event.spec.name.as_str())
+    }
+
+    /// Images and processes that are remembered.
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.collection.images.len(), self.collection.maps.len())
+    }
+
+    /// Begins, or goes on, to count.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn enable(&mut self) -> Result<(), Error> {
+        if !self.unstored && self.drains == 0 {
+            (self.drained_unix_ns, self.drained_ns) = (unix_ns(), monotonic_ns());
+        }
+        self.source.hold(false);
+        self.source.enable()
+    }
+
+    /// Stops counting; what was counted stays in the kernel.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn disable(&mut self) -> Result<(), Error> {
+        self.source.hold(true);
+        self.source.disable()
+    }
+
+    /// Changes how often events that have a rate are sampled, from the next period on.
+    pub fn set_frequency(&mut self, frequency: u64) {
+        self.frequency = frequency.max(1);
+        for event in self.source.events.iter_mut().filter(|e| e.spec.is_timed()) {
+            event.period = event.spec.period_at(self.frequency);
+        }
+    }
+
+    /// Waits for so long, or until records of processes have to be read.
+    pub fn wait(&self, timeout: Duration) {
+        let descriptors: Vec<_> = self.source.descriptors().collect();
+        crate::session::poll(&descriptors, timeout);
+    }
+
+    /// To be called some times a second: new random periods, records of processes. Whether it is
+    /// time to [drain](Self::drain).
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn tick(&mut self) -> Result<bool, Error> {
+        self.source.set_periods();
+        self.source.read_bookkeeping(&mut self.collection);
+        let age = monotonic_ns().saturating_sub(self.drained_ns);
+        let events = self.collection.totals.len();
+        Ok(age >= self.options.interval.as_nanos() as u64 || self.source.is_filling_up(events)?)
+    }
+
+    /// Reads what was counted since the last drain. The kernel forgets it only by
+    /// [`stored`](Self::stored), which must come before the next drain.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn drain(&mut self) -> Result<Drain, Error> {
+        let before = self.drained_ns;
+        if !self.unstored {
+            self.source.flip();
+            self.unstored = true;
+        }
+        let number = self.source.fill().wrapping_sub(1);
+        let mut recording = self.recording();
+        // After the flip: whatever was mapped before a sample in the buffer has its record.
+        self.source.read_bookkeeping(&mut self.collection);
+        let tables = self.source.tables(number & 1);
+        read(&mut self.collection, &tables, self.source.events.len())?;
+        for (number, total) in self.collection.totals.iter().enumerate() {
+            let scale = self.source.scale(number);
+            recording
+                .events
+                .push(event(&self.source.events[number], *total, scale));
+        }
+        self.move_samples(&mut recording);
+        self.collection.maps.forget_ended(before);
+        self.drains += 1;
+        if self.drains.is_multiple_of(FORGET_EVERY) {
+            let used = self.collection.maps.used_images();
+            self.collection.images.forget_unused(&used);
+        }
+        Ok(Drain { number, recording })
+    }
+
+    /// A recording of the time since the last drain, without its samples.
+    fn recording(&mut self) -> Recording {
+        let (unix, now) = (unix_ns(), monotonic_ns());
+        let passed = now.saturating_sub(self.drained_ns);
+        let mut recording = empty();
+        recording.duration_ns = passed;
+        recording.start_unix_ns = unix.saturating_sub(passed);
+        let expected = self.drained_unix_ns.saturating_add(passed);
+        let jump = unix as i64 - expected as i64;
+        if jump.abs() > CLOCK_JUMP_NS {
+            let way = if jump < 0 { "back" } else { "forward" };
+            let seconds = jump.abs() as f64 / 1e9;
+            let warning =
+                format!("the clock was set {way} by {seconds:.1} s while this was recorded");
+            recording.warnings.push(warning);
+        }
+        (self.drained_unix_ns, self.drained_ns) = (unix, now);
+        recording
+    }
+
+    fn move_samples(&mut self, recording: &mut Recording) {
+        let kernel = self.layout.take();
+        self.layout = finish::move_samples(&mut self.collection, recording, kernel);
+    }
+
+    /// The last drain is safe: the kernel forgets it.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn stored(&mut self) -> Result<(), Error> {
+        if self.unstored {
+            self.source
+                .tables(self.source.fill().wrapping_sub(1) & 1)
+                .clear()?;
+            self.unstored = false;
+        }
+        Ok(())
+    }
+
+    /// What a collector before us had counted and not given to be stored: `is_stored` tells of a
+    /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
+    /// `events` are its events, as a recording of it had them, and `since_unix_ns` is when it was
+    /// last heard of.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn take_over(
+        &mut self,
+        left: &LeftBehind,
+        events: &[Event],
+        since_unix_ns: u64,
+        is_stored: impl Fn(u32) -> bool,
+    ) -> Result<Vec<Drain>, Error> {
+        let fill = left.fill()?;
+        let mut drains = Vec::new();
+        for number in [fill.wrapping_sub(1), fill] {
+            let tables = left.tables(number & 1)?;
+            let taken: u64 = tables.accounts(events.len())?.iter().map(|a| a.taken).sum();
+            if taken == 0 || is_stored(number) {
+                continue;
+            }
+            let mut recording = empty();
+            recording.start_unix_ns = since_unix_ns.min(unix_ns());
+            recording.duration_ns = unix_ns() - recording.start_unix_ns;
+            let own = std::mem::replace(
+                &mut self.collection.totals,
+                vec![Total::default(); events.len()],
+            );
+            let result = read(&mut self.collection, &tables, events.len());
+            let totals = std::mem::replace(&mut self.collection.totals, own);
+            result?;
+            for (event, total) in events.iter().zip(totals) {
+                recording.events.push(Event {
+                    taken: total.taken,
+                    stored: total.stored,
+                    dropped: total.dropped,
+                    lost: 0,
+                    ..event.clone()
+                });
+            }
+            recording.warnings.push(
+                "a part was counted while no daemon ran: programs that only ran then are named by their inode".into(),
+            );
+            self.move_samples(&mut recording);
+            drains.push(Drain { number, recording });
+        }
+        Ok(drains)
+    }
+
+    /// The events as a recording has them, for those who take over.
+    pub fn described_events(&self) -> Vec<Event> {
+        let open = self.source.events.iter();
+        open.map(|open| event(open, Total::default(), 1.0))
+            .collect()
+    }
+
+    /// Whether anything was counted since the last drain.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn is_counting(&self) -> Result<bool, Error> {
+        let tables = self.source.tables(self.source.fill() & 1);
+        let accounts = tables.accounts(self.collection.totals.len())?;
+        Ok(accounts.iter().any(|account| account.taken > 0))
+    }
+
+    /// Lets a pinned collector go on when this value is gone.
+    pub fn leave(&mut self) {
+        self.source.leave();
+    }
+
+    /// Ends the collector and removes its pins.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.source.detach();
+        match &self.options.pins {
+            Some(directory) => {
+                pins::unpin(directory)?;
+                // Others may be pinned beside it.
+                let _ = directory.parent().map(std::fs::remove_dir);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn empty() -> Recording {
+    Recording::new(host(), Target::Machine, Collector::Bpf, CallGraph::None)
+}
+
+fn event(open: &crate::kernel_source::Open, total: Total, multiplex_scale: f64) -> Event {
+    let timed = open.spec.is_timed();
+    let rate = open.spec.period_at(1).checked_div(open.period).unwrap_or(0);
+    Event {
+        name: open.spec.name.clone(),
+        unit: Unit::Samples,
+        period: open.period,
+        frequency: timed.then_some(rate as f64),
+        multiplex_scale,
+        taken: total.taken,
+        stored: total.stored,
+        dropped: total.dropped,
+        lost: 0,
+    }
+}
+
+/// Reads a buffer into the collection, whose totals are then those of the buffer.
+fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Result<(), Error> {
+    let mut stored = vec![0u64; MAX_EVENTS];
+    let setting = Setting::default();
+    tables.read_places(|key, count| {
+        if let Some(stored) = stored.get_mut(usize::from(key.event)) {
+            *stored += count.count;
+            count_place(collection, setting, key, count);
+        }
+    })?;
+    tables.read_threads(|key, count| count_thread(collection, key, count))?;
+    let accounts = tables.accounts(events)?;
+    for (number, account) in accounts.iter().enumerate() {
+        let Accounting { taken, dropped, .. } = *account;
+        let stored = stored[number];
+        collection.totals[number] = Total {
+            taken,
+            stored,
+            dropped,
+            lost: 0,
+        };
+        if taken != stored + dropped {
+            collection.warnings.insert(format!(
+                "accounting: in one drain {taken} samples of event {number} were taken, {stored} stored and {dropped} dropped"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// CPU time of this process and of those it started and that have ended, in nanoseconds.
+pub fn cpu_time_ns() -> u64 {
+    crate::clock::own_cpu_ns() + crate::clock::children_cpu_ns()
+}
+
+/// The collectors that are pinned below this directory, oldest first, with their names.
+///
+/// # Errors
+/// [`Error::System`].
+pub fn left_behind(pins: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let entries = match std::fs::read_dir(pins) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries,
+    };
+    let failed = |source| Error::System {
+        what: format!("reading {}", pins.display()),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in entries.map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        found.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        ));
+    }
+    found.sort();
+    Ok(found)
+}

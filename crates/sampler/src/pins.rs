@@ -1,0 +1,242 @@
+//! Collectors that outlive the process: their tables, and what makes their programs run, pinned in
+//! the BPF file system. The next process finds them, takes over, and reads what was counted.
+
+use crate::Error;
+use crate::kernel::{Count, Kernel, MAX_EVENTS, PlaceKey, ThreadKey};
+use crate::tables::{Tables, wait_for_running_programs};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel mounts its BPF file system by custom.
+const USUAL: &str = "/sys/fs/bpf";
+/// Where we mount one, if there is none.
+const OWN: &str = "/run/vitalfew/bpf";
+const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
+/// Names of links begin with this.
+const LINK: &str = "link";
+/// The key of the only value of the programs' variables.
+const FIRST: [u8; 4] = [0; 4];
+/// `STOPPED` of collect.bpf.c, in the highest byte.
+const STOPPED: u8 = 0x80;
+
+/// The BPF file system of this machine, mounted if there is none.
+///
+/// # Errors
+/// [`Error::System`], without the right to mount one.
+pub fn bpf_file_system() -> Result<PathBuf, Error> {
+    for path in [USUAL, OWN] {
+        if is_bpf_file_system(Path::new(path)) {
+            return Ok(path.into());
+        }
+    }
+    let failed = |what: &str| Error::system(format!("{what} a BPF file system on {OWN}"));
+    std::fs::create_dir_all(OWN).map_err(|source| Error::System {
+        what: format!("creating {OWN}"),
+        source,
+    })?;
+    let target = CString::new(OWN).unwrap_or_default();
+    // SAFETY: the strings live through the call; the kernel reads nothing else.
+    let result = unsafe {
+        libc::mount(
+            c"bpf".as_ptr(),
+            target.as_ptr(),
+            c"bpf".as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            c"mode=700".as_ptr().cast(),
+        )
+    };
+    match result {
+        0 => Ok(OWN.into()),
+        _ => Err(failed("mounting")),
+    }
+}
+
+fn is_bpf_file_system(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let mut stat = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the kernel fills in the structure, which is read only if it says so.
+    unsafe {
+        libc::statfs(path.as_ptr(), stat.as_mut_ptr()) == 0
+            && i128::from(stat.assume_init().f_type) == BPF_FS_MAGIC
+    }
+}
+
+/// Pins a collector in the directory, which is made.
+pub(crate) fn pin(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(directory).map_err(|source| Error::System {
+        what: format!("creating {}", directory.display()),
+        source,
+    })?;
+    let pinned = |name: &str, fd: BorrowedFd<'_>| {
+        let path = directory.join(name);
+        let failed = || Error::system(format!("pinning {}", path.display()));
+        let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed())?;
+        // SAFETY: the path lives through the call.
+        match unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(failed()),
+        }
+    };
+    // Links last: with them, the tables must be there.
+    for (name, fd) in kernel.named_tables() {
+        pinned(name, fd)?;
+    }
+    let mut links = kernel.links().enumerate();
+    links.try_for_each(|(number, fd)| pinned(&format!("{LINK}{number}"), fd))
+}
+
+/// Removes the pins of a collector; if nobody else holds it, it ends.
+///
+/// # Errors
+/// [`Error::System`].
+pub fn unpin(directory: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(directory) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::System {
+            what: format!("removing {}", directory.display()),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a collector may be counting: with all of its links pinned last, one without any either
+/// never began, or was taken over already.
+pub fn may_count(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(LINK))
+}
+
+/// A collector that a process before us left behind, and that still counts.
+pub struct LeftBehind {
+    directory: PathBuf,
+    places: [MapHandle; 2],
+    threads: [MapHandle; 2],
+    runs: MapHandle,
+    accounts: MapHandle,
+    state: MapHandle,
+}
+
+impl LeftBehind {
+    /// Opens the one in this directory.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`]; [`Error::Refused`] if it is of another version, with other tables.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let map = |name: &str| {
+            let path = directory.join(name);
+            let what = format!("opening {}", path.display());
+            MapHandle::from_pinned_path(&path).map_err(Error::bpf(what))
+        };
+        let left = Self {
+            directory: directory.to_owned(),
+            places: [map("places0")?, map("places1")?],
+            threads: [map("threads0")?, map("threads1")?],
+            runs: map("runs")?,
+            accounts: map("accounts")?,
+            state: map("state")?,
+        };
+        let sizes = |map: &MapHandle| (map.key_size() as usize, map.value_size() as usize);
+        let count = size_of::<Count>();
+        let fits = left
+            .places
+            .iter()
+            .all(|m| sizes(m) == (size_of::<PlaceKey>(), count))
+            && left
+                .threads
+                .iter()
+                .all(|m| sizes(m) == (size_of::<ThreadKey>(), count))
+            && sizes(&left.runs).1 == size_of::<crate::kernel::Run>()
+            && sizes(&left.accounts).1 == size_of::<crate::kernel::Accounting>();
+        match fits {
+            true => Ok(left),
+            false => Err(Error::Refused {
+                what: format!("taking over the collector in {}", directory.display()),
+                reason: "it is of another version, with other tables".into(),
+            }),
+        }
+    }
+
+    /// Stops it; the tables stay.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], [`Error::System`].
+    pub fn stop(&self) -> Result<(), Error> {
+        // Links end some time after their pins are removed; this is at once.
+        let mut state = self.state()?;
+        if let Some(highest) = state.get_mut(3) {
+            *highest |= STOPPED;
+        }
+        let update = self.state.update(&FIRST, &state, MapFlags::ANY);
+        update.map_err(Error::bpf("stopping a collector"))?;
+        wait_for_running_programs();
+        let failed = |source| Error::System {
+            what: format!("stopping the collector in {}", self.directory.display()),
+            source,
+        };
+        for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().to_string_lossy().starts_with(LINK) {
+                std::fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `active` of the programs, the only variable that they have.
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        let state = self.state.lookup(&FIRST, MapFlags::ANY);
+        let state = state.map_err(Error::bpf("reading the collector's state"))?;
+        Ok(state.unwrap_or_default())
+    }
+
+    /// The number of the fill that was being filled.
+    pub(crate) fn fill(&self) -> Result<u32, Error> {
+        let state = self.state()?;
+        let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
+        let stopped = u32::from(STOPPED) << 24;
+        Ok(word.map_or(0, u32::from_ne_bytes) & !stopped)
+    }
+
+    /// How many samples are in its tables.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn taken(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        for buffer in [0, 1] {
+            let accounts = self.tables(buffer)?.accounts(MAX_EVENTS)?;
+            taken += accounts.iter().map(|account| account.taken).sum::<u64>();
+        }
+        Ok(taken)
+    }
+
+    pub(crate) fn tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
+        let [places, threads] = [&self.places, &self.threads].map(|pair| match buffer {
+            0 => pair[0].as_fd(),
+            _ => pair[1].as_fd(),
+        });
+        Ok(Tables {
+            places,
+            threads,
+            runs: self.runs.as_fd(),
+            accounts: self.accounts.as_fd(),
+            buffer,
+            cpus: libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?,
+        })
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn remove(self) -> Result<(), Error> {
+        unpin(&self.directory)
+    }
+}
