@@ -261,6 +261,9 @@ impl Builder<'_> {
                         .targets
                         .iter()
                         .for_each(|target| to_target(*target, EdgeKind::Table)),
+                    None if table::is_through_slot(&self.code, instruction) => {
+                        leave(None, EdgeKind::TailCall);
+                    }
                     None => leave(None, self.unknown_target()),
                 },
                 Flow::Return => leave(None, EdgeKind::Return),

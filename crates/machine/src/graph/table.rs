@@ -4,7 +4,7 @@
 use super::code::{Code, Position};
 use super::values::{Entry, Value, Values, extend};
 use super::{Image, JumpTable};
-use crate::effect::Effect;
+use crate::effect::{Effect, Sum};
 use crate::{Architecture, Instruction, Register};
 use profile::ImageAddress;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -62,6 +62,23 @@ pub(super) fn find(
     // What bounds an index need not be what the table is made for.
     let bounded = bound.and_then(|bound| read(code, jump, entry, Some(bound), image));
     bounded.or_else(|| read(code, jump, entry, None, image))
+}
+
+/// Whether a jump takes its target from one fixed place, as from the global offset table: to
+/// another procedure.
+pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
+    let effect = code.position(jump.address).map(|position| {
+        let bytes = code.bytes_at(position);
+        code.decoder.effect(jump.address, bytes)
+    });
+    matches!(
+        effect,
+        Some(Ok(Effect::JumpMemory(Sum {
+            base: None,
+            index: None,
+            ..
+        })))
+    )
 }
 
 /// What the jump makes of which table after this path, and the largest index.
