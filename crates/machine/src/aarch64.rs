@@ -203,7 +203,9 @@ fn destinations(definition: &Insn, kind: Kind, flow: Flow) -> usize {
         |operand: &InsnOperand| matches!(operand.kind, InsnOperandKind::Rt2 | InsnOperandKind::Ft2);
     if flow != Flow::Next || compares || definition.mnemonic == "msr" {
         0
-    } else if definition.mnemonic.starts_with("cas") {
+    } else if definition.mnemonic.starts_with("cas")
+        || definition.class == InsnClass::LDSTEXCL && kind.locked && kind.store
+    {
         1
     } else if kind.store {
         0

@@ -179,6 +179,30 @@ fn a_jump_past_a_prefix_overlaps() {
 }
 
 #[test]
+fn the_end_of_a_procedure_runs_on_into_the_next() {
+    // cmp %rax,%rdx; jb outside
+    let code = [0x48, 0x39, 0xc2, 0x0f, 0x82, 0, 1, 0, 0];
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert!(!graph.misses_edges() && graph.returns());
+    assert!(
+        graph
+            .edges
+            .iter()
+            .any(|edge| edge.kind == EdgeKind::TailCall)
+    );
+}
+
+#[test]
+fn a_jump_through_a_slot_is_a_tail_call() {
+    // jmp *0x10(%rip); inc %eax; ret
+    let code = [0xff, 0x25, 0x10, 0, 0, 0, 0xff, 0xc0, 0xc3];
+    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    check(&graph);
+    assert!(!graph.misses_edges());
+}
+
+#[test]
 fn data_in_the_text_is_data() {
     // jmp +8; eight bytes that are no code; ret
     let mut code = vec![0xeb, 0x08];

@@ -152,7 +152,7 @@ impl Builder<'_> {
             });
             lasts.push(last);
         }
-        let mut edges = self.edges(&leaders, &lasts);
+        let mut edges = self.edges(end, &leaders, &lasts);
         edges.sort_unstable();
         edges.dedup();
         self.graph(end, blocks, edges, instructions)
@@ -221,7 +221,7 @@ impl Builder<'_> {
         last
     }
 
-    fn edges(&self, leaders: &[Position], lasts: &[u32]) -> Vec<Edge> {
+    fn edges(&self, end: ImageAddress, leaders: &[Position], lasts: &[u32]) -> Vec<Edge> {
         let block_at = |position: Position| leaders.binary_search(&position).ok();
         let mut edges = vec![Edge {
             from: None,
@@ -261,6 +261,9 @@ impl Builder<'_> {
                         .targets
                         .iter()
                         .for_each(|target| to_target(*target, EdgeKind::Table)),
+                    None if table::is_through_slot(&self.code, instruction) => {
+                        leave(None, EdgeKind::TailCall);
+                    }
                     None => leave(None, self.unknown_target()),
                 },
                 Flow::Return => leave(None, EdgeKind::Return),
@@ -269,14 +272,12 @@ impl Builder<'_> {
             }
             if self.code.runs_on(*last, instruction) {
                 let next = self.code.position(instruction.end()).and_then(block_at);
-                leave(
-                    next,
-                    if next.is_some() {
-                        EdgeKind::Fall
-                    } else {
-                        EdgeKind::Invalid
-                    },
-                );
+                let kind = match next {
+                    Some(_) => EdgeKind::Fall,
+                    None if instruction.end() == end => EdgeKind::TailCall,
+                    None => EdgeKind::Invalid,
+                };
+                leave(next, kind);
             } else if instruction.flow.falls_through() {
                 leave(None, EdgeKind::NoReturn);
             }

@@ -124,6 +124,8 @@ impl<'a> Code<'a> {
                 match after_call {
                     // What follows a call is no code: it was not meant to return.
                     Some(call) => drop(self.dead_ends.insert(call)),
+                    // Runs on into the next procedure.
+                    None if position as usize == self.bytes.len() => {}
                     None => self.invalid.push(position),
                 }
                 return Ok(());

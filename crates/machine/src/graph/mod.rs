@@ -75,13 +75,13 @@ pub enum EdgeKind {
     Table,
     /// To the caller.
     Return,
-    /// A jump to another procedure.
+    /// A jump to another procedure, or the end of this one: execution runs on into the next.
     TailCall,
     /// A call that does not return, or an instruction that stops.
     NoReturn,
     /// An indirect jump whose targets are not known.
     Unresolved,
-    /// Into bytes that are no instruction, or past the end of the procedure.
+    /// Into bytes that are no instruction.
     Invalid,
 }
 

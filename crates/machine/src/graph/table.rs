@@ -4,10 +4,10 @@
 use super::code::{Code, Position};
 use super::values::{Entry, Value, Values, extend};
 use super::{Image, JumpTable};
-use crate::effect::Effect;
+use crate::effect::{Effect, Sum};
 use crate::{Architecture, Instruction, Register};
 use profile::ImageAddress;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
 /// How far to look back from a jump, in instructions.
@@ -24,6 +24,10 @@ const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Where the code does not say how many there are.
 const MAX_UNBOUNDED: u64 = 1 << 12;
+
+/// A table leads to so many places at most outside of the procedure: to parts of it that a compiler
+/// has put elsewhere.
+const MAX_OUTSIDE: usize = 2;
 
 /// Two instructions that make one constant are no further apart, in bytes.
 const NEAR: u64 = 32;
@@ -58,6 +62,23 @@ pub(super) fn find(
     // What bounds an index need not be what the table is made for.
     let bounded = bound.and_then(|bound| read(code, jump, entry, Some(bound), image));
     bounded.or_else(|| read(code, jump, entry, None, image))
+}
+
+/// Whether a jump takes its target from one fixed place, as from the global offset table: to
+/// another procedure.
+pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
+    let effect = code.position(jump.address).map(|position| {
+        let bytes = code.bytes_at(position);
+        code.decoder.effect(jump.address, bytes)
+    });
+    matches!(
+        effect,
+        Some(Ok(Effect::JumpMemory(Sum {
+            base: None,
+            index: None,
+            ..
+        })))
+    )
 }
 
 /// What the jump makes of which table after this path, and the largest index.
@@ -161,13 +182,15 @@ fn read(
         None => MAX_UNBOUNDED,
     };
     let mut targets = Vec::new();
-    let mut outside = 0;
+    let mut outside = FxHashSet::default();
     for index in 0..count {
         let Some(target) = target(entry, index, image) else {
             break;
         };
         let inside = code.position(target);
-        outside += usize::from(inside.is_none());
+        if inside.is_none() {
+            outside.insert(target);
+        }
         let starts = inside.is_some_and(|position| starts_instruction(code, position));
         // A table that is known to have an entry may lead out of the procedure, but not into the
         // middle of an instruction.
@@ -177,7 +200,10 @@ fn read(
         targets.push(target);
     }
     let complete = bound.is_none() || targets.len() as u64 == count;
-    (complete && targets.len() > outside * 2).then_some(JumpTable {
+    // Those that lead out lead to one or two defaults, if it is a table.
+    let plausible =
+        outside.len() <= MAX_OUTSIDE && targets.iter().any(|target| !outside.contains(target));
+    (complete && plausible).then_some(JumpTable {
         jump,
         address: ImageAddress(entry.table),
         targets,
