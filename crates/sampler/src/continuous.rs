@@ -24,6 +24,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use symbols::KernelSymbols;
 
+/// What the continuous collector does: places of the whole machine, of any kind of event.
+const SETTING: Setting = Setting {
+    only_targets: false,
+    stacks: false,
+    per_process: false,
+    per_thread: false,
+    off_cpu: false,
+    tracepoints: true,
+    off_events: [0, 0],
+};
+
 /// How often images are looked through for such as nobody maps any more, in drains.
 const FORGET_EVERY: u32 = 8;
 
@@ -101,7 +112,7 @@ impl<'memory> Continuous<'memory> {
         }
         let cpus = perf::online_cpus();
         let jitter = Some(Jitter::new(unix_ns()));
-        let mut source = KernelSource::open(memory, Setting::default(), &cpus, jitter)?;
+        let mut source = KernelSource::open(memory, SETTING, &cpus, jitter)?;
         let mut collection = Collection::new(specs.len());
         source.watch_processes()?;
         collection.maps.scan_all(&mut collection.images);
@@ -404,7 +415,7 @@ fn event(open: &crate::kernel_source::Open, total: Total, multiplex_scale: f64) 
 /// Reads a buffer into the collection, whose totals are then those of the buffer.
 fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Result<(), Error> {
     let mut stored = vec![0u64; MAX_EVENTS];
-    let setting = Setting::default();
+    let setting = SETTING;
     tables.read_places(|key, count| {
         if let Some(stored) = stored.get_mut(usize::from(key.event)) {
             *stored += count.count;

@@ -197,6 +197,8 @@ pub(crate) struct Setting {
     pub per_process: bool,
     pub per_thread: bool,
     pub off_cpu: bool,
+    /// Whether there is a tracepoint among the events.
+    pub tracepoints: bool,
     /// Event numbers of sleeping and of waiting for a CPU.
     pub off_events: [u16; 2],
 }
@@ -234,6 +236,8 @@ impl<'memory> Kernel<'memory> {
         open.progs.on_fork.set_autoload(follow);
         open.progs.on_exec.set_autoload(follow);
         open.progs.on_free.set_autoload(follow);
+        // What is not used need not be verified, which takes most of the time to load.
+        open.progs.on_tracepoint.set_autoload(setting.tracepoints);
         open.progs.on_switch.set_autoload(setting.off_cpu);
         open.progs.on_waking.set_autoload(setting.off_cpu);
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;

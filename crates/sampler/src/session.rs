@@ -204,6 +204,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             per_process: options.separation >= Separation::Processes,
             per_thread: options.separation >= Separation::Threads,
             off_cpu: options.off_cpu,
+            tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
             off_events: [first, first + 1],
         };
         let mut source = match KernelSource::open(memory, setting, cpus, self.jitter()) {
