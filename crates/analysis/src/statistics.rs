@@ -1,4 +1,4 @@
-//! Intervals for means of few runs.
+//! Intervals for means of few runs, and what to believe when many results were asked for.
 //!
 //! Student's and Welch's: the runs are independent and the mean of a side is roughly normal. With
 //! the three to ten runs that people make, no estimator knows the distribution's tails; a bootstrap of
@@ -22,13 +22,7 @@ pub struct Interval {
 impl Interval {
     /// The end that is nearer to 0, or 0 if the interval reaches over it: what can be relied on.
     pub fn conservative(&self) -> f64 {
-        if self.low > 0.0 {
-            self.low
-        } else if self.high < 0.0 {
-            self.high
-        } else {
-            0.0
-        }
+        nearer_to_zero(self.low, self.high)
     }
 
     fn new(estimate: f64, error: f64, freedom: f64) -> Option<Self> {
@@ -52,15 +46,34 @@ impl Interval {
     }
 }
 
+/// The end of an interval that is nearer to 0; 0 if the interval reaches over it.
+pub(crate) fn nearer_to_zero(low: f64, high: f64) -> f64 {
+    if low > 0.0 {
+        low
+    } else if high < 0.0 {
+        high
+    } else {
+        0.0
+    }
+}
+
+/// The mean of the runs of `a`, less that of `b` if there are any; `None` of fewer than two on a side.
+pub fn interval_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
+    match b.is_empty() {
+        true => mean_interval(a),
+        false => difference_interval(a, b),
+    }
+}
+
 /// The mean of the runs; `None` of fewer than two, or of what is not a number.
-pub fn mean_interval(runs: &[f64]) -> Option<Interval> {
+fn mean_interval(runs: &[f64]) -> Option<Interval> {
     let (mean, variance) = moments(runs)?;
     let n = runs.len() as f64;
     Interval::new(mean, (variance / n).sqrt(), n - 1.0)
 }
 
 /// The mean of `a` less the mean of `b` (Welch); `None` if one has fewer than two runs.
-pub fn difference_interval(a: &[f64], b: &[f64]) -> Option<Interval> {
+fn difference_interval(a: &[f64], b: &[f64]) -> Option<Interval> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
     let (part_a, part_b) = (variance_a / n_a, variance_b / n_b);
@@ -80,22 +93,26 @@ fn moments(runs: &[f64]) -> Option<(f64, f64)> {
     variance.is_finite().then_some((mean, variance))
 }
 
-/// Which of these results to believe when many were asked for: Benjamini and Hochberg's procedure. At
-/// most the share `rate` of the believed is expected to be chance (exactly so if the results are
-/// independent or positively correlated).
-pub fn discoveries(p_values: &[f64], rate: f64) -> Vec<bool> {
-    let mut sorted: Vec<f64> = p_values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len() as f64;
-    let fits = |(rank, p): (usize, &f64)| *p <= rate * (rank + 1) as f64 / n;
-    let last = (0..sorted.len())
-        .rev()
-        .find(|rank| fits((*rank, &sorted[*rank])));
-    let limit = last.map(|rank| sorted[rank]);
-    p_values
+/// The q-values of p-values: rows with `q ≤ x` are together false with a rate of at most `x`
+/// (Benjamini and Hochberg's step-up procedure). What was not tested has none, and does not count.
+pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<(usize, f64)> = p_values
         .iter()
-        .map(|p| limit.is_some_and(|limit| *p <= limit))
-        .collect()
+        .enumerate()
+        .filter_map(|(index, p)| Some((index, (*p)?)))
+        .collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let tested = order.len();
+    let mut q_values = vec![None; p_values.len()];
+    let mut least: f64 = 1.0;
+    for (behind, (index, p)) in order.into_iter().enumerate() {
+        let ranks = tested as f64 / (tested - behind) as f64;
+        least = least.min(p * ranks);
+        if let Some(q) = q_values.get_mut(index) {
+            *q = Some(least);
+        }
+    }
+    q_values
 }
 
 #[cfg(test)]
@@ -143,7 +160,8 @@ mod tests {
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
             0.5719, 0.6528, 0.7590, 1.0,
         ];
-        let found = discoveries(&p, 0.05);
+        let q = benjamini_hochberg(&p.map(Some));
+        let found: Vec<bool> = q.iter().map(|q| q.unwrap() <= 0.05).collect();
         assert_eq!(found.iter().filter(|x| **x).count(), 4);
         assert!(found[3] && !found[4]);
     }

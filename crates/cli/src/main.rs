@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod comparison;
 mod daemon;
 mod exit;
 mod output;

@@ -563,10 +563,7 @@ impl Profile for Forest {
             let side = if member.first_side { &mut a } else { &mut b };
             side.push(member.factor * value as f64);
         }
-        match b.is_empty() {
-            true => statistics::mean_interval(&a),
-            false => statistics::difference_interval(&a, &b),
-        }
+        statistics::interval_of_runs(&a, &b)
     }
 
     fn summary_of(&self, path: &[Step]) -> Option<CallSequence> {

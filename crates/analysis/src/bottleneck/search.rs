@@ -220,8 +220,12 @@ impl<'p, P: Profile> Search<'p, P> {
             .iter()
             .map(|(_, s)| self.profile.interval_of(s, metric))
             .collect();
-        let p: Vec<f64> = intervals.iter().map(|i| i.map_or(1.0, |i| i.p)).collect();
-        let believed = statistics::discoveries(&p, FALSE_DISCOVERIES);
+        let p = |interval: &Option<Interval>| Some(interval.map_or(1.0, |i| i.p));
+        let q = statistics::benjamini_hochberg(&intervals.iter().map(p).collect::<Vec<_>>());
+        let believed: Vec<bool> = q
+            .iter()
+            .map(|q| q.is_some_and(|q| q <= FALSE_DISCOVERIES))
+            .collect();
         let before = ranked.len();
         let mut at = 0;
         ranked.retain_mut(|(value, _)| {

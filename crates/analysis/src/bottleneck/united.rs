@@ -91,10 +91,7 @@ impl United {
                 b.push(cost)
             }
         }
-        match b.is_empty() {
-            true => statistics::mean_interval(&a),
-            false => statistics::difference_interval(&a, &b),
-        }
+        statistics::interval_of_runs(&a, &b)
     }
 }
 

@@ -43,5 +43,6 @@
 mod describe;
 mod noise;
 
+pub use crate::statistics::benjamini_hochberg;
 pub use describe::{Description, describe};
-pub use noise::{Change, LEAST_EXPECTED, Noise, benjamini_hochberg};
+pub use noise::{Change, LEAST_EXPECTED, Noise};

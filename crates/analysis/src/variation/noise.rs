@@ -1,5 +1,6 @@
 //! Which differences are more than sampling and run-to-run noise.
 
+use crate::statistics::nearer_to_zero;
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_lr;
@@ -44,13 +45,7 @@ pub struct Change {
 impl Change {
     /// The end of the interval that is nearer to no change; 0 if the interval holds it.
     pub fn conservative(&self) -> f64 {
-        if self.low > 0.0 {
-            self.low
-        } else if self.high < 0.0 {
-            self.high
-        } else {
-            0.0
-        }
+        nearer_to_zero(self.low, self.high)
     }
 }
 
@@ -246,26 +241,4 @@ fn solve(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
         }
     }
     (low + high) / 2.0
-}
-
-/// The q-values of p-values: rows with `q ≤ x` are together false with a rate of at most `x`
-/// (Benjamini and Hochberg's step-up procedure). What was not tested has none, and does not count.
-pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut order: Vec<(usize, f64)> = p_values
-        .iter()
-        .enumerate()
-        .filter_map(|(index, p)| Some((index, (*p)?)))
-        .collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let tested = order.len();
-    let mut q_values = vec![None; p_values.len()];
-    let mut least: f64 = 1.0;
-    for (behind, (index, p)) in order.into_iter().enumerate() {
-        let ranks = tested as f64 / (tested - behind) as f64;
-        least = least.min(p * ranks);
-        if let Some(q) = q_values.get_mut(index) {
-            *q = Some(least);
-        }
-    }
-    q_values
 }

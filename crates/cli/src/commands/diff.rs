@@ -1,11 +1,10 @@
 //! `vitalfew diff`: what changed from one sample set to another.
 
 use crate::args::{CompareBy, Diff as Args, Per};
-use crate::commands::stats::{FALSE_DISCOVERIES, q_text, verdict};
-use crate::exit::INCONCLUSIVE;
-use crate::output::{Align, Table, printable, shortened, time};
-use crate::sets::{self, Key, Sets};
-use analysis::variation::{Change, Noise, benjamini_hochberg};
+use crate::comparison::{self, Kind, Row, q_text};
+use crate::output::{printable, time};
+use crate::sets::{self, Sets};
+use analysis::variation::{Change, Noise};
 use profile::Unit;
 use serde::Serialize;
 use std::io::Write;
@@ -14,33 +13,18 @@ use std::process::ExitCode;
 /// How sure the intervals are.
 const CONFIDENCE: f64 = 0.95;
 
-/// The widest name in a table, in characters.
-const WIDEST: usize = 60;
-
-/// A row of the result: amounts per share of samples, run, second or unit of work.
-struct Row {
-    key: Key,
+/// What is said of a row: amounts per share of samples, run, second or unit of work.
+struct Difference {
     amounts: [f64; 2],
     change: Change,
-    q: Option<f64>,
-}
-
-impl Row {
-    fn differs(&self) -> bool {
-        self.q.is_some_and(|q| q <= FALSE_DISCOVERIES)
-    }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut args_by = args.compare.by;
+    let mut compare = args.compare.clone();
     if args.folded {
-        args_by = CompareBy::Path;
+        compare.by = CompareBy::Path;
     }
-    let compare = crate::args::Compare {
-        by: args_by,
-        ..args.compare.clone()
-    };
     let sets = sets::load(&[args.a.clone(), args.b.clone()], &compare, args.per)?;
     let mut out = std::io::stdout().lock();
     let mut empty = sets.totals.contains(&0);
@@ -48,41 +32,34 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         folded(&mut out, &sets)?;
     } else if !empty {
         let shares = compare.work.is_empty() && args.per == Per::Samples;
-        let (noise, mut rows) = judge(&sets, shares);
-        empty = rows.is_empty();
-        let found = rows.len();
-        let different = rows.iter().filter(|row| row.differs()).count();
-        let tested = rows.iter().filter(|row| row.q.is_some()).count();
-        if !compare.all {
-            rows.truncate(compare.limit);
-        }
+        let measure = |noise: &Noise, counts: &[u64]| difference(&sets, noise, counts, shares);
+        let mut judged = comparison::judge(&sets, measure, by_size);
+        empty = judged.rows.is_empty();
+        judged.limit(&compare);
         if compare.json {
-            let counts = [found, tested, different];
-            serde_json::to_writer_pretty(&mut out, &json(args, &sets, noise, &rows, counts))
-                .map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            let kind = Kind {
+                schema: "vitalfew.diff/1",
+                per: Some(measure_name(args)),
+                confidence: Some(CONFIDENCE),
+            };
+            judged.print_json(&mut out, &sets, kind, numbers)?;
         } else {
-            writeln!(out, "{} {}\n", sets.event, measure(args))?;
-            write!(out, "{}", table(args, &sets, &rows).render())?;
-            if found > rows.len() {
-                writeln!(out, "{} more with --all", found - rows.len())?;
+            writeln!(out, "{} {}\n", sets.event, measured_by(args))?;
+            let mut headings = vec!["A", "B", "change"];
+            if sets.unit == Unit::Samples {
+                headings.extend(["least", "most", "q"]);
             }
-            writeln!(out, "\n{}", verdict(&sets, noise, tested, different))?;
+            let cells = |row: &Row<Difference>| cells(args, &sets, row);
+            judged.print(&mut out, &sets, &compare, &headings, cells)?;
         }
     }
     out.flush()?;
-    for warning in &sets.warnings {
-        eprintln!("vitalfew: warning: {}", printable(warning));
-    }
-    if empty {
-        eprintln!("vitalfew: one of the sets has no sample of what was asked for");
-        return Ok(ExitCode::from(INCONCLUSIVE));
-    }
-    Ok(ExitCode::SUCCESS)
+    let nothing = empty.then_some("one of the sets has no sample of what was asked for");
+    Ok(comparison::conclude(&sets, nothing))
 }
 
 /// What amounts are measured by.
-fn measure(args: &Args) -> &'static str {
+fn measured_by(args: &Args) -> &'static str {
     match (args.compare.work.is_empty(), args.per) {
         (false, _) => "per unit of work",
         (_, Per::Run) => "per run",
@@ -91,51 +68,43 @@ fn measure(args: &Args) -> &'static str {
     }
 }
 
-/// The rows that differ first, then those that could be tested, each by what the change is at
-/// least.
-fn judge(sets: &Sets, shares: bool) -> (Noise, Vec<Row>) {
-    let sampled = sets.unit == Unit::Samples;
-    let counts: Vec<Vec<u64>> = sets.rows.iter().map(|row| row.1.clone()).collect();
-    let noise = Noise::fit(&counts, &sets.exposure);
-    let p = |counts: &Vec<u64>| noise.p_value(counts, &sets.exposure).filter(|_| sampled);
-    let q = benjamini_hochberg(&counts.iter().map(p).collect::<Vec<_>>());
-    let mut rows: Vec<Row> = Vec::new();
-    for ((key, counts), q) in sets.rows.iter().zip(q) {
-        let (&[a, b], &[exposure_a, exposure_b]) = (counts.as_slice(), sets.exposure.as_slice())
-        else {
-            continue;
-        };
-        let amounts = [a as f64 / exposure_a, b as f64 / exposure_b];
-        let estimate = amounts[1] - amounts[0];
-        let change = match sampled {
-            true if shares => noise.change_of_share([a, b], [exposure_a, exposure_b], CONFIDENCE),
-            true => noise.change([a, b], [exposure_a, exposure_b], CONFIDENCE),
-            // Measured, not sampled.
-            false => Change {
-                estimate,
-                low: estimate,
-                high: estimate,
-            },
-        };
-        rows.push(Row {
-            key: key.clone(),
-            amounts,
-            change,
-            q,
-        });
+/// The same in the JSON form.
+fn measure_name(args: &Args) -> &'static str {
+    match (args.compare.work.is_empty(), args.per) {
+        (false, _) => "work",
+        (_, Per::Run) => "run",
+        (_, Per::Samples) => "samples",
+        (_, Per::Time) => "time",
     }
-    rows.sort_by(|a, b| {
-        let least = |row: &Row| row.change.conservative().abs();
-        let size = |row: &Row| row.change.estimate.abs();
-        let order = b
-            .differs()
-            .cmp(&a.differs())
-            .then(b.q.is_some().cmp(&a.q.is_some()));
-        let order = order.then(least(b).total_cmp(&least(a)));
-        let order = order.then(size(b).total_cmp(&size(a)));
-        order.then_with(|| a.key.cmp(&b.key))
-    });
-    (noise, rows)
+}
+
+fn difference(sets: &Sets, noise: &Noise, counts: &[u64], shares: bool) -> Option<Difference> {
+    let (&[a, b], &[exposure_a, exposure_b]) = (counts, sets.exposure.as_slice()) else {
+        return None;
+    };
+    let amounts = [a as f64 / exposure_a, b as f64 / exposure_b];
+    let estimate = amounts[1] - amounts[0];
+    let change = match sets.unit {
+        Unit::Samples if shares => {
+            noise.change_of_share([a, b], [exposure_a, exposure_b], CONFIDENCE)
+        }
+        Unit::Samples => noise.change([a, b], [exposure_a, exposure_b], CONFIDENCE),
+        // Measured, not sampled.
+        Unit::Nanoseconds => Change {
+            estimate,
+            low: estimate,
+            high: estimate,
+        },
+    };
+    Some(Difference { amounts, change })
+}
+
+/// By what the change is at least.
+fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
+    let least = |row: &Difference| row.change.conservative().abs();
+    let size = |row: &Difference| row.change.estimate.abs();
+    let by_size = || size(b).total_cmp(&size(a));
+    least(b).total_cmp(&least(a)).then_with(by_size)
 }
 
 /// An amount for people.
@@ -152,55 +121,23 @@ fn show(args: &Args, sets: &Sets, amount: f64) -> String {
     }
 }
 
-fn table(args: &Args, sets: &Sets, rows: &[Row]) -> Table {
-    let name = match args.compare.by {
-        CompareBy::Image => "image",
-        CompareBy::Procedure => "procedure",
-        CompareBy::Line => "line",
-        CompareBy::Path => "path",
-    };
-    let images = rows.iter().any(|row| row.key.image.is_some());
-    let sampled = sets.unit == Unit::Samples;
-    let mut columns = vec!["A", "B", "change"];
-    if sampled {
-        columns.extend(["least", "most", "q"]);
-    }
-    let mut columns: Vec<(String, Align)> = columns
-        .iter()
-        .map(|n| ((*n).to_owned(), Align::Right))
-        .collect();
-    columns.push((name.to_owned(), Align::Left));
-    if images {
-        columns.push(("image".to_owned(), Align::Left));
-    }
-    let mut table = Table::new(columns);
+fn cells(args: &Args, sets: &Sets, row: &Row<Difference>) -> Vec<String> {
     let signed = |amount: f64| {
         let sign = if amount > 0.0 { "+" } else { "" };
         format!("{sign}{}", show(args, sets, amount))
     };
-    for row in rows {
-        let width = if args.compare.wide {
-            usize::MAX
-        } else {
-            WIDEST
-        };
-        let mut cells = vec![
-            show(args, sets, row.amounts[0]),
-            show(args, sets, row.amounts[1]),
-            signed(row.change.estimate),
-        ];
-        if sampled {
-            cells.push(signed(row.change.low));
-            cells.push(signed(row.change.high));
-            cells.push(q_text(row.q));
-        }
-        cells.push(shortened(&printable(&row.key.name), width));
-        if images {
-            cells.push(printable(row.key.image.as_deref().unwrap_or("")));
-        }
-        table.row(cells);
+    let Difference { amounts, change } = &row.numbers;
+    let mut cells = vec![
+        show(args, sets, amounts[0]),
+        show(args, sets, amounts[1]),
+        signed(change.estimate),
+    ];
+    if sets.unit == Unit::Samples {
+        cells.push(signed(change.low));
+        cells.push(signed(change.high));
+        cells.push(q_text(row.q));
     }
-    table
+    cells
 }
 
 /// `stack A B`, as differential flame graphs are drawn from; B at the exposure of A.
@@ -217,79 +154,21 @@ fn folded(out: &mut impl Write, sets: &Sets) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The documented JSON form.
 #[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    event: &'a str,
-    unit: Unit,
-    per: &'static str,
-    totals: &'a [u64],
-    noise: Option<f64>,
-    noise_rows: usize,
-    confidence: f64,
-    false_discovery_rate: f64,
-    rows_total: usize,
-    rows_tested: usize,
-    rows_different: usize,
-    warnings: &'a [String],
-    rows: Vec<JsonRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonRow<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
+struct Numbers {
     a: f64,
     b: f64,
     change: f64,
     low: f64,
     high: f64,
-    q: Option<f64>,
-    differs: bool,
 }
 
-fn json<'a>(
-    args: &Args,
-    sets: &'a Sets,
-    noise: Noise,
-    rows: &'a [Row],
-    counts: [usize; 3],
-) -> Json<'a> {
-    let row = |row: &'a Row| JsonRow {
-        name: &row.key.name,
-        image: row.key.image.as_deref(),
-        detail: row.key.detail.as_deref(),
+fn numbers(row: &Difference) -> Numbers {
+    Numbers {
         a: row.amounts[0],
         b: row.amounts[1],
         change: row.change.estimate,
         low: row.change.low,
         high: row.change.high,
-        q: row.q,
-        differs: row.differs(),
-    };
-    Json {
-        schema: "vitalfew.diff/1",
-        event: &sets.event,
-        unit: sets.unit,
-        per: match (args.compare.work.is_empty(), args.per) {
-            (false, _) => "work",
-            (_, Per::Run) => "run",
-            (_, Per::Samples) => "samples",
-            (_, Per::Time) => "time",
-        },
-        totals: &sets.totals,
-        noise: (noise.rows > 0).then_some(noise.relative),
-        noise_rows: noise.rows,
-        confidence: CONFIDENCE,
-        false_discovery_rate: FALSE_DISCOVERIES,
-        rows_total: counts[0],
-        rows_tested: counts[1],
-        rows_different: counts[2],
-        warnings: &sets.warnings,
-        rows: rows.iter().map(row).collect(),
     }
 }
