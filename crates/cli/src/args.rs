@@ -296,7 +296,7 @@ pub struct Report {
 }
 
 /// Where a recording is.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
     #[arg(value_name = "RECORDING")]
@@ -350,6 +350,8 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+    /// Host, of a database that several machines write to
+    Host,
 }
 
 /// Where a database is, and what of it.

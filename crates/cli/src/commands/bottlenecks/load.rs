@@ -13,6 +13,7 @@ use profile::CallGraph;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use store::Wanted;
 use symbols::Detail;
 
 /// The profiles of the command line, and what their readers have to say.
@@ -106,7 +107,7 @@ fn read(
         path: path.map(Path::to_owned),
         debug_dir: args.debug_dir.clone(),
     };
-    let recording = source::open(&source)?;
+    let recording = source::open(&source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
     let mut profile = tree::from_recording(&recording, &resolved.table, options)?;
