@@ -263,7 +263,7 @@ impl<'a> Greedy<'a> {
                 let (mut end, mut sum) = (0, 0);
                 for node in part.finals() {
                     if *node >= end {
-                        end = view.end[*node as usize];
+                        end = view.nodes[*node as usize].end;
                         sum += view.cum_cost(*node);
                     }
                 }
@@ -277,25 +277,23 @@ impl<'a> Greedy<'a> {
         for (at, (index, weight)) in self.forest.indexes().enumerate() {
             let view = index.view_with(&self.left[at]);
             let mut add = |callee: u32, cost: i64| {
-                let step = self.forest.step_of(at, view.method[callee as usize]);
+                let step = self.forest.step_of(at, view.nodes[callee as usize].method);
                 *shares.entry(step).or_default() += self.sign * weight * cost as f64;
             };
             let mut around: Vec<u32> = Vec::new();
             for &node in single.parts()[at].finals() {
-                let end = view.end[node as usize];
-                let mut child = node + 1;
-                while child < end {
+                for child in view.children(node) {
                     add(child, view.cum_cost(child));
-                    child = view.end[child as usize];
                 }
-                while around.last().is_some_and(|n| view.end[*n as usize] <= node) {
+                let end = |n: &u32| view.nodes[*n as usize].end;
+                while around.last().is_some_and(|n| end(n) <= node) {
                     around.pop();
                 }
                 if let Some(outer) = around.last() {
                     // What the inner call costs is not its outer's callee's.
                     let mut callee = node;
-                    while view.parent[callee as usize] != *outer {
-                        callee = view.parent[callee as usize];
+                    while view.nodes[callee as usize].parent != *outer {
+                        callee = view.nodes[callee as usize].parent;
                     }
                     add(callee, -view.cum_cost(node));
                 }
@@ -344,7 +342,7 @@ impl<'a> Greedy<'a> {
             let own = index.view();
             let left = &mut self.left[at];
             let (mut sum, mut next) = (0, 0_u32);
-            let last = own.method.len() as u32;
+            let last = own.nodes.len() as u32;
             for &(start, end) in self.covered[at].runs().iter().chain(&[(last, last)]) {
                 for node in next..start {
                     left[node as usize] = sum;

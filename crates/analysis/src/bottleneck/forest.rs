@@ -23,6 +23,7 @@ use super::zoom::End;
 use crate::statistics::{self, Interval};
 use profile::{CallTree, Method, ValueType};
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// One execution's profile.
@@ -124,6 +125,8 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
+    /// The prefix sums of the costs that are not in it; made when they are wanted.
+    left: OnceCell<Vec<Vec<i64>>>,
 }
 
 /// One of the profiles, for people to see what is compared.
@@ -236,14 +239,16 @@ impl Forest {
     }
 
     fn singles(&self) -> Vec<CallSequence> {
+        let singles = self.members.iter().map(|member| member.index.singles());
+        let singles: Vec<Vec<Paths>> = singles.collect();
         let single = |method: u32| {
-            let part = |member: &Member| match member.local[method as usize] {
-                ABSENT => Paths::default(),
-                local => member.index.single(local),
+            let part = |(member, singles): (&Member, &Vec<Paths>)| {
+                let local = member.local[method as usize];
+                singles.get(local as usize).cloned().unwrap_or_default()
             };
             CallSequence {
                 path: [Step(method)].into(),
-                parts: self.members.iter().map(part).collect(),
+                parts: self.members.iter().zip(&singles).map(part).collect(),
             }
         };
         let occurs = |s: &CallSequence| s.parts.iter().any(|part| !part.is_empty());
@@ -263,7 +268,7 @@ impl Forest {
             first_side: member.first_side,
             total: member.index.total(),
             factor: member.factor,
-            nodes: member.index.tree().len() - 1,
+            nodes: member.index.len() - 1,
         };
         self.members.iter().map(info).collect()
     }
@@ -538,14 +543,15 @@ impl Profile for Forest {
     }
 
     fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
-        let parts = self
-            .members
-            .iter()
-            .zip(summary.parts.iter().zip(&cover.cover));
-        let new = parts.map(|(member, (part, covered))| {
-            let view = member.index.view();
-            let own = view.cover(part, summary.path.len());
-            part.cum - own.shared_cost(covered, view.prefix)
+        let left = cover.left.get_or_init(|| {
+            let pairs = self.members.iter().zip(&cover.cover);
+            let left = |(member, nodes): (&Member, &Spans)| nodes.left(member.index.view().prefix);
+            pairs.map(left).collect()
+        });
+        let parts = self.members.iter().zip(summary.parts.iter().zip(left));
+        let new = parts.map(|(member, (part, left))| {
+            let view = member.index.view_with(left);
+            view.cum(part, summary.path.len())
         });
         self.weighted(new)
     }
@@ -663,6 +669,7 @@ impl CallCover {
         Self {
             along: join(&self.along, &other.along),
             cover: join(&self.cover, &other.cover),
+            left: OnceCell::new(),
         }
     }
 }

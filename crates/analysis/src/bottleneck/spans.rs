@@ -38,6 +38,22 @@ impl Spans {
         self.0.iter().map(|run| cost(prefix, *run)).sum()
     }
 
+    /// The prefix sums without the costs of the set.
+    pub fn left(&self, prefix: &[i64]) -> Vec<i64> {
+        let mut left = Vec::with_capacity(prefix.len());
+        let mut taken = 0;
+        for &(start, end) in &self.0 {
+            let before = &prefix[left.len()..=start as usize];
+            left.extend(before.iter().map(|sum| sum - taken));
+            let at = prefix[start as usize] - taken;
+            left.resize(end as usize, at);
+            taken += cost(prefix, (start, end));
+        }
+        let after = &prefix[left.len()..];
+        left.extend(after.iter().map(|sum| sum - taken));
+        left
+    }
+
     /// The cost of what this set shares with `other`.
     pub fn shared_cost(&self, other: &Self, prefix: &[i64]) -> i64 {
         let (mut few, mut many) = (self.0.as_slice(), other.0.as_slice());
@@ -100,6 +116,12 @@ mod tests {
             let both = &set(&a) & &set(&b);
             prop_assert_eq!(x.shared_cost(&y, &prefix), sum(&both));
             prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
+            let left = x.left(&prefix);
+            prop_assert_eq!(left.len(), prefix.len());
+            for node in 0..70 {
+                let expected = if set(&a).contains(&node) { 0 } else { costs[node as usize] };
+                prop_assert_eq!(super::cost(&left, (node, node + 1)), expected);
+            }
         }
     }
 }
