@@ -391,21 +391,6 @@ impl Forest {
         found.into_iter().map(sequence).collect()
     }
 
-    /// Whether covers of extensions of `origin` are disjoint but for what their paths share.
-    fn untangled(origin: &CallSequence, extensions: &[CallSequence]) -> bool {
-        let mut steps: Vec<Step> = origin.path.to_vec();
-        steps.sort_unstable();
-        let distinct = steps.windows(2).all(|w| w[0] != w[1]);
-        let new = |e: &CallSequence| {
-            let ends = [e.path.first(), e.path.last()].into_iter().flatten();
-            ends.filter(|step| steps.binary_search(step).is_err())
-                .count()
-                == 1
-        };
-        let nested = origin.parts.iter().any(|part| part.nested);
-        distinct && !nested && extensions.iter().all(new)
-    }
-
     /// The trees with their weights.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
         self.members.iter().map(|m| (&m.index, m.weight))
@@ -604,12 +589,7 @@ impl Profile for Forest {
         self.extended(summary, None, End::Bottom)
     }
 
-    fn smallest_reaching(
-        &self,
-        origin: &CallSequence,
-        extensions: &[CallSequence],
-        goal: f64,
-    ) -> Option<usize> {
+    fn smallest_reaching(&self, extensions: &[CallSequence], goal: f64) -> Option<usize> {
         if self.cum_of(extensions.first()?).abs() >= goal {
             return Some(1);
         }
@@ -624,31 +604,27 @@ impl Profile for Forest {
             };
             enough = 2 * (1 + extensions.iter().position(reached)?);
         }
-        let untangled = Self::untangled(origin, extensions);
         loop {
             enough = enough.min(extensions.len());
-            let totals = self.total_of_each(&extensions[..enough], untangled);
+            let totals = self.total_of_each(&extensions[..enough]);
             let found = totals.iter().position(|total| total.abs() >= goal);
             if found.is_some() || enough == extensions.len() {
                 return found.map(|at| at + 1);
             }
-            enough *= 2;
+            enough = extensions.len();
         }
     }
 }
 
 impl Forest {
     /// The total of the first extension, of the first two, and so on.
-    fn total_of_each(&self, extensions: &[CallSequence], untangled: bool) -> Vec<f64> {
+    fn total_of_each(&self, extensions: &[CallSequence]) -> Vec<f64> {
         let mut totals = vec![0.0; extensions.len()];
         let length = extensions.first().map_or(0, |e| e.path.len());
         for (at, member) in self.members.iter().enumerate() {
             let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
             let view = member.index.view();
-            let costs = match untangled {
-                true => view.disjoint_costs(&parts, length),
-                false => view.ranked_costs(&parts, length),
-            };
+            let costs = view.ranked_costs(&parts, length);
             for (total, cost) in totals.iter_mut().zip(costs) {
                 *total += member.weight * cost as f64;
             }

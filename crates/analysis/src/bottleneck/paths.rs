@@ -68,8 +68,6 @@ pub(crate) struct Paths {
     range: Range<usize>,
     pub base: i64,
     pub cum: i64,
-    /// Whether some finals are below others.
-    pub nested: bool,
 }
 
 /// A method by which paths can be extended, and the extended paths.
@@ -81,9 +79,9 @@ impl Paths {
         let mut paths = Self::unmeasured(found, range);
         let mut sums = Sums::default();
         if view.share_no_node(&paths, length) {
-            paths.nested = sums.add(&view, paths.iter());
+            sums.add(&view, paths.iter());
         } else {
-            paths.nested = view.sweep(paths.finals(), length, &mut sums);
+            view.sweep(paths.finals(), length, &mut sums);
         }
         (paths.base, paths.cum) = (sums.base, sums.cum);
         paths
@@ -150,19 +148,15 @@ impl Visitor for Sums {
 
 impl Sums {
     /// Adds paths that share no node. Those that end below another one's final are then wholly below it.
-    /// Returns whether there are some.
-    fn add(&mut self, view: &View<'_>, paths: impl Iterator<Item = (u32, u32, i64)>) -> bool {
-        let (mut end, mut nested) = (0, false);
+    fn add(&mut self, view: &View<'_>, paths: impl Iterator<Item = (u32, u32, i64)>) {
+        let mut end = 0;
         for (last, _, above) in paths {
             self.base += above + view.cost(last);
             if last >= end {
                 end = view.nodes[last as usize].end;
                 self.cum += above + view.cum_cost(last);
-            } else {
-                nested = true;
             }
         }
-        nested
     }
 }
 
@@ -228,29 +222,17 @@ impl View<'_> {
         below.all(|node| self.nodes[node as usize].method != first)
     }
 
-    /// Visits the paths of `length` steps that end in `finals`; returns whether some are nested.
-    fn sweep(&self, finals: &[u32], length: usize, visitor: &mut impl Visitor) -> bool {
-        self.sweep_on(finals, length, self.begin(length), visitor)
-    }
-
-    /// The same, but for nodes that were visited since `epoch` began.
-    fn sweep_on(
-        &self,
-        finals: &[u32],
-        length: usize,
-        epoch: u32,
-        visitor: &mut impl Visitor,
-    ) -> bool {
+    /// Visits the paths of `length` steps that end in `finals`.
+    fn sweep(&self, finals: &[u32], length: usize, visitor: &mut impl Visitor) {
+        let epoch = self.begin(length);
         // A node's stamp says at which place of the path, counted from its end, it was visited. What
         // is above it was visited then if it comes at the same place again; with recursion, it can come
         // at another place, and the path then reaches up to another root.
-        let (mut maximal, mut end, mut nested) = (0, 0, false);
+        let (mut maximal, mut end) = (0, 0);
         for &last in finals {
             if last >= end {
                 (maximal, end) = (last, self.nodes[last as usize].end);
                 visitor.maximal(self, last);
-            } else {
-                nested = true;
             }
             for (node, place) in self.callers(last, length).zip(epoch..) {
                 let stamp = &self.nodes[node as usize].stamp;
@@ -264,7 +246,6 @@ impl View<'_> {
             }
             visitor.next_path();
         }
-        nested
     }
 
     /// along(s), and along(s) ∪ descendants(s), of paths of `length` steps.
@@ -292,66 +273,60 @@ impl View<'_> {
         sums.cum
     }
 
-    /// What each of these adds to the cum of those before it. They have been made by extending
-    /// the same paths at the same side to `length` steps; none of their finals is below another one's, and
-    /// no method comes twice in any of them.
-    pub fn disjoint_costs(&self, list: &[&Paths], length: usize) -> Vec<i64> {
-        let epoch = self.begin(length);
-        let cost = |paths: &&Paths| {
-            let mut sums = Sums::default();
-            self.sweep_on(paths.finals(), length, epoch, &mut sums);
-            sums.cum
-        };
-        list.iter().map(cost).collect()
-    }
-
-    /// What each of these paths of `length` steps adds to the cum of those before it.
+    /// What each of these lists of paths of `length` steps adds to the cum of those before it: each node's
+    /// cost goes to the first list that has it. They are extensions of one sequence at one side, so that no
+    /// node is a final of two of them.
     ///
-    /// Their covers consist of subtrees and single nodes, so that any two parts are nested or disjoint. In a
-    /// sweep over all parts, each node goes to the first of the lists that has it.
+    /// One sweep over all finals in preorder, with a stack of the finals around the place where it is. It gives
+    /// each subtree to the first list of those finals, and takes it from the one that had it; then likewise
+    /// the single nodes above a final, which the stamp says the owner of.
     pub fn ranked_costs(&self, list: &[&Paths], length: usize) -> Vec<i64> {
-        // In one number, for a fast sort: the start, whether it is a single node, the rank.
-        const SINGLE: u64 = 1 << 31;
-        let mut parts: Vec<u64> = Vec::new();
-        for (rank, paths) in list.iter().enumerate() {
-            let mut runs = Cover::default();
-            self.sweep(paths.finals(), length, &mut runs);
-            let part = |(start, end): &(u32, u32)| {
-                let single = *end != self.nodes[*start as usize].end;
-                u64::from(*start) << 32 | if single { SINGLE } else { 0 } | rank as u64
-            };
-            parts.extend(runs.parts.iter().map(part));
-        }
-        parts.sort_unstable();
-        let mut costs = vec![0; list.len()];
-        // The parts around the place where the sweep is, each with the first rank of it and those around it.
-        let mut around: Vec<(u32, usize)> = Vec::new();
-        let mut at = 0;
-        let mut take = |until: u32, rank: Option<&(u32, usize)>| {
-            if let Some((_, rank)) = rank {
-                costs[*rank] += self.prefix[until as usize] - self.prefix[at as usize];
-            }
-            at = until;
+        // In one number, for a fast sort: the final and the rank.
+        let ranked = |(rank, paths): (usize, &&Paths)| {
+            let finals = paths.finals().to_vec().into_iter();
+            finals.map(move |last| u64::from(last) << 32 | rank as u64)
         };
-        for part in parts {
-            let (start, rank) = ((part >> 32) as u32, (part & (SINGLE - 1)) as usize);
-            while let Some(inner) = around.last().filter(|inner| inner.0 <= start) {
-                take(inner.0, Some(inner));
+        let mut finals: Vec<u64> = list.iter().enumerate().flat_map(ranked).collect();
+        // Stable, because that knows to merge sorted runs.
+        finals.sort();
+        let epoch = self.begin(list.len());
+        let mut costs = vec![0; list.len()];
+        let mut give = |to: u32, from: Option<u32>, cost: i64| {
+            costs[to as usize] += cost;
+            if let Some(from) = from {
+                costs[from as usize] -= cost;
+            }
+        };
+        let mut around: Vec<(u32, u32)> = Vec::new();
+        for entry in finals {
+            let (last, rank) = ((entry >> 32) as u32, entry as u32);
+            while around
+                .last()
+                .is_some_and(|(n, _)| self.nodes[*n as usize].end <= last)
+            {
                 around.pop();
             }
-            let outer = around.last().map_or(usize::MAX, |(_, outer)| *outer);
-            if outer <= rank {
-                continue;
+            let mut outer = around.iter().rev().peekable();
+            let owner = outer.peek().map(|(_, rank)| *rank);
+            let is_first = owner.is_none_or(|owner| rank < owner);
+            if is_first {
+                give(rank, owner, self.cum_cost(last));
             }
-            take(start, around.last());
-            let end = match part & SINGLE {
-                0 => self.nodes[start as usize].end,
-                _ => start + 1,
-            };
-            around.push((end, rank));
-        }
-        while let Some(inner) = around.pop() {
-            take(inner.0, Some(&inner));
+            for node in self.callers(last, length).skip(1) {
+                while outer.next_if(|(n, _)| *n > node).is_some() {}
+                let stamp = &self.nodes[node as usize].stamp;
+                let owner = match stamp.get().checked_sub(epoch) {
+                    Some(owner) => Some(owner),
+                    None => outer.peek().map(|(_, rank)| *rank),
+                };
+                if owner.is_none_or(|owner| rank < owner) {
+                    give(rank, owner, self.cost(node));
+                    stamp.set(epoch + rank);
+                }
+            }
+            if is_first {
+                around.push((last, rank));
+            }
         }
         costs
     }

@@ -152,8 +152,6 @@ impl IndexedTree {
             if number as u32 >= *end {
                 single.cum += view.cum_cost(number as u32);
                 *end = node.end;
-            } else {
-                single.nested = true;
             }
         }
         singles
