@@ -212,7 +212,7 @@ impl<'a> Greedy<'a> {
             real,
             sign,
             covered: views().map(|_| Spans::default()).collect(),
-            left: views().map(|view| view.prefix.to_vec()).collect(),
+            left: views().map(|view| view.left(&Spans::default())).collect(),
         }
     }
 
@@ -337,21 +337,9 @@ impl<'a> Greedy<'a> {
         let mut new = 0.0;
         for (at, (index, weight)) in self.forest.indexes().enumerate() {
             let nodes = &cover.cover()[at];
-            new += weight * nodes.cost(&self.left[at]) as f64;
+            new += weight * index.view_with(&self.left[at]).cost_of(nodes) as f64;
             self.covered[at] = self.covered[at].joined(nodes);
-            let own = index.view();
-            let left = &mut self.left[at];
-            let (mut sum, mut next) = (0, 0_u32);
-            let last = own.nodes.len() as u32;
-            for &(start, end) in self.covered[at].runs().iter().chain(&[(last, last)]) {
-                for node in next..start {
-                    left[node as usize] = sum;
-                    sum += own.cost(node);
-                }
-                left[start as usize..end as usize].fill(sum);
-                next = end;
-            }
-            left[last as usize] = sum;
+            self.left[at] = index.view().left(&self.covered[at]);
         }
         new
     }

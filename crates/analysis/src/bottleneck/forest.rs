@@ -125,8 +125,16 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
-    /// The prefix sums of the costs that are not in it; made when they are wanted.
-    left: OnceCell<Vec<Vec<i64>>>,
+    /// What is not in it, by tree; made when it is wanted.
+    left: OnceCell<Vec<Left>>,
+}
+
+/// The costs of a tree without those of a cover.
+#[derive(Clone, Debug)]
+struct Left {
+    prefix: Vec<i64>,
+    /// By method: base and cum.
+    methods: Vec<(i64, i64)>,
 }
 
 /// One of the profiles, for people to see what is compared.
@@ -472,13 +480,13 @@ impl Profile for Forest {
     fn total_base_of(&self, summaries: &[&CallSequence]) -> f64 {
         let cover = self.cover(summaries);
         let members = self.members.iter().zip(&cover.along);
-        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
+        self.weighted(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
     }
 
     fn total_cum_of(&self, summaries: &[&CallSequence]) -> f64 {
         let cover = self.cover(summaries);
         let members = self.members.iter().zip(&cover.cover);
-        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
+        self.weighted(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
     }
 
     fn whole(&self) -> f64 {
@@ -530,13 +538,20 @@ impl Profile for Forest {
     fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
         let left = cover.left.get_or_init(|| {
             let pairs = self.members.iter().zip(&cover.cover);
-            let left = |(member, nodes): (&Member, &Spans)| nodes.left(member.index.view().prefix);
-            pairs.map(left).collect()
+            pairs
+                .map(|(member, nodes)| Left::new(member, nodes))
+                .collect()
         });
         let parts = self.members.iter().zip(summary.parts.iter().zip(left));
-        let new = parts.map(|(member, (part, left))| {
-            let view = member.index.view_with(left);
-            view.cum(part, summary.path.len())
+        let new = parts.map(|(member, (part, left))| match *summary.path {
+            [Step(single)] => {
+                let local = member.local[single as usize];
+                left.methods.get(local as usize).map_or(0, |(_, cum)| *cum)
+            }
+            _ => {
+                let view = member.index.view_with(&left.prefix);
+                view.cum(part, summary.path.len())
+            }
         });
         self.weighted(new)
     }
@@ -638,6 +653,14 @@ impl Forest {
     }
 }
 
+impl Left {
+    fn new(member: &Member, nodes: &Spans) -> Self {
+        let prefix = member.index.view().left(nodes);
+        let methods = member.index.view_with(&prefix).metrics_of_methods();
+        Self { prefix, methods }
+    }
+}
+
 impl CallCover {
     /// The cover of both lists together.
     pub fn joined(&self, other: &Self) -> Self {
@@ -660,7 +683,7 @@ impl Forest {
     pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
         let shared = |one: &[Spans], other: &[Spans]| {
             let pairs = self.members.iter().zip(one.iter().zip(other));
-            self.weighted(pairs.map(|(m, (a, b))| a.shared_cost(b, m.index.view().prefix)))
+            self.weighted(pairs.map(|(m, (a, b))| m.index.view().shared_cost(a, b)))
         };
         Metrics {
             base: shared(&one.along, &other.along),

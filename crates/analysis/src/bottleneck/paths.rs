@@ -74,15 +74,26 @@ pub(crate) struct Paths {
 pub(crate) type Extension = (u32, Paths);
 
 impl Paths {
-    /// These of the paths, which have `length` steps.
-    fn new(view: View<'_>, found: Arc<Found>, range: Range<usize>, length: usize) -> Self {
+    /// These of the paths, which have `length` steps. `sums` is of them, if they share no node.
+    fn new(
+        view: View<'_>,
+        found: Arc<Found>,
+        range: Range<usize>,
+        length: usize,
+        sums: Option<Sums>,
+    ) -> Self {
         let mut paths = Self::unmeasured(found, range);
-        let mut sums = Sums::default();
-        if view.share_no_node(&paths, length) {
-            sums.add(&view, paths.iter());
+        let sums = if view.share_no_node(&paths, length) {
+            sums.unwrap_or_else(|| {
+                let mut sums = Sums::default();
+                paths.iter().for_each(|path| sums.add(&view, path));
+                sums
+            })
         } else {
+            let mut sums = Sums::default();
             view.sweep(paths.finals(), length, &mut sums);
-        }
+            sums
+        };
         (paths.base, paths.cum) = (sums.base, sums.cum);
         paths
     }
@@ -90,7 +101,7 @@ impl Paths {
     /// All of them.
     pub fn of_all(view: View<'_>, found: Found, length: usize) -> Self {
         let range = 0..found.finals.len();
-        Self::new(view, Arc::new(found), range, length)
+        Self::new(view, Arc::new(found), range, length, None)
     }
 
     /// Without metrics.
@@ -126,10 +137,12 @@ trait Visitor {
     fn next_path(&mut self) {}
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Sums {
     base: i64,
     cum: i64,
+    /// The end of the subtree of the last maximal final.
+    end: u32,
 }
 
 impl Visitor for Sums {
@@ -147,15 +160,13 @@ impl Visitor for Sums {
 }
 
 impl Sums {
-    /// Adds paths that share no node. Those that end below another one's final are then wholly below it.
-    fn add(&mut self, view: &View<'_>, paths: impl Iterator<Item = (u32, u32, i64)>) {
-        let mut end = 0;
-        for (last, _, above) in paths {
-            self.base += above + view.cost(last);
-            if last >= end {
-                end = view.nodes[last as usize].end;
-                self.cum += above + view.cum_cost(last);
-            }
+    /// Adds the next path, where no two share a node. One that ends below another one's final is then wholly
+    /// below it.
+    fn add(&mut self, view: &View<'_>, (last, _, above): (u32, u32, i64)) {
+        self.base += above + view.cost(last);
+        if last >= self.end {
+            self.end = view.nodes[last as usize].end;
+            self.cum += above + view.cum_cost(last);
         }
     }
 }
@@ -341,7 +352,7 @@ impl View<'_> {
             let method = self.nodes[caller as usize].method;
             if caller != 0 && only.is_none_or(|m| m == method) {
                 let above = above + self.cost(caller);
-                groups.add(&mut slot, method, (last, caller, above));
+                groups.add(self, &mut slot, method, (last, caller, above));
             }
         }
         groups.finish(self, &mut slot, length + 1)
@@ -361,7 +372,7 @@ impl View<'_> {
             for child in self.children(last) {
                 let method = self.nodes[child as usize].method;
                 if only.is_none_or(|m| m == method) {
-                    groups.add(&mut slot, method, (child, root, above));
+                    groups.add(self, &mut slot, method, (child, root, above));
                 }
             }
         }
@@ -399,11 +410,13 @@ struct Group {
     last: u32,
     /// Whether the finals are in order.
     sorted: bool,
+    /// Of what was added, if it was in order and shares no node.
+    sums: Sums,
 }
 
 impl Groups {
     /// `slot` is the number of each method's group plus one, or 0.
-    fn add(&mut self, slot: &mut [u32], method: u32, path: (u32, u32, i64)) {
+    fn add(&mut self, view: &View<'_>, slot: &mut [u32], method: u32, path: (u32, u32, i64)) {
         let slot = &mut slot[method as usize];
         if *slot == 0 {
             self.groups.push(Group {
@@ -411,6 +424,7 @@ impl Groups {
                 count: 0,
                 last: 0,
                 sorted: true,
+                sums: Sums::default(),
             });
             *slot = self.groups.len() as u32;
         }
@@ -418,6 +432,8 @@ impl Groups {
         group.count += 1;
         group.sorted &= group.last < path.0;
         group.last = path.0;
+        // Now, while the node is at hand.
+        group.sums.add(view, path);
         self.entries.push((*slot - 1, path));
     }
 
@@ -447,7 +463,9 @@ impl Groups {
         }
         let found = Arc::new(found);
         let extension = |(group, end): (&Group, &usize)| {
-            let paths = Paths::new(*view, found.clone(), end - group.count..*end, length);
+            let range = end - group.count..*end;
+            let sums = group.sorted.then_some(group.sums);
+            let paths = Paths::new(*view, found.clone(), range, length, sums);
             (group.method, paths)
         };
         groups.iter().zip(&next).map(extension).collect()

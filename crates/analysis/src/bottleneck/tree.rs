@@ -1,6 +1,7 @@
 //! A call tree with what the search looks up in it.
 
 use super::paths::{Found, Paths};
+use super::spans::Spans;
 use profile::{CallTree, CallTreeColumns};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -9,24 +10,25 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct IndexedTree {
     nodes: Vec<Node>,
-    /// By value type: entry `n` is the sum of the costs of the nodes before `n`.
-    prefix: Vec<Vec<i64>>,
-    value: usize,
+    /// Entry `n` is the sum of the costs of the nodes before `n`.
+    prefix: Vec<i64>,
+    /// The same of the value types that are not the cost.
+    others: Vec<Vec<i64>>,
     /// The nodes of method `m`, in preorder, are the finals at `start[m]..start[m + 1]`.
     start: Vec<u32>,
     occurrences: Arc<Found>,
     scratch: Scratch,
 }
 
-/// A node with all that a walk asks of it, in a quarter of a cache line: walks jump about in trees that
-/// are much larger than any cache.
+/// A node with all that a walk asks of it, in a quarter of a cache line: walks jump about in trees that are
+/// larger than the caches, and what they wait for is memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub method: u32,
     pub parent: u32,
     /// The first node after it that is no descendant.
     pub end: u32,
-    /// [`Scratch::begin`]
+    /// See [`View::begin`].
     pub stamp: Cell<u32>,
 }
 
@@ -36,7 +38,7 @@ pub(crate) struct Node {
 pub(crate) struct View<'a> {
     pub nodes: &'a [Node],
     /// Entry `n` is the sum of the costs of the nodes before `n`.
-    pub prefix: &'a [i64],
+    prefix: &'a [i64],
     pub scratch: &'a Scratch,
 }
 
@@ -56,9 +58,19 @@ impl IndexedTree {
             method,
             parent,
             end,
-            prefix,
+            prefix: mut others,
             ..
         } = tree.into_columns();
+        let prefix = others.remove(value);
+        let columns = method.iter().zip(&parent).zip(&end);
+        let node = |((method, parent), end): ((&u32, &u32), &u32)| Node {
+            method: *method,
+            parent: *parent,
+            end: *end,
+            stamp: Cell::new(0),
+        };
+        let nodes: Vec<Node> = columns.map(node).collect();
+        drop((parent, end));
         let mut start = vec![0_u32; methods.len() + 1];
         for m in &method[1..] {
             start[*m as usize + 1] += 1;
@@ -67,22 +79,15 @@ impl IndexedTree {
             start[m] += start[m - 1];
         }
         let mut next = start.clone();
-        let mut finals = vec![0; method.len() - 1];
+        let mut finals = vec![0; nodes.len() - 1];
         for (node, m) in method.iter().enumerate().skip(1) {
             finals[next[*m as usize] as usize] = node as u32;
             next[*m as usize] += 1;
         }
-        let columns = method.iter().zip(&parent).zip(&end);
-        let node = |((method, parent), end): ((&u32, &u32), &u32)| Node {
-            method: *method,
-            parent: *parent,
-            end: *end,
-            stamp: Cell::new(0),
-        };
         Self {
-            nodes: columns.map(node).collect(),
+            nodes,
             prefix,
-            value,
+            others,
             start,
             occurrences: Arc::new(Found::single_nodes(finals)),
             scratch: Scratch {
@@ -102,32 +107,35 @@ impl IndexedTree {
     }
 
     pub fn has_negative_cost(&self) -> bool {
-        self.view().prefix.windows(2).any(|w| w[1] < w[0])
+        self.prefix.windows(2).any(|w| w[1] < w[0])
     }
 
     /// The sum of the costs without their signs.
     pub fn absolute(&self) -> i64 {
-        let costs = self.view().prefix.windows(2);
-        costs.map(|w| (w[1] - w[0]).abs()).sum()
+        let pairs = self.prefix.windows(2);
+        pairs.map(|w| (w[1] - w[0]).abs()).sum()
     }
 
     /// The tree with its own cost.
     pub fn view(&self) -> View<'_> {
-        self.view_with(&self.prefix[self.value])
-    }
-
-    /// The prefix sums of the value type at this position.
-    pub fn prefix(&self, value: usize) -> &[i64] {
-        &self.prefix[value]
-    }
-
-    /// The tree with another cost, given as prefix sums.
-    pub fn view_with<'a>(&'a self, prefix: &'a [i64]) -> View<'a> {
         View {
             nodes: &self.nodes,
-            prefix,
+            prefix: &self.prefix,
             scratch: &self.scratch,
         }
+    }
+
+    /// The tree with what [`View::left`] gave.
+    pub fn view_with<'a>(&'a self, left: &'a [i64]) -> View<'a> {
+        View {
+            prefix: left,
+            ..self.view()
+        }
+    }
+
+    /// The cost of these nodes by one of the other value types, in their order.
+    pub fn other_cost(&self, other: usize, nodes: &Spans) -> i64 {
+        nodes.cost(&self.others[other])
     }
 
     /// The nodes of a method, in preorder.
@@ -136,23 +144,13 @@ impl IndexedTree {
         &self.occurrences.finals()[self.start[m] as usize..self.start[m + 1] as usize]
     }
 
-    /// By method: the paths of that one step. All in one pass over the tree.
+    /// By method: the paths of that one step.
     pub fn singles(&self) -> Vec<Paths> {
         let range = |m: usize| self.start[m] as usize..self.start[m + 1] as usize;
         let paths = |m| Paths::unmeasured(self.occurrences.clone(), range(m));
         let mut singles: Vec<Paths> = (0..self.start.len() - 1).map(paths).collect();
-        let mut ends = vec![0; singles.len()];
-        let view = self.view();
-        for (number, node) in self.nodes.iter().enumerate().skip(1) {
-            let (single, end) = (
-                &mut singles[node.method as usize],
-                &mut ends[node.method as usize],
-            );
-            single.base += view.cost(number as u32);
-            if number as u32 >= *end {
-                single.cum += view.cum_cost(number as u32);
-                *end = node.end;
-            }
+        for (single, metrics) in singles.iter_mut().zip(self.view().metrics_of_methods()) {
+            (single.base, single.cum) = metrics;
         }
         singles
     }
@@ -190,6 +188,37 @@ impl<'a> View<'a> {
 
     pub fn cum_cost(&self, node: u32) -> i64 {
         self.prefix[self.nodes[node as usize].end as usize] - self.prefix[node as usize]
+    }
+
+    /// By method: base and cum of that one step. All in one pass over the tree.
+    pub fn metrics_of_methods(&self) -> Vec<(i64, i64)> {
+        let methods = self.scratch.slot.borrow().len();
+        let mut metrics = vec![(0, 0); methods];
+        let mut ends = vec![0; methods];
+        for (number, node) in (0..).zip(self.nodes).skip(1) {
+            let at = node.method as usize;
+            metrics[at].0 += self.cost(number);
+            if number >= ends[at] {
+                metrics[at].1 += self.cum_cost(number);
+                ends[at] = node.end;
+            }
+        }
+        metrics
+    }
+
+    /// The cost of these nodes.
+    pub fn cost_of(&self, nodes: &Spans) -> i64 {
+        nodes.cost(self.prefix)
+    }
+
+    /// The cost of the nodes that are in both sets.
+    pub fn shared_cost(&self, one: &Spans, other: &Spans) -> i64 {
+        one.shared_cost(other, self.prefix)
+    }
+
+    /// The costs without those of these nodes, for [`IndexedTree::view_with`].
+    pub fn left(&self, nodes: &Spans) -> Vec<i64> {
+        nodes.left(self.prefix)
     }
 
     /// The node, its caller, and so on: `count` of them, which there are.

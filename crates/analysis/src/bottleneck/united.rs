@@ -84,7 +84,7 @@ impl United {
         let (index, _) = self.forest.indexes().next()?;
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (at, member) in original.members().into_iter().enumerate() {
-            let cost = member.factor * nodes.cost(index.prefix(at + 1)) as f64;
+            let cost = member.factor * index.other_cost(at, nodes) as f64;
             if member.first_side {
                 a.push(cost)
             } else {
