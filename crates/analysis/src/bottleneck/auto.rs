@@ -145,7 +145,7 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
         greedy.found
     };
     // The finest level that covers enough; if none does, one that comes near to the best.
-    let levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
+    let mut levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
     let most = levels
         .iter()
         .map(|found| found.covered.abs())
@@ -153,7 +153,7 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
     let wanted = wanted.min(NEAR * most);
     let enough = |found: &Found| found.covered.abs() >= wanted;
     let level = levels.iter().position(enough).unwrap_or(0);
-    let mut best = run(level, 0);
+    let mut best = levels.swap_remove(level);
     if level == 0 {
         return best;
     }
@@ -241,11 +241,16 @@ impl<'a> Greedy<'a> {
     /// The cause with the most cost left.
     fn next_cause(&self) -> Option<CallSequence> {
         let whole = self.forest.whole();
-        let gains = self
-            .forest
-            .initial()
-            .iter()
-            .map(|s| (self.gain_of_calls(s), s));
+        let mut by_step = vec![0.0; self.forest.methods().len()];
+        for (at, (index, weight)) in self.forest.indexes().enumerate() {
+            let metrics = index.view_with(&self.left[at]).metrics_of_methods();
+            for (method, (_, cum)) in (0..).zip(metrics) {
+                let Step(step) = self.forest.step_of(at, method);
+                by_step[step as usize] += self.sign * weight * cum as f64;
+            }
+        }
+        let initial = self.forest.initial().iter();
+        let gains = initial.map(|s| (by_step[self.forest.path_of(s)[0].0 as usize], s));
         let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let cause = |(gain, s): &(f64, &CallSequence)| {

@@ -9,7 +9,7 @@ use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
 use formats::tree::{self, Group, ReadOptions, TreeProfile};
-use profile::{CallGraph, CallTree};
+use profile::{CallGraph, CallTree, EventId};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -110,8 +110,8 @@ fn read(
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
     let mut profile = tree::from_recording(&recording, &resolved.table, options)?;
-    let warnings = resolved.warnings.iter().map(|warning| warning.to_string());
-    profile.notes.extend(warnings);
+    let gaps = source::gaps(&recording, EventId(0), &resolved, false);
+    profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {
         profile
             .notes
