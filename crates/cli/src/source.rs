@@ -152,9 +152,16 @@ pub fn symbolize(
 /// Images below this share of the samples are warned of together.
 const WORTH_A_WARNING: f64 = 0.01;
 
+/// Prints [`gaps`].
+pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
+    for gap in gaps(recording, event, resolved, all) {
+        eprintln!("vitalfew: warning: {}", printable(&gap));
+    }
+}
+
 /// What is missing to name more: image by image for those that matter (with `all` for each), the rest in a
 /// line.
-pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
+pub fn gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) -> Vec<String> {
     let mut weight = vec![0_u64; recording.images.len()];
     for sample in recording.samples.iter().filter(|s| s.event == event) {
         let image = recording.stacks.frame(sample.stack).location.image;
@@ -166,18 +173,17 @@ pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, 
         .warnings
         .iter()
         .partition(|warning| all || share(warning) >= WORTH_A_WARNING);
-    for warning in shown {
-        eprintln!("vitalfew: warning: {}", printable(&warning.to_string()));
-    }
+    let mut gaps: Vec<String> = shown.iter().map(|warning| warning.to_string()).collect();
     if !rest.is_empty() {
         let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
         let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
-        eprintln!(
-            "vitalfew: warning: {} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
+        gaps.push(format!(
+            "{} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
             images.len(),
             if images.len() == 1 { "" } else { "s" },
             if images.len() == 1 { "s" } else { "" },
             weight as f64 / total * 100.0
-        );
+        ));
     }
+    gaps
 }

@@ -50,13 +50,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             _ => report::make(&recording, &resolved.table, args.by, &args.filter, event),
         };
         let rows = report.rows.len();
-        if !args.all {
-            report.rows.truncate(args.limit);
+        if !args.shown.all {
+            report.rows.truncate(args.shown.limit);
         }
-        if args.json {
+        if args.shown.json {
             print_json(&mut out, &recording, &report, rows)?;
         } else {
-            print_table(&mut out, args.by, &report, rows, args.wide)?;
+            print_table(&mut out, args.by, &report, rows, args.shown.wide)?;
             print_footer(&mut out, &recording, &report)?;
         }
         if report.rows.is_empty() {
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for warning in recording.warnings.iter() {
         eprintln!("vitalfew: warning: {}", printable(warning));
     }
-    source::warn_of_gaps(&recording, event, &resolved, args.all);
+    source::warn_of_gaps(&recording, event, &resolved, args.shown.all);
     Ok(ExitCode::SUCCESS)
 }
 
