@@ -54,7 +54,7 @@ pub fn is_database(source: &Source) -> bool {
     path.is_dir() && Database::open(path).is_ok()
 }
 
-/// Opens what is of each host, as [`open`] does what is of all.
+/// Opens what can be read of each host, as [`open`] does what is of all.
 pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recording>> {
     if !is_database(source) {
         return Ok(vec![open(source, wanted)?]);
@@ -73,8 +73,9 @@ pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recor
     if hosts.is_empty() {
         return Err(no_epoch(path).into());
     }
-    let read = |epochs: &Vec<Epoch>| Ok(store::read_all(epochs, wanted)?);
-    hosts.values().map(read).collect()
+    // What cannot be read is named where all are read together.
+    let read = |epochs: &Vec<Epoch>| store::read_all(epochs, wanted).ok();
+    Ok(hosts.values().filter_map(read).collect())
 }
 
 /// Opens a database and chooses epochs of it, of which there is at least one.
