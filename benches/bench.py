@@ -18,6 +18,7 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "60"))
 VITALFEW = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else "vitalfew"
 TEMPORARY = pathlib.Path(tempfile.mkdtemp(prefix="vitalfew-bench-"))
 os.environ["VITALFEW_DB"] = str(TEMPORARY / "db")
+BPF_STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 _running = []
 
 
@@ -134,6 +135,27 @@ def verdict(value, goal):
 
 def ratio(ours, theirs):
     return f"{ours / theirs:.2g}" if theirs and theirs > 0 else "-"
+
+
+@contextlib.contextmanager
+def bpf_statistics():
+    before = BPF_STATISTICS.read_text()
+    BPF_STATISTICS.write_text("1")
+    try:
+        yield
+    finally:
+        BPF_STATISTICS.write_text(before)
+
+
+def bpf_runs(pid):
+    """Time and runs of the process's busiest perf_event program."""
+    best = (0, 0)
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+            if fields.get("prog_type", "").strip() == "7":  # BPF_PROG_TYPE_PERF_EVENT
+                best = max(best, (int(fields["run_cnt"]), int(fields["run_time_ns"])))
+    return best
 
 
 def make_c_project(directory, files=300):

@@ -5,8 +5,6 @@ and the figure is the ratio of their rates when off over that when on: noise of 
 common to both CPUs and drops out. Then the time in the BPF program itself, as the kernel counts it.
 """
 
-import contextlib
-import pathlib
 import signal
 import statistics
 import subprocess
@@ -19,7 +17,6 @@ WINDOW_MS = 100
 ROUNDS = 3
 WINDOWS = max(20, round(bench.SECONDS * 10 / 6))  # a round of 10 s in a full run
 GOALS = {"flat": 1000, "stacks": 2000}
-STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
 def rates(loop, kind):
@@ -119,27 +116,6 @@ def report_toggled(figures):
         bench.row(name, kind, f"{mean:+.2%} ± {error:.2%}", n, each, above, goal, note)
 
 
-@contextlib.contextmanager
-def bpf_statistics():
-    before = STATISTICS.read_text()
-    STATISTICS.write_text("1")
-    try:
-        yield
-    finally:
-        STATISTICS.write_text(before)
-
-
-def bpf_runs(pid):
-    """Time and runs of the process's busiest perf_event program."""
-    best = (0, 0)
-    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        with contextlib.suppress(OSError):
-            fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
-            if fields.get("prog_type", "").strip() == "7":  # BPF_PROG_TYPE_PERF_EVENT
-                best = max(best, (int(fields["run_cnt"]), int(fields["run_time_ns"])))
-    return best
-
-
 def in_kernel():
     loop, empty = bench.TEMPORARY / "loop", bench.TEMPORARY / "empty"
     project = bench.make_c_project(bench.TEMPORARY / "project")
@@ -168,11 +144,11 @@ def in_kernel():
                 for cpu in bench.CPUS
             ]
         time.sleep(1)
-        with bpf_statistics():
-            runs, spent = bpf_runs(profiler.pid)
+        with bench.bpf_statistics():
+            runs, spent = bench.bpf_runs(profiler.pid)
             begin = time.monotonic()
             time.sleep(seconds)
-            runs_after, spent_after = bpf_runs(profiler.pid)
+            runs_after, spent_after = bench.bpf_runs(profiler.pid)
             elapsed = time.monotonic() - begin
         for process in loads:
             bench.end(process)
