@@ -86,8 +86,10 @@ def cost():
 def query():
     database = bench.TEMPORARY / "week"
     project = bench.make_c_project(bench.TEMPORARY / "week-project")
-    command = [bench.VITALFEW, "record", "-q", "-a", "-F", str(bench.HERTZ), "--db", database, "--", *bench.compile_for(project, bench.SECONDS)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    load = bench.start(*bench.compile_for(project, bench.SECONDS))
+    command = bench.vitalfew_record("-a", "--for", f"{bench.SECONDS:.0f}s", "--db", database)
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    bench.end(load)
     (epoch,) = database.glob("epoch=*")
     stamp = epoch.name.removeprefix("epoch=")
     for day in range(1, 7):
