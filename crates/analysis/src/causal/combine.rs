@@ -30,8 +30,8 @@ struct Fragment {
     image: Option<String>,
     samples: u64,
     undelayed_samples: u64,
-    /// Of each experiment with it: whether it is a baseline, samples, effective duration.
-    observed: Vec<(bool, f64, f64)>,
+    /// Of each baseline experiment with it: samples and duration.
+    observed: Vec<(f64, f64)>,
 }
 
 /// A progress point in all runs.
@@ -203,9 +203,10 @@ impl Combined {
     fn observe(&mut self, run: &CausalRun, it: &Experiment, fragment: usize, index: &mut Index) {
         let duration = it.effective_ns() as f64;
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
-        if let Some(fragment) = self.fragments.get_mut(fragment) {
-            let observed = (percent == 0, it.samples as f64, duration);
-            fragment.observed.push(observed);
+        if let Some(fragment) = self.fragments.get_mut(fragment)
+            && percent == 0
+        {
+            fragment.observed.push((it.samples as f64, duration));
         }
         for (point, count) in run.points.iter().zip(&it.counts) {
             let (measure, visits, departures, amount) = match *count {
@@ -274,21 +275,14 @@ impl Combined {
         let Some(fragment) = self.fragments.get(group.fragment) else {
             return Phase::ALWAYS;
         };
-        let undelayed = self.undelayed_ns > 0.0;
         let of = fragment.observed.iter();
-        let observed: Vec<(f64, f64)> = of
-            .filter(|(baseline, ..)| *baseline || !undelayed)
-            .map(|&(_, samples, time)| (samples, time))
-            .collect();
-        match undelayed {
-            true => Phase::new(
-                fragment.undelayed_samples as f64,
-                self.undelayed_ns,
-                &observed,
-                Phase::of_pieces(self.baselines, self.undelayed_ns / self.run_ns.max(1.0)),
-            ),
-            false => Phase::new(fragment.samples as f64, self.run_ns, &observed, |_| 0.0),
-        }
+        Phase::new(
+            fragment.undelayed_samples as f64,
+            self.undelayed_ns,
+            &of.copied().collect::<Vec<_>>(),
+            self.baselines,
+            self.undelayed_ns / self.run_ns.max(1.0),
+        )
     }
 
     /// The effects, by fragment, with what is known of each.
@@ -317,6 +311,13 @@ impl Combined {
         let mut warnings: BTreeSet<String> = BTreeSet::new();
         for run in &profile.runs {
             warnings.extend(run.warnings.iter().cloned());
+            if run.undelayed_ns == 0 && !run.experiments.is_empty() {
+                warnings.insert(
+                    "it is not known when nothing was delayed, so nothing is corrected for phases: what \
+                     runs in a part of the time is overstated"
+                        .to_owned(),
+                );
+            }
             if let RunEnd::Signalled(signal) = run.end {
                 warnings.insert(format!(
                     "signal {signal} ended a run: what was measured until then counts"
