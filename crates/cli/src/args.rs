@@ -45,6 +45,8 @@ pub enum Command {
     Diff(Diff),
     /// Search a profile, or the difference of two, for the few call sequences that matter
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
+    /// Find out what speeding a line up would be worth
+    Causal(crate::commands::causal::args::Causal),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest
@@ -634,7 +636,8 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A time such as 30s.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
         "ms" => 1e-3,
