@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// How long a program may take to come to the runtime.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look at the target at least.
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(10);
 /// Samples without one in scope after which there is no use in going on.
 const HOPELESS_SAMPLES: u64 = 20_000;
 /// Time without a visit of a progress point after which there is no use in going on.

@@ -17,7 +17,7 @@ const FEW: u64 = 5;
 /// Experiments get no longer than so many times the shortest.
 const LONGEST: u32 = 16;
 /// How closely the visit is watched that an experiment shall begin or end with.
-const EDGE_TICK: Duration = Duration::from_micros(250);
+const EDGE_TICK: Duration = Duration::from_millis(1);
 /// Points that are visited more often need no such care: one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
 

@@ -41,7 +41,7 @@ pub fn pay(thread: &Thread) {
     thread.excess.store(0, Relaxed);
     let begin = sys::now();
     let end = begin + (debt - excess);
-    sys::sleep_until(end);
+    sys::sleep_exactly_until(end);
     // What was slept too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);

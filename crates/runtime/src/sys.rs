@@ -83,6 +83,21 @@ pub fn sleep_until(then: u64) {
     while unsafe { call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
+/// As [`sleep_until`], but without the slack by which the kernel may be late to save power: it is as
+/// long as a short delay. The thread has its own slack again afterwards.
+pub fn sleep_exactly_until(then: u64) {
+    let slack = |operation: libc::c_int, ns: usize| {
+        // SAFETY: these operations take and give numbers.
+        unsafe { call(libc::SYS_prctl, [operation as usize, ns, 0, 0, 0, 0]) }
+    };
+    let own = slack(libc::PR_GET_TIMERSLACK, 0);
+    slack(libc::PR_SET_TIMERSLACK, 1);
+    sleep_until(then);
+    if own > 0 {
+        slack(libc::PR_SET_TIMERSLACK, own as usize);
+    }
+}
+
 /// Sleeps while the word has this value, at most so many nanoseconds; false: the time is over.
 pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     let time = libc::timespec {
