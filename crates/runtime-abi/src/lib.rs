@@ -26,6 +26,8 @@ pub const THREADS: usize = 16_384;
 pub const FRAGMENTS: usize = 65_536;
 /// Places of code, a power of two; half of them are used at most.
 pub const PLACES: usize = 1 << 18;
+/// Processors that are told apart.
+pub const CPUS: usize = 1024;
 /// Progress points in the program's source.
 pub const COUNTERS: usize = 256;
 /// Bytes of a progress point's name, with a zero at its end.
@@ -92,6 +94,8 @@ pub struct Page {
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
+    /// What runs where; runtime.
+    pub cpus: [Line<Cpu>; CPUS],
     /// Threads; runtime.
     pub threads: [Thread; THREADS],
     /// What is known of places; controller.
@@ -101,6 +105,15 @@ pub struct Page {
 /// Something with cache lines of its own.
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
+
+/// A processor.
+#[repr(C)]
+pub struct Cpu {
+    /// The thread of the target that ran there last, by id.
+    pub owner: AtomicU32,
+    /// How far that one was ([`Thread::local`]).
+    pub clock: AtomicU64,
+}
 
 /// A progress point in the source. The first two words are `coz_counter_t` of `coz.h`.
 #[repr(C, align(128))]
@@ -142,8 +155,17 @@ pub struct Thread {
     pub stack_high: AtomicU64,
     /// Identity of the event behind the descriptor, in case the program closes it.
     pub event_id: AtomicU64,
+    /// When it was looked at last: the monotonic clock, its own CPU time (both in nanoseconds), how
+    /// often it had been preempted.
+    pub looked: AtomicU64,
+    /// See `looked`.
+    pub ran: AtomicU64,
+    /// See `looked`.
+    pub preempted: AtomicU64,
     /// Process that it belongs to.
     pub pid: AtomicU32,
+    /// Samples for which it will still count as sharing its processor with threads of the target.
+    pub crowded: AtomicU32,
 }
 
 /// A place of code and what it means; see [`Place`].

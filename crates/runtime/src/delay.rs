@@ -4,12 +4,12 @@
 //! what this one has paid or been credited. Only the thread itself (with its signal handler) writes
 //! `local`, so that the two interrupt each other but never race.
 
-use crate::{sys, thread};
+use crate::{cpu, sys, thread};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Thread};
 
 /// The global clock, with the thread's own set to zero first if a new experiment has begun.
-fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
+pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
     let global = Clock::unpack(page.global.0.load(Acquire));
     let mut local = Clock::unpack(thread.local.load(Relaxed));
     if local.epoch != global.epoch {
@@ -30,6 +30,11 @@ pub fn pay(thread: &Thread) {
     if global.delay_ns <= local.delay_ns {
         return;
     }
+    cpu::take_over(page, thread);
+    let (global, local) = clocks(page, thread);
+    if global.delay_ns <= local.delay_ns {
+        return;
+    }
     let debt = global.delay_ns - local.delay_ns;
     // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
     thread.local.store(global.pack(), Relaxed);
@@ -39,6 +44,11 @@ pub fn pay(thread: &Thread) {
         return;
     }
     thread.excess.store(0, Relaxed);
+    if thread.crowded.load(Relaxed) > 0 {
+        // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
+        crate::sample::without_samples(thread, || cpu::burn(debt - excess));
+        return;
+    }
     let begin = sys::now();
     let end = begin + (debt - excess);
     sys::sleep_exactly_until(end);

@@ -14,6 +14,7 @@
 extern crate std as _;
 
 mod coz;
+mod cpu;
 mod delay;
 mod descriptors;
 mod hooks;

@@ -4,10 +4,10 @@
 //! signal it does not queue up where somebody blocks it. It comes from a perf event that counts user
 //! mode only, so that it interrupts no system call.
 
-use crate::{delay, sys, thread};
+use crate::{cpu, delay, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use runtime_abi::{Page, Place, Rule, Running, Thread, UNKNOWN};
+use runtime_abi::{Page, Place, Rule, Running, Thread, UNKNOWN, state};
 
 /// The signal.
 pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
@@ -36,6 +36,7 @@ const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 const DISABLED: u64 = 1;
 const CLOSE_ON_EXEC: usize = 8;
 const ENABLE: usize = 0x2400;
+const DISABLE: usize = 0x2401;
 const ID: usize = 0x8008_2407;
 const SETSIG: usize = 10;
 const SETOWN_EX: usize = 15;
@@ -101,6 +102,22 @@ pub fn close_event(thread: &Thread) {
     }
 }
 
+/// Does something that takes CPU time which is not the program's.
+pub fn without_samples(thread: &Thread, work: impl FnOnce()) {
+    let event = thread.event.load(Relaxed);
+    let switch = |command: usize| {
+        // SAFETY: without an argument; on another descriptor than ours it is an error.
+        unsafe { sys::call(libc::SYS_ioctl, [event as usize, command, 0, 0, 0, 0]) }
+    };
+    if event >= 0 {
+        switch(DISABLE);
+    }
+    work();
+    if event >= 0 {
+        switch(ENABLE);
+    }
+}
+
 /// Where a thread was interrupted.
 struct Frame {
     pc: u64,
@@ -116,7 +133,11 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
     };
     // SAFETY: the kernel hands a handler with SA_SIGINFO a `ucontext_t`.
     let frame = unsafe { registers(context.cast()) };
+    if page.state.load(Relaxed) == state::OFF {
+        return end(thread);
+    }
     page.samples.0.fetch_add(1, Relaxed);
+    cpu::take_over(page, thread);
     if let Some(fragment) = owner(page, thread, frame) {
         if let Some(count) = page.fragments.get(fragment as usize) {
             count.fetch_add(1, Relaxed);
@@ -129,6 +150,7 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
     if thread.waits.load(Relaxed) == 0 {
         delay::pay(thread);
     }
+    cpu::leave_word(page, thread);
 }
 
 #[cfg(target_arch = "x86_64")]

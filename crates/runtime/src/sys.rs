@@ -56,12 +56,43 @@ pub fn process_id() -> u32 {
 
 /// The monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of this thread, in nanoseconds.
+pub fn cpu_time() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What a thread has used.
+pub struct Usage {
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// How often the processor was taken from it.
+    pub preempted: u64,
+}
+
+/// What this thread has used.
+pub fn usage() -> Usage {
+    // SAFETY: zeros are a valid value.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    let to = &raw mut usage as usize;
+    // SAFETY: the usage is written through the pointer.
+    unsafe { call(libc::SYS_getrusage, [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0]) };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+        preempted: usage.ru_nivcsw as u64,
+    }
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the time is written through the pointer. Not a real system call: the vDSO's.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: the time is written through the pointer.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

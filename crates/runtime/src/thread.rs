@@ -79,7 +79,10 @@ fn set_this(thread: *const Thread) {
 /// Makes this thread the owner of a slot and starts sampling it.
 pub fn attach(page: &Page, thread: &'static Thread) {
     use core::sync::atomic::Ordering::{Relaxed, Release};
-    thread.excess.store(0, Relaxed);
+    for word in [&thread.excess, &thread.looked, &thread.ran, &thread.preempted] {
+        word.store(0, Relaxed);
+    }
+    thread.crowded.store(0, Relaxed);
     thread.waits.store(0, Relaxed);
     thread.event.store(-1, Relaxed);
     thread.pid.store(sys::process_id(), Relaxed);
