@@ -1,20 +1,117 @@
 //! The command line of `vitalfew causal`.
 
+use crate::args::duration;
+use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `vitalfew causal`.
 #[derive(Debug, clap::Args)]
 pub struct Causal {
     /// What to do
     #[command(subcommand)]
-    pub action: CausalAction,
+    pub command: CausalCommand,
 }
 
-/// What `causal` does.
-#[derive(Debug, clap::Subcommand)]
-pub enum CausalAction {
-    /// Say what speeding code up would be worth, by experiments that were carried out
+impl Causal {
+    /// Whether it runs a command and passes its exit code on.
+    pub fn wraps(&self) -> bool {
+        matches!(self.command, CausalCommand::Run(_))
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum CausalCommand {
+    /// Run a command and find out what speeding its lines up would be worth
+    Run(Box<Run>),
+    /// Say what speeding lines up would be worth, by experiments that were carried out
     Report(CausalReport),
+}
+
+/// `vitalfew causal run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Progress points are marked in the source (include/vitalfew.h, or coz.h), or named by --progress:
+  FILE:LINE              executions of a line        function:NAME       calls of a function
+  usdt:PROVIDER:NAME     a probe for tracers         syscall:NAME        system calls
+  samples:FILE:LINE      samples in a line stand for its visits
+
+Examples:
+  vitalfew causal run -- ./app                             to its end
+  vitalfew causal run --for 60s --progress server.c:120 -- ./server
+  vitalfew causal run --runs 20 --end-to-end -- ./tool input
+  vitalfew causal run --suggest-progress -- ./app          where could progress points be?
+
+Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
+126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
+pub struct Run {
+    /// Stop experimenting after this time (30s, 5m); the command runs on
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Run the command so many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can be
+    /// repeated (default: the executable, without the sources of libraries)
+    #[arg(long, value_name = "PATTERN")]
+    pub scope: Vec<String>,
+    /// Count visits here; can be repeated
+    #[arg(short, long, value_name = "POINT")]
+    pub progress: Vec<String>,
+    /// The whole run is one experiment, its end the progress point (with --runs)
+    #[arg(long)]
+    pub end_to_end: bool,
+    /// Speed up this line only (or, with --by function, this function)
+    #[arg(long, value_name = "FILE:LINE")]
+    pub fixed_line: Option<String>,
+    /// Speed up by this percentage only
+    #[arg(long, value_name = "PERCENT", value_parser = crate::args::percent)]
+    pub fixed_speedup: Option<f64>,
+    /// What to speed up
+    #[arg(long, value_enum, default_value_t = CausalBy::Line)]
+    pub by: CausalBy,
+    /// Shortest experiment
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    pub experiment: Duration,
+    /// Sample only, and propose progress points
+    #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
+    pub suggest_progress: bool,
+    /// Add the runs to this profile (default: a new one in the database)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub db: Option<PathBuf>,
+    /// JSON instead of text (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but errors, and no result
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Start of the random choices
+    #[arg(long, value_name = "N", hide = true)]
+    pub seed: Option<u64>,
+    /// The library to preload
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub runtime: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<String>,
+}
+
+/// `--by` of `causal run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CausalBy {
+    /// Source lines
+    Line,
+    /// Functions
+    Function,
 }
 
 /// `vitalfew causal report`.

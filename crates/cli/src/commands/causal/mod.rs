@@ -4,15 +4,17 @@ pub mod args;
 mod json;
 pub mod load;
 mod report;
+mod run;
 mod svg;
 mod text;
 
-use args::{Causal, CausalAction};
+use args::{Causal, CausalCommand};
 use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &Causal) -> anyhow::Result<ExitCode> {
-    match &args.action {
-        CausalAction::Report(args) => report::run(args),
+    match &args.command {
+        CausalCommand::Run(args) => run::run(args),
+        CausalCommand::Report(args) => report::run(args),
     }
 }
