@@ -65,8 +65,8 @@ pub struct Run {
     /// Speed up this line only (or, with --by function, this function)
     #[arg(long, value_name = "FILE:LINE")]
     pub fixed_line: Option<String>,
-    /// Speed up by this percentage only
-    #[arg(long, value_name = "PERCENT", value_parser = crate::args::percent)]
+    /// Speed up by this percentage only; 0: sample, and delay nothing
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fixed_speedup: Option<f64>,
     /// What to speed up
     #[arg(long, value_enum, default_value_t = CausalBy::Line)]
@@ -103,6 +103,13 @@ pub struct Run {
         allow_hyphen_values = true
     )]
     pub command: Vec<String>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text {
+        "0" | "0%" => Ok(0.0),
+        text => crate::args::percent(text),
+    }
 }
 
 /// `--by` of `causal run`.
