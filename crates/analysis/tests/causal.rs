@@ -161,6 +161,25 @@ fn what_is_worth_most_comes_first() {
     }
 }
 
+/// A neighbour that takes most of the machine now and then changes nothing, and is told of.
+#[test]
+fn disturbed_experiments_are_set_aside() {
+    let truth = |s: f64| 0.4 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    for experiment in profile.runs[0].experiments.iter_mut().step_by(29) {
+        let Progress::Visits(visits) = &mut experiment.counts[0] else {
+            panic!()
+        };
+        *visits /= 5;
+    }
+    let analysis = report(&profile);
+    let effect = effect(&analysis, "line");
+    assert_eq!((effect.set_aside, effect.experiments), (7, 193));
+    let all = effect.at(1.0).unwrap();
+    assert!(all.low < 0.4 && 0.4 < all.high, "{all:?}");
+    assert!(all.high - all.low < 0.06, "{all:?}");
+}
+
 /// A line that runs in a third of the time only, in which it is worth 60 %: 20 % of the whole run.
 /// Experiments with it begin while it runs, and only then.
 fn phases(seed: u64, undelayed: bool) -> CausalProfile {
