@@ -45,7 +45,7 @@ pub enum Command {
     Diff(Diff),
     /// Search a profile, or the difference of two, for the few call sequences that matter
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
-    /// Find out what speeding a line up would be worth
+    /// Say what speeding code up would be worth
     Causal(crate::commands::causal::args::Causal),
     /// Write a recording in another tool's format
     Export(Export),
@@ -524,7 +524,8 @@ pub enum Per {
 Examples:
   vitalfew export --format folded | inferno-flamegraph > flame.svg
   vitalfew export --format pprof -o app.pb.gz && go tool pprof -top app.pb.gz
-  vitalfew export --format firefox -o app.json     open it in profiler.firefox.com")]
+  vitalfew export --format firefox -o app.json     open it in profiler.firefox.com
+  vitalfew export --format coz -o profile.coz      the last causal profile, for Coz's viewer")]
 pub struct Export {
     /// What to read.
     #[command(flatten)]
@@ -560,6 +561,10 @@ pub enum Format {
     Firefox,
     /// JSON of speedscope
     Speedscope,
+    /// Coz (of a causal profile)
+    Coz,
+    /// Coz's form since 2026, JSON on each line (of a causal profile)
+    CozJsonl,
 }
 
 /// `vitalfew doctor`.

@@ -75,6 +75,19 @@ pub struct Analysis {
     pub warnings: Vec<String>,
 }
 
+impl Analysis {
+    /// Leaves nothing but what is said of one progress point.
+    pub fn keep_point(&mut self, point: &str) {
+        for finding in &mut self.findings {
+            finding.effects.retain(|effect| effect.point == point);
+        }
+        let findings = &mut self.findings;
+        findings.retain(|finding| !finding.effects.is_empty());
+        findings.sort_by(verdict::rank);
+        self.left_out.retain(|left_out| left_out.point == point);
+    }
+}
+
 /// What speeding a fragment up does.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -227,7 +240,7 @@ pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
         effect.verdict = verdict::judge(effect);
     }
     let mut findings = combined.findings(found);
-    findings.sort_by(|a, b| verdict::rank(a, b));
+    findings.sort_by(verdict::rank);
     Analysis {
         findings,
         left_out,
