@@ -164,6 +164,8 @@ pub struct Thread {
     pub preempted: AtomicU64,
     /// Process that it belongs to.
     pub pid: AtomicU32,
+    /// It has had its first sample.
+    pub sampled: AtomicU32,
     /// Samples for which it will still count as sharing its processor with threads of the target.
     pub crowded: AtomicU32,
 }

@@ -5,6 +5,7 @@
 //! `local`, so that the two interrupt each other but never race.
 
 use crate::{cpu, sys, thread};
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Thread};
 
@@ -49,13 +50,32 @@ pub fn pay(thread: &Thread) {
         crate::sample::without_samples(thread, || cpu::burn(debt - excess));
         return;
     }
-    let begin = sys::now();
-    let end = begin + (debt - excess);
-    sys::sleep_exactly_until(end);
+    let end = sys::now() + (debt - excess);
+    sleep_until(end);
     // What was slept too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
+}
+
+/// How late the kernel wakes this program's threads usually, in nanoseconds; on virtual machines that
+/// is as long as a short delay.
+static LATE: AtomicU64 = AtomicU64::new(50_000);
+/// More than this is not the timer: something else ran.
+const MOST_LATE: u64 = 200_000;
+
+/// Sleeps until shortly before, and keeps looking at the clock for the rest.
+fn sleep_until(end: u64) {
+    let late = LATE.load(Relaxed);
+    let wake = end.saturating_sub(late);
+    if sys::now() < wake {
+        sys::sleep_exactly_until(wake);
+        let observed = sys::now().saturating_sub(wake).min(MOST_LATE);
+        LATE.store(late - late / 8 + observed / 8 + observed / 32, Relaxed);
+    }
+    while sys::now() < end {
+        core::hint::spin_loop();
+    }
 }
 
 /// To be called before anything that may wake another thread: that one is credited for delays that

@@ -37,6 +37,7 @@ const DISABLED: u64 = 1;
 const CLOSE_ON_EXEC: usize = 8;
 const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
+const PERIOD: usize = 0x4008_2404;
 const ID: usize = 0x8008_2407;
 const SETSIG: usize = 10;
 const SETOWN_EX: usize = 15;
@@ -47,7 +48,7 @@ pub fn begin(page: &Page, thread: &Thread) {
         kind: SOFTWARE,
         size: size_of::<Attributes>() as u32,
         config: TASK_CLOCK,
-        period: page.period_ns.load(Relaxed),
+        period: first_period(page),
         sample_type: 0,
         read_format: 0,
         flags: USER_ONLY | DISABLED,
@@ -89,7 +90,24 @@ pub fn begin(page: &Page, thread: &Thread) {
         unsafe { sys::call(number, [event, command, argument, 0, 0, 0]) };
     }
     thread.event_id.store(id, Relaxed);
+    thread.sampled.store(0, Relaxed);
     thread.event.store(event as i32, Relaxed);
+}
+
+/// Time to a thread's first sample: anything up to a period. If it were a whole one, threads that live
+/// for some periods would be sampled half a time too rarely.
+fn first_period(page: &Page) -> u64 {
+    let period = page.period_ns.load(Relaxed).max(2);
+    sys::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) % period + 1
+}
+
+/// Sets the usual time between samples, behind the first one.
+fn set_period(page: &Page, thread: &Thread) {
+    let period = page.period_ns.load(Relaxed);
+    let event = thread.event.load(Relaxed) as usize;
+    let to = &raw const period as usize;
+    // SAFETY: the period lives during the call.
+    unsafe { sys::call(libc::SYS_ioctl, [event, PERIOD, to, 0, 0, 0]) };
 }
 
 /// Stops sampling this thread.
@@ -148,6 +166,9 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
         return end(thread);
     }
     page.samples.0.fetch_add(1, Relaxed);
+    if thread.sampled.swap(1, Relaxed) == 0 {
+        set_period(page, thread);
+    }
     cpu::take_over(page, thread);
     if let Some(fragment) = owner(page, thread, frame) {
         if let Some(count) = page.fragments.get(fragment as usize) {

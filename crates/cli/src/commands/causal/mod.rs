@@ -8,13 +8,13 @@ mod run;
 mod svg;
 mod text;
 
-use args::{Causal, CausalCommand};
+use args::{Causal, CausalAction};
 use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &Causal) -> anyhow::Result<ExitCode> {
-    match &args.command {
-        CausalCommand::Run(args) => run::run(args),
-        CausalCommand::Report(args) => report::run(args),
+    match &args.action {
+        CausalAction::Run(args) => run::run(args),
+        CausalAction::Report(args) => report::run(args),
     }
 }

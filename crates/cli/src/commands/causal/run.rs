@@ -45,6 +45,11 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
             break;
         }
     }
+    if !args.quiet
+        && let Some(path) = path
+    {
+        report(path, args)?;
+    }
     Ok(match exit {
         Some(exit) => ExitCode::from(exit.code() as u8),
         None => ExitCode::from(128 + SIGINT as u8),
@@ -77,6 +82,21 @@ fn options(args: &Run) -> anyhow::Result<Options> {
     options.shortest = args.experiment;
     options.seed = args.seed;
     Ok(options)
+}
+
+/// Says what was found out; whether it tells anything is no exit code of a command that passes the
+/// program's on.
+fn report(path: PathBuf, args: &Run) -> anyhow::Result<()> {
+    eprintln!("vitalfew: the experiments are in {}", path.display());
+    super::report::run(&super::args::CausalReport {
+        source: super::args::CausalSource { files: vec![path] },
+        point: None,
+        min_speedups: if args.fixed_speedup.is_some() { 2 } else { 5 },
+        all: false,
+        json: args.json,
+        svg: None,
+    })?;
+    Ok(())
 }
 
 /// What later runs choose from.
