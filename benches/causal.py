@@ -59,7 +59,8 @@ def build(name):
 def period(output):
     """What a faster program has less of: the time between visits, or the latency."""
     kind, value = output.split()
-    return 1 / float(value) if kind == "rate" else float(value)
+    # A program that came to a standstill was visited once in ever so long.
+    return 1 / max(float(value), 1e-3) if kind == "rate" else float(value)
 
 
 def run(program, line="none", percent=0, seconds=TRUTH, wrapper=()):

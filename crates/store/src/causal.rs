@@ -180,3 +180,170 @@ fn check(run: &CausalRun) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::*;
+    use proptest::prelude::*;
+
+    fn good() -> CausalRun {
+        CausalRun {
+            command: vec!["./app".into(), "--\u{e9}\n\"".into()],
+            host: Host::default(),
+            collector: "vitalfew".into(),
+            start_unix_ns: 1,
+            duration_ns: 2,
+            undelayed_ns: 1,
+            end: RunEnd::Signalled(9),
+            settings: ExperimentSettings {
+                fixed_speedups: vec![0.1 + 0.2],
+                ..ExperimentSettings::default()
+            },
+            images: vec![ProfiledImage {
+                path: "/a".into(),
+                build_id: BuildId::new(&[1, 2]),
+            }],
+            points: vec![ProgressPoint {
+                name: "p".into(),
+                counted_by: CountedBy::Usdt,
+                visits: 3,
+            }],
+            fragments: vec![Fragment {
+                name: "a.c:1".into(),
+                detail: "f".into(),
+                image: Some(0),
+                samples: u64::MAX,
+                undelayed_samples: 1,
+            }],
+            experiments: vec![Experiment {
+                fragment: 0,
+                speedup: 0.35,
+                start_ns: 0,
+                duration_ns: 5,
+                delay_ns: 1,
+                samples: 1,
+                counts: vec![Progress::Latency {
+                    arrivals: 1,
+                    departures: 2,
+                    in_flight: 1.0 / 3.0,
+                }],
+            }],
+            warnings: vec!["w".into()],
+        }
+    }
+
+    #[test]
+    fn runs_are_added_and_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = causal_path(&directory.path().join("db"), 1_700_000_000_000_000_000);
+        let runs = [good(), good()];
+        append_causal(&runs[..1], &path).unwrap();
+        append_causal(&runs[1..], &path).unwrap();
+        assert_eq!(read_causal(&path).unwrap().runs, runs);
+        assert_eq!(
+            latest_causal(&directory.path().join("db")).unwrap(),
+            Some(path.clone())
+        );
+        // Put together by other tools, with an end of line more or less.
+        let bytes = fs::read(&path).unwrap();
+        let doubled = [bytes.trim_ascii_end(), b"\n\n", &bytes].concat();
+        assert_eq!(parse(&doubled, &path).unwrap().runs.len(), 4);
+    }
+
+    /// Writers at once lose nothing of each other's.
+    #[test]
+    fn writers_wait_for_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("profile.json");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5 {
+                        append_causal(&[good()], &path).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(read_causal(&path).unwrap().runs.len(), 20);
+    }
+
+    /// Cut anywhere or with any bit changed: an error that names the file and a place in it. Nothing is
+    /// added to such a file.
+    #[test]
+    fn damage_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("profile.json");
+        append_causal(&[good(), good()], &path).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let line = bytes.len() / 2;
+        for length in 0..bytes.len() {
+            match parse(&bytes[..length], &path) {
+                Ok(profile) => assert!(
+                    length == 0
+                        || length + 1 >= line && profile.runs.len() == 1
+                        || length + 1 >= bytes.len(),
+                    "{length}"
+                ),
+                Err(error) => assert!(error.to_string().contains("profile.json"), "{error}"),
+            }
+        }
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            if let Ok(profile) = parse(&changed, &path) {
+                // Of white space and of what nobody reads.
+                assert_eq!(profile.runs.len(), 2, "{at}");
+                assert_eq!(profile.runs, [good(), good()], "{at}");
+            }
+        }
+        fs::write(&path, &bytes[..line + 10]).unwrap();
+        assert!(append_causal(&[good()], &path).is_err());
+        assert_eq!(fs::read(&path).unwrap().len(), line + 10);
+    }
+
+    /// Right checksum, wrong content.
+    #[test]
+    fn what_a_run_says_is_checked() {
+        let edits: [fn(&mut CausalRun); 6] = [
+            |run| run.fragments[0].image = Some(1),
+            |run| run.experiments[0].fragment = 1,
+            |run| run.experiments[0].speedup = 1.5,
+            |run| run.settings.fixed_speedups[0] = -0.1,
+            |run| run.points.clear(),
+            |run| {
+                let latency = &mut run.experiments[0].counts[0];
+                *latency = Progress::Latency {
+                    arrivals: 0,
+                    departures: 0,
+                    in_flight: -1.0,
+                };
+            },
+        ];
+        for edit in edits {
+            let mut run = good();
+            edit(&mut run);
+            let path = Path::new("/tmp/never/written");
+            assert!(matches!(
+                append_causal(&[run.clone()], path),
+                Err(Error::Unstorable { .. })
+            ));
+            let line = FORM.seal(&run).unwrap();
+            let error = parse(&line, path).unwrap_err();
+            assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        }
+        let newer = FORM.seal(&good()).unwrap();
+        let newer = String::from_utf8(newer)
+            .unwrap()
+            .replace("\"version\":1", "\"version\":2");
+        let error = parse(newer.as_bytes(), Path::new("p")).unwrap_err();
+        assert!(matches!(error, Error::Newer { .. }), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes, Path::new("p"));
+        }
+    }
+}

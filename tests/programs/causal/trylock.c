@@ -7,6 +7,7 @@ static long pause_between, looking, working;
 
 static void *poller(void *unused) {
   for (;;) {
+    WORK(100000);
     WORK(pause_between); /* line: pause */
     if (pthread_mutex_trylock(&lock) == 0) {
       WORK(looking); /* line: look */
