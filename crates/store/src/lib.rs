@@ -60,6 +60,7 @@ mod thrift;
 
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
 pub use database::{Database, Epoch, Range, Summary, read_all};
+pub use decode::Wanted;
 pub use error::{Error, Place};
 pub use file::{Written, read_file, write_file};
 pub use merge::merge;

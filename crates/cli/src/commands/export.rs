@@ -7,6 +7,7 @@ use crate::source;
 use formats::coz;
 use std::io::Write;
 use std::process::ExitCode;
+use store::Wanted;
 use symbols::Detail;
 
 /// Runs the command.
@@ -16,7 +17,7 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
         Format::CozJsonl => return causal(args, coz::Form::JsonLines),
         _ => {}
     }
-    let recording = source::open(&args.source)?;
+    let recording = source::open(&args.source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let detail = if args.no_inline && args.format == Format::Folded {
         Detail::Procedures
