@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bottleneck;
+pub mod causal;
 pub mod stall;
 pub mod statistics;
 pub mod variation;

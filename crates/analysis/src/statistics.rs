@@ -25,7 +25,12 @@ impl Interval {
         nearer_to_zero(self.low, self.high)
     }
 
-    fn new(estimate: f64, error: f64, freedom: f64) -> Option<Self> {
+    /// By Student's distribution with so many degrees of freedom; `None` of what is not a
+    /// number.
+    pub(crate) fn new(estimate: f64, error: f64, freedom: f64) -> Option<Self> {
+        if !(estimate.is_finite() && error.is_finite()) {
+            return None;
+        }
         if error == 0.0 {
             // All runs agree to the last unit, as counts of instructions or allocations can.
             return Some(Self {

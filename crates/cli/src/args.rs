@@ -45,6 +45,8 @@ pub enum Command {
     Diff(Diff),
     /// Search a profile, or the difference of two, for the few call sequences that matter
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
+    /// Say what speeding code up would be worth
+    Causal(crate::commands::causal::args::Causal),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest
@@ -523,7 +525,8 @@ pub enum Per {
 Examples:
   vitalfew export --format folded | inferno-flamegraph > flame.svg
   vitalfew export --format pprof -o app.pb.gz && go tool pprof -top app.pb.gz
-  vitalfew export --format firefox -o app.json     open it in profiler.firefox.com")]
+  vitalfew export --format firefox -o app.json     open it in profiler.firefox.com
+  vitalfew export --format coz -o profile.coz      the last causal profile, for Coz's viewer")]
 pub struct Export {
     /// What to read.
     #[command(flatten)]
@@ -559,6 +562,10 @@ pub enum Format {
     Firefox,
     /// JSON of speedscope
     Speedscope,
+    /// Coz (of a causal profile)
+    Coz,
+    /// Coz's form since 2026, JSON on each line (of a causal profile)
+    CozJsonl,
 }
 
 /// `vitalfew doctor`.
@@ -635,7 +642,8 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A time such as 30s.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
         "ms" => 1e-3,

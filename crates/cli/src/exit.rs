@@ -58,9 +58,18 @@ fn code(command: &Command, error: &anyhow::Error) -> u8 {
     if let Some(coded) = error.downcast_ref::<Coded>() {
         return coded.code;
     }
-    let wraps = matches!(command, Command::Record(record) if !record.command.is_empty());
+    let wraps = match command {
+        Command::Record(record) => !record.command.is_empty(),
+        Command::Causal(causal) => causal.wraps(),
+        _ => false,
+    };
     use sampler::Error as E;
-    match error.downcast_ref::<E>() {
+    let sampler = match error.downcast_ref::<experiment::Error>() {
+        Some(experiment::Error::Sampler(error)) => Some(error),
+        Some(experiment::Error::PointSyntax { .. }) => return USAGE,
+        _ => error.downcast_ref::<E>(),
+    };
+    match sampler {
         Some(E::NoSuchProgram { .. } | E::NoInterpreter { .. }) => NOT_FOUND,
         Some(E::NotExecutable { .. }) => NOT_EXECUTABLE,
         _ if wraps => OWN_FAILURE,

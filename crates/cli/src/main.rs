@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => commands::stats::run(stats),
         Command::Diff(diff) => commands::diff::run(diff),
         Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
+        Command::Causal(causal) => commands::causal::run(causal),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

@@ -1,6 +1,10 @@
 //! Text for people: aligned columns without frames, numbers with separators.
 
+use anyhow::Context;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// How a column's cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +123,34 @@ pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Writes a result, through a buffer.
+pub fn write_all(
+    out: &mut impl Write,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Writes a file, whole or not at all: beside it, then in its place.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut temporary = path.to_owned().into_os_string();
+    temporary.push(format!(".{}", std::process::id()));
+    let result = File::create(&temporary)
+        .map_err(anyhow::Error::from)
+        .and_then(|mut file| write_all(&mut file, write))
+        .and_then(|()| Ok(std::fs::rename(&temporary, path)?));
+    if let Err(error) = result {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error).with_context(|| format!("writing {}", path.display()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

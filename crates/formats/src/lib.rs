@@ -1,6 +1,6 @@
 //! Other people's profiles.
 //!
-//! Written: one module a format, all alike. Read, as call trees: [`tree`].
+//! Written: one module a format, all alike. Read, as call trees: [`tree`]. Causal profiles, both: [`coz`].
 //!
 //! Each of the writing modules has a `write` that turns a [`profile::Recording`] and what
 //! is known of its locations into a file of that format. A new format is a new module beside the
@@ -20,6 +20,7 @@
 //! `image+0xoffset`; in an image of which nothing is known as `[unknown]`.
 #![forbid(unsafe_code)]
 
+pub mod coz;
 pub mod firefox;
 pub mod folded;
 pub mod pprof;

@@ -11,12 +11,16 @@
 //!
 //! A [`CallTree`] is the other view of a profile, and the only one that profiles of other tools have
 //! in common with ours: names in calling contexts, with costs.
+//!
+//! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
+//! much, and what that did to the rate of progress.
 #![forbid(unsafe_code)]
 
 mod address;
 mod call_tree;
 mod call_tree_builder;
 mod event;
+mod experiment;
 mod image;
 mod recording;
 mod stack;
@@ -28,6 +32,10 @@ pub use call_tree::{
 };
 pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use event::{Event, EventId, Unit};
+pub use experiment::{
+    CausalProfile, CausalRun, CountedBy, Experiment, ExperimentSettings, Fragment, Granularity,
+    ProfiledImage, Progress, ProgressPoint, RunEnd,
+};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use recording::{
     CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount, Waker,

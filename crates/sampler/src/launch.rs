@@ -1,7 +1,7 @@
 //! Starting a command so that it is measured from its first instruction.
 
 use crate::Error;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +27,7 @@ impl Exit {
 }
 
 /// A process that waits to become the command.
-pub(crate) struct Launched {
+pub struct Launched {
     pid: u32,
     pidfd: OwnedFd,
     go: Option<OwnedFd>,
@@ -38,7 +38,21 @@ pub(crate) struct Launched {
 
 impl Launched {
     /// Forks a child that waits for [`Self::start`] before it executes `command`.
+    ///
+    /// # Errors
+    /// If there is no command in it, or no process can be made.
     pub fn prepare(command: &[String]) -> Result<Self, Error> {
+        Self::prepare_with(command, &[])
+    }
+
+    /// Like [`Self::prepare`], with variables of the environment set for the command only.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_with(
+        command: &[String],
+        environment: &[(&str, OsString)],
+    ) -> Result<Self, Error> {
         let program = command.first().cloned().unwrap_or_default();
         let refuse = |_| Error::NotExecutable {
             program: program.clone(),
@@ -51,9 +65,12 @@ impl Launched {
         let Some(file) = arguments.first() else {
             return Err(Error::NoSuchProgram { program });
         };
-        let mut pointers: Vec<*const libc::c_char> =
-            arguments.iter().map(|word| word.as_ptr()).collect();
-        pointers.push(std::ptr::null());
+        let pointers = null_terminated(&arguments);
+
+        let environment: Vec<CString> = environment_with(environment)
+            .map(|entry| CString::new(entry).map_err(refuse))
+            .collect::<Result<_, _>>()?;
+        let environment = null_terminated(&environment);
 
         let (go_read, go_write) = pipe()?;
         let (failed_read, failed_write) = pipe()?;
@@ -65,7 +82,10 @@ impl Launched {
         }
         if pid == 0 {
             // SAFETY: as above.
-            unsafe { become_command(file, &pointers, &go_write, &go_read, &failed_write) }
+            unsafe {
+                let ends = [&go_write, &go_read, &failed_write];
+                become_command(file, &pointers, &environment, ends)
+            }
         }
         // SAFETY: a system call on the id of our own child, which nobody has waited for.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;
@@ -83,6 +103,7 @@ impl Launched {
         })
     }
 
+    /// Its id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -159,14 +180,28 @@ impl Launched {
     }
 }
 
+/// Our environment with these variables set, each as `NAME=value`.
+fn environment_with(set: &[(&str, OsString)]) -> impl Iterator<Item = Vec<u8>> {
+    let kept = std::env::vars_os().filter(|(name, _)| !set.iter().any(|(new, _)| name == new));
+    let set = set
+        .iter()
+        .map(|(name, value)| (OsString::from(name), value.clone()));
+    kept.chain(set)
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+}
+
+fn null_terminated(texts: &[CString]) -> Vec<*const libc::c_char> {
+    let pointers = texts.iter().map(|text| text.as_ptr());
+    pointers.chain([std::ptr::null()]).collect()
+}
+
 /// # Safety
-/// Only in a child that has just been forked; `pointers` ends with a null pointer.
+/// Only in a child that has just been forked; both lists end with a null pointer.
 unsafe fn become_command(
     file: &CString,
     pointers: &[*const libc::c_char],
-    go_write: &OwnedFd,
-    go_read: &OwnedFd,
-    failed: &OwnedFd,
+    environment: &[*const libc::c_char],
+    [go_write, go_read, failed]: [&OwnedFd; 3],
 ) -> ! {
     let mut byte = 0u8;
     // SAFETY: see the caller; all pointers are to live memory of the sizes given.
@@ -175,7 +210,7 @@ unsafe fn become_command(
         // The Rust runtime ignores SIGPIPE; the command must find it as our parent left it.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
-            libc::execvp(file.as_ptr(), pointers.as_ptr());
+            libc::execvpe(file.as_ptr(), pointers.as_ptr(), environment.as_ptr());
             let errno = (*libc::__errno_location()).to_ne_bytes();
             libc::write(failed.as_raw_fd(), errno.as_ptr().cast(), errno.len());
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// The bytes of our own vDSO, an ELF image.
-pub(crate) fn bytes() -> Option<Vec<u8>> {
+pub fn bytes() -> Option<Vec<u8>> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split(' ').next()?.split_once('-')?;

@@ -535,7 +535,7 @@ pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, 
 }
 
 /// A time of day and date whose order as text is that of time.
-fn utc(unix_micros: u64) -> String {
+pub(crate) fn utc(unix_micros: u64) -> String {
     let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
     time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()

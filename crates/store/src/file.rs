@@ -27,7 +27,11 @@ pub struct Written {
 /// # Errors
 /// [`Error::Unstorable`], or [`Error::Io`]; nothing half-written remains.
 pub fn write_file(recording: &Recording, path: &Path) -> Result<Written, Error> {
-    let bytes = archive(&encode(recording)?)?;
+    write_whole(&archive(&encode(recording)?)?, path)
+}
+
+/// Writes the file `path`, whole or not at all.
+pub(crate) fn write_whole(bytes: &[u8], path: &Path) -> Result<Written, Error> {
     let written = Written {
         path: path.to_owned(),
         bytes: bytes.len() as u64,
@@ -36,7 +40,7 @@ pub fn write_file(recording: &Recording, path: &Path) -> Result<Written, Error> 
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(path).is_ok_and(|present| !present.is_file()) {
         let opened = File::options().write(true).open(path);
-        let done = opened.and_then(|mut device| device.write_all(&bytes));
+        let done = opened.and_then(|mut device| device.write_all(bytes));
         done.map_err(Error::io("write", path))?;
         return Ok(written);
     }
@@ -51,7 +55,7 @@ pub fn write_file(recording: &Recording, path: &Path) -> Result<Written, Error> 
         .tempfile_in(directory)
         .map_err(Error::io("write", path))?;
     let file = temporary.as_file_mut();
-    let done = file.write_all(&bytes).and_then(|()| file.sync_all());
+    let done = file.write_all(bytes).and_then(|()| file.sync_all());
     done.map_err(Error::io("write", path))?;
     let renamed = temporary.persist(path).map_err(|e| e.error);
     renamed.map_err(Error::io("write", path))?;

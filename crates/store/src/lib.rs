@@ -5,7 +5,7 @@
 //! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
 //! [`Database::write`] and [`Epoch::read`] in a directory of its own among others. Both are whole
 //! or not there, whenever a writer dies. [`open`] finds out what a path is, [`merge`] makes one
-//! recording of several.
+//! recording of several. Causal profiles are files of their own ([`append_causal`], [`read_causal`]).
 //!
 //! What comes back is what was written, except for what carries no meaning: the order of samples
 //! and threads, the numbers of names and stacks, and names and stacks that nothing refers to.
@@ -38,11 +38,13 @@
 //! runs of equal values: 1.0 KB together.
 #![forbid(unsafe_code)]
 
+mod causal;
 mod container;
 mod database;
 mod decode;
 mod encode;
 mod encoding;
+mod envelope;
 mod error;
 mod file;
 #[cfg(test)]
@@ -56,6 +58,7 @@ mod table_reader;
 mod table_writer;
 mod thrift;
 
+pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
 pub use database::{Database, Epoch, Range, Summary, read_all};
 pub use decode::Wanted;
 pub use error::{Error, Place};

@@ -55,7 +55,7 @@ impl Frame<'_> {
         Ok(Some(caller))
     }
 
-    fn cfa(&self) -> Result<u64, Stop> {
+    pub(crate) fn cfa(&self) -> Result<u64, Stop> {
         match &self.row.cfa {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let base = self.registers.get(usize::from(register.0));

@@ -63,7 +63,7 @@ impl From<Failure> for Stop {
 
 /// Unwinds stacks. One serves all processes; it keeps the rules that it looked up.
 pub struct Unwinder {
-    rows: Rows,
+    pub(crate) rows: Rows,
 }
 
 impl Default for Unwinder {

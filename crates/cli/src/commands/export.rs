@@ -1,16 +1,22 @@
 //! `vitalfew export`.
 
 use crate::args::{Export, Format};
+use crate::commands::causal::args::CausalSource;
+use crate::output::{write_all, write_file};
 use crate::source;
-use anyhow::Context;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use formats::coz;
+use std::io::Write;
 use std::process::ExitCode;
 use store::Wanted;
 use symbols::Detail;
 
 /// Runs the command.
 pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
+    match args.format {
+        Format::Coz => return causal(args, coz::Form::Tabbed),
+        Format::CozJsonl => return causal(args, coz::Form::JsonLines),
+        _ => {}
+    }
     let recording = source::open(&args.source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let detail = if args.no_inline && args.format == Format::Folded {
@@ -36,26 +42,33 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
             Format::Pprof => formats::pprof::write(&recording, table, &options, out)?,
             Format::Firefox => formats::firefox::write(&recording, table, &options, out)?,
             Format::Speedscope => formats::speedscope::write(&recording, table, &options, out)?,
+            // Written above, from a causal profile.
+            Format::Coz | Format::CozJsonl => {}
         }
-        out.flush()?;
         Ok(())
     };
-    match &args.output {
-        None => write(&mut BufWriter::new(std::io::stdout().lock()))?,
-        Some(path) => {
-            // Whole or not at all: beside the file, then in its place.
-            let mut temporary = path.clone().into_os_string();
-            temporary.push(format!(".{}", std::process::id()));
-            let result = File::create(&temporary)
-                .map_err(anyhow::Error::from)
-                .and_then(|file| write(&mut BufWriter::new(file)))
-                .and_then(|()| Ok(std::fs::rename(&temporary, path)?));
-            if let Err(error) = result {
-                let _ = std::fs::remove_file(&temporary);
-                return Err(error).with_context(|| format!("writing {}", path.display()));
-            }
-        }
-    }
+    put(args, write)?;
     source::warn_of_gaps(&recording, options.event, &resolved, false);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A causal profile, in Coz's form.
+fn causal(args: &Export, form: coz::Form) -> anyhow::Result<ExitCode> {
+    let source = CausalSource {
+        files: args.source.path.clone().into_iter().collect(),
+    };
+    let (profile, _) = crate::commands::causal::load::load(&source)?;
+    put(args, |out| Ok(coz::write(&profile, form, out)?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes to where it was asked for.
+fn put(
+    args: &Export,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match &args.output {
+        None => write_all(&mut std::io::stdout().lock(), write),
+        Some(path) => write_file(path, write),
+    }
 }

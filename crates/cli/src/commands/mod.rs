@@ -1,6 +1,7 @@
 //! One module a command.
 
 pub mod bottlenecks;
+pub mod causal;
 pub mod daemon;
 pub mod diff;
 pub mod doctor;

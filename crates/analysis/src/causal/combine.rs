@@ -1,0 +1,410 @@
+//! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
+
+use super::phase::Phase;
+use super::{Effect, Finding, Lack, Measure};
+use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The experiments of a profile.
+pub(super) struct Combined {
+    fragments: Vec<Fragment>,
+    points: Vec<Point>,
+    /// By fragment and progress point, in the order of their first experiment.
+    pub groups: Vec<Group>,
+    pub experiments: usize,
+    pub without_sample: usize,
+    /// Different speedups that could have been measured, 0 among them.
+    pub speedups_asked_for: usize,
+    pub warnings: Vec<String>,
+    run_ns: f64,
+    undelayed_ns: f64,
+    /// Experiments with a speedup of 0, of all fragments.
+    baselines: usize,
+}
+
+/// A fragment in all runs.
+struct Fragment {
+    name: String,
+    detail: String,
+    image: Option<String>,
+    samples: u64,
+    undelayed_samples: u64,
+    /// Of each baseline experiment with it: samples and duration.
+    observed: Vec<(f64, f64)>,
+}
+
+/// A progress point in all runs.
+pub(super) struct Point {
+    pub name: String,
+    pub measure: Measure,
+    visits: u64,
+    departures: u64,
+}
+
+/// The experiments with one fragment, as one progress point saw them.
+pub(super) struct Group {
+    pub fragment: usize,
+    pub point: usize,
+    /// By speedup in percent.
+    levels: BTreeMap<u8, Level>,
+}
+
+/// Experiments with one speedup.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Level {
+    /// 0 to 1.
+    pub speedup: f64,
+    pub experiments: Vec<Observation>,
+    pub visits: u64,
+    amount: f64,
+    /// Its period (or latency) over that of the baseline.
+    pub ratio: f64,
+}
+
+/// What one experiment says of one progress point.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observation {
+    /// Effective duration in nanoseconds; of latency, times the mean number in flight.
+    pub amount: f64,
+    /// Visits, or arrivals.
+    pub visits: f64,
+}
+
+/// The levels of a group that has enough of everything.
+pub(super) struct Levels {
+    pub baseline: Level,
+    pub baseline_period: f64,
+    above: Vec<Level>,
+}
+
+impl Level {
+    fn seen(&self) -> bool {
+        self.visits > 0 && self.amount > 0.0
+    }
+
+    fn keep(&self, kept: impl Fn(usize) -> bool) -> Self {
+        let numbered = self.experiments.iter().enumerate();
+        let numbered = numbered.filter(|(number, _)| kept(*number));
+        let experiments: Vec<Observation> = numbered.map(|(_, one)| *one).collect();
+        let visits = experiments.iter().map(|one| one.visits).sum::<f64>();
+        let amount = experiments.iter().map(|one| one.amount).sum();
+        Self {
+            visits: visits as u64,
+            amount,
+            experiments,
+            ..*self
+        }
+    }
+}
+
+impl Levels {
+    fn new(baseline: Level, mut above: Vec<Level>) -> Option<Self> {
+        let baseline_period = baseline.amount / baseline.visits as f64;
+        for level in &mut above {
+            level.ratio = level.amount / level.visits as f64 / baseline_period;
+        }
+        let enough = baseline.seen() && !above.is_empty();
+        enough.then_some(Self {
+            baseline,
+            baseline_period,
+            above,
+        })
+    }
+
+    /// The same with some experiments only, by the numbers of level and experiment; `None` if too little
+    /// is left.
+    pub fn keep(&self, kept: impl Fn(usize, usize) -> bool) -> Option<Self> {
+        let baseline = self.baseline.keep(|number| kept(0, number));
+        let above = self.above.iter().enumerate();
+        let above = above.map(|(level, it)| it.keep(|number| kept(level + 1, number)));
+        Self::new(baseline, above.filter(Level::seen).collect())
+    }
+
+    /// Those with a speedup above 0, ascending.
+    pub fn speedups(&self) -> std::slice::Iter<'_, Level> {
+        self.above.iter()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Level> {
+        std::iter::once(&self.baseline).chain(&self.above)
+    }
+
+    pub fn experiments(&self) -> usize {
+        self.all().map(|level| level.experiments.len()).sum()
+    }
+}
+
+impl Group {
+    /// The levels with visits, if there are enough.
+    pub fn levels(&self, minimum_speedups: usize, minimum_visits: u64) -> Result<Levels, Lack> {
+        let baseline = self.levels.get(&0).ok_or(Lack::Baseline)?.clone();
+        if self.levels.len() < minimum_speedups.max(2) {
+            return Err(Lack::Speedups(self.levels.len()));
+        }
+        let mut above: Vec<Level> = self.levels.values().skip(1).cloned().collect();
+        above.retain(Level::seen);
+        let visits = above.iter().map(|level| level.visits);
+        let visits = visits.fold(0, u64::saturating_add);
+        let least = visits.min(baseline.visits);
+        if least < minimum_visits.max(1) {
+            return Err(Lack::Visits(least));
+        }
+        let levels = Levels::new(baseline, above).ok_or(Lack::Visits(least))?;
+        // Two numbers, where the curve begins and how it slopes, are estimated at the least, and no
+        // variation is seen in levels of a single experiment.
+        let repeated = levels.all().any(|level| level.experiments.len() > 1);
+        match levels.experiments() {
+            n if n < 4 || !repeated => Err(Lack::Experiments(n)),
+            _ => Ok(levels),
+        }
+    }
+}
+
+/// Which numbers things have, by what makes them the same in different runs.
+#[derive(Default)]
+struct Index {
+    fragments: FxHashMap<(String, Option<String>), usize>,
+    points: FxHashMap<(String, Measure), usize>,
+    groups: FxHashMap<(usize, usize), usize>,
+}
+
+impl Combined {
+    /// Puts the runs together.
+    pub fn of(profile: &CausalProfile) -> Self {
+        let mut combined = Self {
+            fragments: Vec::new(),
+            points: Vec::new(),
+            groups: Vec::new(),
+            experiments: 0,
+            without_sample: 0,
+            speedups_asked_for: speedups_asked_for(profile),
+            warnings: Vec::new(),
+            run_ns: 0.0,
+            undelayed_ns: 0.0,
+            baselines: 0,
+        };
+        let mut index = Index::default();
+        for run in &profile.runs {
+            combined.add(run, &mut index);
+        }
+        combined.warn(profile);
+        combined
+    }
+
+    fn add(&mut self, run: &CausalRun, index: &mut Index) {
+        self.run_ns += run.duration_ns as f64;
+        self.undelayed_ns += run.undelayed_ns as f64;
+        let fragments: Vec<usize> = run
+            .fragments
+            .iter()
+            .map(|fragment| {
+                let image = fragment.image.and_then(|i| run.images.get(i as usize));
+                let image = image.map(|image| image.path.clone());
+                let key = (fragment.name.clone(), image);
+                let position = *index.fragments.entry(key).or_insert_with_key(|key| {
+                    self.fragments.push(Fragment {
+                        name: key.0.clone(),
+                        detail: fragment.detail.clone(),
+                        image: key.1.clone(),
+                        samples: 0,
+                        undelayed_samples: 0,
+                        observed: Vec::new(),
+                    });
+                    self.fragments.len() - 1
+                });
+                if let Some(all) = self.fragments.get_mut(position) {
+                    all.samples = all.samples.saturating_add(fragment.samples);
+                    let undelayed = fragment.undelayed_samples;
+                    all.undelayed_samples = all.undelayed_samples.saturating_add(undelayed);
+                }
+                position
+            })
+            .collect();
+        for experiment in &run.experiments {
+            self.experiments += 1;
+            self.baselines += usize::from(experiment.speedup == 0.0);
+            let fragment = fragments.get(experiment.fragment as usize).copied();
+            if experiment.samples == 0 || experiment.effective_ns() == 0 {
+                self.without_sample += 1;
+            } else if let Some(fragment) = fragment {
+                self.observe(run, experiment, fragment, index);
+            }
+        }
+    }
+
+    fn observe(&mut self, run: &CausalRun, it: &Experiment, fragment: usize, index: &mut Index) {
+        let duration = it.effective_ns() as f64;
+        let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
+        if let Some(fragment) = self.fragments.get_mut(fragment)
+            && percent == 0
+        {
+            fragment.observed.push((it.samples as f64, duration));
+        }
+        for (point, count) in run.points.iter().zip(&it.counts) {
+            let (measure, visits, departures, amount) = match *count {
+                Progress::Visits(visits) => (Measure::Throughput, visits, visits, duration),
+                Progress::Latency {
+                    arrivals,
+                    departures,
+                    in_flight,
+                } => (Measure::Latency, arrivals, departures, in_flight * duration),
+            };
+            // More than a century of a thousand million in flight is damage, with which nothing can be
+            // calculated.
+            if amount > 1e28 {
+                continue;
+            }
+            let key = (point.name.clone(), measure);
+            let position = *index.points.entry(key).or_insert_with_key(|key| {
+                self.points.push(Point {
+                    name: key.0.clone(),
+                    measure,
+                    visits: 0,
+                    departures: 0,
+                });
+                self.points.len() - 1
+            });
+            if let Some(all) = self.points.get_mut(position) {
+                all.visits = all.visits.saturating_add(visits);
+                all.departures = all.departures.saturating_add(departures);
+            }
+            let group = *index.groups.entry((fragment, position)).or_insert_with(|| {
+                self.groups.push(Group {
+                    fragment,
+                    point: position,
+                    levels: BTreeMap::new(),
+                });
+                self.groups.len() - 1
+            });
+            if let Some(group) = self.groups.get_mut(group) {
+                let level = group.levels.entry(percent).or_default();
+                level.speedup = f64::from(percent) / 100.0;
+                level.visits = level.visits.saturating_add(visits);
+                level.amount += amount;
+                let visits = visits as f64;
+                level.experiments.push(Observation { amount, visits });
+            }
+        }
+    }
+
+    pub fn fragment_name(&self, fragment: usize) -> String {
+        let fragment = self.fragments.get(fragment);
+        fragment.map_or_else(String::new, |fragment| fragment.name.clone())
+    }
+
+    pub fn point(&self, point: usize) -> &Point {
+        const NONE: &Point = &Point {
+            name: String::new(),
+            measure: Measure::Throughput,
+            visits: 0,
+            departures: 0,
+        };
+        self.points.get(point).unwrap_or(NONE)
+    }
+
+    /// In which part of the run time the group's fragment runs.
+    pub fn phase(&self, group: &Group) -> Phase {
+        let Some(fragment) = self.fragments.get(group.fragment) else {
+            return Phase::ALWAYS;
+        };
+        let of = fragment.observed.iter();
+        Phase::new(
+            fragment.undelayed_samples as f64,
+            self.undelayed_ns,
+            &of.copied().collect::<Vec<_>>(),
+            self.baselines,
+            self.undelayed_ns / self.run_ns.max(1.0),
+        )
+    }
+
+    /// The effects, by fragment, with what is known of each.
+    pub fn findings(&self, effects: Vec<(usize, Effect)>) -> Vec<Finding> {
+        let samples = self.fragments.iter().map(|fragment| fragment.samples);
+        let all = samples.fold(0, u64::saturating_add);
+        let mut by_fragment: BTreeMap<usize, Vec<Effect>> = BTreeMap::new();
+        for (fragment, effect) in effects {
+            by_fragment.entry(fragment).or_default().push(effect);
+        }
+        let finding = |(fragment, mut effects): (usize, Vec<Effect>)| {
+            let fragment = self.fragments.get(fragment)?;
+            effects.sort_by(super::verdict::rank_effects);
+            Some(Finding {
+                name: fragment.name.clone(),
+                detail: fragment.detail.clone(),
+                image: fragment.image.clone(),
+                share: fragment.samples as f64 / (all as f64).max(1.0),
+                effects,
+            })
+        };
+        by_fragment.into_iter().filter_map(finding).collect()
+    }
+
+    fn warn(&mut self, profile: &CausalProfile) {
+        let mut warnings: BTreeSet<String> = BTreeSet::new();
+        for run in &profile.runs {
+            warnings.extend(run.warnings.iter().cloned());
+            if run.undelayed_ns == 0 && !run.experiments.is_empty() {
+                warnings.insert(
+                    "it is not known when nothing was delayed, so nothing is corrected for phases: what \
+                     runs in a part of the time is overstated"
+                        .to_owned(),
+                );
+            }
+            if let RunEnd::Signalled(signal) = run.end {
+                warnings.insert(format!(
+                    "signal {signal} ended a run: what was measured until then counts"
+                ));
+            }
+        }
+        let differs = |of: &dyn Fn(&CausalRun) -> String| {
+            let all: BTreeSet<String> = profile.runs.iter().map(of).collect();
+            all.len() > 1
+        };
+        if rebuilt(profile) {
+            warnings.insert(
+                "the program was built anew between the runs: its lines may have moved".into(),
+            );
+        }
+        if differs(&|run| run.host.name.clone()) {
+            warnings.insert("the runs are of different machines".into());
+        }
+        if differs(&|run| format!("{:?}", run.command)) {
+            warnings.insert("the runs are of different commands".into());
+        }
+        for point in &self.points {
+            let (arrivals, departures) = (point.visits, point.departures);
+            if arrivals.abs_diff(departures) as f64 > 0.05 * arrivals as f64 {
+                warnings.insert(format!(
+                    "{}: {arrivals} began in the experiments and {departures} ended: Little's law, by which \
+                     the latency is computed, needs as many",
+                    point.name
+                ));
+            }
+        }
+        self.warnings = warnings.into_iter().collect();
+    }
+}
+
+/// Whether an image has different build-ids in different runs.
+fn rebuilt(profile: &CausalProfile) -> bool {
+    let mut known = FxHashMap::default();
+    let mut images = profile.runs.iter().flat_map(|run| &run.images);
+    images.any(|image| {
+        let first = known.entry(&image.path).or_insert(&image.build_id);
+        *first != &image.build_id
+    })
+}
+
+/// How many different speedups the runs could have measured, 0 among them.
+fn speedups_asked_for(profile: &CausalProfile) -> usize {
+    let mut asked_for = BTreeSet::from([0]);
+    for run in &profile.runs {
+        if run.settings.fixed_speedups.is_empty() {
+            return usize::MAX;
+        }
+        let fixed = run.settings.fixed_speedups.iter();
+        asked_for.extend(fixed.map(|speedup| (100.0 * speedup).round() as i64));
+    }
+    asked_for.len()
+}

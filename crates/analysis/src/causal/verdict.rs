@@ -1,0 +1,82 @@
+//! What a causal profile says in words, and in which order.
+
+use super::{Effect, Estimate, Finding};
+use std::cmp::Ordering;
+
+/// The rate of false discoveries that is allowed among the effects that are claimed.
+const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Program speedup that nobody would optimise for, and that no method measures: one point.
+const SLIGHT: f64 = 0.01;
+
+/// What "no effect" may still hide: five points.
+const HIDDEN: f64 = 0.05;
+
+/// What an effect means for who wants a faster program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// Worth it: the program becomes faster by up to this much.
+    WorthIt(Estimate),
+    /// Worth it up to here; a greater speedup of the fragment makes the program slower again.
+    WorthItUpTo(Estimate),
+    /// Contention: speeding the fragment up makes the program slower, by up to this much.
+    Contention(Estimate),
+    /// No effect of more than five points.
+    NoEffect,
+    /// The experiments do not tell: the effect may be more than five points, or none.
+    Unclear,
+}
+
+/// The verdict on an effect whose slope and q-value are known.
+pub(super) fn judge(effect: &Effect) -> Verdict {
+    let by_program = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
+    let peak = effect.peak();
+    let trough = effect.curve.iter().min_by(by_program);
+    let last = effect.curve.last();
+    let (Some(peak), Some(trough), Some(last)) = (peak, trough, last) else {
+        return Verdict::Unclear;
+    };
+    let slope = effect.slope;
+    let sure = effect.q <= FALSE_DISCOVERIES;
+    // A hill: up first, and then further down than where it began, or well below its top.
+    let hill = peak.low > SLIGHT && last.high < 0.5 * peak.low;
+    if hill {
+        Verdict::WorthItUpTo(*peak)
+    } else if sure && slope.low > SLIGHT {
+        Verdict::WorthIt(*peak)
+    } else if sure && slope.high < -SLIGHT {
+        Verdict::Contention(*trough)
+    } else if slope.low > -HIDDEN && slope.high < HIDDEN {
+        Verdict::NoEffect
+    } else {
+        Verdict::Unclear
+    }
+}
+
+/// What is worth it comes first, then contention, then what is unclear, then what has no effect; each by
+/// what can be relied on: the conservative end of the slope.
+pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
+    let class = |effect: &Effect| match effect.verdict {
+        Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => 0,
+        Verdict::Contention(_) => 1,
+        Verdict::Unclear => 2,
+        Verdict::NoEffect => 3,
+    };
+    let sure = |effect: &Effect| match effect.verdict {
+        Verdict::WorthItUpTo(peak) => peak.low.max(0.0),
+        _ => effect.slope.conservative().abs(),
+    };
+    let size = |effect: &Effect| effect.slope.estimate.abs();
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| sure(b).total_cmp(&sure(a)))
+        .then_with(|| size(b).total_cmp(&size(a)))
+}
+
+/// By the largest effect of each.
+pub(super) fn rank(a: &Finding, b: &Finding) -> Ordering {
+    match (a.effects.first(), b.effects.first()) {
+        (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),
+        (x, y) => y.is_some().cmp(&x.is_some()),
+    }
+}

@@ -1,0 +1,487 @@
+//! Causal profiles of made-up programs, against their truth.
+
+mod experiments;
+
+use analysis::causal::*;
+use experiments::{Line, Measured, QUIET, Random, run, steady};
+use profile::{CausalProfile, Experiment, Progress, RunEnd};
+use proptest::prelude::*;
+
+fn report(profile: &CausalProfile) -> Analysis {
+    analyse(profile, &Options::default())
+}
+
+fn effect<'a>(analysis: &'a Analysis, name: &str) -> &'a Effect {
+    let finding = analysis.findings.iter().find(|f| f.name == name);
+    &finding
+        .unwrap_or_else(|| panic!("{name}: {analysis:?}"))
+        .effects[0]
+}
+
+fn line<'a>(name: &'a str, truth: &'a dyn Fn(f64) -> f64) -> Line<'a> {
+    Line {
+        name,
+        density: 0.5,
+        truth,
+    }
+}
+
+fn hill(s: f64) -> f64 {
+    if s < 0.25 {
+        0.6 * s
+    } else {
+        0.15 - 0.4 * (s - 0.25)
+    }
+}
+
+const TRUTHS: [(&str, fn(f64) -> f64); 5] = [
+    ("none", |_| 0.0),
+    ("linear", |s| 0.6 * s),
+    ("saturating", |s| (0.8 * s).min(0.05)),
+    ("contention", |s| -0.4 * s),
+    ("hill", hill),
+];
+
+/// What the slope of the regression would be without noise.
+fn true_slope(effect: &Effect, truth: impl Fn(f64) -> f64) -> f64 {
+    let sum = |of: &dyn Fn(f64) -> f64| -> f64 {
+        let points = effect.points.iter();
+        points
+            .map(|p| p.visits as f64 * p.speedup * of(p.speedup))
+            .sum()
+    };
+    sum(&truth) / sum(&|s| s)
+}
+
+/// Of many profiles of one program: how often 95 % intervals have the truth, and how far estimates are
+/// off, on average with and without their sign.
+#[test]
+fn intervals_cover_the_truth() {
+    let (mut covered, mut asked, mut slopes, mut profiles) = (0, 0, 0, 0);
+    for experiments in [24, 80, 300] {
+        for (name, truth) in TRUTHS {
+            let (mut here, mut bias, mut off, mut n) = (0, 0.0, 0.0, 0);
+            for seed in 0..30 {
+                let mut random = Random(seed * 77 + 1);
+                let measured = Measured {
+                    experiments,
+                    machine_noise: 0.04,
+                    drift: 0.1,
+                    ..QUIET
+                };
+                let analysis = report(&steady(&[line("line", &truth)], &measured, &mut random));
+                let effect = effect(&analysis, "line");
+                let slope = true_slope(effect, truth);
+                slopes += usize::from((effect.slope.low..=effect.slope.high).contains(&slope));
+                profiles += 1;
+                for at in [0.25, 0.5, 0.75, 1.0] {
+                    // With 24 experiments, the greatest speedup may not have been among them.
+                    let Some(found) = effect.at(at) else { continue };
+                    here += usize::from((found.low..=found.high).contains(&truth(at)));
+                    bias += found.program - truth(at);
+                    off += (found.program - truth(at)).abs();
+                    n += 1;
+                }
+            }
+            let (bias, off, rate) = (bias / n as f64, off / n as f64, here as f64 / n as f64);
+            println!("{experiments:4} {name:12} covered {rate:.3} bias {bias:+.4} error {off:.4}");
+            covered += here;
+            asked += n;
+            if experiments == 300 {
+                assert!(bias.abs() < 0.01 && off < 0.03, "{name}: {bias} {off}");
+            }
+        }
+    }
+    let covered = covered as f64 / asked as f64;
+    let slopes = slopes as f64 / profiles as f64;
+    println!("all covered {covered:.3}, slopes {slopes:.3}");
+    assert!((0.92..0.99).contains(&covered), "{covered}");
+    assert!((0.91..0.99).contains(&slopes), "{slopes}");
+}
+
+/// Where nothing has an effect, hardly anything is claimed to have one.
+#[test]
+fn nothing_is_made_of_noise() {
+    let nothing = |_: f64| 0.0;
+    let names: Vec<String> = (0..10).map(|n| format!("line {n}")).collect();
+    let mut claimed = 0;
+    for seed in 0..20 {
+        let lines: Vec<Line<'_>> = names.iter().map(|name| line(name, &nothing)).collect();
+        let measured = Measured {
+            experiments: 400,
+            machine_noise: 0.05,
+            ..QUIET
+        };
+        let analysis = report(&steady(&lines, &measured, &mut Random(seed)));
+        let effects = analysis.findings.iter().flat_map(|f| &f.effects);
+        let unclaimed = |e: &&Effect| !matches!(e.verdict, Verdict::NoEffect | Verdict::Unclear);
+        claimed += usize::from(effects.filter(unclaimed).count() > 0);
+    }
+    // 5 % of the profiles are expected to have a false claim.
+    assert!(claimed <= 4, "{claimed} of 20 profiles");
+}
+
+#[test]
+fn what_is_worth_most_comes_first() {
+    let small = |s: f64| (0.5 * s).min(0.05);
+    let large = |s: f64| 0.5 * s;
+    let worse = |s: f64| -0.6 * s;
+    let lines = [
+        line("none", &|_| 0.0),
+        line("small", &small),
+        line("worse", &worse),
+        line("large", &large),
+        line("hill", &hill),
+    ];
+    for seed in 0..10 {
+        let measured = Measured {
+            experiments: 1500,
+            ..QUIET
+        };
+        let analysis = report(&steady(&lines, &measured, &mut Random(seed)));
+        let order: Vec<&str> = analysis.findings.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(order[0], "large", "{order:?}");
+        let verdict = |name| effect(&analysis, name).verdict;
+        let Verdict::WorthIt(up_to) = verdict("large") else {
+            panic!("{:?}", verdict("large"));
+        };
+        assert!((up_to.program - 0.5).abs() < 0.05, "{up_to:?}");
+        let Verdict::Contention(down_to) = verdict("worse") else {
+            panic!("{:?}", verdict("worse"));
+        };
+        assert!((down_to.program + 0.6).abs() < 0.15, "{down_to:?}");
+        let Verdict::WorthItUpTo(top) = verdict("hill") else {
+            panic!("{:?}", verdict("hill"));
+        };
+        assert!((0.1..0.5).contains(&top.speedup), "{top:?}");
+        assert!(matches!(
+            verdict("none"),
+            Verdict::NoEffect | Verdict::Unclear
+        ));
+    }
+}
+
+/// A neighbour that takes most of the machine now and then changes nothing, and is told of.
+#[test]
+fn disturbed_experiments_are_set_aside() {
+    let truth = |s: f64| 0.4 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    for experiment in profile.runs[0].experiments.iter_mut().step_by(29) {
+        let Progress::Visits(visits) = &mut experiment.counts[0] else {
+            panic!()
+        };
+        *visits /= 5;
+    }
+    let analysis = report(&profile);
+    let effect = effect(&analysis, "line");
+    assert_eq!((effect.set_aside, effect.experiments), (7, 193));
+    let all = effect.at(1.0).unwrap();
+    assert!(all.low < 0.4 && 0.4 < all.high, "{all:?}");
+    assert!(all.high - all.low < 0.06, "{all:?}");
+}
+
+/// A line that runs in a third of the time only, in which it is worth 60 %: 20 % of the whole run.
+/// Experiments with it begin while it runs, and only then.
+fn phases(seed: u64, undelayed: bool) -> CausalProfile {
+    let mut random = Random(seed);
+    let mut run = run(&[line("phased", &|_| 0.0)], &["done"]);
+    let density = 0.7;
+    for number in 0..360 {
+        let in_phase = (number / 12) % 3 == 0;
+        // Between experiments with it, those with other lines; half of them delayed it.
+        let speedup = random.speedup();
+        let chosen = in_phase && random.uniform() < 0.5;
+        let samples = if in_phase { 500.0 * density } else { 0.0 };
+        let effective = 0.5e9;
+        let sped_up = if chosen { speedup } else { 0.0 };
+        let delay = speedup * samples * 1e6;
+        if chosen {
+            let visits = 50.0 / (1.0 - 0.6 * sped_up) + 3.0 * random.normal();
+            run.experiments.push(Experiment {
+                fragment: 0,
+                speedup,
+                start_ns: run.duration_ns,
+                duration_ns: (effective + delay) as u64,
+                delay_ns: delay as u64,
+                samples: samples as u64,
+                counts: vec![Progress::Visits(visits.round() as u64)],
+            });
+        }
+        run.duration_ns += (effective + delay) as u64;
+        let fragment = &mut run.fragments[0];
+        fragment.samples += samples as u64;
+        if speedup == 0.0 {
+            run.undelayed_ns += effective as u64;
+            fragment.undelayed_samples += samples as u64;
+        }
+    }
+    if !undelayed {
+        run.undelayed_ns = 0;
+    }
+    CausalProfile { runs: vec![run] }
+}
+
+#[test]
+fn a_phase_counts_for_its_part_of_the_run() {
+    let mut covered = 0;
+    for seed in 0..20 {
+        let analysis = report(&phases(seed, true));
+        let effect = effect(&analysis, "phased");
+        assert!((effect.phase.of - 1.0 / 3.0).abs() < 0.08, "{effect:?}");
+        let at_half = effect.at(0.5).unwrap();
+        covered += usize::from((at_half.low..=at_half.high).contains(&0.1));
+    }
+    assert!(covered >= 17, "{covered} of 20");
+    // Where it is not known when nothing was delayed, it is not corrected, and said so.
+    let unknown = report(&phases(1, false));
+    assert_eq!(effect(&unknown, "phased").phase.of, 1.0);
+    assert!(
+        unknown.warnings[0].contains("phases"),
+        "{:?}",
+        unknown.warnings
+    );
+}
+
+/// A server: 2,000 requests a second arrive whatever happens, and take 5 ms, less half of the speedup.
+fn server(in_flight: impl Fn(f64) -> f64, departs: f64) -> CausalProfile {
+    let mut random = Random(9);
+    let mut run = run(&[line("handler", &|_| 0.0)], &["request", "request"]);
+    for number in 0..120 {
+        let speedup = random.speedup();
+        let arrivals = 1000.0 + 20.0 * random.normal();
+        run.experiments.push(Experiment {
+            fragment: 0,
+            speedup,
+            start_ns: number * 1_000_000_000,
+            duration_ns: 600_000_000,
+            delay_ns: 100_000_000,
+            samples: 100,
+            counts: vec![
+                Progress::Latency {
+                    arrivals: arrivals as u64,
+                    departures: (departs * arrivals) as u64,
+                    in_flight: in_flight(speedup) * (1.0 + 0.05 * random.normal()),
+                },
+                Progress::Visits(arrivals as u64),
+            ],
+        });
+    }
+    run.duration_ns = 120_000_000_000;
+    run.undelayed_ns = 60_000_000_000;
+    run.fragments[0].undelayed_samples = 12_000;
+    CausalProfile { runs: vec![run] }
+}
+
+#[test]
+fn latency_is_by_littles_law_and_shorter_is_better() {
+    let analysis = report(&server(|speedup| 10.0 * (1.0 - 0.5 * speedup), 1.0));
+    assert_eq!(analysis.warnings, [""; 0]);
+    let effects = &analysis.findings[0].effects;
+    let measures: Vec<Measure> = effects.iter().map(|e| e.measure).collect();
+    // What has an effect comes first: throughput is what the clients send.
+    assert_eq!(measures, [Measure::Latency, Measure::Throughput]);
+    let latency = &effects[0];
+    assert!(
+        (latency.baseline_ns - 5e6).abs() < 0.2e6,
+        "{}",
+        latency.baseline_ns
+    );
+    let all = latency.at(1.0).unwrap();
+    assert!((all.program - 0.5).abs() < 0.04, "{all:?}");
+    assert!(
+        matches!(latency.verdict, Verdict::WorthIt(_)),
+        "{:?}",
+        latency.verdict
+    );
+}
+
+#[test]
+fn an_overloaded_server_is_said_to_be_one() {
+    let analysis = report(&server(|_| 10.0, 0.9));
+    assert!(
+        analysis.warnings[0].contains("Little's law"),
+        "{:?}",
+        analysis.warnings
+    );
+}
+
+/// The paper's combination, done by hand on experiments of the same length.
+#[test]
+fn experiments_are_combined_by_adding() {
+    let mut run = run(&[line("line", &|_| 0.0)], &["done"]);
+    let mut add = |speedup, wall, delay, samples, visits| {
+        run.experiments.push(Experiment {
+            fragment: 0,
+            speedup,
+            start_ns: 0,
+            duration_ns: wall,
+            delay_ns: delay,
+            samples,
+            counts: vec![Progress::Visits(visits)],
+        });
+    };
+    add(0.0, 1000, 0, 10, 10);
+    add(0.0, 3000, 0, 30, 20);
+    add(0.5, 2000, 500, 20, 20);
+    add(0.5, 2500, 500, 20, 15);
+    // No sample: neither a baseline nor a speedup.
+    add(0.0, 1000, 0, 0, 500);
+    add(0.5, 1000, 0, 0, 500);
+    let options = Options {
+        minimum_speedups: 2,
+        ..Options::default()
+    };
+    let profile = CausalProfile { runs: vec![run] };
+    let analysis = analyse(&profile, &options);
+    assert_eq!((analysis.experiments, analysis.without_sample), (6, 2));
+    let effect = effect(&analysis, "line");
+    assert_eq!(effect.baseline_ns, 4000.0 / 30.0);
+    let point = effect.points[0];
+    assert_eq!((point.experiments, point.visits), (2, 35));
+    let expected = 1.0 - (3500.0 / 35.0) / (4000.0 / 30.0);
+    assert!((point.program - expected).abs() < 1e-12, "{point:?}");
+    // Two different speedups are too few, unless no more were asked for.
+    assert_eq!(report(&profile).left_out[0].why, Lack::Speedups(2));
+    let mut asked = profile;
+    asked.runs[0].settings.fixed_speedups = vec![0.5];
+    assert_eq!(report(&asked).findings.len(), 1);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let why = |edit: &dyn Fn(&mut CausalProfile)| {
+        let mut profile = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(3));
+        edit(&mut profile);
+        let analysis = report(&profile);
+        assert!(analysis.findings.is_empty());
+        analysis.left_out[0].why
+    };
+    let experiments = |profile: &mut CausalProfile, keep: &dyn Fn(&Experiment) -> bool| {
+        profile.runs[0].experiments.retain(keep);
+    };
+    let no_baseline = why(&|p| experiments(p, &|e| e.speedup > 0.0));
+    assert_eq!(no_baseline, Lack::Baseline);
+    let few = why(&|p| experiments(p, &|e| e.speedup < 0.17));
+    assert!(matches!(few, Lack::Speedups(..5)), "{few:?}");
+    let unvisited = why(&|p| {
+        for experiment in &mut p.runs[0].experiments {
+            experiment.counts[0] = Progress::Visits(u64::from(experiment.speedup > 0.0));
+        }
+    });
+    assert_eq!(unvisited, Lack::Visits(0));
+    let killed = {
+        let mut profile = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(3));
+        profile.runs[0].end = RunEnd::Signalled(11);
+        report(&profile)
+    };
+    assert!(killed.warnings[0].contains("signal 11"));
+    assert_eq!(killed.findings.len(), 1, "what was measured counts");
+}
+
+/// A point that is hardly ever visited does not silence another.
+#[test]
+fn a_rare_point_silences_nobody() {
+    let mut profile = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(3));
+    let point = profile.runs[0].points[0].clone();
+    let rare = profile::ProgressPoint {
+        name: "rare".into(),
+        ..point
+    };
+    profile.runs[0].points.insert(0, rare);
+    for experiment in &mut profile.runs[0].experiments {
+        experiment.counts.insert(0, Progress::Visits(0));
+    }
+    let analysis = report(&profile);
+    assert_eq!(analysis.findings[0].effects.len(), 1);
+    assert_eq!(analysis.left_out[0].point, "rare");
+}
+
+fn any_experiment() -> impl Strategy<Value = Experiment> {
+    let count = prop_oneof![
+        prop_oneof![0u64..100, Just(u64::MAX)].prop_map(Progress::Visits),
+        (
+            0u64..100,
+            0u64..100,
+            prop_oneof![Just(0.0), 0.0..1e3, Just(f64::MAX)]
+        )
+            .prop_map(|(arrivals, departures, in_flight)| Progress::Latency {
+                arrivals,
+                departures,
+                in_flight
+            }),
+    ];
+    let ns = || prop_oneof![0u64..10, 1_000_000u64..1_000_000_000, Just(u64::MAX)];
+    let speedup = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0];
+    let counts = proptest::collection::vec(count, 0..3);
+    (
+        0u32..3,
+        speedup,
+        ns(),
+        ns(),
+        prop_oneof![0u64..50, Just(u64::MAX)],
+        counts,
+    )
+        .prop_map(
+            |(fragment, speedup, duration_ns, delay_ns, samples, counts)| Experiment {
+                fragment,
+                speedup,
+                start_ns: 0,
+                duration_ns,
+                delay_ns,
+                samples,
+                counts,
+            },
+        )
+}
+
+proptest! {
+    /// Whatever the experiments: numbers come out, and intervals around them.
+    #[test]
+    fn any_experiments_have_a_report(
+        experiments in proptest::collection::vec(any_experiment(), 0..60),
+        samples in prop_oneof![0u64..100, Just(u64::MAX)],
+        duration in prop_oneof![0u64..100, Just(u64::MAX)],
+    ) {
+        let mut run = run(&[line("a", &|_| 0.0), line("b", &|_| 0.0)], &["p", "q"]);
+        run.experiments = experiments;
+        run.duration_ns = duration;
+        run.undelayed_ns = duration / 2;
+        run.fragments[0].samples = samples;
+        run.fragments[0].undelayed_samples = samples;
+        let profile = CausalProfile { runs: vec![run.clone(), run] };
+        let options = Options { minimum_speedups: 2, minimum_visits: 1 };
+        let analysis = analyse(&profile, &options);
+        prop_assert_eq!(analysis.experiments, profile.runs[0].experiments.len() * 2);
+        for effect in analysis.findings.iter().flat_map(|finding| &finding.effects) {
+            let slope = effect.slope;
+            prop_assert!(slope.low <= slope.estimate && slope.estimate <= slope.high, "{:?}", slope);
+            prop_assert!(effect.phase.of > 0.0 && effect.phase.of <= 1.0);
+            for at in &effect.curve {
+                prop_assert!(at.low <= at.program && at.program <= at.high, "{:?}", at);
+            }
+            for point in &effect.points {
+                prop_assert!(point.program.is_finite() && point.error.is_finite(), "{:?}", point);
+            }
+        }
+    }
+
+    /// The order of runs and of experiments carries no meaning, nor does how they are cut into runs.
+    #[test]
+    fn merging_is_adding(cut in 1usize..199) {
+        let whole = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(5));
+        let mut parts = vec![whole.runs[0].clone(), whole.runs[0].clone()];
+        parts[1].experiments.drain(..cut);
+        parts[0].experiments.truncate(cut);
+        for run in &mut parts {
+            run.duration_ns /= 2;
+            run.undelayed_ns /= 2;
+            run.fragments[0].samples /= 2;
+            run.fragments[0].undelayed_samples /= 2;
+        }
+        let (one, two) = (report(&whole), report(&CausalProfile { runs: parts }));
+        let (one, two) = (effect(&one, "line"), effect(&two, "line"));
+        prop_assert!((one.slope.estimate - two.slope.estimate).abs() < 1e-3);
+        prop_assert_eq!(one.points.len(), two.points.len());
+        prop_assert_eq!(one.baseline_ns, two.baseline_ns);
+    }
+}

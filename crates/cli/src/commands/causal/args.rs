@@ -1,0 +1,163 @@
+//! The command line of `vitalfew causal`.
+
+use crate::args::duration;
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `vitalfew causal`.
+#[derive(Debug, clap::Args)]
+pub struct Causal {
+    /// What to do
+    #[command(subcommand)]
+    pub action: CausalAction,
+}
+
+impl Causal {
+    /// Whether it runs a command and passes its exit code on.
+    pub fn wraps(&self) -> bool {
+        matches!(self.action, CausalAction::Run(_))
+    }
+}
+
+/// What `causal` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum CausalAction {
+    /// Run a command and find out what speeding its lines up would be worth
+    Run(Box<Run>),
+    /// Say what speeding code up would be worth, by experiments that were carried out
+    Report(CausalReport),
+}
+
+/// `vitalfew causal report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew causal report                         the last causal profile
+  vitalfew causal report monday.json friday.json the experiments of both
+  vitalfew causal report --svg causal.svg --all
+  vitalfew causal report profile.coz             a profile of Coz
+
+What the numbers mean: docs/causal-profile.md
+
+Exit codes: 0, 1 failure, 2 usage, 4 the experiments do not tell what any code is worth.")]
+pub struct CausalReport {
+    /// What to read.
+    #[command(flatten)]
+    pub source: CausalSource,
+    /// Only this progress point
+    #[arg(long, value_name = "NAME")]
+    pub point: Option<String>,
+    /// Report lines with at least so many different speedups, 0 among them
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=101))]
+    pub min_speedups: u16,
+    /// All lines, not only the first five, and why others are left out
+    #[arg(long)]
+    pub all: bool,
+    /// JSON (schema: docs/causal-profile.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the same lines into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Where causal profiles are.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CausalSource {
+    /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// `vitalfew causal run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Progress points are marked in the source (include/vitalfew.h, or coz.h), or named by --progress:
+  FILE:LINE              executions of a line        function:NAME       calls of a function
+  usdt:PROVIDER:NAME     a probe for tracers         syscall:NAME        system calls
+  samples:FILE:LINE      samples in a line stand for its visits
+
+Examples:
+  vitalfew causal run -- ./app                             to its end
+  vitalfew causal run --for 60s --progress server.c:120 -- ./server
+  vitalfew causal run --runs 20 --end-to-end -- ./tool input
+  vitalfew causal run --suggest-progress -- ./app          where could progress points be?
+
+Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
+126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
+pub struct Run {
+    /// Stop experimenting after this time (30s, 5m); the command runs on
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Run the command so many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can be
+    /// repeated (default: the executable, without the sources of libraries)
+    #[arg(long, value_name = "PATTERN")]
+    pub scope: Vec<String>,
+    /// Count visits here; can be repeated
+    #[arg(short, long, value_name = "POINT")]
+    pub progress: Vec<String>,
+    /// The whole run is one experiment, its end the progress point (with --runs)
+    #[arg(long)]
+    pub end_to_end: bool,
+    /// Speed up this line only (or, with --by function, this function)
+    #[arg(long, value_name = "FILE:LINE")]
+    pub fixed_line: Option<String>,
+    /// Speed up by this percentage only; 0: sample, and delay nothing
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fixed_speedup: Option<f64>,
+    /// What to speed up
+    #[arg(long, value_enum, default_value_t = CausalBy::Line)]
+    pub by: CausalBy,
+    /// Shortest experiment
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    pub experiment: Duration,
+    /// Sample only, and propose progress points
+    #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
+    pub suggest_progress: bool,
+    /// Add the runs to this profile (default: a new one in the database)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub db: Option<PathBuf>,
+    /// JSON instead of text (schema: docs/report-json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but errors, and no result
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Start of the random choices
+    #[arg(long, value_name = "N", hide = true)]
+    pub seed: Option<u64>,
+    /// The library to preload
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub runtime: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<String>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text {
+        "0" | "0%" => Ok(0.0),
+        text => crate::args::percent(text),
+    }
+}
+
+/// `--by` of `causal run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CausalBy {
+    /// Source lines
+    Line,
+    /// Functions
+    Function,
+}

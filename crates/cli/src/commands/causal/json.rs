@@ -1,0 +1,202 @@
+//! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
+
+use super::report::Report;
+use analysis::causal::{Effect, Estimate, Finding, Lack, LeftOut, Measure, Point, Verdict};
+use serde::Serialize;
+use std::io::Write;
+
+/// Where the curve is given for those who want a number.
+pub const AT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    runs: Vec<JsonRun<'a>>,
+    experiments: usize,
+    experiments_without_sample: usize,
+    confidence: f64,
+    warnings: &'a [String],
+    findings_total: usize,
+    findings: Vec<JsonFinding<'a>>,
+    left_out: Vec<JsonLeftOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonRun<'a> {
+    command: &'a [String],
+    host: &'a str,
+    collector: &'a str,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    end: profile::RunEnd,
+    experiments: usize,
+    points: &'a [profile::ProgressPoint],
+}
+
+#[derive(Serialize)]
+struct JsonFinding<'a> {
+    name: &'a str,
+    detail: &'a str,
+    image: Option<&'a str>,
+    share: f64,
+    effects: Vec<JsonEffect<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonEffect<'a> {
+    point: &'a str,
+    measure: &'static str,
+    verdict: &'static str,
+    up_to: Option<JsonEstimate>,
+    slope: f64,
+    slope_low: f64,
+    slope_high: f64,
+    q: f64,
+    baseline_ns: f64,
+    phase: f64,
+    phase_error: f64,
+    experiments: usize,
+    set_aside: usize,
+    visits: u64,
+    at: Vec<JsonEstimate>,
+    curve: Vec<JsonEstimate>,
+    points: Vec<JsonPoint>,
+}
+
+#[derive(Serialize)]
+struct JsonEstimate {
+    speedup: f64,
+    program: f64,
+    low: f64,
+    high: f64,
+}
+
+#[derive(Serialize)]
+struct JsonPoint {
+    speedup: f64,
+    program: f64,
+    error: f64,
+    experiments: usize,
+    visits: u64,
+}
+
+#[derive(Serialize)]
+struct JsonLeftOut<'a> {
+    name: &'a str,
+    point: &'a str,
+    lack: &'static str,
+    have: u64,
+}
+
+/// Writes the documented form.
+pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    let analysis = report.analysis;
+    let runs = report.profile.runs.iter().map(|run| JsonRun {
+        command: &run.command,
+        host: &run.host.name,
+        collector: &run.collector,
+        start_unix_ns: run.start_unix_ns,
+        duration_ns: run.duration_ns,
+        end: run.end,
+        experiments: run.experiments.len(),
+        points: &run.points,
+    });
+    let json = Json {
+        schema: "vitalfew.causal/1",
+        runs: runs.collect(),
+        experiments: analysis.experiments,
+        experiments_without_sample: analysis.without_sample,
+        confidence: 0.95,
+        warnings: &analysis.warnings,
+        findings_total: analysis.findings.len(),
+        findings: report.shown.iter().map(finding).collect(),
+        left_out: analysis.left_out.iter().map(left_out).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &json)?;
+    writeln!(out)
+}
+
+fn finding(finding: &Finding) -> JsonFinding<'_> {
+    JsonFinding {
+        name: &finding.name,
+        detail: &finding.detail,
+        image: finding.image.as_deref(),
+        share: finding.share,
+        effects: finding.effects.iter().map(effect).collect(),
+    }
+}
+
+fn effect(effect: &Effect) -> JsonEffect<'_> {
+    let (verdict, up_to) = match effect.verdict {
+        Verdict::WorthIt(at) => ("worth_it", Some(at)),
+        Verdict::WorthItUpTo(at) => ("worth_it_up_to", Some(at)),
+        Verdict::Contention(at) => ("contention", Some(at)),
+        Verdict::NoEffect => ("no_effect", None),
+        Verdict::Unclear => ("unclear", None),
+    };
+    JsonEffect {
+        point: &effect.point,
+        measure: measure(effect.measure),
+        verdict,
+        up_to: up_to.map(estimate),
+        slope: effect.slope.estimate,
+        slope_low: effect.slope.low,
+        slope_high: effect.slope.high,
+        q: effect.q,
+        baseline_ns: effect.baseline_ns,
+        phase: effect.phase.of,
+        phase_error: effect.phase.error,
+        experiments: effect.experiments,
+        set_aside: effect.set_aside,
+        visits: effect.visits,
+        at: AT
+            .iter()
+            .filter_map(|s| effect.at(*s))
+            .map(estimate)
+            .collect(),
+        curve: effect.curve.iter().copied().map(estimate).collect(),
+        points: effect.points.iter().map(point).collect(),
+    }
+}
+
+/// The name of what is measured.
+pub fn measure(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Throughput => "throughput",
+        Measure::Latency => "latency",
+    }
+}
+
+fn estimate(estimate: Estimate) -> JsonEstimate {
+    JsonEstimate {
+        speedup: estimate.speedup,
+        program: estimate.program,
+        low: estimate.low,
+        high: estimate.high,
+    }
+}
+
+fn point(point: &Point) -> JsonPoint {
+    JsonPoint {
+        speedup: point.speedup,
+        program: point.program,
+        error: point.error,
+        experiments: point.experiments,
+        visits: point.visits,
+    }
+}
+
+fn left_out(left_out: &LeftOut) -> JsonLeftOut<'_> {
+    let (lack, have) = match left_out.why {
+        Lack::Baseline => ("baseline", 0),
+        Lack::Speedups(have) => ("speedups", have as u64),
+        Lack::Visits(have) => ("visits", have),
+        Lack::Experiments(have) => ("experiments", have as u64),
+    };
+    JsonLeftOut {
+        name: &left_out.name,
+        point: &left_out.point,
+        lack,
+        have,
+    }
+}

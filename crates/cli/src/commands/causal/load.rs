@@ -1,0 +1,62 @@
+//! Finding and reading causal profiles.
+
+use super::args::CausalSource;
+use crate::exit::{Coded, FAILURE, INCONCLUSIVE};
+use profile::CausalProfile;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The longest profile of Coz that is read.
+const MAX_LEN: u64 = 256 << 20;
+
+/// Reads the profiles and puts their runs together; also says where they are.
+pub fn load(source: &CausalSource) -> anyhow::Result<(CausalProfile, Vec<PathBuf>)> {
+    let files = match source.files.is_empty() {
+        false => source.files.clone(),
+        true => vec![latest()?],
+    };
+    let mut profile = CausalProfile::default();
+    for file in &files {
+        profile.runs.extend(read(file)?.runs);
+    }
+    Ok((profile, files))
+}
+
+fn latest() -> anyhow::Result<PathBuf> {
+    let database = store::default_database();
+    store::latest_causal(&database)?.ok_or_else(|| {
+        let message = format!(
+            "{} has no causal profile: make one with vitalfew causal run -- COMMAND",
+            database.display()
+        );
+        let code = INCONCLUSIVE;
+        Coded { code, message }.into()
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<CausalProfile> {
+    let failed = |what: String| Coded {
+        code: FAILURE,
+        message: format!("{}: {what}", path.display()),
+    };
+    let cannot = |error: std::io::Error| failed(format!("cannot be read: {error}"));
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(cannot)?;
+    let mut file = file.take(MAX_LEN + 1);
+    file.by_ref()
+        .take(4096)
+        .read_to_end(&mut start)
+        .map_err(cannot)?;
+    if store::is_causal(&start) || start.is_empty() {
+        return Ok(store::read_causal(path)?);
+    }
+    if !formats::coz::is_coz(&start) {
+        return Err(failed("is neither a causal profile of ours nor one of Coz".to_owned()).into());
+    }
+    file.read_to_end(&mut start).map_err(cannot)?;
+    if start.len() as u64 > MAX_LEN {
+        return Err(failed("no causal profile is longer than 256 MiB".to_owned()).into());
+    }
+    Ok(formats::coz::read(&start).map_err(|error| failed(error.to_string()))?)
+}

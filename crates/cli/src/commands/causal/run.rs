@@ -1,0 +1,188 @@
+//! `vitalfew causal run`.
+
+use super::args::{CausalBy, Run};
+use crate::output::grouped;
+use anyhow::Context;
+use experiment::{Hint, Live, Options, Outcome, PointSpec};
+use profile::{CausalRun, Granularity};
+use sampler::Exit;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Runs the command.
+pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+    let mut options = options(args)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The first saves, the second ends us.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
+    }
+    let mut path = args.output.clone();
+    let mut talk = Talk::new(args);
+    let mut exit = None;
+    for number in 1..=args.runs {
+        talk.run = number;
+        let outcome = experiment::run(&options, &stop, &mut |live| talk.hear(live))?;
+        talk.end();
+        if let Some(hints) = &mut options.end_to_end {
+            learn(hints, &outcome.run);
+        }
+        if !args.quiet {
+            for warning in &outcome.run.warnings {
+                eprintln!("vitalfew: {warning}");
+            }
+        }
+        store(&outcome.run, &mut path, args)?;
+        exit = finish(outcome, asked.load(Ordering::Relaxed) as i32, args.quiet);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if !args.quiet
+        && let Some(path) = path
+    {
+        report(path, args)?;
+    }
+    Ok(match exit {
+        Some(exit) => ExitCode::from(exit.code() as u8),
+        None => ExitCode::from(128 + SIGINT as u8),
+    })
+}
+
+fn options(args: &Run) -> anyhow::Result<Options> {
+    let runtime = match &args.runtime {
+        Some(runtime) => runtime.clone(),
+        None => {
+            let own = std::env::current_exe().context("where this program is")?;
+            experiment::runtime(&own)?
+        }
+    };
+    let mut options = Options::new(args.command.clone(), runtime);
+    options.by = match args.by {
+        CausalBy::Line => Granularity::Line,
+        CausalBy::Function => Granularity::Function,
+    };
+    options.scope.clone_from(&args.scope);
+    options.fixed_fragment.clone_from(&args.fixed_line);
+    options.fixed_speedup = args.fixed_speedup.map(|percent| percent / 100.0);
+    options.points = args
+        .progress
+        .iter()
+        .map(|text| PointSpec::parse(text))
+        .collect::<Result<_, _>>()?;
+    options.duration = args.duration;
+    options.end_to_end = args.end_to_end.then(Vec::new);
+    options.shortest = args.experiment;
+    options.seed = args.seed;
+    Ok(options)
+}
+
+/// Says what was found out; whether it tells anything is no exit code of a command that passes the
+/// program's on.
+fn report(path: PathBuf, args: &Run) -> anyhow::Result<()> {
+    eprintln!("vitalfew: the experiments are in {}", path.display());
+    super::report::run(&super::args::CausalReport {
+        source: super::args::CausalSource { files: vec![path] },
+        point: None,
+        min_speedups: if args.fixed_speedup.is_some() { 2 } else { 5 },
+        all: false,
+        json: args.json,
+        svg: None,
+    })?;
+    Ok(())
+}
+
+/// What later runs choose from.
+fn learn(hints: &mut Vec<Hint>, run: &CausalRun) {
+    for fragment in &run.fragments {
+        match hints.iter_mut().find(|hint| hint.name == fragment.name) {
+            Some(hint) => hint.samples += fragment.samples,
+            None => hints.push(Hint {
+                name: fragment.name.clone(),
+                samples: fragment.samples,
+            }),
+        }
+    }
+}
+
+fn store(run: &CausalRun, path: &mut Option<PathBuf>, args: &Run) -> anyhow::Result<()> {
+    let path = path.get_or_insert_with(|| {
+        let database = args.db.clone().unwrap_or_else(store::default_database);
+        store::causal_path(&database, run.start_unix_ns)
+    });
+    store::append_causal(std::slice::from_ref(run), path)?;
+    Ok(())
+}
+
+/// Waits for a command that was left running.
+fn finish(outcome: Outcome, signal: i32, quiet: bool) -> Option<Exit> {
+    let Some(mut running) = outcome.running else {
+        return outcome.exit;
+    };
+    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
+    if matches!(signal, SIGTERM | SIGHUP) {
+        running.signal(signal);
+    }
+    if !quiet {
+        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
+    }
+    loop {
+        if let Some(exit) = running.wait() {
+            return Some(exit);
+        }
+    }
+}
+
+/// What is said meanwhile, on standard error.
+struct Talk {
+    live: bool,
+    run: u32,
+    runs: u32,
+}
+
+impl Talk {
+    fn new(args: &Run) -> Self {
+        Self {
+            live: !args.quiet && std::io::stderr().is_terminal(),
+            run: 1,
+            runs: args.runs,
+        }
+    }
+
+    fn hear(&mut self, live: &Live) {
+        if !self.live {
+            return;
+        }
+        let run = if self.runs > 1 {
+            format!("run {} of {}, ", self.run, self.runs)
+        } else {
+            String::new()
+        };
+        let seconds = live.elapsed.as_secs_f64();
+        let points = live
+            .points
+            .iter()
+            .map(|(name, visits)| format!(", {name} {:.1}/s", *visits as f64 / seconds.max(0.1)));
+        eprint!(
+            "\r\x1b[Kvitalfew: {run}{seconds:.0} s, {} experiments, {} samples, {} lines{}",
+            live.experiments,
+            grouped(live.samples),
+            live.fragments,
+            points.take(3).collect::<String>(),
+        );
+        let _ = std::io::stderr().flush();
+    }
+
+    fn end(&self) {
+        if self.live {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

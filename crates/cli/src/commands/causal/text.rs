@@ -1,0 +1,324 @@
+//! `vitalfew causal report` as text, with the curves drawn in characters.
+
+use super::json::{AT, measure};
+use super::report::Report;
+use crate::output::{grouped, printable, time};
+use analysis::causal::{Effect, Estimate, Finding, Lack, Verdict};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// A curve's size in characters; each has two by four dots.
+const WIDTH: usize = 24;
+const HEIGHT: usize = AT.len();
+
+/// Writes the report.
+pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    heading(report, out)?;
+    for (number, finding) in report.shown.iter().enumerate() {
+        writeln!(out)?;
+        write_finding(number + 1, finding, out)?;
+    }
+    writeln!(out)?;
+    let analysis = report.analysis;
+    let more = analysis.findings.len() - report.shown.len();
+    if more > 0 {
+        let hidden = analysis.findings.iter().skip(report.shown.len());
+        let contention = hidden.filter(|f| matches!(verdict(f), Some(Verdict::Contention(_))));
+        let contention = match contention.count() {
+            0 => String::new(),
+            n => format!(" ({n} of them contention)"),
+        };
+        writeln!(out, "{more} more with --all{contention}")?;
+    }
+    left_out(report, out)?;
+    writeln!(out, "next: {}", next(report))
+}
+
+fn verdict(finding: &Finding) -> Option<Verdict> {
+    finding.effects.first().map(|effect| effect.verdict)
+}
+
+fn heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    let runs = &report.profile.runs;
+    let length: f64 = runs.iter().map(|run| run.duration_ns as f64).sum();
+    let command = runs.first().map(|run| run.command.join(" "));
+    let command = command.filter(|command| !command.is_empty());
+    let of = command.map_or_else(String::new, |command| {
+        format!(" of {}", printable(&command))
+    });
+    let (experiments, runs) = (report.analysis.experiments, runs.len());
+    write!(
+        out,
+        "{} in {}{of}, {}",
+        counted(experiments, "experiment"),
+        counted(runs, "run"),
+        time(length)
+    )?;
+    match report.analysis.without_sample {
+        0 => writeln!(out),
+        n => writeln!(
+            out,
+            "; {n} without a sample of what they sped up do not count"
+        ),
+    }
+}
+
+/// `1 run`, `2 runs`.
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(count as u64))
+}
+
+fn write_finding(number: usize, finding: &Finding, out: &mut impl Write) -> std::io::Result<()> {
+    let Some((effect, others)) = finding.effects.split_first() else {
+        return Ok(());
+    };
+    let detail = match finding.detail.as_str() {
+        "" => String::new(),
+        detail => format!("  {}", printable(detail)),
+    };
+    writeln!(out, "{number}. {}{detail}", printable(&finding.name))?;
+    writeln!(out, "   {}", words(effect))?;
+    let phase = match effect.phase.of {
+        of if of + effect.phase.error < 0.95 => format!(", runs in {} of the time", part(of)),
+        _ => String::new(),
+    };
+    let disturbed = match effect.set_aside {
+        0 => String::new(),
+        n => format!(" ({n} disturbed set aside)"),
+    };
+    writeln!(
+        out,
+        "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}{disturbed}, {}; {} of the samples{phase}",
+        measure(effect.measure),
+        printable(&effect.point),
+        effect.slope.estimate,
+        effect.slope.low,
+        effect.slope.high,
+        counted(effect.experiments, "experiment"),
+        match effect.visits {
+            1 => "1 visit".to_owned(),
+            visits => format!("{} visits", grouped(visits)),
+        },
+        part(finding.share)
+    )?;
+    for (row, at) in plot(effect).into_iter().zip(AT) {
+        let estimate = effect.at(at);
+        let estimate =
+            estimate.map(|e| format!("  sped up by {:>3.0}%: {}", 100.0 * at, range(&e)));
+        let line = format!("   {row}{}", estimate.unwrap_or_default());
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    for other in others {
+        let point = printable(&other.point);
+        writeln!(
+            out,
+            "   {} of {point}: {}",
+            measure(other.measure),
+            words(other)
+        )?;
+    }
+    Ok(())
+}
+
+fn part(part: f64) -> String {
+    format!("{:.1}%", 100.0 * part)
+}
+
+/// `+21.3% [+18.0%, +24.5%]`.
+fn range(at: &Estimate) -> String {
+    let [middle, low, high] = [at.program, at.low, at.high].map(|x| format!("{:+.1}%", 100.0 * x));
+    format!("{middle:>7} [{low:>7}, {high:>7}]")
+}
+
+/// The verdict.
+fn words(effect: &Effect) -> String {
+    let squeezed = |at: &Estimate| {
+        let range = range(at);
+        range
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace("[ ", "[")
+    };
+    let percent = |at: &Estimate| format!("{:.0}%", 100.0 * at.speedup);
+    match &effect.verdict {
+        Verdict::WorthIt(at) => {
+            format!(
+                "worth it, up to {} (sped up by {})",
+                squeezed(at),
+                percent(at)
+            )
+        }
+        Verdict::WorthItUpTo(at) => {
+            let last = effect.curve.last().map_or_else(String::new, |last| {
+                format!("; sped up by {}, only {}", percent(last), squeezed(last))
+            });
+            let top = squeezed(at);
+            format!(
+                "worth it up to a point: {top} (sped up by {}){last}",
+                percent(at)
+            )
+        }
+        Verdict::Contention(at) => format!(
+            "contention: optimising this hurts, down to {} (sped up by {})",
+            squeezed(at),
+            percent(at)
+        ),
+        Verdict::NoEffect => match effect.curve.last() {
+            Some(last) => format!(
+                "no effect: {} (sped up by {})",
+                squeezed(last),
+                percent(last)
+            ),
+            None => "no effect".to_owned(),
+        },
+        Verdict::Unclear => match effect.curve.last() {
+            Some(last) => format!("unclear: {} (sped up by {})", squeezed(last), percent(last)),
+            None => "unclear".to_owned(),
+        },
+    }
+}
+
+/// The curve in Braille dots, with the highest and the lowest value at its left.
+fn plot(effect: &Effect) -> Vec<String> {
+    let values = || effect.curve.iter().map(|estimate| estimate.program);
+    let high = values().fold(0.0, f64::max).max(0.01);
+    let low = values().fold(0.0, f64::min);
+    let (columns, rows) = (2 * WIDTH, 4 * HEIGHT);
+    let row = |value: f64| {
+        let part = (high - value) / (high - low);
+        (part * (rows - 1) as f64)
+            .round()
+            .clamp(0.0, (rows - 1) as f64) as usize
+    };
+    let mut dots = vec![vec![false; columns]; rows];
+    let mut before: Option<usize> = None;
+    for column in 0..columns {
+        if column % 3 == 0
+            && let Some(dot) = dots.get_mut(row(0.0)).and_then(|dots| dots.get_mut(column))
+        {
+            *dot = true;
+        }
+        let speedup = column as f64 / (columns - 1) as f64;
+        let Some(estimate) = effect.at(speedup) else {
+            continue;
+        };
+        let here = row(estimate.program);
+        // Steep parts without gaps.
+        let from = before.map_or(here, |before| match here.cmp(&before) {
+            std::cmp::Ordering::Less => before - 1,
+            std::cmp::Ordering::Equal => here,
+            std::cmp::Ordering::Greater => before + 1,
+        });
+        for dots in dots
+            .iter_mut()
+            .take(from.max(here) + 1)
+            .skip(from.min(here))
+        {
+            if let Some(dot) = dots.get_mut(column) {
+                *dot = true;
+            }
+        }
+        before = Some(here);
+    }
+    let label = |row: usize| match row {
+        0 => format!("{:+.0}%", 100.0 * high),
+        r if r + 1 == HEIGHT && low == 0.0 => "0%".to_owned(),
+        r if r + 1 == HEIGHT => format!("{:+.0}%", 100.0 * low),
+        _ => String::new(),
+    };
+    dots.chunks(4)
+        .enumerate()
+        .map(|(number, rows)| format!("{:>5} {}", label(number), braille(rows)))
+        .collect()
+}
+
+/// Four rows of dots as characters of two columns.
+fn braille(rows: &[Vec<bool>]) -> String {
+    const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+    let cell = |cell: usize| {
+        let mut code = 0x2800;
+        for (row, bits) in rows.iter().zip(BITS) {
+            for (column, bit) in bits.into_iter().enumerate() {
+                if row.get(2 * cell + column) == Some(&true) {
+                    code |= bit;
+                }
+            }
+        }
+        char::from_u32(code).unwrap_or(' ')
+    };
+    (0..WIDTH).map(cell).collect()
+}
+
+/// How much is left out, and why.
+fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    let left_out = &report.analysis.left_out;
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    if report.all {
+        writeln!(out, "left out:")?;
+        for one in left_out {
+            let (name, point) = (printable(&one.name), printable(&one.point));
+            writeln!(out, "  {name}, {point}: {}", why(one.why))?;
+        }
+        return Ok(());
+    }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in left_out {
+        *kinds.entry(kind(one.why)).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, n)| format!("{n} {kind}"))
+        .collect();
+    writeln!(out, "left out: {}", kinds.join(", "))
+}
+
+fn kind(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Baseline => "without a baseline",
+        Lack::Speedups(_) => "with too few different speedups",
+        Lack::Visits(_) => "with too few visits",
+        Lack::Experiments(_) => "with too few experiments",
+    }
+}
+
+fn why(lack: Lack) -> String {
+    match lack {
+        Lack::Baseline => "no experiment with a speedup of 0".to_owned(),
+        Lack::Speedups(n) => format!("{n} different speedups, 0 among them"),
+        Lack::Visits(n) => format!("{n} visits"),
+        Lack::Experiments(n) => format!("{n} experiments, which do not tell how much they vary"),
+    }
+}
+
+/// The command to type next.
+fn next(report: &Report<'_>) -> String {
+    let unclear = |finding: &&Finding| verdict(finding) == Some(Verdict::Unclear);
+    let files = match report.files.as_str() {
+        "" => String::new(),
+        files => format!(" {}", printable(files)),
+    };
+    let claimed = report
+        .analysis
+        .findings
+        .iter()
+        .any(|finding| !unclear(&finding));
+    let first = report.shown.iter().find(unclear);
+    match (first, report.profile.runs.first()) {
+        (Some(finding), Some(run)) if !claimed && !run.command.is_empty() => format!(
+            "vitalfew causal run --fixed-line {} -- {}    more experiments with it",
+            printable(&finding.name),
+            printable(&run.command.join(" "))
+        ),
+        (_, Some(run)) if report.shown.is_empty() && !run.command.is_empty() => format!(
+            "vitalfew causal run --for 60s -- {}    more experiments",
+            printable(&run.command.join(" "))
+        ),
+        _ => {
+            format!("vitalfew causal report{files} --svg causal.svg    the curves with their bands")
+        }
+    }
+}

@@ -1,0 +1,115 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a program cannot be experimented with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be launched, or not be measured.
+    #[error(transparent)]
+    Sampler(#[from] sampler::Error),
+    /// The library to preload is not where it belongs.
+    #[error("the runtime {name} is missing: looked in {}", list(.looked))]
+    NoRuntime {
+        /// Its file name.
+        name: &'static str,
+        /// The directories.
+        looked: Vec<PathBuf>,
+    },
+    /// Nothing can be preloaded into the program.
+    #[error("{program}: {reason}")]
+    NotPreloadable {
+        /// The program.
+        program: PathBuf,
+        /// Why, with what would help.
+        reason: String,
+    },
+    /// The program has started, but the runtime in it has not reported.
+    #[error("{program}: the runtime was not loaded: {reason}")]
+    NotLoaded {
+        /// The program.
+        program: String,
+        /// Why, as far as it is known.
+        reason: String,
+    },
+    /// Nothing in the program can be told apart.
+    #[error(
+        "{program} has no debug information, so that its lines are not known: compile it with -g, install its debug file, or use --by function"
+    )]
+    NoDebugInfo {
+        /// The program.
+        program: PathBuf,
+    },
+    /// A line or function that was asked for is not in the program.
+    #[error("{what} is not in {program}{}", near_matches(.near))]
+    NoSuchPlace {
+        /// What was asked for.
+        what: String,
+        /// Where it was looked for.
+        program: PathBuf,
+        /// What is like it.
+        near: Vec<String>,
+    },
+    /// A progress point does not parse.
+    #[error("progress point '{text}': {reason}")]
+    PointSyntax {
+        /// What was asked for.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The machine refuses to count a progress point.
+    #[error("progress point '{name}' cannot be counted: {reason}")]
+    PointRefused {
+        /// The point.
+        name: String,
+        /// Why, with what would help.
+        reason: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Threads cannot be sampled.
+    #[error(
+        "threads of the target cannot be sampled: {source}; as root: sysctl kernel.perf_event_paranoid=2"
+    )]
+    SamplingRefused {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// An image cannot be read.
+    #[error(transparent)]
+    Symbols(#[from] symbols::Error),
+    /// A system call failed that should not have.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: impl Into<String>) -> Self {
+        let source = io::Error::last_os_error();
+        Self::System {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+fn near_matches(near: &[String]) -> String {
+    match near {
+        [] => String::new(),
+        [one] => format!("; did you mean {one}?"),
+        many => format!("; did you mean one of: {}?", many.join(", ")),
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(", ")
+}

@@ -1,0 +1,351 @@
+//! One experiment after the other (sections 2 and 3.2).
+
+use crate::choose::Dice;
+use crate::code::{Code, Known};
+use crate::points::Count;
+use crate::search;
+use crate::{Hint, Options};
+use profile::{CountedBy, Experiment, Progress, ProgressPoint};
+use runtime_abi::{Clock, Page, Running};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::Duration;
+
+/// Pause between two experiments.
+pub(crate) const COOLOFF: Duration = Duration::from_millis(10);
+/// Visits that an experiment should have at least (section 2: five).
+const FEW: u64 = 5;
+/// Experiments get no longer than so many times the shortest.
+const LONGEST: u32 = 16;
+/// How closely the visit is watched that an experiment shall begin or end with.
+const EDGE_TICK: Duration = Duration::from_millis(1);
+/// Points that are visited more often need no such care: one visit more or less does not matter.
+const OFTEN: f64 = 1000.0;
+
+/// What is going on.
+enum Phase {
+    /// A pause until then.
+    Pause(Duration),
+    /// About to begin, with a visit of the point at this position; since then, with that count.
+    Begin(Duration, usize, u64),
+    /// In an experiment, until then.
+    Run(Duration),
+    /// About to end it likewise.
+    End(Duration, usize, u64),
+}
+
+/// The running experiment.
+struct Current {
+    fragment: u32,
+    speedup: f64,
+    start: Duration,
+    counts: Vec<Count>,
+    samples: Vec<u64>,
+    /// For each point: in flight, summed over time in nanoseconds.
+    in_flight: Vec<f64>,
+    looked: Duration,
+}
+
+/// The experiments of a run.
+pub(crate) struct Experiments {
+    pub done: Vec<Experiment>,
+    dice: Dice,
+    fixed_fragment: Option<String>,
+    fixed_speedup: Option<f64>,
+    period_ns: u64,
+    shortest: Duration,
+    length: Duration,
+    phase: Phase,
+    current: Option<Current>,
+    epoch: u16,
+    /// Samples by fragment when the last experiment ended.
+    seen: Vec<u64>,
+    /// Samples by fragment in experiments with delays, and how long those took.
+    delayed: Vec<u64>,
+    delayed_time: Duration,
+}
+
+impl Experiments {
+    pub fn new(options: &Options) -> Self {
+        let seed = options.seed.unwrap_or_else(|| {
+            let now = std::time::SystemTime::now();
+            let now = now.duration_since(std::time::UNIX_EPOCH);
+            now.map_or(1, |now| now.as_nanos() as u64)
+        });
+        let whole = options.end_to_end.is_some();
+        Self {
+            done: Vec::new(),
+            dice: Dice::new(seed),
+            fixed_fragment: options.fixed_fragment.clone(),
+            fixed_speedup: options.fixed_speedup,
+            period_ns: options.period_ns,
+            shortest: options.shortest,
+            length: options.shortest,
+            phase: Phase::Pause(if whole { Duration::MAX } else { COOLOFF }),
+            current: None,
+            epoch: 0,
+            seen: Vec::new(),
+            delayed: Vec::new(),
+            delayed_time: Duration::ZERO,
+        }
+    }
+
+    /// Does what the time asks for; how long until the next.
+    pub fn step(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) -> Duration {
+        self.watch_in_flight(counts, now);
+        let until = |then: Duration| then.saturating_sub(now).max(EDGE_TICK);
+        match self.phase {
+            Phase::Pause(end) if now < end => return until(end),
+            Phase::Pause(_) => match edge(counts, now) {
+                Some(point) => self.phase = Phase::Begin(now, point, progress(counts, point)),
+                None => self.begin(page, code, counts, now),
+            },
+            Phase::Begin(since, point, count) => {
+                if progress(counts, point) == count && now < since + self.length {
+                    return EDGE_TICK;
+                }
+                self.begin(page, code, counts, now);
+            }
+            Phase::Run(end) if now < end => return until(end),
+            Phase::Run(_) => match edge(counts, now) {
+                Some(point) => self.phase = Phase::End(now, point, progress(counts, point)),
+                None => self.finish(page, code, counts, now),
+            },
+            Phase::End(since, point, count) => {
+                if progress(counts, point) == count && now < since + self.length {
+                    return EDGE_TICK;
+                }
+                self.finish(page, code, counts, now);
+            }
+        }
+        EDGE_TICK
+    }
+
+    /// Starts an experiment on a fragment that runs now.
+    fn begin(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) {
+        let samples = samples(page, code);
+        let recent = samples.iter().enumerate().map(|(number, count)| {
+            let before = self.seen.get(number).copied().unwrap_or(0);
+            let name = code.fragments().get(number).map_or("", |known| &known.name);
+            let fixed = self.fixed_fragment.as_ref();
+            let wanted = fixed.is_none_or(|fixed| search::names(name, fixed));
+            if wanted {
+                count.saturating_sub(before)
+            } else {
+                0
+            }
+        });
+        let recent: Vec<u64> = recent.collect();
+        let Some(fragment) = self.dice.pick(&recent) else {
+            self.phase = Phase::Pause(now + COOLOFF);
+            return;
+        };
+        let speedup = self.dice.speedup(self.fixed_speedup);
+        self.current = Some(Current {
+            fragment: fragment as u32,
+            speedup,
+            start: now,
+            counts: counts.to_vec(),
+            in_flight: vec![0.0; counts.len()],
+            samples,
+            looked: now,
+        });
+        self.set(page, fragment as u32, speedup);
+        self.phase = Phase::Run(now + self.length);
+    }
+
+    /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
+    pub fn begin_whole(&mut self, page: &Page, code: &mut Code, hints: &[Hint]) {
+        let fixed = self.fixed_fragment.as_ref();
+        let wanted = |hint: &Hint| fixed.is_none_or(|fixed| search::names(&hint.name, fixed));
+        let weights: Vec<u64> = hints
+            .iter()
+            .map(|hint| if wanted(hint) { hint.samples } else { 0 })
+            .collect();
+        let Some(hint) = self.dice.pick(&weights).and_then(|at| hints.get(at)) else {
+            return;
+        };
+        let known = Known {
+            name: hint.name.clone(),
+            detail: String::new(),
+            image: String::new(),
+        };
+        let Some(fragment) = code.number(known) else {
+            return;
+        };
+        let speedup = self.dice.speedup(self.fixed_speedup);
+        self.current = Some(Current {
+            fragment,
+            speedup,
+            start: Duration::ZERO,
+            counts: Vec::new(),
+            samples: Vec::new(),
+            in_flight: Vec::new(),
+            looked: Duration::ZERO,
+        });
+        self.set(page, fragment, speedup);
+    }
+
+    /// The progress point of an experiment that is the whole run.
+    pub fn end_to_end_point() -> ProgressPoint {
+        ProgressPoint {
+            name: "end-to-end".into(),
+            counted_by: CountedBy::EndToEnd,
+            visits: 1,
+        }
+    }
+
+    /// Lets the runtime begin: with a count of delay of its own.
+    fn set(&mut self, page: &Page, fragment: u32, speedup: f64) {
+        self.next_epoch(page);
+        let delay_ns = (speedup * self.period_ns as f64).round() as u32;
+        let running = Running { fragment, delay_ns };
+        page.experiment.0.store(running.pack(), Release);
+    }
+
+    /// Begins a new count of delay; what the last one came to, in nanoseconds.
+    fn next_epoch(&mut self, page: &Page) -> u64 {
+        self.epoch = self.epoch.wrapping_add(1);
+        let clock = Clock {
+            epoch: self.epoch,
+            delay_ns: 0,
+        };
+        Clock::unpack(page.global.0.swap(clock.pack(), AcqRel)).delay_ns
+    }
+
+    fn finish(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) {
+        let done = self.close(page, code, counts, now);
+        let most = done
+            .as_ref()
+            .and_then(|done| done.counts.iter().map(|p| visits(*p)).max());
+        let most = most.unwrap_or(0);
+        // Few visits: longer experiments from now on; many: shorter ones again. The point that is
+        // visited most decides, so that a rare one does not silence the others.
+        if most < FEW {
+            self.length = (self.length * 2).min(self.shortest * LONGEST);
+        } else if most > 4 * FEW && self.length > self.shortest {
+            self.length /= 2;
+        }
+        self.done.extend(done);
+        self.seen = samples(page, code);
+        self.phase = Phase::Pause(now + COOLOFF);
+    }
+
+    /// The end of the run: an experiment that it cuts off is dropped, unless it was the whole run.
+    pub fn end(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration, whole: bool) {
+        let mut done = self.close(page, code, counts, now);
+        if let Some(done) = done.as_mut().filter(|_| whole) {
+            done.counts.insert(0, Progress::Visits(1));
+        }
+        self.done.extend(done.filter(|_| whole));
+    }
+
+    /// Ends the running experiment.
+    fn close(
+        &mut self,
+        page: &Page,
+        code: &Code,
+        counts: &[Count],
+        now: Duration,
+    ) -> Option<Experiment> {
+        let current = self.current.take()?;
+        page.experiment.0.store(Running::NONE.pack(), Release);
+        let delay_ns = self.next_epoch(page);
+        let length = now.saturating_sub(current.start);
+        let behind = samples(page, code);
+        let gained = |number: usize| {
+            let before = current.samples.get(number).copied().unwrap_or(0);
+            behind
+                .get(number)
+                .map_or(0, |after| after.saturating_sub(before))
+        };
+        if current.speedup > 0.0 {
+            self.delayed_time += length;
+            self.delayed.resize(behind.len(), 0);
+            for (number, sum) in self.delayed.iter_mut().enumerate() {
+                *sum += gained(number);
+            }
+        }
+        let progress = counts.iter().enumerate().map(|(number, count)| {
+            match (*count, current.counts.get(number)) {
+                (Count::Visits(after), Some(Count::Visits(before))) => {
+                    Progress::Visits(after.saturating_sub(*before))
+                }
+                (Count::Visits(after), _) => Progress::Visits(after),
+                (Count::Latency(begins, ends), before) => {
+                    let (b, e) = match before {
+                        Some(Count::Latency(b, e)) => (*b, *e),
+                        _ => (0, 0),
+                    };
+                    let sum = current.in_flight.get(number).copied().unwrap_or(0.0);
+                    Progress::Latency {
+                        arrivals: begins.saturating_sub(b),
+                        departures: ends.saturating_sub(e),
+                        in_flight: sum / (length.as_nanos() as f64).max(1.0),
+                    }
+                }
+            }
+        });
+        Some(Experiment {
+            fragment: current.fragment,
+            speedup: current.speedup,
+            start_ns: current.start.as_nanos() as u64,
+            duration_ns: length.as_nanos() as u64,
+            delay_ns,
+            samples: gained(current.fragment as usize),
+            counts: progress.collect(),
+        })
+    }
+
+    /// Adds up how much is in flight, for Little's law.
+    fn watch_in_flight(&mut self, counts: &[Count], now: Duration) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let passed = now.saturating_sub(current.looked).as_nanos() as f64;
+        current.looked = now;
+        current.in_flight.resize(counts.len(), 0.0);
+        for (sum, count) in current.in_flight.iter_mut().zip(counts) {
+            if let Count::Latency(begins, ends) = count {
+                *sum += begins.saturating_sub(*ends) as f64 * passed;
+            }
+        }
+    }
+
+    /// Samples of a fragment in experiments with delays.
+    pub fn delayed_samples(&self, fragment: usize) -> u64 {
+        self.delayed.get(fragment).copied().unwrap_or(0)
+    }
+
+    /// How long experiments with delays took, in nanoseconds.
+    pub fn delayed_ns(&self) -> u64 {
+        self.delayed_time.as_nanos() as u64
+    }
+}
+
+/// The point with whose visit an experiment shall begin and end, if that matters: one that is
+/// visited a few times in an experiment would otherwise be off by up to one visit of them.
+fn edge(counts: &[Count], now: Duration) -> Option<usize> {
+    let (point, most) = counts
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, count)| count.progress())?;
+    let rate = most.progress() as f64 / now.as_secs_f64().max(1e-3);
+    (most.progress() > 0 && rate < OFTEN).then_some(point)
+}
+
+fn progress(counts: &[Count], point: usize) -> u64 {
+    counts.get(point).map_or(0, |count| count.progress())
+}
+
+fn visits(progress: Progress) -> u64 {
+    match progress {
+        Progress::Visits(visits) => visits,
+        Progress::Latency { departures, .. } => departures,
+    }
+}
+
+/// Samples of each fragment so far.
+fn samples(page: &Page, code: &Code) -> Vec<u64> {
+    let known = page.fragments.iter().take(code.fragments().len());
+    known.map(|count| count.load(Acquire)).collect()
+}

@@ -1,0 +1,175 @@
+//! Starting the command with the runtime in it.
+
+use crate::Error;
+use object::elf::{ELFMAG, PT_INTERP};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The runtime's file.
+const RUNTIME: &str = "libvitalfew_runtime.so";
+
+/// Where the library to preload is: beside the program `executable`, or in `../lib/vitalfew` from there.
+///
+/// # Errors
+/// [`Error::NoRuntime`].
+pub fn runtime(executable: &Path) -> Result<PathBuf, Error> {
+    let directory = executable.parent().unwrap_or(Path::new("/"));
+    let looked = vec![directory.to_owned(), directory.join("../lib/vitalfew")];
+    let found = looked
+        .iter()
+        .map(|directory| directory.join(RUNTIME))
+        .find(|path| path.is_file());
+    found.ok_or(Error::NoRuntime {
+        name: RUNTIME,
+        looked,
+    })
+}
+
+/// Refuses programs that nothing can be preloaded into.
+pub(crate) fn check(command: &[String]) -> Result<(), Error> {
+    let Some(program) = command.first().and_then(|name| find(name)) else {
+        return Ok(()); // what starts it says why it cannot
+    };
+    let refuse = |reason: &str| {
+        Err(Error::NotPreloadable {
+            program: program.clone(),
+            reason: reason.to_owned(),
+        })
+    };
+    let Some(kind) = kind(&program) else {
+        return Ok(()); // a script, or nothing that can be read
+    };
+    match kind {
+        Kind::Static => {
+            return refuse(
+                "is statically linked, so that nothing can be preloaded; link it dynamically",
+            );
+        }
+        Kind::Small => return refuse("is a 32-bit program; only 64-bit programs can be measured"),
+        Kind::Dynamic => {}
+    }
+    if let Ok(metadata) = program.metadata() {
+        let mode = metadata.permissions().mode();
+        // SAFETY: calls without arguments.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        if mode & 0o4000 != 0 && metadata.uid() != user
+            || mode & 0o2000 != 0 && metadata.gid() != group
+        {
+            return refuse(
+                "is set-uid or set-gid, so that nothing can be preloaded; run it as its owner, or run a copy",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The environment of a command that is to be measured.
+pub(crate) fn environment(
+    runtime: &Path,
+    memory: &impl AsRawFd,
+) -> Result<Vec<(&'static str, OsString)>, Error> {
+    let text = runtime.to_string_lossy();
+    if text.contains([':', ' ']) {
+        return Err(Error::NotPreloadable {
+            program: runtime.to_owned(),
+            reason: "the dynamic linker takes no library with a blank or a colon in its path"
+                .into(),
+        });
+    }
+    let mut preload = runtime.as_os_str().to_owned();
+    if let Some(own) = std::env::var_os("LD_PRELOAD").filter(|own| !own.is_empty()) {
+        preload.push(":");
+        preload.push(own);
+    }
+    let number = memory.as_raw_fd().to_string().into();
+    Ok(vec![
+        ("LD_PRELOAD", preload),
+        (runtime_abi::VARIABLE, number),
+    ])
+}
+
+/// The file that a command's name stands for.
+fn find(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(name.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
+}
+
+enum Kind {
+    Dynamic,
+    Static,
+    Small,
+}
+
+/// What kind of program a file is; `None` if it is no ELF file.
+fn kind(program: &Path) -> Option<Kind> {
+    let mut head = Vec::new();
+    // Program headers follow the file's header in every file that a linker wrote.
+    File::open(program)
+        .ok()?
+        .take(64 << 10)
+        .read_to_end(&mut head)
+        .ok()?;
+    if !head.starts_with(&ELFMAG) {
+        return None;
+    }
+    const CLASS_64: u8 = 2;
+    if head.get(4) != Some(&CLASS_64) {
+        return Some(Kind::Small);
+    }
+    let number = |at: usize, bytes: usize| -> Option<u64> {
+        let bytes = head.get(at..at.checked_add(bytes)?)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        )
+    };
+    let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let kinds = (0..count).map(|n| number(usize::try_from(first.checked_add(n * size)?).ok()?, 4));
+    let mut interpreted = false;
+    for kind in kinds {
+        interpreted |= kind? == u64::from(PT_INTERP.0);
+    }
+    Some(if interpreted {
+        Kind::Dynamic
+    } else {
+        Kind::Static
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(bytes: &[u8]) -> Option<Kind> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+        kind(file.path())
+    }
+
+    #[test]
+    fn damaged_programs_are_left_to_the_kernel() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(matches!(kind_of(&own), Some(Kind::Dynamic)));
+        for length in 0..200 {
+            let kind = kind_of(&own[..length]);
+            assert!(!matches!(kind, Some(Kind::Dynamic)), "{length}");
+        }
+        let mut small = own[..4096].to_vec();
+        small[4] = 1;
+        assert!(matches!(kind_of(&small), Some(Kind::Small)));
+    }
+}

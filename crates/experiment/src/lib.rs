@@ -1,0 +1,24 @@
+//! Acts on a running program: performance experiments (Coz, sections 2 and 3).
+//!
+//! [`run`] launches a command with the runtime preloaded, tells the runtime whose code is whose,
+//! speeds one fragment after the other up virtually and counts the visits of progress points
+//! meanwhile. `docs/causal.md` describes the protocol between the two.
+
+mod choose;
+mod code;
+mod controller;
+mod error;
+mod experiments;
+mod launch;
+mod maps;
+mod memory;
+mod options;
+mod points;
+mod probes;
+mod scope;
+mod search;
+
+pub use controller::{Live, Outcome, run};
+pub use error::Error;
+pub use launch::runtime;
+pub use options::{Hint, Options, PointKind, PointSpec};

@@ -1,0 +1,125 @@
+//! The memory shared with the runtime, seen from outside.
+
+use crate::Error;
+use runtime_abi::{MAGIC, Page};
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::Duration;
+
+/// The lowest number that the target gets to see the memory under: out of the way of what shells
+/// and scripts use.
+const LOWEST_DESCRIPTOR: RawFd = 150;
+
+/// The shared page.
+pub(crate) struct Memory {
+    page: NonNull<Page>,
+    descriptor: OwnedFd,
+}
+
+impl Memory {
+    /// New memory, all zeros but for its mark.
+    pub fn new() -> Result<Self, Error> {
+        let length = size_of::<Page>();
+        // SAFETY: the name is a string; the descriptor is new.
+        let descriptor = unsafe {
+            let memory = libc::memfd_create(c"vitalfew".as_ptr(), libc::MFD_CLOEXEC);
+            if memory < 0 {
+                return Err(Error::system("making shared memory"));
+            }
+            OwnedFd::from_raw_fd(memory)
+        };
+        // SAFETY: a plain call on our descriptor.
+        if unsafe { libc::ftruncate(descriptor.as_raw_fd(), length as libc::off_t) } < 0 {
+            return Err(Error::system("making shared memory"));
+        }
+        // SAFETY: a new mapping of as many bytes as the file has.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                descriptor.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(Error::system("mapping shared memory"));
+        }
+        let page = NonNull::new(address.cast::<Page>()).ok_or(Error::System {
+            what: "mapping shared memory".into(),
+            source: io::ErrorKind::OutOfMemory.into(),
+        })?;
+        let memory = Self { page, descriptor };
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    /// A descriptor that a program executed by us inherits.
+    pub fn inheritable(&self) -> Result<OwnedFd, Error> {
+        // SAFETY: a plain call on our descriptor; the result is new.
+        unsafe {
+            let memory = self.descriptor.as_raw_fd();
+            let copy = libc::fcntl(memory, libc::F_DUPFD, LOWEST_DESCRIPTOR);
+            if copy < 0 {
+                return Err(Error::system("copying a descriptor"));
+            }
+            Ok(OwnedFd::from_raw_fd(copy))
+        }
+    }
+
+    /// Sleeps until the runtime has news, at most so long.
+    pub fn wait(&self, seen: u32, at_most: Duration) {
+        let time = libc::timespec {
+            tv_sec: at_most.as_secs() as libc::time_t,
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        self.waiting.store(1, Release);
+        // SAFETY: word and time live during the call.
+        unsafe {
+            let word = self.news.as_ptr();
+            libc::syscall(
+                libc::SYS_futex,
+                word,
+                libc::FUTEX_WAIT,
+                seen,
+                &raw const time,
+            );
+        }
+        self.waiting.store(0, Release);
+    }
+
+    /// Changes the state and wakes the runtime if it waits for that.
+    pub fn set_state(&self, from: u32, to: u32) -> bool {
+        let changed = self
+            .state
+            .compare_exchange(from, to, AcqRel, Acquire)
+            .is_ok();
+        // SAFETY: the kernel only uses the address.
+        unsafe {
+            let word = self.state.as_ptr();
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
+        }
+        changed
+    }
+}
+
+impl Deref for Memory {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        // SAFETY: mapped as long as `self` lives, as long as a page; everything in it is atomic, so
+        // that the target may write to it meanwhile, and any bytes are valid.
+        unsafe { self.page.as_ref() }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.page.as_ptr().cast(), size_of::<Page>()) };
+    }
+}

@@ -1,0 +1,183 @@
+use crate::Error;
+use profile::Granularity;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command.
+    pub command: Vec<String>,
+    /// The library to preload: [`crate::runtime`] finds it.
+    pub runtime: PathBuf,
+    /// What an experiment speeds up.
+    pub by: Granularity,
+    /// Patterns of the images and sources in scope; none: the executable.
+    pub scope: Vec<String>,
+    /// The only fragment to speed up: `file:line` (the end of its path), or a function's name.
+    pub fixed_fragment: Option<String>,
+    /// The only speedup besides 0, as a fraction.
+    pub fixed_speedup: Option<f64>,
+    /// Progress points besides those in the program's source.
+    pub points: Vec<PointSpec>,
+    /// When to stop; `None`: when the command ends.
+    pub duration: Option<Duration>,
+    /// The whole run is one experiment, on one of these fragments of earlier runs.
+    pub end_to_end: Option<Vec<Hint>>,
+    /// Shortest experiment.
+    pub shortest: Duration,
+    /// Time between samples of a thread, in nanoseconds of its CPU time.
+    pub period_ns: u64,
+    /// Start of the random choices; `None`: another one each time.
+    pub seed: Option<u64>,
+}
+
+impl Options {
+    /// The defaults for a command, with the paper's times.
+    pub fn new(command: Vec<String>, runtime: PathBuf) -> Self {
+        Self {
+            command,
+            runtime,
+            by: Granularity::Line,
+            scope: Vec::new(),
+            fixed_fragment: None,
+            fixed_speedup: None,
+            points: Vec::new(),
+            duration: None,
+            end_to_end: None,
+            shortest: Duration::from_millis(500),
+            period_ns: 1_000_000,
+            seed: None,
+        }
+    }
+}
+
+/// A fragment that an earlier run has seen, for the choice before the first sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Its name, as [`profile::Fragment::name`].
+    pub name: String,
+    /// Samples in it.
+    pub samples: u64,
+}
+
+/// A progress point that needs no change to the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointSpec {
+    /// What it is called in the profile: as it was written.
+    pub name: String,
+    /// What is counted.
+    pub what: PointKind,
+}
+
+/// What is counted at a progress point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PointKind {
+    /// Executions of the first instruction of a source line.
+    Line {
+        /// The end of the file's path.
+        file: String,
+        /// The line, from 1.
+        line: u32,
+    },
+    /// Calls of a function.
+    Function(String),
+    /// A probe for tracers (USDT).
+    Probe {
+        /// Its provider.
+        provider: String,
+        /// Its name.
+        name: String,
+    },
+    /// System calls of this name.
+    Syscall(String),
+    /// Samples in a fragment, by the end of its name.
+    Samples(String),
+}
+
+impl PointSpec {
+    /// Parses `FILE:LINE`, `function:NAME`, `usdt:PROVIDER:NAME`, `syscall:NAME` or
+    /// `samples:FILE:LINE`.
+    ///
+    /// # Errors
+    /// [`Error::PointSyntax`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let refuse = |reason: &str| Error::PointSyntax {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let (kind, rest) = text.split_once(':').ok_or_else(|| {
+            refuse("expected FILE:LINE, function:NAME, usdt:PROVIDER:NAME, syscall:NAME or samples:FILE:LINE")
+        })?;
+        if kind.is_empty() || rest.is_empty() {
+            return Err(refuse("something is missing before or behind the colon"));
+        }
+        let what = match kind {
+            "function" => PointKind::Function(rest.to_owned()),
+            "syscall" if rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') => {
+                PointKind::Syscall(rest.to_owned())
+            }
+            "syscall" => return Err(refuse("that is no system call's name")),
+            "samples" => PointKind::Samples(rest.to_owned()),
+            "usdt" => {
+                let (provider, name) = rest
+                    .split_once(':')
+                    .ok_or_else(|| refuse("expected usdt:PROVIDER:NAME"))?;
+                PointKind::Probe {
+                    provider: provider.to_owned(),
+                    name: name.to_owned(),
+                }
+            }
+            _ => {
+                let (file, line) = split_line(text)
+                    .ok_or_else(|| refuse("expected a line's number behind the last colon"))?;
+                PointKind::Line { file, line }
+            }
+        };
+        Ok(Self {
+            name: text.to_owned(),
+            what,
+        })
+    }
+}
+
+/// `file:line`, apart.
+pub(crate) fn split_line(text: &str) -> Option<(String, u32)> {
+    let (file, line) = text.rsplit_once(':')?;
+    let line = line.parse().ok().filter(|line| *line > 0)?;
+    (!file.is_empty()).then(|| (file.to_owned(), line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_parse() {
+        let line = |file: &str, line| PointKind::Line {
+            file: file.into(),
+            line,
+        };
+        for (text, what) in [
+            ("src/a.c:12", line("src/a.c", 12)),
+            ("function:a::b", PointKind::Function("a::b".into())),
+            ("syscall:write", PointKind::Syscall("write".into())),
+            ("samples:a.c:3", PointKind::Samples("a.c:3".into())),
+        ] {
+            assert_eq!(PointSpec::parse(text).unwrap().what, what);
+        }
+        for bad in [
+            "",
+            ":",
+            "a.c",
+            "a.c:",
+            "a.c:0",
+            "a.c:x",
+            ":3",
+            "usdt:a",
+            "syscall:../x",
+        ] {
+            assert!(PointSpec::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Progress points (section 3.3): counted by the program, by breakpoints, by probes, by samples.
+
+use crate::Error;
+use crate::code::Code;
+use crate::options::{PointKind, PointSpec};
+use crate::search::{self, Spot};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use profile::CountedBy;
+use runtime_abi::{Counter, Page};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// What a progress point has counted so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// Visits.
+    Visits(u64),
+    /// Begins and ends.
+    Latency(u64, u64),
+}
+
+impl Count {
+    /// Visits; of a latency pair: of its end.
+    pub fn progress(self) -> u64 {
+        match self {
+            Self::Visits(visits) => visits,
+            Self::Latency(_, ends) => ends,
+        }
+    }
+}
+
+/// A progress point.
+pub(crate) struct Point {
+    pub name: String,
+    pub counted_by: CountedBy,
+    source: Source,
+}
+
+enum Source {
+    /// Positions of counters: visits; begins and ends. Counters of one name add up.
+    Counters([Vec<usize>; 3]),
+    /// Events whose counts add up.
+    Events(Vec<OwnedFd>),
+    /// Samples in fragments whose name ends like this.
+    Samples(String),
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Points {
+    pub list: Vec<Point>,
+    /// Counters of the page that belong to a point.
+    known: usize,
+}
+
+impl Points {
+    /// Opens those of the command line, on a process that has not begun to work.
+    pub fn open(specs: &[PointSpec], code: &mut Code, pid: u32) -> Result<Self, Error> {
+        let mut points = Self::default();
+        for spec in specs {
+            let (counted_by, source) = open(spec, code, pid)?;
+            points.list.push(Point {
+                name: spec.name.clone(),
+                counted_by,
+                source,
+            });
+        }
+        Ok(points)
+    }
+
+    /// Takes in the progress points that the program has come to since the last time.
+    pub fn discover(&mut self, page: &Page) {
+        while let Some(counter) = page.counters.get(self.known) {
+            if counter.state.load(Acquire) != 2 {
+                return;
+            }
+            let index = self.known;
+            self.known += 1;
+            // As coz.h has them: 1 throughput, 2 begin, 3 end.
+            let Some(kind) = (counter.kind.load(Relaxed) as usize)
+                .checked_sub(1)
+                .filter(|k| *k < 3)
+            else {
+                continue;
+            };
+            let name = name(counter);
+            let same = |point: &&mut Point| match &point.source {
+                Source::Counters([visits, _, _]) => {
+                    point.name == name && visits.is_empty() == (kind != 0)
+                }
+                _ => false,
+            };
+            if let Some(Point {
+                source: Source::Counters(positions),
+                ..
+            }) = self.list.iter_mut().find(same)
+            {
+                positions[kind].push(index);
+                continue;
+            }
+            let mut positions = [const { Vec::new() }; 3];
+            positions[kind].push(index);
+            self.list.push(Point {
+                name,
+                counted_by: CountedBy::Source,
+                source: Source::Counters(positions),
+            });
+        }
+    }
+
+    /// What has been counted at each.
+    pub fn read(&self, page: &Page, code: &Code) -> Vec<Count> {
+        self.list
+            .iter()
+            .map(|point| point.read(page, code))
+            .collect()
+    }
+}
+
+impl Point {
+    fn read(&self, page: &Page, code: &Code) -> Count {
+        match &self.source {
+            Source::Counters([visits, begins, ends]) => {
+                let sum = |positions: &[usize]| -> u64 {
+                    let counters = positions.iter().filter_map(|at| page.counters.get(*at));
+                    counters.map(|counter| counter.count.load(Relaxed)).sum()
+                };
+                if visits.is_empty() {
+                    Count::Latency(sum(begins), sum(ends))
+                } else {
+                    Count::Visits(sum(visits))
+                }
+            }
+            Source::Events(events) => Count::Visits(events.iter().map(count).sum()),
+            Source::Samples(end) => {
+                let named = code.fragments().iter().zip(&page.fragments);
+                let named = named.filter(|(fragment, _)| search::names(&fragment.name, end));
+                Count::Visits(named.map(|(_, samples)| samples.load(Relaxed)).sum())
+            }
+        }
+    }
+}
+
+fn name(counter: &Counter) -> String {
+    let bytes: Vec<u8> = counter.name.iter().map(|byte| byte.load(Relaxed)).collect();
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+fn count(event: &OwnedFd) -> u64 {
+    let mut value = 0u64;
+    // SAFETY: reads eight bytes into a number.
+    let read = unsafe { libc::read(event.as_raw_fd(), (&raw mut value).cast(), 8) };
+    if read == 8 { value } else { 0 }
+}
+
+fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Source), Error> {
+    let spots = match &spec.what {
+        PointKind::Samples(end) => return Ok((CountedBy::Samples, Source::Samples(end.clone()))),
+        PointKind::Syscall(name) => {
+            let event = syscall(spec, name, pid)?;
+            return Ok((CountedBy::Syscall, Source::Events(vec![event])));
+        }
+        PointKind::Probe { provider, name } => {
+            let probes = crate::probes::find(code, provider, name)?;
+            let open = |(spot, semaphore): &(Spot, u64)| uprobe(spot, *semaphore, pid);
+            let events: Result<_, _> = probes.iter().map(open).collect();
+            let events = events.map_err(|source| refused(spec, source))?;
+            return Ok((CountedBy::Usdt, Source::Events(events)));
+        }
+        PointKind::Line { file, line } => search::line(code, file, *line)?,
+        PointKind::Function(name) => search::function(code, name)?,
+    };
+    let hardware: io::Result<Vec<_>> = spots.iter().map(|spot| breakpoint(spot, pid)).collect();
+    match hardware {
+        Ok(events) => Ok((CountedBy::Breakpoint, Source::Events(events))),
+        // The processor's four are in use: the kernel can write one into the code.
+        Err(_) => {
+            let events: io::Result<Vec<_>> =
+                spots.iter().map(|spot| uprobe(spot, 0, pid)).collect();
+            let events = events.map_err(|source| refused(spec, source))?;
+            Ok((CountedBy::Uprobe, Source::Events(events)))
+        }
+    }
+}
+
+fn refused(spec: &PointSpec, source: io::Error) -> Error {
+    let reason = match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "only root may count these; mark the place in the source (vitalfew.h) or run as root"
+        }
+        _ => "this kernel has no such event",
+    };
+    Error::PointRefused {
+        name: spec.name.clone(),
+        reason: reason.into(),
+        source,
+    }
+}
+
+/// An event that counts in a process and all that it starts.
+fn attributes(kind: u32) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        size: size_of::<perf_event_attr>() as u32,
+        type_: kind,
+        ..Default::default()
+    };
+    attr.set_inherit(1);
+    attr
+}
+
+fn counting(mut attr: perf_event_attr, pid: u32) -> io::Result<OwnedFd> {
+    let flags = pe::PERF_FLAG_FD_CLOEXEC.into();
+    // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and what it points to
+    // lives during the call.
+    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid as i32, -1, -1, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
+    let mut attr = attributes(pe::PERF_TYPE_BREAKPOINT);
+    attr.bp_type = pe::HW_BREAKPOINT_X;
+    attr.__bindgen_anon_3.bp_addr = spot.address;
+    attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    counting(attr, pid)
+}
+
+/// `semaphore`: position in the file of a counter that the program looks at before the probe; 0: none.
+fn uprobe(spot: &Spot, semaphore: u64, pid: u32) -> io::Result<OwnedFd> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    let kind = kind.trim().parse().map_err(io::Error::other)?;
+    let path = CString::new(spot.path.as_bytes())?;
+    let mut attr = attributes(kind);
+    attr.config = semaphore << 32;
+    attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.probe_offset = spot.offset.0;
+    counting(attr, pid)
+}
+
+fn syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
+    let events = sampler::tracefs()?.join("events/syscalls");
+    let id = std::fs::read_to_string(events.join(format!("sys_enter_{name}/id")));
+    let id = id.ok().and_then(|id| id.trim().parse().ok());
+    let Some(id) = id else {
+        return Err(unknown_syscall(name, &events));
+    };
+    let mut attr = attributes(pe::PERF_TYPE_TRACEPOINT);
+    attr.config = id;
+    counting(attr, pid).map_err(|source| refused(spec, source))
+}
+
+fn unknown_syscall(name: &str, events: &std::path::Path) -> Error {
+    let listed = std::fs::read_dir(events).into_iter().flatten().flatten();
+    let names = listed.filter_map(|entry| {
+        let file = entry.file_name().into_string().ok()?;
+        file.strip_prefix("sys_enter_").map(str::to_owned)
+    });
+    let mut near: Vec<(usize, String)> = names
+        .map(|other| (strsim::damerau_levenshtein(&other, name), other))
+        .filter(|(distance, _)| *distance <= name.len() / 3 + 1)
+        .collect();
+    near.sort();
+    Error::NoSuchPlace {
+        what: format!("system call {name}"),
+        program: "this kernel".into(),
+        near: near.into_iter().take(5).map(|(_, name)| name).collect(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Whose code may be sped up (section 3.1, "attributing samples to source locations").
+
+/// Sources that are not the program's own: the system's headers, what compilers and package managers
+/// bring. Time spent in them belongs to the line that calls them.
+const FOREIGN: [&str; 8] = [
+    "/usr/include/",
+    "/usr/lib/",
+    "/usr/local/include/",
+    "/rustc/",
+    "/.cargo/registry/",
+    "/.cargo/git/",
+    "/.rustup/",
+    "/usr/src/",
+];
+
+/// Which images and sources are in scope.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    patterns: Vec<String>,
+    executable: String,
+}
+
+impl Scope {
+    /// The scope of these patterns; of none: the executable, without foreign sources.
+    pub fn new(patterns: &[String], executable: &str) -> Self {
+        Self {
+            patterns: patterns.to_vec(),
+            executable: executable.to_owned(),
+        }
+    }
+
+    /// Whether the image as a whole is in scope.
+    fn has_image(&self, image: &str) -> bool {
+        if self.patterns.is_empty() {
+            return image == self.executable;
+        }
+        self.patterns.iter().any(|pattern| matches(pattern, image))
+    }
+
+    /// Whether it can have anything in scope.
+    pub fn may_have(&self, image: &str) -> bool {
+        !self.patterns.is_empty() || self.has_image(image)
+    }
+
+    /// Whether code of an image from a source file is in scope; `None`: the source is not known.
+    pub fn has(&self, image: &str, source: Option<&str>) -> bool {
+        let named = |source: &str| self.patterns.iter().any(|pattern| matches(pattern, source));
+        let foreign = |source: &str| FOREIGN.iter().any(|part| source.contains(part));
+        match source {
+            Some(source) if named(source) => true,
+            Some(source) => self.has_image(image) && !foreign(source),
+            None => self.has_image(image),
+        }
+    }
+}
+
+/// Whether a pattern fits a path: `*` stands for anything; without one, the pattern is a part of the
+/// path.
+pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+    if !pattern.contains('*') {
+        return path.contains(pattern);
+    }
+    let mut rest = path;
+    let mut parts = pattern.split('*').peekable();
+    let Some(first) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
+        return false;
+    };
+    rest = first;
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_parts_and_wholes() {
+        for (pattern, path, fits) in [
+            ("src/", "/home/a/src/b.c", true),
+            ("*.c", "/home/a/src/b.c", true),
+            ("*.c", "/home/a/src/b.cc", false),
+            ("/home/*/b.*", "/home/a/src/b.c", true),
+            ("/home/*/x*", "/home/a/src/b.c", false),
+            ("a*a", "a", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, path), fits, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn the_executable_without_foreign_sources_is_the_default() {
+        let scope = Scope::new(&[], "/a/app");
+        assert!(scope.has("/a/app", Some("/src/app.cc")));
+        assert!(!scope.has("/a/app", Some("/usr/include/c++/12/bits/stl_vector.h")));
+        assert!(!scope.has("/lib/libc.so.6", Some("/src/app.cc")));
+        assert!(!scope.may_have("/lib/libc.so.6"));
+    }
+
+    #[test]
+    fn patterns_name_images_and_sources() {
+        let scope = Scope::new(&["libfoo".into(), "/usr/include/bar".into()], "/a/app");
+        assert!(scope.has("/lib/libfoo.so", Some("/src/foo.c")));
+        assert!(!scope.has("/a/app", Some("/src/app.cc")));
+        assert!(scope.has("/a/app", Some("/usr/include/bar.h")));
+    }
+}

@@ -1,0 +1,159 @@
+//! From what a user writes to code: lines, functions and probes of the mapped images.
+
+use crate::Error;
+use crate::code::{Code, Image};
+use crate::options::split_line;
+use profile::{Granularity, ImageAddress, ImageOffset};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Suggestions shown at most.
+const NEAR: usize = 5;
+
+/// Places in a mapped file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The file.
+    pub path: String,
+    /// Position in the file.
+    pub offset: ImageOffset,
+    /// Address in the process.
+    pub address: u64,
+}
+
+/// Where a line begins: once in each procedure that it is compiled into.
+pub(crate) fn line(code: &mut Code, file: &str, line: u32) -> Result<Vec<Spot>, Error> {
+    let mut near = BTreeSet::new();
+    for image in images(code) {
+        let Some((debug, symbols)) = image.debug.as_ref().zip(image.symbols.as_ref()) else {
+            continue;
+        };
+        // The first address in each procedure, which is known by where it starts.
+        let mut first: BTreeMap<u64, ImageAddress> = BTreeMap::new();
+        let _ = debug.for_each_line(|range, path, number| {
+            if !names(path, file) {
+                return;
+            }
+            if number != line {
+                near.insert((number.abs_diff(line), format!("{file}:{number}")));
+                return;
+            }
+            let offset = symbols.offset_of(range.start);
+            let procedure = offset.and_then(|offset| symbols.procedure(offset));
+            let key = procedure.map_or(range.start.0, |procedure| procedure.start.0);
+            let known = first.entry(key).or_insert(range.start);
+            *known = (*known).min(range.start);
+        });
+        let offsets = first
+            .values()
+            .filter_map(|address| symbols.offset_of(*address));
+        let spots: Vec<Spot> = offsets
+            .filter_map(|offset| spot(code, &image, offset))
+            .collect();
+        if !spots.is_empty() {
+            return Ok(spots);
+        }
+    }
+    let near = near.into_iter().take(NEAR).map(|(_, name)| name).collect();
+    Err(missing(code, format!("{file}:{line}"), near))
+}
+
+/// Where a function begins.
+pub(crate) fn function(code: &mut Code, name: &str) -> Result<Vec<Spot>, Error> {
+    let mut near = BTreeSet::new();
+    for image in images(code) {
+        let Some(symbols) = &image.symbols else {
+            continue;
+        };
+        let mut spots = Vec::new();
+        for raw in symbols.procedures() {
+            let demangled = raw.demangled().name;
+            let plain = demangled.split('(').next().unwrap_or_default();
+            if raw.name == name.as_bytes() || &*demangled == name || plain == name {
+                spots.extend(spot(code, &image, raw.start));
+            } else if near.len() < 10_000 {
+                let distance = strsim::damerau_levenshtein(plain, name);
+                if distance <= name.len() / 3 + 1 {
+                    near.insert((distance, plain.to_owned()));
+                }
+            }
+        }
+        if !spots.is_empty() {
+            return Ok(spots);
+        }
+    }
+    let near = near.into_iter().take(NEAR).map(|(_, name)| name).collect();
+    Err(missing(code, format!("function {name}"), near))
+}
+
+/// Whether the fragment that is to be sped up alone exists, and what it is called in full.
+pub(crate) fn fragment(code: &mut Code, by: Granularity, wanted: &str) -> Result<(), Error> {
+    match (by, split_line(wanted)) {
+        (Granularity::Line, Some((file, number))) => line(code, &file, number).map(|_| ()),
+        (Granularity::Line, None) => Err(missing(code, wanted.to_owned(), Vec::new())),
+        (Granularity::Function, _) => function(code, wanted).map(|_| ()),
+    }
+}
+
+/// Whether a path ends with what was written, at the border of a component.
+pub(crate) fn names(path: &str, end: &str) -> bool {
+    match path.strip_suffix(end) {
+        Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),
+        None => false,
+    }
+}
+
+/// The executable first, then the libraries in the order of their addresses.
+fn images(code: &mut Code) -> Vec<Rc<Image>> {
+    let executable = code.executable().to_owned();
+    let mut paths = vec![executable.clone()];
+    let others = code.mappings().iter().map(|mapping| &mapping.path);
+    paths.extend(
+        others
+            .filter(|path| **path != executable && path.starts_with('/'))
+            .cloned(),
+    );
+    paths.dedup();
+    paths.iter().map(|path| code.image(path)).collect()
+}
+
+fn spot(code: &Code, image: &Image, offset: ImageOffset) -> Option<Spot> {
+    let mapping = code.mappings().iter().find(|mapping| {
+        let length = mapping.range.end - mapping.range.start;
+        let inside = offset.0.checked_sub(mapping.offset);
+        mapping.path == image.path && inside.is_some_and(|at| at < length)
+    })?;
+    Some(Spot {
+        path: image.path.clone(),
+        offset,
+        address: mapping.range.start + (offset.0 - mapping.offset),
+    })
+}
+
+fn missing(code: &Code, what: String, near: Vec<String>) -> Error {
+    Error::NoSuchPlace {
+        what,
+        program: PathBuf::from(code.executable()),
+        near,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn a_path_is_named_by_its_last_components() {
+        for (path, end, fits) in [
+            ("/src/app/main.c", "main.c", true),
+            ("/src/app/main.c", "app/main.c", true),
+            ("/src/app/main.c", "/src/app/main.c", true),
+            ("main.c", "main.c", true),
+            ("/src/app/domain.c", "main.c", false),
+            ("/src/app/main.cc", "main.c", false),
+        ] {
+            assert_eq!(names(path, end), fits, "{path} {end}");
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! Profiles of Coz, the causal profiler: read and written, as its viewer has them.
+//!
+//! Lines of records, each with its type and its fields: `type<TAB>key=value…`, or an object of JSON. Records
+//! of progress points belong to the experiment before them; a `startup` begins a run; `samples` and
+//! `runtime` are repeated as they grow, so the last of a run counts.
+//!
+//! What the form has no place for: delays (durations are effective ones), what was measured while
+//! nothing was delayed, when an experiment began, how visits were counted. A profile that was read has
+//! 0 there, and `collector` is `coz`. Of a latency, Coz writes how many were in flight when the experiment
+//! ended, not the average over it; a run that has such points says so in its warnings. Written is the
+//! average, rounded in the tabbed form, which Coz's viewer reads as whole numbers.
+
+use crate::WriteError;
+use profile::*;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+
+/// Far above what a program has.
+const MAX_POINTS: usize = 1000;
+
+/// Which of the two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Tabbed, which all versions read.
+    Tabbed,
+    /// JSON on each line, which versions since 2026 write.
+    JsonLines,
+}
+
+/// Why a file is no profile of Coz.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}, in the line at offset {offset}")]
+pub struct ReadError {
+    /// Where the line begins, in bytes.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A record; which fields it has depends on its type.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speedup: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<i128>,
+    #[serde(skip_serializing_if = "Option::is_none", alias = "selected-samples")]
+    selected_samples: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delta: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrivals: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    departures: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+}
+
+/// Whether bytes begin like a profile of Coz.
+pub fn is_coz(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
+    let json = line.trim_ascii_start().starts_with(b"{");
+    match json {
+        true => serde_json::from_slice::<Record>(line).is_ok_and(|record| known(&record.kind)),
+        false => {
+            let kind = line.split(|byte| *byte == b'\t').next();
+            kind.is_some_and(|kind| known(&String::from_utf8_lossy(kind))) && line.contains(&b'\t')
+        }
+    }
+}
+
+fn known(kind: &str) -> bool {
+    const KINDS: [&str; 8] = [
+        "startup",
+        "shutdown",
+        "experiment",
+        "throughput-point",
+        "progress-point",
+        "latency-point",
+        "samples",
+        "runtime",
+    ];
+    KINDS.contains(&kind)
+}
+
+/// Reads a profile of Coz, in either form.
+///
+/// # Errors
+/// At the first line that is not one of its records.
+pub fn read(bytes: &[u8]) -> Result<CausalProfile, ReadError> {
+    let mut reader = Reader::default();
+    let mut offset = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let failed = |what| ReadError { offset, what };
+        let text = std::str::from_utf8(line).map_err(|_| failed("not UTF-8".to_owned()))?;
+        let text = text.trim_end_matches(['\r', '\n']);
+        if !text.is_empty() {
+            let record = record(text).map_err(failed)?;
+            reader.add(record).map_err(failed)?;
+        }
+        offset += line.len();
+    }
+    Ok(reader.finish())
+}
+
+fn record(line: &str) -> Result<Record, String> {
+    if line.starts_with('{') {
+        return serde_json::from_str(line).map_err(|error| error.to_string());
+    }
+    let mut parts = line.split('\t');
+    let mut record = Record {
+        kind: parts.next().unwrap_or("").to_owned(),
+        ..Record::default()
+    };
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+        match key {
+            "time" => record.time = Some(number(key, value)?),
+            "selected" => record.selected = Some(value.to_owned()),
+            "speedup" => record.speedup = Some(number(key, value)?),
+            "duration" => record.duration = Some(number(key, value)?),
+            "selected-samples" => record.selected_samples = Some(number(key, value)?),
+            "name" => record.name = Some(value.to_owned()),
+            "delta" => record.delta = Some(number(key, value)?),
+            "arrivals" => record.arrivals = Some(number(key, value)?),
+            "departures" => record.departures = Some(number(key, value)?),
+            "difference" => record.difference = Some(number(key, value)?),
+            "location" => record.location = Some(value.to_owned()),
+            // Also once as the number of samples of a whole run, in old versions.
+            "count" => record.count = Some(number(key, value)?),
+            _ => {}
+        }
+    }
+    Ok(record)
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, String> {
+    let shown: String = value.chars().take(40).collect();
+    let parsed = value.parse();
+    parsed.map_err(|_| format!("{key} is {shown:?}, which is not a number that it can have"))
+}
+
+#[derive(Default)]
+struct Reader {
+    runs: Vec<CausalRun>,
+    fragments: FxHashMap<String, u32>,
+    points: FxHashMap<String, usize>,
+    /// Points of the present run that are latencies.
+    latency: bool,
+    runtime: Option<u64>,
+}
+
+impl Reader {
+    fn add(&mut self, record: Record) -> Result<(), String> {
+        match record.kind.as_str() {
+            "startup" => self.begin(record.time.unwrap_or(0)),
+            "shutdown" => {}
+            "runtime" => self.runtime = self.runtime.max(record.time),
+            "samples" => {
+                let location = required(record.location, "location")?;
+                let count = required(record.count, "count")?;
+                let fragment = self.fragment(location)?;
+                if let Some(fragment) = self.run().fragments.get_mut(fragment as usize) {
+                    fragment.samples = count;
+                }
+            }
+            "experiment" => {
+                let speedup = required(record.speedup, "speedup")?;
+                if !(0.0..=1.0).contains(&speedup) {
+                    return Err(format!("a speedup of {speedup} is not from 0 to 1"));
+                }
+                let duration = required(record.duration, "duration")?;
+                let fragment = self.fragment(required(record.selected, "selected")?)?;
+                // Old versions do not say; then nothing tells that the fragment did not run.
+                let samples = record.selected_samples.unwrap_or(1);
+                self.run().experiments.push(Experiment {
+                    fragment,
+                    speedup,
+                    start_ns: 0,
+                    // Below 0, and written as if above 2^63, where more was delayed than passed: nothing
+                    // can be said.
+                    duration_ns: u64::try_from(i64::try_from(duration).unwrap_or(0)).unwrap_or(0),
+                    delay_ns: 0,
+                    samples,
+                    counts: Vec::new(),
+                });
+            }
+            "throughput-point" | "progress-point" => {
+                let visits = required(record.delta, "delta")?;
+                self.count(record.name, Progress::Visits(visits), visits)?;
+            }
+            "latency-point" => {
+                self.latency = true;
+                let arrivals = required(record.arrivals, "arrivals")?;
+                let difference = required(record.difference, "difference")?;
+                let latency = Progress::Latency {
+                    arrivals,
+                    departures: required(record.departures, "departures")?,
+                    // Counts that were read at different moments wrap around below 0.
+                    in_flight: if (0.0..9e18).contains(&difference) {
+                        difference
+                    } else {
+                        0.0
+                    },
+                };
+                self.count(record.name, latency, arrivals)?;
+            }
+            kind => {
+                let shown: String = kind.chars().take(40).collect();
+                return Err(format!("{shown:?} is no record of Coz"));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, start_unix_ns: u64) {
+        self.end();
+        self.fragments.clear();
+        self.points.clear();
+        self.runs.push(CausalRun {
+            command: Vec::new(),
+            host: Host::default(),
+            collector: "coz".to_owned(),
+            start_unix_ns,
+            duration_ns: 0,
+            undelayed_ns: 0,
+            end: RunEnd::Unknown,
+            settings: ExperimentSettings::default(),
+            images: Vec::new(),
+            points: Vec::new(),
+            fragments: Vec::new(),
+            experiments: Vec::new(),
+            warnings: Vec::new(),
+        });
+    }
+
+    /// The present run; records before the first `startup` make one.
+    fn run(&mut self) -> &mut CausalRun {
+        if self.runs.is_empty() {
+            self.begin(0);
+        }
+        let last = self.runs.len() - 1;
+        &mut self.runs[last]
+    }
+
+    fn fragment(&mut self, name: String) -> Result<u32, String> {
+        if let Some(known) = self.fragments.get(&name) {
+            return Ok(*known);
+        }
+        let run = self.run();
+        let number = u32::try_from(run.fragments.len()).map_err(|_| "too many lines")?;
+        run.fragments.push(Fragment {
+            name: name.clone(),
+            detail: String::new(),
+            image: None,
+            samples: 0,
+            undelayed_samples: 0,
+        });
+        self.fragments.insert(name, number);
+        Ok(number)
+    }
+
+    fn count(&mut self, name: Option<String>, count: Progress, visits: u64) -> Result<(), String> {
+        // A throughput and a latency may have one name.
+        let name = required(name, "name")?;
+        let latency = matches!(count, Progress::Latency { .. });
+        let key = format!("{}{name}", if latency { "L" } else { "T" });
+        let known = self.points.get(&key).copied();
+        // Every experiment has room for all points before its last: that must not grow with the square.
+        if known.is_none() && self.points.len() >= MAX_POINTS {
+            return Err(format!("more than {MAX_POINTS} progress points"));
+        }
+        let run = self.run();
+        let position = known.unwrap_or_else(|| {
+            run.points.push(ProgressPoint {
+                name,
+                counted_by: CountedBy::Source,
+                visits: 0,
+            });
+            run.points.len() - 1
+        });
+        if let Some(point) = run.points.get_mut(position) {
+            point.visits = point.visits.saturating_add(visits);
+        }
+        let experiment = run.experiments.last_mut();
+        let experiment = experiment.ok_or("a progress point without an experiment before it")?;
+        // Coz writes all points of an experiment; of one that it skipped nothing was seen.
+        while experiment.counts.len() < position {
+            experiment.counts.push(Progress::Visits(0));
+        }
+        match experiment.counts.get_mut(position) {
+            Some(present) => *present = count,
+            None => experiment.counts.push(count),
+        }
+        self.points.insert(key, position);
+        Ok(())
+    }
+
+    /// Ends the present run.
+    fn end(&mut self) {
+        let (latency, runtime) = (self.latency, self.runtime.take());
+        self.latency = false;
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        let durations = run.experiments.iter().map(|e| e.duration_ns);
+        run.duration_ns = runtime.unwrap_or_else(|| durations.fold(0, u64::saturating_add));
+        if latency {
+            run.warnings.push(
+                "latencies are rough: Coz wrote how many were in flight at the end of each experiment, \
+                 not the average over it"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn finish(mut self) -> CausalProfile {
+        self.end();
+        // A program that started and ended has nothing to say.
+        self.runs.retain(|run| !run.fragments.is_empty());
+        CausalProfile { runs: self.runs }
+    }
+}
+
+fn required<T>(field: Option<T>, name: &str) -> Result<T, String> {
+    field.ok_or_else(|| format!("no {name}"))
+}
+
+/// Writes a causal profile as Coz does.
+///
+/// # Errors
+/// [`WriteError::Io`].
+pub fn write(
+    profile: &CausalProfile,
+    form: Form,
+    out: &mut (impl Write + ?Sized),
+) -> Result<(), WriteError> {
+    let mut put = |record: Record| -> std::io::Result<()> {
+        match form {
+            Form::Tabbed => tabbed(&record, out),
+            Form::JsonLines => {
+                serde_json::to_writer(&mut *out, &record)?;
+                writeln!(out)
+            }
+        }
+    };
+    for run in &profile.runs {
+        write_run(run, &mut put).map_err(WriteError::io("Coz"))?;
+    }
+    Ok(())
+}
+
+fn write_run(
+    run: &CausalRun,
+    put: &mut impl FnMut(Record) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let record = |kind: &str| Record {
+        kind: kind.to_owned(),
+        ..Record::default()
+    };
+    put(Record {
+        time: Some(run.start_unix_ns),
+        ..record("startup")
+    })?;
+    for experiment in &run.experiments {
+        let Some(fragment) = run.fragments.get(experiment.fragment as usize) else {
+            continue;
+        };
+        put(Record {
+            selected: Some(printable(&fragment.name)),
+            speedup: Some(experiment.speedup),
+            duration: Some(experiment.effective_ns().into()),
+            selected_samples: Some(experiment.samples),
+            ..record("experiment")
+        })?;
+        for (point, count) in run.points.iter().zip(&experiment.counts) {
+            let name = Some(printable(&point.name));
+            put(match *count {
+                Progress::Visits(visits) => Record {
+                    name,
+                    delta: Some(visits),
+                    ..record("throughput-point")
+                },
+                Progress::Latency {
+                    arrivals,
+                    departures,
+                    in_flight,
+                } => Record {
+                    name,
+                    arrivals: Some(arrivals),
+                    departures: Some(departures),
+                    difference: Some(in_flight),
+                    ..record("latency-point")
+                },
+            })?;
+        }
+    }
+    for fragment in run.fragments.iter().filter(|f| f.samples > 0) {
+        put(Record {
+            location: Some(printable(&fragment.name)),
+            count: Some(fragment.samples),
+            ..record("samples")
+        })?;
+    }
+    put(Record {
+        time: Some(run.duration_ns),
+        ..record("runtime")
+    })
+}
+
+fn tabbed(record: &Record, out: &mut (impl Write + ?Sized)) -> std::io::Result<()> {
+    write!(out, "{}", record.kind)?;
+    let text = |value: &Option<String>| value.clone();
+    let whole = |value: Option<u64>| value.map(|value| value.to_string());
+    let fields = [
+        ("time", whole(record.time)),
+        ("selected", text(&record.selected)),
+        (
+            "speedup",
+            record.speedup.map(|speedup| format!("{speedup:.2}")),
+        ),
+        (
+            "duration",
+            record.duration.map(|duration| duration.to_string()),
+        ),
+        ("selected-samples", whole(record.selected_samples)),
+        ("name", text(&record.name)),
+        ("delta", whole(record.delta)),
+        ("arrivals", whole(record.arrivals)),
+        ("departures", whole(record.departures)),
+        (
+            "difference",
+            record.difference.map(|many| format!("{many:.0}")),
+        ),
+        ("location", text(&record.location)),
+        ("count", whole(record.count)),
+    ];
+    for (key, value) in fields {
+        if let Some(value) = value {
+            write!(out, "\t{key}={value}")?;
+        }
+    }
+    writeln!(out)
+}
+
+/// A name without what would end it.
+fn printable(name: &str) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    name.chars().map(visible).collect()
+}

@@ -1,0 +1,192 @@
+//! What causal profiling measures: performance experiments, as they were carried out.
+//!
+//! Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*, SOSP 2015), §2 and
+//! §3.2. All times are in nanoseconds of one monotonic clock; nothing here is an estimate yet.
+
+use crate::{BuildId, Host};
+use serde::{Deserialize, Serialize};
+
+/// The experiments of any number of runs of one program. Profiles are merged by putting their runs
+/// together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CausalProfile {
+    /// The runs, each with tables of its own.
+    pub runs: Vec<CausalRun>,
+}
+
+/// One run of the program, from the first sample to the last, and the experiments in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CausalRun {
+    /// The command with its arguments.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// Who measured: `vitalfew`, or the tool from whose file this was read (`coz`).
+    pub collector: String,
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// The run time `T`: how long threads were sampled, in nanoseconds of wall time.
+    pub duration_ns: u64,
+    /// The part of the run time outside experiments with a speedup above 0, when nothing was delayed,
+    /// in nanoseconds; 0 where it is not known.
+    pub undelayed_ns: u64,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// How it was measured.
+    pub settings: ExperimentSettings,
+    /// The executable and the libraries that fragments lie in.
+    pub images: Vec<ProfiledImage>,
+    /// The progress points.
+    pub points: Vec<ProgressPoint>,
+    /// Everything in scope that had a sample.
+    pub fragments: Vec<Fragment>,
+    /// The experiments, in the order of their start.
+    pub experiments: Vec<Experiment>,
+    /// What the reader should know: each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// The program exited with this code.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+    /// Measuring ended before the program did.
+    Stopped,
+    /// It is not known: the profile is another tool's.
+    Unknown,
+}
+
+/// What an experiment speeds up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Granularity {
+    /// A source line.
+    #[default]
+    Line,
+    /// A function, with what is inlined into it.
+    Function,
+}
+
+/// How a run was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentSettings {
+    /// What an experiment speeds up.
+    pub by: Granularity,
+    /// Time between samples of a thread `P` (§3.4), in nanoseconds of its CPU time; 0 where it is not known.
+    pub sample_period_ns: u64,
+    /// Samples that a thread takes before it looks at them.
+    pub batch: u32,
+    /// Pause after each experiment, in nanoseconds.
+    pub cooloff_ns: u64,
+    /// The whole run was one experiment.
+    pub end_to_end: bool,
+    /// Patterns of the sources and binaries in scope; none: the main executable.
+    pub scope: Vec<String>,
+    /// The fragments that were asked for, if not all.
+    pub fixed_fragments: Vec<String>,
+    /// The speedups that were asked for, as fractions, if not all.
+    pub fixed_speedups: Vec<f64>,
+}
+
+/// A file that fragments lie in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfiledImage {
+    /// Its path.
+    pub path: String,
+    /// Its build-id, where it has one.
+    pub build_id: Option<BuildId>,
+}
+
+/// A progress point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressPoint {
+    /// Its name, as the program or the command line gives it.
+    pub name: String,
+    /// How its visits were counted.
+    pub counted_by: CountedBy,
+    /// Visits over the whole run (of a latency pair: of its begin), in experiments and between them.
+    pub visits: u64,
+}
+
+/// How visits of a progress point were counted (§3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedBy {
+    /// By the program itself, through `coz.h` or a header like it.
+    Source,
+    /// By a hardware breakpoint.
+    Breakpoint,
+    /// By a breakpoint that the kernel writes into the code.
+    Uprobe,
+    /// Not at all: samples in it stand for visits.
+    Samples,
+    /// By a probe that the program has for tracers (USDT).
+    Usdt,
+    /// By a tracepoint of a system call.
+    Syscall,
+    /// The end of the run is the one visit.
+    EndToEnd,
+}
+
+/// A fragment of code that can be virtually sped up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fragment {
+    /// `path:line`, or the name of the function.
+    pub name: String,
+    /// The function that a line is in, or `path:line` of a function's start; empty where it is not known.
+    pub detail: String,
+    /// Position in [`CausalRun::images`], where it is known.
+    pub image: Option<u32>,
+    /// Samples in it over the whole run (`s` of eq. 6).
+    pub samples: u64,
+    /// Those of them that were taken while nothing was delayed: in [`CausalRun::undelayed_ns`].
+    pub undelayed_samples: u64,
+}
+
+/// One performance experiment (§3.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// What was virtually sped up: position in [`CausalRun::fragments`].
+    pub fragment: u32,
+    /// By which fraction of its run time, 0 to 1: delay over sampling period (eq. 4).
+    pub speedup: f64,
+    /// Start, in nanoseconds since that of the run.
+    pub start_ns: u64,
+    /// Length, in nanoseconds of wall time.
+    pub duration_ns: u64,
+    /// The part of the length that is due to delays: what the count of delays that every thread owes
+    /// grew by, in nanoseconds. The effective duration (§2) is the length without it.
+    pub delay_ns: u64,
+    /// Samples in the fragment during the experiment (`s_obs` of eq. 6).
+    pub samples: u64,
+    /// For each of [`CausalRun::points`] what was counted; a point that became known later has none.
+    pub counts: Vec<Progress>,
+}
+
+impl Experiment {
+    /// The effective duration: the length without the delays, in nanoseconds.
+    pub fn effective_ns(&self) -> u64 {
+        self.duration_ns.saturating_sub(self.delay_ns)
+    }
+}
+
+/// What was counted at a progress point during an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// Throughput: visits.
+    Visits(u64),
+    /// Latency, between a begin and an end.
+    Latency {
+        /// Visits of the begin.
+        arrivals: u64,
+        /// Visits of the end.
+        departures: u64,
+        /// `L` of Little's law: how many had begun and not ended, averaged over the experiment's time.
+        in_flight: f64,
+    },
+}

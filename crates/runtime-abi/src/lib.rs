@@ -1,0 +1,314 @@
+//! The memory that the runtime inside a target shares with its controller outside.
+//!
+//! One [`Page`], made by the controller and mapped by both. Everything in it is atomic: the target
+//! may write anything anywhere at any time, and neither side trusts an index it finds there.
+//! `docs/causal.md` is the protocol; the fields here say who writes them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod place;
+
+pub use place::{Place, Rule};
+
+use core::sync::atomic::{
+    AtomicI32, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// What the first word must be: the layout and its version.
+pub const MAGIC: u64 = 0x7666_6361_7573_0001;
+/// The environment variable that names the descriptor of the memory.
+pub const VARIABLE: &str = "VITALFEW_PAGE";
+
+/// Threads that can be measured at a time.
+pub const THREADS: usize = 16_384;
+/// Fragments (lines or functions) that can be told apart.
+pub const FRAGMENTS: usize = 65_536;
+/// Places of code, a power of two; half of them are used at most.
+pub const PLACES: usize = 1 << 18;
+/// Processors that are told apart.
+pub const CPUS: usize = 1024;
+/// Progress points in the program's source.
+pub const COUNTERS: usize = 256;
+/// Bytes of a progress point's name, with a zero at its end.
+pub const NAME: usize = 104;
+/// Unknown places that can wait for the controller, a power of two.
+pub const UNKNOWN: usize = 4096;
+
+/// What [`Page::state`] says.
+pub mod state {
+    /// The target has not come to the runtime yet.
+    pub const LAUNCHED: u32 = 0;
+    /// The runtime waits for the controller.
+    pub const READY: u32 = 1;
+    /// The target runs and is measured.
+    pub const RUNNING: u32 = 2;
+    /// The runtime keeps out of everything.
+    pub const OFF: u32 = 3;
+}
+
+/// The shared memory.
+#[repr(C, align(4096))]
+pub struct Page {
+    /// [`MAGIC`]; controller.
+    pub magic: AtomicU64,
+    /// Time between samples of a thread, in nanoseconds of its CPU time; controller.
+    pub period_ns: AtomicU64,
+    /// One of [`state`], a futex; both.
+    pub state: AtomicU32,
+    /// Process of the runtime; runtime.
+    pub pid: AtomicU32,
+    /// A futex that changes when the controller has something to look at; runtime.
+    pub news: AtomicU32,
+    /// The controller sleeps on `news`.
+    pub waiting: AtomicU32,
+    /// Libraries that were closed: their places may mean something else now; runtime.
+    pub unloaded: AtomicU32,
+    /// Why a thread could not be sampled (an errno), 0: none was refused; runtime.
+    pub refused: AtomicI32,
+    /// Threads for which there was no slot; runtime.
+    pub unmeasured: AtomicU64,
+
+    /// The experiment that runs.
+    pub experiment: Line<AtomicU64>,
+    /// The delay that every thread owes ([`Clock`]); both.
+    pub global: Line<AtomicU64>,
+    /// Samples taken, whatever they hit; runtime.
+    pub samples: Line<AtomicU64>,
+    /// Samples whose place was not known yet; runtime.
+    pub misses: AtomicU64,
+    /// Samples with no fragment in scope in the call chain; runtime.
+    pub outside: AtomicU64,
+    /// Writes to pipes, event descriptors and sockets made by the program itself; runtime.
+    pub internal_writes: AtomicU64,
+
+    /// Head of the list of free slots: a tag above an index + 1.
+    pub free: Line<AtomicU64>,
+    /// Slots that have been in use so far.
+    pub used: AtomicU32,
+    /// Position of the next unknown place.
+    pub unknown_head: Line<AtomicU64>,
+    /// Code addresses that the controller is asked about, a ring; 0: none.
+    pub unknown: [AtomicU64; UNKNOWN],
+    /// Progress points; runtime, and the program itself.
+    pub counters: [Counter; COUNTERS],
+    /// Samples by fragment; runtime.
+    pub fragments: [AtomicU64; FRAGMENTS],
+    /// What runs where; runtime.
+    pub cpus: [Line<Cpu>; CPUS],
+    /// Threads; runtime.
+    pub threads: [Thread; THREADS],
+    /// What is known of places; controller.
+    pub places: [PlaceEntry; PLACES],
+}
+
+/// Something with cache lines of its own.
+#[repr(C, align(128))]
+pub struct Line<T>(pub T);
+
+/// A processor.
+#[repr(C)]
+pub struct Cpu {
+    /// The thread of the target that ran there last, by id.
+    pub owner: AtomicU32,
+    /// How far that one was ([`Thread::local`]).
+    pub clock: AtomicU64,
+}
+
+/// A progress point in the source. The first two words are `coz_counter_t` of `coz.h`.
+#[repr(C, align(128))]
+pub struct Counter {
+    /// Visits.
+    pub count: AtomicU64,
+    /// Not used.
+    pub backoff: AtomicU64,
+    /// 0 free, 1 being named, 2 in use.
+    pub state: AtomicU32,
+    /// As `coz.h` has it: 1 throughput, 2 begin, 3 end.
+    pub kind: AtomicU32,
+    /// Its name.
+    pub name: [AtomicU8; NAME],
+}
+
+/// A thread.
+#[repr(C, align(128))]
+pub struct Thread {
+    /// Its id, 0 while the slot is free.
+    pub tid: AtomicU32,
+    /// Index + 1 of the next free slot.
+    pub next: AtomicU32,
+    /// Descriptor of its sampling event, -1: none.
+    pub event: AtomicI32,
+    /// The thread waits for something: how deep.
+    pub waits: AtomicU32,
+    /// The delay it has paid or been credited ([`Clock`]).
+    pub local: AtomicU64,
+    /// Nanoseconds slept in excess of what was owed.
+    pub excess: AtomicU64,
+    /// Its start routine and argument, until it starts.
+    pub start: AtomicU64,
+    /// See `start`.
+    pub argument: AtomicU64,
+    /// Lowest address of its stack.
+    pub stack_low: AtomicU64,
+    /// First address behind the part of its stack that is the program's.
+    pub stack_high: AtomicU64,
+    /// Identity of the event behind the descriptor, in case the program closes it.
+    pub event_id: AtomicU64,
+    /// When it was looked at last: the monotonic clock, its own CPU time (both in nanoseconds), how
+    /// often it had been preempted.
+    pub looked: AtomicU64,
+    /// See `looked`.
+    pub ran: AtomicU64,
+    /// See `looked`.
+    pub preempted: AtomicU64,
+    /// Process that it belongs to.
+    pub pid: AtomicU32,
+    /// It has had its first sample.
+    pub sampled: AtomicU32,
+    /// Samples for which it will still count as sharing its processor with threads of the target.
+    pub crowded: AtomicU32,
+}
+
+/// A place of code and what it means; see [`Place`].
+#[repr(C)]
+pub struct PlaceEntry {
+    /// The code address; 0: none.
+    pub address: AtomicU64,
+    /// [`Place`], encoded.
+    pub meaning: AtomicU64,
+}
+
+/// The experiment that runs, in one word: a fragment and a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The fragment that is virtually sped up.
+    pub fragment: u32,
+    /// What each sample in it makes everybody owe, in nanoseconds.
+    pub delay_ns: u32,
+}
+
+impl Running {
+    /// Outside experiments.
+    pub const NONE: Self = Self {
+        fragment: u32::MAX,
+        delay_ns: 0,
+    };
+
+    /// The word.
+    pub fn pack(self) -> u64 {
+        u64::from(self.fragment) << 32 | u64::from(self.delay_ns)
+    }
+
+    /// From the word.
+    pub fn unpack(word: u64) -> Self {
+        Self {
+            fragment: (word >> 32) as u32,
+            delay_ns: word as u32,
+        }
+    }
+}
+
+/// A count of delay within one experiment, in one word, so that what a thread still does for an
+/// experiment that has ended cannot reach the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Number of the experiment or of the pause between two.
+    pub epoch: u16,
+    /// Nanoseconds of delay since its start, less than 2^48.
+    pub delay_ns: u64,
+}
+
+impl Clock {
+    /// The word.
+    pub fn pack(self) -> u64 {
+        u64::from(self.epoch) << 48 | self.delay_ns & 0xffff_ffff_ffff
+    }
+
+    /// From the word.
+    pub fn unpack(word: u64) -> Self {
+        Self {
+            epoch: (word >> 48) as u16,
+            delay_ns: word & 0xffff_ffff_ffff,
+        }
+    }
+}
+
+impl Page {
+    /// A slot for a new thread; `None` if there are too many.
+    pub fn take_thread(&self) -> Option<&Thread> {
+        loop {
+            let head = self.free.0.load(Acquire);
+            let index = (head as u32).checked_sub(1);
+            let Some(thread) = index.and_then(|index| self.threads.get(index as usize)) else {
+                break;
+            };
+            let next = (head >> 32).wrapping_add(1) << 32 | u64::from(thread.next.load(Relaxed));
+            let taken = self.free.0.compare_exchange(head, next, AcqRel, Relaxed);
+            if taken.is_ok() {
+                return Some(thread);
+            }
+        }
+        let fresh = |used: u32| ((used as usize) < THREADS).then_some(used + 1);
+        let index = self.used.fetch_update(AcqRel, Relaxed, fresh).ok()?;
+        self.threads.get(index as usize)
+    }
+
+    /// Gives the slot of a thread back; `thread` is one of [`Self::threads`].
+    pub fn give_back(&self, thread: &Thread) {
+        let first = core::ptr::from_ref(&self.threads) as usize;
+        let offset = (core::ptr::from_ref(thread) as usize).wrapping_sub(first);
+        let index = offset / size_of::<Thread>();
+        if index >= THREADS {
+            return;
+        }
+        thread.tid.store(0, Release);
+        loop {
+            let head = self.free.0.load(Acquire);
+            thread.next.store(head as u32, Relaxed);
+            let new = (head >> 32).wrapping_add(1) << 32 | (index as u64 + 1);
+            if (self.free.0.compare_exchange(head, new, AcqRel, Relaxed)).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// What is known of the code at an address.
+    pub fn place(&self, address: u64) -> Option<Place> {
+        let mut at = hash(address);
+        for _ in 0..PROBES {
+            let entry = self.places.get(at)?;
+            match entry.address.load(Acquire) {
+                0 => return None,
+                found if found == address => return Place::unpack(entry.meaning.load(Relaxed)),
+                _ => at = (at + 1) & (PLACES - 1),
+            }
+        }
+        None
+    }
+
+    /// Says what the code at an address is; `false` if there is no room. Only the controller does.
+    pub fn set_place(&self, address: u64, place: Place) -> bool {
+        let mut at = hash(address);
+        for _ in 0..PROBES {
+            let Some(entry) = self.places.get(at) else {
+                return false;
+            };
+            let found = entry.address.load(Relaxed);
+            if found == 0 || found == address {
+                entry.meaning.store(place.pack(), Relaxed);
+                entry.address.store(address, Release);
+                return true;
+            }
+            at = (at + 1) & (PLACES - 1);
+        }
+        false
+    }
+}
+
+/// Slots that are looked at for one address.
+const PROBES: usize = 32;
+
+fn hash(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES.ilog2())) as usize
+}

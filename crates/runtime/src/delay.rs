@@ -1,0 +1,145 @@
+//! Who owes how much delay, and paying it (Coz, sections 3.4, 3.4.1, 3.4.3).
+//!
+//! `Page::global` is the delay that every thread owes since the experiment began, `Thread::local`
+//! what this one has paid or been credited. Only the thread itself (with its signal handler) writes
+//! `local`, so that the two interrupt each other but never race.
+
+use crate::{cpu, sys, thread};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use runtime_abi::{Clock, Page, Thread};
+
+/// The global clock, with the thread's own set to zero first if a new experiment has begun.
+pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
+    let global = Clock::unpack(page.global.0.load(Acquire));
+    let mut local = Clock::unpack(thread.local.load(Relaxed));
+    if local.epoch != global.epoch {
+        local = Clock {
+            epoch: global.epoch,
+            delay_ns: 0,
+        };
+        thread.local.store(local.pack(), Relaxed);
+        thread.excess.store(0, Relaxed);
+    }
+    (global, local)
+}
+
+/// Pays what the thread owes.
+pub fn pay(thread: &Thread) {
+    let Some(page) = thread::page() else { return };
+    let (global, local) = clocks(page, thread);
+    if global.delay_ns <= local.delay_ns {
+        return;
+    }
+    cpu::take_over(page, thread);
+    let (global, local) = clocks(page, thread);
+    if global.delay_ns <= local.delay_ns {
+        return;
+    }
+    let debt = global.delay_ns - local.delay_ns;
+    // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
+    thread.local.store(global.pack(), Relaxed);
+    let excess = thread.excess.load(Relaxed);
+    if excess >= debt {
+        thread.excess.store(excess - debt, Relaxed);
+        return;
+    }
+    thread.excess.store(0, Relaxed);
+    if thread.crowded.load(Relaxed) > 0 {
+        // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
+        crate::sample::without_samples(thread, || cpu::burn(debt - excess));
+        return;
+    }
+    let end = sys::now() + (debt - excess);
+    sleep_until(end);
+    // What was slept too long is the thread's own, and shortens what it pays next; the others have
+    // nothing to do with it.
+    let late = sys::now().saturating_sub(end);
+    thread.excess.fetch_add(late, Relaxed);
+}
+
+/// How late the kernel wakes this program's threads usually, in nanoseconds; on virtual machines that
+/// is as long as a short delay.
+static LATE: AtomicU64 = AtomicU64::new(50_000);
+/// More than this is not the timer: something else ran.
+const MOST_LATE: u64 = 200_000;
+
+/// Sleeps until shortly before, and keeps looking at the clock for the rest.
+fn sleep_until(end: u64) {
+    let late = LATE.load(Relaxed);
+    let wake = end.saturating_sub(late);
+    if sys::now() < wake {
+        sys::sleep_exactly_until(wake);
+        let observed = sys::now().saturating_sub(wake).min(MOST_LATE);
+        LATE.store(late - late / 8 + observed / 8 + observed / 32, Relaxed);
+    }
+    while sys::now() < end {
+        core::hint::spin_loop();
+    }
+}
+
+/// To be called before anything that may wake another thread: that one is credited for delays that
+/// this one must have paid by then.
+pub fn before_waking() {
+    if let Some(thread) = thread::this() {
+        pay(thread);
+    }
+}
+
+/// A sample in the selected fragment: this thread ran ahead, and everybody else has to wait for it
+/// (the minimal-delay rule of section 3.4.3).
+pub fn hit(page: &Page, thread: &Thread, delay_ns: u64) {
+    let (mut global, mut local) = clocks(page, thread);
+    local.delay_ns += delay_ns;
+    thread.local.store(local.pack(), Relaxed);
+    while local.epoch == global.epoch && local.delay_ns > global.delay_ns {
+        let raised = (page.global.0).compare_exchange(global.pack(), local.pack(), AcqRel, Acquire);
+        match raised {
+            Ok(_) => return,
+            Err(now) => global = Clock::unpack(now),
+        }
+    }
+}
+
+/// A wait for something. While it lasts, the thread does not pay.
+pub struct Wait(Option<&'static Thread>);
+
+impl Wait {
+    /// Before the operation that may wait: what was owed until then is paid.
+    pub fn begin() -> Self {
+        let thread = thread::this();
+        if let Some(thread) = thread {
+            begin_wait(thread);
+        }
+        Self(thread)
+    }
+
+    /// Behind it: see [`end_wait`].
+    pub fn end(self, woken_by_thread: bool) {
+        if let Some(thread) = self.0 {
+            end_wait(thread, woken_by_thread);
+        }
+    }
+}
+
+/// Before an operation that may wait.
+pub fn begin_wait(thread: &Thread) {
+    pay(thread);
+    thread.waits.store(thread.waits.load(Relaxed) + 1, Relaxed);
+}
+
+/// Behind it. If another thread ended the wait, this one is credited for all delays meanwhile: the
+/// other one has paid them. Otherwise it pays them.
+pub fn end_wait(thread: &Thread, woken_by_thread: bool) {
+    if woken_by_thread && let Some(page) = thread::page() {
+        let (global, local) = clocks(page, thread);
+        if global.delay_ns > local.delay_ns {
+            thread.local.store(global.pack(), Relaxed);
+        }
+    }
+    let waits = thread.waits.load(Relaxed).saturating_sub(1);
+    thread.waits.store(waits, Relaxed);
+    if !woken_by_thread {
+        pay(thread);
+    }
+}

@@ -1,0 +1,44 @@
+//! Which descriptors connect the program with itself: pipes, event descriptors and socket pairs that
+//! it has made. What comes through them was sent by one of its threads.
+
+use crate::thread;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const KNOWN: usize = 65_536;
+static INTERNAL: [AtomicU64; KNOWN / 64] = [const { AtomicU64::new(0) }; KNOWN / 64];
+
+/// Whether a descriptor is one of them.
+pub fn is_internal(descriptor: i32) -> bool {
+    let word = INTERNAL.get(descriptor as usize / 64);
+    word.is_some_and(|word| word.load(Relaxed) >> (descriptor as usize % 64) & 1 != 0)
+}
+
+/// Says whether a descriptor is one of them.
+pub fn mark(descriptor: i32, internal: bool) {
+    let Some(word) = INTERNAL.get(descriptor as usize / 64) else {
+        return;
+    };
+    let bit = 1 << (descriptor as usize % 64);
+    if internal {
+        word.fetch_or(bit, Relaxed);
+    } else if word.load(Relaxed) & bit != 0 {
+        word.fetch_and(!bit, Relaxed);
+    }
+}
+
+/// Before something is sent through a descriptor.
+pub fn before_sending(descriptor: i32) {
+    if let Some(thread) = thread::this() {
+        crate::delay::pay(thread);
+        if is_internal(descriptor)
+            && let Some(page) = thread::page()
+        {
+            page.internal_writes.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// How often something was sent through them.
+pub fn sent() -> u64 {
+    thread::page().map_or(0, |page| page.internal_writes.load(Relaxed))
+}

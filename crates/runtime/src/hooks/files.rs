@@ -1,0 +1,116 @@
+//! Pipes, event descriptors and sockets within the program.
+
+use crate::delay::Wait;
+use crate::descriptors::{before_sending, is_internal, mark};
+use crate::real::real;
+use core::ffi::{c_int, c_uint, c_void};
+
+type Bytes = *mut c_void;
+
+/// Operations that send through a descriptor.
+macro_rules! sends {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
+            before_sending(descriptor);
+            // SAFETY: the caller's business.
+            unsafe { real!($name(descriptor: c_int, $($argument: $type),*) -> $result) }
+        }
+    )*};
+}
+
+/// Operations that receive from one.
+macro_rules! receives {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
+            // What comes from outside ends no wait in the sense of the rule: the thread pays with
+            // its next sample or operation.
+            let wait = is_internal(descriptor).then(Wait::begin);
+            // SAFETY: the caller's business.
+            let result = unsafe {
+                real!($name(descriptor: c_int, $($argument: $type),*) -> $result)
+            };
+            if let Some(wait) = wait {
+                wait.end(result >= 0);
+            }
+            result
+        }
+    )*};
+}
+
+/// Operations that make descriptors of the program's own: whether they succeeded, and which.
+macro_rules! makes {
+    ($($name:ident($($argument:ident: $type:ty),*), |$result:ident| [$($made:expr),*];)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the caller's business.
+            unsafe {
+                let $result = real!($name($($argument: $type),*) -> c_int);
+                if $result >= 0 {
+                    $(mark($made, true);)*
+                }
+                $result
+            }
+        }
+    )*};
+}
+
+sends! {
+    write(bytes: Bytes, length: usize) -> isize;
+    writev(parts: Bytes, count: c_int) -> isize;
+    send(bytes: Bytes, length: usize, flags: c_int) -> isize;
+    sendto(bytes: Bytes, length: usize, flags: c_int, to: Bytes, to_length: c_uint) -> isize;
+    sendmsg(message: Bytes, flags: c_int) -> isize;
+    eventfd_write(value: u64) -> c_int;
+    shutdown(how: c_int) -> c_int;
+}
+
+receives! {
+    read(bytes: Bytes, length: usize) -> isize;
+    readv(parts: Bytes, count: c_int) -> isize;
+    recv(bytes: Bytes, length: usize, flags: c_int) -> isize;
+    recvfrom(bytes: Bytes, length: usize, flags: c_int, from: Bytes, from_length: Bytes) -> isize;
+    recvmsg(message: Bytes, flags: c_int) -> isize;
+    eventfd_read(value: *mut u64) -> c_int;
+}
+
+makes! {
+    pipe(ends: *mut c_int), |_r| [*ends, *ends.add(1)];
+    pipe2(ends: *mut c_int, flags: c_int), |_r| [*ends, *ends.add(1)];
+    socketpair(domain: c_int, kind: c_int, protocol: c_int, ends: *mut c_int), |_r| [*ends, *ends.add(1)];
+    eventfd(value: c_uint, flags: c_int), |made| [made];
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
+    // Its other end hears of it.
+    before_sending(descriptor);
+    mark(descriptor, false);
+    // SAFETY: the caller's business.
+    unsafe { real!(close(descriptor: c_int) -> c_int) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
+    // SAFETY: the caller's business.
+    let copy = unsafe { real!(dup(descriptor: c_int) -> c_int) };
+    mark(copy, is_internal(descriptor));
+    copy
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup2(descriptor: c_int, copy: c_int) -> c_int {
+    // SAFETY: the caller's business.
+    let copy = unsafe { real!(dup2(descriptor: c_int, copy: c_int) -> c_int) };
+    mark(copy, is_internal(descriptor));
+    copy
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's business.
+    let copy = unsafe { real!(dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int) };
+    mark(copy, is_internal(descriptor));
+    copy
+}

@@ -1,0 +1,88 @@
+//! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
+
+use super::{waits, wakes};
+use crate::delay::Wait;
+use crate::real::real;
+use core::ffi::{c_int, c_void};
+use libc::timespec;
+
+type Object = *mut c_void;
+type Time = *const timespec;
+
+/// `mtx_timedlock` and its like ran out of time.
+const THRD_TIMEDOUT: c_int = 4;
+
+/// A POSIX function came back because of another thread.
+fn woken(result: c_int) -> bool {
+    result != libc::ETIMEDOUT
+}
+
+fn woken_c11(result: c_int) -> bool {
+    result != THRD_TIMEDOUT
+}
+
+fn succeeded(result: c_int) -> bool {
+    result == 0
+}
+
+/// Locks: nobody waits for a lock that is free.
+macro_rules! locks {
+    ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(lock: Object, $($more: $type),*) -> c_int {
+            // SAFETY: the caller's business.
+            unsafe {
+                if crate::thread::this().is_some() {
+                    let result = real!($try(lock: Object) -> c_int);
+                    if result != $busy {
+                        return result;
+                    }
+                }
+                let wait = Wait::begin();
+                let result = real!($name(lock: Object $(, $more: $type)*) -> c_int);
+                let by_thread: fn(c_int) -> bool = $by_thread;
+                wait.end(by_thread(result));
+                result
+            }
+        }
+    )*};
+}
+
+locks! {
+    pthread_mutex_lock, pthread_mutex_trylock, libc::EBUSY, woken, ();
+    pthread_mutex_timedlock, pthread_mutex_trylock, libc::EBUSY, woken, (time: Time);
+    pthread_mutex_clocklock, pthread_mutex_trylock, libc::EBUSY, woken, (clock: c_int, time: Time);
+    pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, ();
+    pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, (time: Time);
+    pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, (clock: c_int, time: Time);
+    pthread_rwlock_wrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, ();
+    pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, (time: Time);
+    pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, (clock: c_int, time: Time);
+    pthread_spin_lock, pthread_spin_trylock, libc::EBUSY, woken, ();
+    mtx_lock, mtx_trylock, 1, woken_c11, ();
+    mtx_timedlock, mtx_trylock, 1, woken_c11, (time: Time);
+}
+
+waits! {
+    pthread_cond_wait(condition: Object, mutex: Object) -> c_int, woken;
+    pthread_cond_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken;
+    pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, time: Time) -> c_int, woken;
+    pthread_barrier_wait(barrier: Object) -> c_int, woken;
+    cnd_wait(condition: Object, mutex: Object) -> c_int, woken_c11;
+    cnd_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_c11;
+    sem_wait(semaphore: Object) -> c_int, succeeded;
+    sem_timedwait(semaphore: Object, time: Time) -> c_int, succeeded;
+    sem_clockwait(semaphore: Object, clock: c_int, time: Time) -> c_int, succeeded;
+}
+
+wakes! {
+    pthread_mutex_unlock(mutex: Object) -> c_int;
+    pthread_rwlock_unlock(lock: Object) -> c_int;
+    pthread_spin_unlock(lock: Object) -> c_int;
+    pthread_cond_signal(condition: Object) -> c_int;
+    pthread_cond_broadcast(condition: Object) -> c_int;
+    sem_post(semaphore: Object) -> c_int;
+    mtx_unlock(mutex: Object) -> c_int;
+    cnd_signal(condition: Object) -> c_int;
+    cnd_broadcast(condition: Object) -> c_int;
+}

@@ -1,0 +1,41 @@
+//! Functions of the C library that may wake a thread (Table 1) or wait (Table 2), and those through
+//! which a program could take the sampling signal from us.
+//!
+//! The rule (section 3.4.1): a thread pays before it may wake another one and before it waits; behind
+//! a wait it is credited if another thread ended it, and pays otherwise.
+
+mod files;
+mod locks;
+mod polls;
+mod signals;
+mod syscall;
+mod threads;
+
+/// Operations that may wake another thread.
+macro_rules! wakes {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
+            crate::delay::before_waking();
+            // SAFETY: the caller's business.
+            unsafe { crate::real::real!($name($($argument: $type),*) -> $result) }
+        }
+    )*};
+}
+pub(crate) use wakes;
+
+/// Operations that may wait, and by what result one knows that a thread ended the wait.
+macro_rules! waits {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
+            let wait = crate::delay::Wait::begin();
+            // SAFETY: the caller's business.
+            let result = unsafe { crate::real::real!($name($($argument: $type),*) -> $result) };
+            let by_thread: fn($result) -> bool = $by_thread;
+            wait.end(by_thread(result));
+            result
+        }
+    )*};
+}
+pub(crate) use waits;

@@ -1,0 +1,33 @@
+//! Waiting for several descriptors at once. Which of them is the program's own cannot be told from
+//! the result (epoll returns what the program chose), but whether the program has sent itself
+//! something meanwhile.
+
+use crate::delay::Wait;
+use crate::descriptors::sent;
+use crate::real::real;
+use core::ffi::{c_int, c_ulong, c_void};
+
+type Pointer = *mut c_void;
+
+macro_rules! polls {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            let (wait, before) = (Wait::begin(), sent());
+            // SAFETY: the caller's business.
+            let result = unsafe { real!($name($($argument: $type),*) -> c_int) };
+            wait.end(result > 0 && sent() != before);
+            result
+        }
+    )*};
+}
+
+polls! {
+    poll(polled: Pointer, count: c_ulong, timeout: c_int);
+    ppoll(polled: Pointer, count: c_ulong, timeout: Pointer, mask: Pointer);
+    select(count: c_int, read: Pointer, write: Pointer, except: Pointer, timeout: Pointer);
+    pselect(count: c_int, read: Pointer, write: Pointer, except: Pointer, timeout: Pointer, mask: Pointer);
+    epoll_wait(epoll: c_int, events: Pointer, most: c_int, timeout: c_int);
+    epoll_pwait(epoll: c_int, events: Pointer, most: c_int, timeout: c_int, mask: Pointer);
+    epoll_pwait2(epoll: c_int, events: Pointer, most: c_int, timeout: Pointer, mask: Pointer);
+}

@@ -1,0 +1,55 @@
+//! Futexes used directly: Rust's standard library, `parking_lot`, C++20's atomic waits.
+
+use crate::delay::{self, Wait};
+use crate::sys;
+use core::ffi::c_long;
+
+/// The operation, without its flags.
+const OPERATION: usize = 0x7f;
+
+/// `syscall(2)`. Arguments that the caller did not give are whatever the registers hold, which the
+/// kernel does not look at either.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    let operation = (b & OPERATION) as i32;
+    let waits = match number {
+        libc::SYS_futex => matches!(
+            operation,
+            libc::FUTEX_WAIT
+                | libc::FUTEX_WAIT_BITSET
+                | libc::FUTEX_LOCK_PI
+                | libc::FUTEX_LOCK_PI2
+                | libc::FUTEX_WAIT_REQUEUE_PI
+        ),
+        libc::SYS_futex_waitv => true,
+        _ => false,
+    };
+    let result = if waits {
+        let wait = Wait::begin();
+        // SAFETY: the caller's business.
+        let result = unsafe { sys::call(number, [a, b, c, d, e, f]) };
+        // A value that had changed already was changed by another thread.
+        wait.end(result >= 0 || result == -(libc::EAGAIN as isize));
+        result
+    } else {
+        if number == libc::SYS_futex || number == libc::SYS_tgkill {
+            delay::before_waking();
+        }
+        // SAFETY: the caller's business.
+        unsafe { sys::call(number, [a, b, c, d, e, f]) }
+    };
+    if (-4095..0).contains(&result) {
+        // SAFETY: the C library's own place for it.
+        unsafe { *libc::__errno_location() = -result as i32 };
+        return -1;
+    }
+    result as c_long
+}

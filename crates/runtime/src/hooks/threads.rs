@@ -1,0 +1,205 @@
+//! Threads and processes: made, ended, waited for.
+
+use super::waits;
+use crate::delay::{self, Wait};
+use crate::real::real;
+use crate::{sys, thread};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
+use libc::{pid_t, pthread_t, timespec};
+use runtime_abi::Thread;
+
+type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+type RoutineC11 = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+
+/// A slot for a thread that this one is about to make: what was delay to this thread, has delayed
+/// the making of that one too (section 3.4, thread creation).
+fn heir(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
+    let page = thread::page()?;
+    let parent = thread::this()?;
+    delay::pay(parent);
+    let Some(child) = page.take_thread() else {
+        page.unmeasured.fetch_add(1, Relaxed);
+        return None;
+    };
+    child.local.store(parent.local.load(Relaxed), Relaxed);
+    child.start.store(routine as u64, Relaxed);
+    child.argument.store(argument as u64, Relaxed);
+    child.stack_low.store(stack, Relaxed);
+    Some(child)
+}
+
+/// In the new thread; what it is to do.
+fn begin(slot: *mut c_void) -> Option<(u64, *mut c_void)> {
+    // SAFETY: the slot that `heir` has taken for us.
+    let thread = unsafe { slot.cast::<Thread>().as_ref() }?;
+    let page = thread::page()?;
+    let mark = 0u64;
+    let high = &raw const mark as u64;
+    // Until now: its size.
+    let size = thread.stack_low.load(Relaxed);
+    thread.stack_high.store(high, Relaxed);
+    thread.stack_low.store(high.saturating_sub(size), Relaxed);
+    let start = thread.start.load(Relaxed);
+    let argument = thread.argument.load(Relaxed) as *mut c_void;
+    thread::attach(page, thread);
+    Some((start, argument))
+}
+
+unsafe extern "C-unwind" fn enter(slot: *mut c_void) -> *mut c_void {
+    let Some((start, argument)) = begin(slot) else {
+        return core::ptr::null_mut();
+    };
+    // SAFETY: the routine that the program gave, with its argument.
+    unsafe { core::mem::transmute::<usize, Routine>(start as usize)(argument) }
+}
+
+unsafe extern "C-unwind" fn enter_c11(slot: *mut c_void) -> c_int {
+    let Some((start, argument)) = begin(slot) else {
+        return 0;
+    };
+    // SAFETY: as above.
+    unsafe { core::mem::transmute::<usize, RoutineC11>(start as usize)(argument) }
+}
+
+/// The size of stack that a thread with these attributes gets.
+///
+/// # Safety
+/// `attributes` is null or initialised.
+unsafe fn stack_size(attributes: *const libc::pthread_attr_t) -> u64 {
+    let mut size = 0;
+    // SAFETY: see the caller; the size is written through the pointer.
+    let known = !attributes.is_null()
+        && unsafe { libc::pthread_attr_getstacksize(attributes, &raw mut size) } == 0;
+    if known && size > 0 {
+        return size as u64;
+    }
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit is written through the pointer.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    // What the C library takes where there is no limit.
+    limit.rlim_cur.min(8 << 20)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_create(
+    made: *mut pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    routine: Routine,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's business; the new thread gives the slot back.
+    unsafe {
+        let slot = heir(routine as usize, argument, stack_size(attributes));
+        let (routine, argument) = match slot {
+            Some(slot) => (enter as Routine, core::ptr::from_ref(slot) as *mut c_void),
+            None => (routine, argument),
+        };
+        let result = real!(pthread_create(
+            made: *mut pthread_t, attributes: *const libc::pthread_attr_t, routine: Routine,
+            argument: *mut c_void) -> c_int);
+        if result != 0 {
+            give_back(slot);
+        }
+        result
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn thrd_create(
+    made: *mut pthread_t,
+    routine: RoutineC11,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        let slot = heir(routine as usize, argument, stack_size(core::ptr::null()));
+        let (routine, argument) = match slot {
+            Some(slot) => (
+                enter_c11 as RoutineC11,
+                core::ptr::from_ref(slot) as *mut c_void,
+            ),
+            None => (routine, argument),
+        };
+        let result = real!(thrd_create(
+            made: *mut pthread_t, routine: RoutineC11, argument: *mut c_void) -> c_int);
+        if result != 0 {
+            give_back(slot);
+        }
+        result
+    }
+}
+
+fn give_back(slot: Option<&'static Thread>) {
+    if let (Some(slot), Some(page)) = (slot, thread::page()) {
+        page.give_back(slot);
+    }
+}
+
+fn succeeded(result: c_int) -> bool {
+    result == 0
+}
+
+waits! {
+    pthread_join(joined: pthread_t, value: *mut *mut c_void) -> c_int, succeeded;
+    pthread_timedjoin_np(joined: pthread_t, value: *mut *mut c_void, time: *const timespec) -> c_int, succeeded;
+    pthread_clockjoin_np(joined: pthread_t, value: *mut *mut c_void, clock: c_int, time: *const timespec) -> c_int, succeeded;
+    thrd_join(joined: pthread_t, value: *mut c_int) -> c_int, succeeded;
+    // A child that was forked and not replaced is measured like a thread.
+    wait(status: *mut c_int) -> pid_t, |child| child > 0;
+    waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t, |child| child > 0;
+    wait3(status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
+    wait4(child: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
+    waitid(kind: c_int, child: u32, info: *mut c_void, options: c_int) -> c_int, succeeded;
+}
+
+/// The routine that `pthread_once` would run, while it may.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_once(
+    once: *mut c_int,
+    routine: extern "C-unwind" fn(),
+) -> c_int {
+    const DONE: c_int = 2;
+    // SAFETY: the caller's business. A thread that runs the routine itself does not wait, so that
+    // only the states that glibc has for "done" and "somebody runs it" tell.
+    unsafe {
+        let state = core::sync::atomic::AtomicI32::from_ptr(once).load(Relaxed);
+        if state & DONE != 0 || state & 1 == 0 {
+            return real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
+        }
+        let wait = Wait::begin();
+        let result =
+            real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
+        wait.end(true);
+        result
+    }
+}
+
+/// Libraries that are closed leave their addresses to others.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
+    // SAFETY: the caller's business.
+    let result = unsafe { real!(dlclose(library: *mut c_void) -> c_int) };
+    if let Some(page) = thread::page() {
+        page.unloaded.fetch_add(1, Relaxed);
+        crate::sample::tell(page);
+    }
+    result
+}
+
+/// The child of a `_Fork` runs no handlers of forks, and must not use its parent's slot.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    // SAFETY: the caller's business.
+    let child = unsafe { real!(_Fork() -> pid_t) };
+    if child == 0
+        && let Some(parent) = thread::this()
+        && parent.pid.load(Relaxed) != sys::process_id()
+    {
+        thread::after_fork(parent);
+    }
+    child
+}

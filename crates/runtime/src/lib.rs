@@ -1,0 +1,25 @@
+//! The library that `vitalfew causal run` preloads into a target.
+//!
+//! It carries out virtual speedups (Coz, section 3.4): it samples each thread of the target, counts
+//! samples in the selected fragment as delay that all other threads owe, and makes threads pay what
+//! they owe. `docs/causal.md` is the protocol, `runtime_abi` the memory shared with the controller.
+//!
+//! It must never be the reason that a program misbehaves: after the start it allocates nothing, takes
+//! no lock that a thread of the target can wait for, opens no file, and knows nothing of symbols.
+//! Code here runs in signal handlers and between any two instructions of the target.
+#![no_std]
+
+// Nothing of it is called: it brings what a library must have to be linked (the panic handler, and
+// the personality of unwinding, which no stable language feature can give).
+extern crate std as _;
+
+mod coz;
+mod cpu;
+mod delay;
+mod descriptors;
+mod hooks;
+mod real;
+mod sample;
+mod start;
+mod sys;
+mod thread;

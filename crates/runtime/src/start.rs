@@ -1,0 +1,174 @@
+//! The start: before `main`, and before the first thread.
+
+use crate::{sample, sys, thread};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use runtime_abi::{MAGIC, Page, Thread, VARIABLE, state};
+
+/// The main thread's stack may grow to its limit, or to this where there is none.
+const LARGEST_STACK: u64 = 64 << 20;
+/// How long the controller may take to let us run.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: unsafe extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) = start;
+
+unsafe extern "C" {
+    static mut environ: *mut *mut c_char;
+}
+
+/// Called by the dynamic linker.
+unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *mut c_char) {
+    if STARTED.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: nothing else runs yet that could change the environment.
+    let Some(descriptor) = (unsafe { take_environment() }) else {
+        return;
+    };
+    let length = size_of::<Page>();
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let map = [0, length, access, libc::MAP_SHARED as usize, descriptor, 0];
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let address = unsafe { sys::call(libc::SYS_mmap, map) };
+    sys::close(descriptor as i32);
+    if address < 0 {
+        return;
+    }
+    let mapped = address as *mut Page;
+    // SAFETY: mapped just now, as long as a page, and never unmapped; all of it is atomic.
+    let page = unsafe { &*mapped };
+    if page.magic.load(Acquire) != MAGIC {
+        return;
+    }
+    page.pid.store(sys::process_id(), Relaxed);
+    page.state.store(state::READY, Release);
+    sample::tell(page);
+    let end = sys::now() + PATIENCE_NS;
+    while page.state.load(Acquire) == state::READY {
+        let now = sys::now();
+        if now >= end || !sys::wait_on(&page.state, state::READY, end - now) {
+            page.state.store(state::OFF, Release);
+        }
+    }
+    if page.state.load(Acquire) != state::RUNNING {
+        return;
+    }
+    thread::set_page(mapped);
+    prepare();
+    if let Some(main) = page.take_thread() {
+        let high = arguments as u64;
+        main.stack_high.store(high, Relaxed);
+        main.stack_low
+            .store(high.saturating_sub(stack_limit()), Relaxed);
+        main.local.store(0, Relaxed);
+        thread::attach(page, main);
+    }
+}
+
+/// Installs what the threads to come need.
+fn prepare() {
+    let mut key = 0;
+    // SAFETY: the key is written through the pointer; the function is called with what is set.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+        EXIT_KEY.store(key, Relaxed);
+    }
+    // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
+    // none of the program's own handlers can leave ours by a long jump.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = sample::handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigfillset(&raw mut action.sa_mask);
+        crate::real::sigaction(sample::SIGNAL, &raw const action, core::ptr::null_mut());
+        libc::pthread_atfork(None, None, Some(forked));
+    }
+}
+
+fn stack_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit is written through the pointer.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    match limit.rlim_cur {
+        0 | libc::RLIM_INFINITY => LARGEST_STACK,
+        bytes => bytes,
+    }
+}
+
+unsafe extern "C" fn forked() {
+    if let Some(parent) = thread::this() {
+        thread::after_fork(parent);
+    }
+}
+
+/// Lets [`thread::detach`] be called when this thread ends, in whatever way.
+pub fn at_thread_exit(thread: &'static Thread) {
+    let key = EXIT_KEY.load(Relaxed);
+    // SAFETY: a key of ours; the first keys of a process need no memory.
+    unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(thread).cast()) };
+}
+
+unsafe extern "C" fn thread_ends(thread: *mut c_void) {
+    // SAFETY: what `at_thread_exit` has set: a slot of the page, which stays.
+    if let Some(thread) = unsafe { thread.cast::<Thread>().as_ref() } {
+        thread::detach(thread);
+    }
+}
+
+/// Takes what is ours out of the environment, so that programs started by the target are left
+/// alone; the descriptor of the shared memory, if there is one.
+///
+/// # Safety
+/// Nothing else may use the environment meanwhile.
+unsafe fn take_environment() -> Option<usize> {
+    let mut descriptor = None;
+    // SAFETY: the environment is a list of strings that ends with null; strings are only shortened,
+    // in place, and entries only moved forward.
+    unsafe {
+        let mut read = environ;
+        let mut write = environ;
+        while !(*read).is_null() {
+            let entry = CStr::from_ptr(*read).to_bytes();
+            let mut keep = true;
+            if let Some(value) = value_of(entry, VARIABLE) {
+                descriptor = number(value);
+                keep = false;
+            } else if let Some(value) = value_of(entry, "LD_PRELOAD") {
+                // We stand first in it; what the user wants preloaded follows.
+                match value.iter().position(|byte| *byte == b':') {
+                    Some(colon) => {
+                        let rest = &value[colon + 1..];
+                        core::ptr::copy(rest.as_ptr(), value.as_ptr().cast_mut(), rest.len() + 1);
+                    }
+                    None => keep = false,
+                }
+            }
+            if keep {
+                *write = *read;
+                write = write.add(1);
+            }
+            read = read.add(1);
+        }
+        *write = core::ptr::null_mut();
+    }
+    descriptor
+}
+
+fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
+    digits.iter().try_fold(0usize, |sum, byte| {
+        sum.checked_mul(10)?.checked_add(digit(byte)?)
+    })
+}

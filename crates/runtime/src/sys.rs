@@ -1,0 +1,173 @@
+//! System calls without the C library: its functions set `errno`, may be points of cancellation,
+//! and may be replaced, by ourselves among others.
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU32;
+
+/// A system call; the result is negative where it failed.
+///
+/// # Safety
+/// As the system call demands.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes rax, rcx and r11 only, and the memory that the call says.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack)
+        );
+    }
+    result
+}
+
+/// A system call; the result is negative where it failed.
+///
+/// # Safety
+/// As the system call demands.
+#[cfg(target_arch = "aarch64")]
+pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes x0 only, and the memory that the call says.
+    unsafe {
+        asm!(
+            "svc #0",
+            in("x8") number as isize, inlateout("x0") a[0] => result,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack)
+        );
+    }
+    result
+}
+
+/// The id of this thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: a call without arguments.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// The id of this process.
+pub fn process_id() -> u32 {
+    // SAFETY: a call without arguments.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// The monotonic clock, in nanoseconds.
+pub fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of this thread, in nanoseconds.
+pub fn cpu_time() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What a thread has used.
+pub struct Usage {
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// How often the processor was taken from it.
+    pub preempted: u64,
+}
+
+/// What this thread has used.
+pub fn usage() -> Usage {
+    // SAFETY: zeros are a valid value.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    let to = &raw mut usage as usize;
+    // SAFETY: the usage is written through the pointer.
+    unsafe {
+        call(
+            libc::SYS_getrusage,
+            [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0],
+        )
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+        preempted: usage.ru_nivcsw as u64,
+    }
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the time is written through the pointer.
+    unsafe { libc::clock_gettime(which, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Sleeps until the monotonic clock shows `then`, whatever signals come.
+pub fn sleep_until(then: u64) {
+    let time = libc::timespec {
+        tv_sec: (then / 1_000_000_000) as libc::time_t,
+        tv_nsec: (then % 1_000_000_000) as libc::c_long,
+    };
+    let arguments = [
+        libc::CLOCK_MONOTONIC as usize,
+        libc::TIMER_ABSTIME as usize,
+        &raw const time as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads the time during the call.
+    while unsafe { call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
+}
+
+/// As [`sleep_until`], but without the slack by which the kernel may be late to save power: it is as
+/// long as a short delay. The thread has its own slack again afterwards.
+pub fn sleep_exactly_until(then: u64) {
+    let slack = |operation: libc::c_int, ns: usize| {
+        // SAFETY: these operations take and give numbers.
+        unsafe { call(libc::SYS_prctl, [operation as usize, ns, 0, 0, 0, 0]) }
+    };
+    let own = slack(libc::PR_GET_TIMERSLACK, 0);
+    slack(libc::PR_SET_TIMERSLACK, 1);
+    sleep_until(then);
+    if own > 0 {
+        slack(libc::PR_SET_TIMERSLACK, own as usize);
+    }
+}
+
+/// Sleeps while the word has this value, at most so many nanoseconds; false: the time is over.
+pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
+    let time = libc::timespec {
+        tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at_most_ns % 1_000_000_000) as libc::c_long,
+    };
+    let arguments = [
+        word.as_ptr() as usize,
+        libc::FUTEX_WAIT as usize,
+        value as usize,
+        &raw const time as usize,
+        0,
+        0,
+    ];
+    // SAFETY: word and time live during the call.
+    unsafe { call(libc::SYS_futex, arguments) != -(libc::ETIMEDOUT as isize) }
+}
+
+/// Wakes who waits on the word.
+pub fn wake(word: &AtomicU32) {
+    let arguments = [
+        word.as_ptr() as usize,
+        libc::FUTEX_WAKE as usize,
+        i32::MAX as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel only uses the address.
+    unsafe { call(libc::SYS_futex, arguments) };
+}
+
+/// Closes a descriptor.
+pub fn close(descriptor: i32) {
+    // SAFETY: the caller owns it.
+    unsafe { call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}

@@ -1,0 +1,106 @@
+//! What stands around JSON on disk: the name of the form, its version, and a checksum.
+//!
+//! `{"format":"…","version":1,"crc32":…,"<key>":…}`, on one line; the checksum is that of the bytes of
+//! the value of `<key>`, as they stand.
+
+use crate::error::{Error, Fault};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::path::Path;
+
+/// A form of JSON on disk.
+pub(crate) struct Form {
+    /// Its name.
+    pub format: &'static str,
+    /// Raised when a reader of the former version would misread the content; not for what it can
+    /// ignore (a further field).
+    pub version: u64,
+    /// Under which key the content stands.
+    pub key: &'static str,
+    /// What errors call it.
+    pub member: &'static str,
+}
+
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Stamp {
+    format: String,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    crc32: u32,
+    #[serde(borrow, alias = "recording", alias = "run")]
+    content: &'a RawValue,
+}
+
+impl Form {
+    /// The content in its envelope, with the end of the line.
+    pub fn seal(&self, content: &impl Serialize) -> Result<Vec<u8>, Error> {
+        let unstorable = |e: serde_json::Error| Error::unstorable(e.to_string());
+        let content = serde_json::to_string(content).map_err(unstorable)?;
+        let Self { format, key, .. } = self;
+        let version = self.version;
+        let crc32 = crc32fast::hash(content.as_bytes());
+        Ok(format!(
+            "{{\"format\":\"{format}\",\"version\":{version},\"crc32\":{crc32},\"{key}\":{content}}}\n"
+        )
+        .into_bytes())
+    }
+
+    /// The content of an envelope that begins at the offset `base` of what is at `path`.
+    pub fn open<T: DeserializeOwned>(
+        &self,
+        bytes: &[u8],
+        path: &Path,
+        base: usize,
+    ) -> Result<T, Error> {
+        let fault = |at: usize, what: String| Fault::at_offset(base + at, what);
+        let damaged =
+            |e: serde_json::Error| fault(offset(bytes, &e), e.to_string()).of(path, self.member);
+        let stamp: Stamp = serde_json::from_slice(bytes).map_err(damaged)?;
+        if stamp.format != self.format {
+            let what = format!("its format is {:?}, not {:?}", stamp.format, self.format);
+            return Err(fault(0, what).of(path, self.member));
+        }
+        if stamp.version > self.version {
+            return Err(Error::Newer {
+                path: path.to_owned(),
+                version: stamp.version,
+                supported: self.version,
+            });
+        }
+        if stamp.version < self.version {
+            let what = format!("its version is {}", stamp.version);
+            return Err(fault(0, what).of(path, self.member));
+        }
+        let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(damaged)?;
+        let content = envelope.content.get();
+        let found = crc32fast::hash(content.as_bytes());
+        if found != envelope.crc32 {
+            return Err(Error::Checksum {
+                path: path.to_owned(),
+                member: self.member.to_owned(),
+                expected: envelope.crc32,
+                found,
+            });
+        }
+        // The content stands somewhere in the line; its errors are told from the start of the line.
+        let start = content.as_ptr() as usize - bytes.as_ptr() as usize;
+        serde_json::from_str(content).map_err(|e| {
+            fault(start + offset(content.as_bytes(), &e), e.to_string()).of(path, self.member)
+        })
+    }
+}
+
+/// The offset of what serde_json gives as line and column.
+fn offset(bytes: &[u8], error: &serde_json::Error) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines
+        .take(error.line().saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum();
+    before + error.column()
+}

@@ -1,0 +1,86 @@
+//! The rules of a place in a form for those who cannot evaluate tables.
+
+use crate::evaluate::Frame;
+use crate::{ModuleData, Registers, Stack, Unwinder};
+use gimli::RegisterRule;
+
+/// How the caller is found from one place in a function, where that takes no more than offsets from
+/// the stack pointer or the frame pointer. Almost all places are such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerRule {
+    /// The canonical frame address counts from the frame pointer, not from the stack pointer.
+    pub from_frame_pointer: bool,
+    /// Canonical frame address (the caller's stack pointer) less that register, in bytes.
+    pub cfa: i64,
+    /// Where the return address is, in bytes from the canonical frame address; `None`: in the link
+    /// register.
+    pub return_address: Option<i64>,
+    /// Where the caller's frame pointer is, likewise; `None`: in its register still.
+    pub frame_pointer: Option<i64>,
+}
+
+impl CallerRule {
+    /// Of code that keeps a frame pointer.
+    pub const WITH_FRAME_POINTER: Self = Self {
+        from_frame_pointer: true,
+        cfa: 16,
+        return_address: Some(-8),
+        frame_pointer: Some(-16),
+    };
+}
+
+impl Unwinder {
+    /// The rule at a position in a module's file; `None` where the tables say nothing about it, say
+    /// that it has no caller, or need more than a [`CallerRule`] can say.
+    pub fn caller_rule(&mut self, module: &ModuleData, file_offset: u64) -> Option<CallerRule> {
+        let machine = module.machine?;
+        let address = module.image_address(file_offset)?;
+        let row = self.rows.get(module, address)?;
+        if row.signal {
+            return None;
+        }
+        // The canonical frame address for made-up registers: what it moves with, it counts from.
+        // That serves expressions too (the linker's stubs have one that only depends on the place).
+        let cfa = |sp: u64, fp: u64| {
+            let registers = match machine {
+                crate::Machine::X86_64 => Registers::x86_64(address, sp, fp),
+                crate::Machine::Aarch64 => Registers::aarch64(address, sp, fp, 0),
+            };
+            let frame = Frame {
+                module,
+                row,
+                registers: &registers,
+                stack: Stack::new(sp, &[]),
+                interrupted: true,
+            };
+            frame.cfa().ok()
+        };
+        const SP: u64 = 1 << 40;
+        const FP: u64 = 1 << 41;
+        const STEP: u64 = 1 << 30;
+        let (at, by_sp, by_fp) = (cfa(SP, FP)?, cfa(SP + STEP, FP)?, cfa(SP, FP + STEP)?);
+        let (from_frame_pointer, base) = match (by_sp.wrapping_sub(at), by_fp.wrapping_sub(at)) {
+            (STEP, 0) => (false, SP),
+            (0, STEP) => (true, FP),
+            _ => return None,
+        };
+        let rule = |column: usize| row.registers.iter().find(|(c, _)| *c == column);
+        let return_address = match rule(row.return_address).map(|(_, rule)| rule) {
+            Some(RegisterRule::Offset(offset)) => Some(*offset),
+            None | Some(RegisterRule::SameValue) if machine.lr() == Some(row.return_address) => {
+                None
+            }
+            _ => return None,
+        };
+        let frame_pointer = match rule(machine.fp()).map(|(_, rule)| rule) {
+            Some(RegisterRule::Offset(offset)) => Some(*offset),
+            _ => None,
+        };
+        Some(CallerRule {
+            from_frame_pointer,
+            cfa: at.wrapping_sub(base) as i64,
+            return_address,
+            frame_pointer,
+        })
+    }
+}
