@@ -45,6 +45,9 @@ pub fn take_over(page: &Page, thread: &Thread) {
 
 /// Says how far this thread is, for who gets its processor.
 pub fn leave_word(page: &Page, thread: &Thread) {
+    if thread.crowded.load(Relaxed) > 0 {
+        take_over(page, thread); // it may have lost the processor since its sample came
+    }
     if let Some(cpu) = current(page) {
         cpu.owner.store(thread.tid.load(Relaxed), Relaxed);
         cpu.clock.store(thread.local.load(Relaxed), Release);
