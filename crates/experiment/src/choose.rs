@@ -34,15 +34,19 @@ impl Dice {
 
     /// One of the positions, with a probability in proportion to its weight; `None` if all are 0.
     pub fn pick(&mut self, weights: &[u64]) -> Option<usize> {
-        let total = weights.iter().fold(0u64, |sum, weight| sum.saturating_add(*weight));
+        let total = weights
+            .iter()
+            .fold(0u64, |sum, weight| sum.saturating_add(*weight));
         let mut left = self.next().checked_rem(total)?;
-        weights.iter().position(|weight| match left.checked_sub(*weight) {
-            Some(rest) => {
-                left = rest;
-                false
-            }
-            None => true,
-        })
+        weights
+            .iter()
+            .position(|weight| match left.checked_sub(*weight) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            })
     }
 }
 
@@ -58,7 +62,10 @@ mod tests {
             seen[(dice.speedup(None) * 20.0).round() as usize] += 1;
         }
         assert!((19_500..20_500).contains(&seen[0]), "{seen:?}");
-        assert!(seen[1..].iter().all(|n| (850..1150).contains(n)), "{seen:?}");
+        assert!(
+            seen[1..].iter().all(|n| (850..1150).contains(n)),
+            "{seen:?}"
+        );
     }
 
     #[test]

@@ -48,7 +48,8 @@ impl Code {
         let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
         let executable = executable.map_or(String::new(), |path| {
             let path = path.to_string_lossy().into_owned();
-            path.strip_suffix(" (deleted)").map_or(path.clone(), str::to_owned)
+            path.strip_suffix(" (deleted)")
+                .map_or(path.clone(), str::to_owned)
         });
         Self {
             pid,
@@ -126,7 +127,10 @@ impl Code {
     pub fn again(&mut self) -> Vec<(u64, Place)> {
         self.mappings = maps::read(self.pid);
         let addresses: Vec<u64> = self.answered.iter().copied().collect();
-        addresses.into_iter().map(|address| (address, self.place(address))).collect()
+        addresses
+            .into_iter()
+            .map(|address| (address, self.place(address)))
+            .collect()
     }
 
     /// What is known of a mapped file.
@@ -169,7 +173,11 @@ impl Code {
             return format!("/proc/{}/exe", self.pid).into();
         }
         let inside = PathBuf::from(format!("/proc/{}/root{path}", self.pid));
-        if Path::new(path).exists() { path.into() } else { inside }
+        if Path::new(path).exists() {
+            path.into()
+        } else {
+            inside
+        }
     }
 
     /// The fragment at a place, if it is in scope.
@@ -212,7 +220,10 @@ impl Code {
 
     fn is_own(&self, image: &Image, frame: &SourceFrame) -> bool {
         frame.line.is_some()
-            && frame.file.as_ref().is_some_and(|file: &Arc<str>| self.scope.has(&image.path, Some(file)))
+            && frame
+                .file
+                .as_ref()
+                .is_some_and(|file: &Arc<str>| self.scope.has(&image.path, Some(file)))
     }
 }
 
@@ -223,7 +234,10 @@ fn line_name(frame: &SourceFrame) -> Option<String> {
 /// The rule in the runtime's form, if it fits.
 fn narrow(rule: CallerRule) -> Option<Rule> {
     let offset = |at: Option<i64>| match at {
-        Some(at) => i16::try_from(at).ok().filter(|at| *at != i16::MIN).map(Some),
+        Some(at) => i16::try_from(at)
+            .ok()
+            .filter(|at| *at != i16::MIN)
+            .map(Some),
         None => Some(None),
     };
     Some(Rule {

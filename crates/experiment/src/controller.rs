@@ -5,9 +5,7 @@ use crate::experiments::Experiments;
 use crate::memory::Memory;
 use crate::points::Points;
 use crate::{Error, Options, launch, search};
-use profile::{
-    CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint, RunEnd,
-};
+use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint, RunEnd};
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched};
 use std::io;
@@ -208,7 +206,8 @@ impl<'a> Session<'a> {
         self.start = Instant::now();
         self.start_unix_ns = unix_ns();
         if let Some(hints) = &self.options.end_to_end {
-            self.experiments.begin_whole(&self.memory, &mut self.code, hints);
+            self.experiments
+                .begin_whole(&self.memory, &mut self.code, hints);
         }
         self.memory.set_state(state::READY, state::RUNNING);
         let mut said = Duration::ZERO;
@@ -225,7 +224,9 @@ impl<'a> Session<'a> {
                 return None;
             }
             let counts = self.points.read(&self.memory, &self.code);
-            let next = self.experiments.step(&self.memory, &self.code, &counts, now);
+            let next = self
+                .experiments
+                .step(&self.memory, &self.code, &counts, now);
             if now >= said {
                 self.visited |= counts.iter().any(|count| count.progress() > 0);
                 talk(&self.live(now));
@@ -269,7 +270,9 @@ impl<'a> Session<'a> {
             experiments: self.experiments.done.len(),
             samples: self.memory.samples.0.load(Relaxed),
             fragments: self.code.fragments().len(),
-            points: names.zip(counts.iter().map(|count| count.progress())).collect(),
+            points: names
+                .zip(counts.iter().map(|count| count.progress()))
+                .collect(),
         }
     }
 
@@ -284,7 +287,11 @@ impl<'a> Session<'a> {
             "stopped early: of all samples none is in scope; widen it with --scope".into()
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
             let none = self.points.list.is_empty();
-            let what = if none { "there is no progress point" } else { "no progress point was visited" };
+            let what = if none {
+                "there is no progress point"
+            } else {
+                "no progress point was visited"
+            };
             format!(
                 "stopped early: {what} in {} s; mark one in the source (vitalfew.h or coz.h) or name one with --progress",
                 HOPELESS.as_secs()
@@ -303,7 +310,8 @@ impl<'a> Session<'a> {
         self.points.discover(&self.memory);
         let counts = self.points.read(&self.memory, &self.code);
         let whole = exit.is_some() && self.options.end_to_end.is_some();
-        self.experiments.end(&self.memory, &self.code, &counts, duration, whole);
+        self.experiments
+            .end(&self.memory, &self.code, &counts, duration, whole);
         self.memory.experiment.0.store(Word::NONE.pack(), Relaxed);
         self.memory.state.store(state::OFF, Relaxed);
         self.warn(&mut warnings, exit);
@@ -312,7 +320,11 @@ impl<'a> Session<'a> {
         let known = self.code.fragments().to_vec();
         for (number, fragment) in known.iter().enumerate() {
             let image = self.image(&mut images, fragment);
-            let samples = self.memory.fragments.get(number).map_or(0, |n| n.load(Relaxed));
+            let samples = self
+                .memory
+                .fragments
+                .get(number)
+                .map_or(0, |n| n.load(Relaxed));
             let delayed = self.experiments.delayed_samples(number);
             fragments.push(Fragment {
                 name: fragment.name.clone(),
@@ -387,15 +399,23 @@ impl<'a> Session<'a> {
             warnings.push(format!("some threads could not be sampled: {source}"));
         }
         if let Some(Exit::Signal(signal)) = exit {
-            warnings.push(format!("the program was ended by signal {signal}; what was measured until then is kept"));
+            warnings.push(format!(
+                "the program was ended by signal {signal}; what was measured until then is kept"
+            ));
         }
         if samples == 0 && refused == 0 {
-            warnings.push("nothing was sampled: the program took too little time; --runs N repeats it".into());
+            warnings.push(
+                "nothing was sampled: the program took too little time; --runs N repeats it".into(),
+            );
         } else if self.code.fragments().is_empty() && self.stopped.is_none() {
-            warnings.push(format!("of {samples} samples none is in scope; widen it with --scope"));
+            warnings.push(format!(
+                "of {samples} samples none is in scope; widen it with --scope"
+            ));
         } else if outside * 2 > samples {
             let share = 100.0 * outside as f64 / samples as f64;
-            warnings.push(format!("{share:.0} % of the samples have nothing in scope in their call chain"));
+            warnings.push(format!(
+                "{share:.0} % of the samples have nothing in scope in their call chain"
+            ));
         }
         if self.stopped.is_none() && !self.visited_any() && self.options.end_to_end.is_none() {
             warnings.push(

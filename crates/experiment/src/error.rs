@@ -107,6 +107,9 @@ fn near_matches(near: &[String]) -> String {
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     paths.join(", ")
 }

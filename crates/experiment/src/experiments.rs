@@ -128,7 +128,11 @@ impl Experiments {
             let name = code.fragments().get(number).map_or("", |known| &known.name);
             let fixed = self.fixed_fragment.as_ref();
             let wanted = fixed.is_none_or(|fixed| search::names(name, fixed));
-            if wanted { count.saturating_sub(before) } else { 0 }
+            if wanted {
+                count.saturating_sub(before)
+            } else {
+                0
+            }
         });
         let recent: Vec<u64> = recent.collect();
         let Some(fragment) = self.dice.pick(&recent) else {
@@ -153,8 +157,10 @@ impl Experiments {
     pub fn begin_whole(&mut self, page: &Page, code: &mut Code, hints: &[Hint]) {
         let fixed = self.fixed_fragment.as_ref();
         let wanted = |hint: &Hint| fixed.is_none_or(|fixed| search::names(&hint.name, fixed));
-        let weights: Vec<u64> =
-            hints.iter().map(|hint| if wanted(hint) { hint.samples } else { 0 }).collect();
+        let weights: Vec<u64> = hints
+            .iter()
+            .map(|hint| if wanted(hint) { hint.samples } else { 0 })
+            .collect();
         let Some(hint) = self.dice.pick(&weights).and_then(|at| hints.get(at)) else {
             return;
         };
@@ -208,7 +214,9 @@ impl Experiments {
 
     fn finish(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) {
         let done = self.close(page, code, counts, now);
-        let most = done.as_ref().and_then(|done| done.counts.iter().map(|p| visits(*p)).max());
+        let most = done
+            .as_ref()
+            .and_then(|done| done.counts.iter().map(|p| visits(*p)).max());
         let most = most.unwrap_or(0);
         // Few visits: longer experiments from now on; many: shorter ones again. The point that is
         // visited most decides, so that a rare one does not silence the others.
@@ -246,7 +254,9 @@ impl Experiments {
         let behind = samples(page, code);
         let gained = |number: usize| {
             let before = current.samples.get(number).copied().unwrap_or(0);
-            behind.get(number).map_or(0, |after| after.saturating_sub(before))
+            behind
+                .get(number)
+                .map_or(0, |after| after.saturating_sub(before))
         };
         if current.speedup > 0.0 {
             self.delayed_time += length;
@@ -315,7 +325,10 @@ impl Experiments {
 /// The point with whose visit an experiment shall begin and end, if that matters: one that is
 /// visited a few times in an experiment would otherwise be off by up to one visit of them.
 fn edge(counts: &[Count], now: Duration) -> Option<usize> {
-    let (point, most) = counts.iter().enumerate().max_by_key(|(_, count)| count.progress())?;
+    let (point, most) = counts
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, count)| count.progress())?;
     let rate = most.progress() as f64 / now.as_secs_f64().max(1e-3);
     (most.progress() > 0 && rate < OFTEN).then_some(point)
 }

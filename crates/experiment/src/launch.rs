@@ -19,7 +19,10 @@ const RUNTIME: &str = "libvitalfew_runtime.so";
 pub fn runtime(executable: &Path) -> Result<PathBuf, Error> {
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let looked = vec![directory.to_owned(), directory.join("../lib/vitalfew")];
-    let found = looked.iter().map(|directory| directory.join(RUNTIME)).find(|path| path.is_file());
+    let found = looked
+        .iter()
+        .map(|directory| directory.join(RUNTIME))
+        .find(|path| path.is_file());
     found.ok_or(Error::NoRuntime {
         name: RUNTIME,
         looked,
@@ -42,7 +45,9 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
     };
     match kind {
         Kind::Static => {
-            return refuse("is statically linked, so that nothing can be preloaded; link it dynamically");
+            return refuse(
+                "is statically linked, so that nothing can be preloaded; link it dynamically",
+            );
         }
         Kind::Small => return refuse("is a 32-bit program; only 64-bit programs can be measured"),
         Kind::Dynamic => {}
@@ -51,7 +56,9 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
         let mode = metadata.permissions().mode();
         // SAFETY: calls without arguments.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-        if mode & 0o4000 != 0 && metadata.uid() != user || mode & 0o2000 != 0 && metadata.gid() != group {
+        if mode & 0o4000 != 0 && metadata.uid() != user
+            || mode & 0o2000 != 0 && metadata.gid() != group
+        {
             return refuse(
                 "is set-uid or set-gid, so that nothing can be preloaded; run it as its owner, or run a copy",
             );
@@ -69,7 +76,8 @@ pub(crate) fn environment(
     if text.contains([':', ' ']) {
         return Err(Error::NotPreloadable {
             program: runtime.to_owned(),
-            reason: "the dynamic linker takes no library with a blank or a colon in its path".into(),
+            reason: "the dynamic linker takes no library with a blank or a colon in its path"
+                .into(),
         });
     }
     let mut preload = runtime.as_os_str().to_owned();
@@ -78,7 +86,10 @@ pub(crate) fn environment(
         preload.push(own);
     }
     let number = memory.as_raw_fd().to_string().into();
-    Ok(vec![("LD_PRELOAD", preload), (runtime_abi::VARIABLE, number)])
+    Ok(vec![
+        ("LD_PRELOAD", preload),
+        (runtime_abi::VARIABLE, number),
+    ])
 }
 
 /// The file that a command's name stands for.
@@ -89,7 +100,10 @@ fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(name))
-        .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
 }
 
 enum Kind {
@@ -102,7 +116,11 @@ enum Kind {
 fn kind(program: &Path) -> Option<Kind> {
     let mut head = Vec::new();
     // Program headers follow the file's header in every file that a linker wrote.
-    File::open(program).ok()?.take(64 << 10).read_to_end(&mut head).ok()?;
+    File::open(program)
+        .ok()?
+        .take(64 << 10)
+        .read_to_end(&mut head)
+        .ok()?;
     if !head.starts_with(&ELFMAG) {
         return None;
     }
@@ -112,7 +130,12 @@ fn kind(program: &Path) -> Option<Kind> {
     }
     let number = |at: usize, bytes: usize| -> Option<u64> {
         let bytes = head.get(at..at.checked_add(bytes)?)?;
-        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        )
     };
     let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
     let kinds = (0..count).map(|n| number(usize::try_from(first.checked_add(n * size)?).ok()?, 4));
@@ -120,7 +143,11 @@ fn kind(program: &Path) -> Option<Kind> {
     for kind in kinds {
         interpreted |= kind? == u64::from(PT_INTERP.0);
     }
-    Some(if interpreted { Kind::Dynamic } else { Kind::Static })
+    Some(if interpreted {
+        Kind::Dynamic
+    } else {
+        Kind::Static
+    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,10 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// The position in the file of an address of the mapping.
     pub fn file_offset(&self, address: u64) -> ImageOffset {
-        ImageOffset(self.offset.wrapping_add(address.wrapping_sub(self.range.start)))
+        ImageOffset(
+            self.offset
+                .wrapping_add(address.wrapping_sub(self.range.start)),
+        )
     }
 }
 
@@ -36,7 +39,9 @@ fn line(line: &str) -> Option<Mapping> {
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
     let (_device, rest) = rest.split_once(' ')?;
-    let path = rest.split_once(' ').map_or("", |(_inode, path)| path.trim_start());
+    let path = rest
+        .split_once(' ')
+        .map_or("", |(_inode, path)| path.trim_start());
     let (start, end) = range.split_once('-')?;
     let number = |digits| u64::from_str_radix(digits, 16).ok();
     permissions.contains('x').then_some(Mapping {

@@ -81,14 +81,23 @@ impl Memory {
         // SAFETY: word and time live during the call.
         unsafe {
             let word = self.news.as_ptr();
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const time);
+            libc::syscall(
+                libc::SYS_futex,
+                word,
+                libc::FUTEX_WAIT,
+                seen,
+                &raw const time,
+            );
         }
         self.waiting.store(0, Release);
     }
 
     /// Changes the state and wakes the runtime if it waits for that.
     pub fn set_state(&self, from: u32, to: u32) -> bool {
-        let changed = self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok();
+        let changed = self
+            .state
+            .compare_exchange(from, to, AcqRel, Acquire)
+            .is_ok();
         // SAFETY: the kernel only uses the address.
         unsafe {
             let word = self.state.as_ptr();

@@ -166,7 +166,17 @@ mod tests {
         ] {
             assert_eq!(PointSpec::parse(text).unwrap().what, what);
         }
-        for bad in ["", ":", "a.c", "a.c:", "a.c:0", "a.c:x", ":3", "usdt:a", "syscall:../x"] {
+        for bad in [
+            "",
+            ":",
+            "a.c",
+            "a.c:",
+            "a.c:0",
+            "a.c:x",
+            ":3",
+            "usdt:a",
+            "syscall:../x",
+        ] {
             assert!(PointSpec::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -79,7 +79,9 @@ impl Points {
             let index = self.known;
             self.known += 1;
             // As coz.h has them: 1 throughput, 2 begin, 3 end.
-            let Some(kind) = (counter.kind.load(Relaxed) as usize).checked_sub(1).filter(|k| *k < 3)
+            let Some(kind) = (counter.kind.load(Relaxed) as usize)
+                .checked_sub(1)
+                .filter(|k| *k < 3)
             else {
                 continue;
             };
@@ -110,7 +112,10 @@ impl Points {
 
     /// What has been counted at each.
     pub fn read(&self, page: &Page, code: &Code) -> Vec<Count> {
-        self.list.iter().map(|point| point.read(page, code)).collect()
+        self.list
+            .iter()
+            .map(|point| point.read(page, code))
+            .collect()
     }
 }
 
@@ -140,7 +145,10 @@ impl Point {
 
 fn name(counter: &Counter) -> String {
     let bytes: Vec<u8> = counter.name.iter().map(|byte| byte.load(Relaxed)).collect();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
@@ -173,7 +181,8 @@ fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Sourc
         Ok(events) => Ok((CountedBy::Breakpoint, Source::Events(events))),
         // The processor's four are in use: the kernel can write one into the code.
         Err(_) => {
-            let events: io::Result<Vec<_>> = spots.iter().map(|spot| uprobe(spot, 0, pid)).collect();
+            let events: io::Result<Vec<_>> =
+                spots.iter().map(|spot| uprobe(spot, 0, pid)).collect();
             let events = events.map_err(|source| refused(spec, source))?;
             Ok((CountedBy::Uprobe, Source::Events(events)))
         }

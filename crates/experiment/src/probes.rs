@@ -3,8 +3,8 @@
 use crate::Error;
 use crate::code::Code;
 use crate::search::Spot;
-use object::read::elf::{ElfFile64, SectionHeader};
 use object::elf::NoteType;
+use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Object, ObjectSection};
 use profile::ImageOffset;
 use std::path::PathBuf;
@@ -76,10 +76,14 @@ fn probes(bytes: &[u8]) -> Option<Vec<Probe>> {
             let inside = address.checked_sub(segment.p_vaddr(endian))?;
             let loaded = segment.p_type(endian) == object::elf::PT_LOAD;
             let within = loaded && inside < segment.p_filesz(endian);
-            within.then(|| segment.p_offset(endian).checked_add(inside)).flatten()
+            within
+                .then(|| segment.p_offset(endian).checked_add(inside))
+                .flatten()
         })
     };
-    let base = file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
+    let base = file
+        .section_by_name(".stapsdt.base")
+        .map_or(0, |section| section.address());
     let mut probes = Vec::new();
     for section in file.sections().filter(|s| s.name() == Ok(".note.stapsdt")) {
         let endian = file.endian();

@@ -45,8 +45,12 @@ pub(crate) fn line(code: &mut Code, file: &str, line: u32) -> Result<Vec<Spot>, 
             let known = first.entry(key).or_insert(range.start);
             *known = (*known).min(range.start);
         });
-        let offsets = first.values().filter_map(|address| symbols.offset_of(*address));
-        let spots: Vec<Spot> = offsets.filter_map(|offset| spot(code, &image, offset)).collect();
+        let offsets = first
+            .values()
+            .filter_map(|address| symbols.offset_of(*address));
+        let spots: Vec<Spot> = offsets
+            .filter_map(|offset| spot(code, &image, offset))
+            .collect();
         if !spots.is_empty() {
             return Ok(spots);
         }
@@ -105,7 +109,11 @@ fn images(code: &mut Code) -> Vec<Rc<Image>> {
     let executable = code.executable().to_owned();
     let mut paths = vec![executable.clone()];
     let others = code.mappings().iter().map(|mapping| &mapping.path);
-    paths.extend(others.filter(|path| **path != executable && path.starts_with('/')).cloned());
+    paths.extend(
+        others
+            .filter(|path| **path != executable && path.starts_with('/'))
+            .cloned(),
+    );
     paths.dedup();
     paths.iter().map(|path| code.image(path)).collect()
 }

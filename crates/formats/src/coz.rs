@@ -50,7 +50,7 @@ struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     speedup: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<i64>,
+    duration: Option<i128>,
     #[serde(skip_serializing_if = "Option::is_none", alias = "selected-samples")]
     selected_samples: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,8 +189,9 @@ impl Reader {
                     fragment,
                     speedup,
                     start_ns: 0,
-                    // Below 0 if more was delayed than passed: nothing can be said.
-                    duration_ns: u64::try_from(duration).unwrap_or(0),
+                    // Below 0, and written as if above 2^63, where more was delayed than passed: nothing
+                    // can be said.
+                    duration_ns: u64::try_from(i64::try_from(duration).unwrap_or(0)).unwrap_or(0),
                     delay_ns: 0,
                     samples,
                     counts: Vec::new(),
@@ -380,7 +381,7 @@ fn write_run(
         put(Record {
             selected: Some(printable(&fragment.name)),
             speedup: Some(experiment.speedup),
-            duration: Some(i64::try_from(experiment.effective_ns()).unwrap_or(i64::MAX)),
+            duration: Some(experiment.effective_ns().into()),
             selected_samples: Some(experiment.samples),
             ..record("experiment")
         })?;

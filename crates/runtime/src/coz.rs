@@ -36,7 +36,9 @@ fn counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counter> {
         // One that another thread is naming just now may become ours twice: the controller adds
         // counters of one name.
         let letters = counter.name.iter().map(|byte| byte.load(Relaxed));
-        let same = letters.take(name.len() + 1).eq(name.iter().copied().chain([0]));
+        let same = letters
+            .take(name.len() + 1)
+            .eq(name.iter().copied().chain([0]));
         if counter.state.load(Acquire) == 2 && counter.kind.load(Relaxed) == kind && same {
             return Some(counter);
         }

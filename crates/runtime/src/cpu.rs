@@ -15,7 +15,9 @@ const REMEMBERED: u32 = 20;
 fn current(page: &Page) -> Option<&Cpu> {
     // SAFETY: asks for a number. Not a system call.
     let number = unsafe { libc::sched_getcpu() };
-    page.cpus.get(usize::try_from(number).ok()?).map(|line| &line.0)
+    page.cpus
+        .get(usize::try_from(number).ok()?)
+        .map(|line| &line.0)
 }
 
 /// Credits this thread for a wait for its processor, if it has got it from another thread of the
@@ -25,7 +27,9 @@ pub fn take_over(page: &Page, thread: &Thread) {
     let usage = sys::usage();
     let now = sys::now();
     let looked = thread.looked.swap(now, Relaxed);
-    let ran = usage.cpu_ns.saturating_sub(thread.ran.swap(usage.cpu_ns, Relaxed));
+    let ran = usage
+        .cpu_ns
+        .saturating_sub(thread.ran.swap(usage.cpu_ns, Relaxed));
     let preempted = thread.preempted.swap(usage.preempted, Relaxed) != usage.preempted;
     let me = thread.tid.load(Relaxed);
     let owner = cpu.owner.swap(me, Relaxed);

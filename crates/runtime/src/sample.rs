@@ -57,7 +57,14 @@ pub fn begin(page: &Page, thread: &Thread) {
         config1: 0,
     };
     let any = usize::MAX;
-    let open = [&raw const attributes as usize, 0, any, any, CLOSE_ON_EXEC, 0];
+    let open = [
+        &raw const attributes as usize,
+        0,
+        any,
+        any,
+        CLOSE_ON_EXEC,
+        0,
+    ];
     // SAFETY: the attributes live during the call.
     let event = unsafe { sys::call(libc::SYS_perf_event_open, open) };
     if event < 0 {
@@ -70,7 +77,11 @@ pub fn begin(page: &Page, thread: &Thread) {
     let calls = [
         (libc::SYS_fcntl, SETOWN_EX, owner.as_ptr() as usize),
         (libc::SYS_fcntl, SETSIG, SIGNAL as usize),
-        (libc::SYS_fcntl, libc::F_SETFL as usize, libc::O_ASYNC as usize),
+        (
+            libc::SYS_fcntl,
+            libc::F_SETFL as usize,
+            libc::O_ASYNC as usize,
+        ),
         (libc::SYS_ioctl, ID, &raw mut id as usize),
         (libc::SYS_ioctl, ENABLE, 0),
     ];
@@ -236,7 +247,11 @@ fn owner(page: &Page, thread: &Thread, mut frame: Frame) -> Option<u32> {
 }
 
 fn caller(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -> Option<Frame> {
-    let base = if rule.from_frame_pointer { frame.fp } else { frame.sp };
+    let base = if rule.from_frame_pointer {
+        frame.fp
+    } else {
+        frame.sp
+    };
     let cfa = base.checked_add(rule.cfa.into())?;
     let saved = |offset: i16| {
         let at = cfa.checked_add_signed(offset.into())?;

@@ -64,7 +64,8 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
     if let Some(main) = page.take_thread() {
         let high = arguments as u64;
         main.stack_high.store(high, Relaxed);
-        main.stack_low.store(high.saturating_sub(stack_limit()), Relaxed);
+        main.stack_low
+            .store(high.saturating_sub(stack_limit()), Relaxed);
         main.local.store(0, Relaxed);
         thread::attach(page, main);
     }
@@ -167,5 +168,7 @@ fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 fn number(digits: &[u8]) -> Option<usize> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
-    digits.iter().try_fold(0usize, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)?))
+    digits.iter().try_fold(0usize, |sum, byte| {
+        sum.checked_mul(10)?.checked_add(digit(byte)?)
+    })
 }

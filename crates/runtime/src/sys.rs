@@ -78,7 +78,12 @@ pub fn usage() -> Usage {
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     let to = &raw mut usage as usize;
     // SAFETY: the usage is written through the pointer.
-    unsafe { call(libc::SYS_getrusage, [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0]) };
+    unsafe {
+        call(
+            libc::SYS_getrusage,
+            [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0],
+        )
+    };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
     Usage {
         cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),

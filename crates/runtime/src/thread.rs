@@ -79,7 +79,12 @@ fn set_this(thread: *const Thread) {
 /// Makes this thread the owner of a slot and starts sampling it.
 pub fn attach(page: &Page, thread: &'static Thread) {
     use core::sync::atomic::Ordering::{Relaxed, Release};
-    for word in [&thread.excess, &thread.looked, &thread.ran, &thread.preempted] {
+    for word in [
+        &thread.excess,
+        &thread.looked,
+        &thread.ran,
+        &thread.preempted,
+    ] {
         word.store(0, Relaxed);
     }
     thread.crowded.store(0, Relaxed);

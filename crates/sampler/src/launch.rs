@@ -183,8 +183,11 @@ impl Launched {
 /// Our environment with these variables set, each as `NAME=value`.
 fn environment_with(set: &[(&str, OsString)]) -> impl Iterator<Item = Vec<u8>> {
     let kept = std::env::vars_os().filter(|(name, _)| !set.iter().any(|(new, _)| name == new));
-    let set = set.iter().map(|(name, value)| (OsString::from(name), value.clone()));
-    kept.chain(set).map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+    let set = set
+        .iter()
+        .map(|(name, value)| (OsString::from(name), value.clone()));
+    kept.chain(set)
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
 }
 
 fn null_terminated(texts: &[CString]) -> Vec<*const libc::c_char> {

@@ -42,5 +42,5 @@ pub use finish::name_kernel;
 pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
-pub use vdso::bytes as vdso_bytes;
 pub use session::{Outcome, Progress, Running, host, record};
+pub use vdso::bytes as vdso_bytes;

@@ -67,7 +67,9 @@ impl Unwinder {
         let rule = |column: usize| row.registers.iter().find(|(c, _)| *c == column);
         let return_address = match rule(row.return_address).map(|(_, rule)| rule) {
             Some(RegisterRule::Offset(offset)) => Some(*offset),
-            None | Some(RegisterRule::SameValue) if machine.lr() == Some(row.return_address) => None,
+            None | Some(RegisterRule::SameValue) if machine.lr() == Some(row.return_address) => {
+                None
+            }
             _ => return None,
         };
         let frame_pointer = match rule(machine.fp()).map(|(_, rule)| rule) {

@@ -30,8 +30,8 @@ struct Fragment {
     image: Option<String>,
     samples: u64,
     undelayed_samples: u64,
-    /// Of each experiment with it: whether it is a baseline, samples, effective duration.
-    observed: Vec<(bool, f64, f64)>,
+    /// Of each baseline experiment with it: samples and duration.
+    observed: Vec<(f64, f64)>,
 }
 
 /// A progress point in all runs.
@@ -78,7 +78,49 @@ pub(super) struct Levels {
     above: Vec<Level>,
 }
 
+impl Level {
+    fn seen(&self) -> bool {
+        self.visits > 0 && self.amount > 0.0
+    }
+
+    fn keep(&self, kept: impl Fn(usize) -> bool) -> Self {
+        let numbered = self.experiments.iter().enumerate();
+        let numbered = numbered.filter(|(number, _)| kept(*number));
+        let experiments: Vec<Observation> = numbered.map(|(_, one)| *one).collect();
+        let visits = experiments.iter().map(|one| one.visits).sum::<f64>();
+        let amount = experiments.iter().map(|one| one.amount).sum();
+        Self {
+            visits: visits as u64,
+            amount,
+            experiments,
+            ..*self
+        }
+    }
+}
+
 impl Levels {
+    fn new(baseline: Level, mut above: Vec<Level>) -> Option<Self> {
+        let baseline_period = baseline.amount / baseline.visits as f64;
+        for level in &mut above {
+            level.ratio = level.amount / level.visits as f64 / baseline_period;
+        }
+        let enough = baseline.seen() && !above.is_empty();
+        enough.then_some(Self {
+            baseline,
+            baseline_period,
+            above,
+        })
+    }
+
+    /// The same with some experiments only, by the numbers of level and experiment; `None` if too little
+    /// is left.
+    pub fn keep(&self, kept: impl Fn(usize, usize) -> bool) -> Option<Self> {
+        let baseline = self.baseline.keep(|number| kept(0, number));
+        let above = self.above.iter().enumerate();
+        let above = above.map(|(level, it)| it.keep(|number| kept(level + 1, number)));
+        Self::new(baseline, above.filter(Level::seen).collect())
+    }
+
     /// Those with a speedup above 0, ascending.
     pub fn speedups(&self) -> std::slice::Iter<'_, Level> {
         self.above.iter()
@@ -100,24 +142,15 @@ impl Group {
         if self.levels.len() < minimum_speedups.max(2) {
             return Err(Lack::Speedups(self.levels.len()));
         }
-        let seen = |level: &Level| level.visits > 0 && level.amount > 0.0;
         let mut above: Vec<Level> = self.levels.values().skip(1).cloned().collect();
-        above.retain(seen);
+        above.retain(Level::seen);
         let visits = above.iter().map(|level| level.visits);
         let visits = visits.fold(0, u64::saturating_add);
         let least = visits.min(baseline.visits);
-        if least < minimum_visits.max(1) || !seen(&baseline) {
+        if least < minimum_visits.max(1) {
             return Err(Lack::Visits(least));
         }
-        let baseline_period = baseline.amount / baseline.visits as f64;
-        for level in &mut above {
-            level.ratio = level.amount / level.visits as f64 / baseline_period;
-        }
-        let levels = Levels {
-            baseline,
-            baseline_period,
-            above,
-        };
+        let levels = Levels::new(baseline, above).ok_or(Lack::Visits(least))?;
         // Two numbers, where the curve begins and how it slopes, are estimated at the least, and no
         // variation is seen in levels of a single experiment.
         let repeated = levels.all().any(|level| level.experiments.len() > 1);
@@ -203,9 +236,10 @@ impl Combined {
     fn observe(&mut self, run: &CausalRun, it: &Experiment, fragment: usize, index: &mut Index) {
         let duration = it.effective_ns() as f64;
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
-        if let Some(fragment) = self.fragments.get_mut(fragment) {
-            let observed = (percent == 0, it.samples as f64, duration);
-            fragment.observed.push(observed);
+        if let Some(fragment) = self.fragments.get_mut(fragment)
+            && percent == 0
+        {
+            fragment.observed.push((it.samples as f64, duration));
         }
         for (point, count) in run.points.iter().zip(&it.counts) {
             let (measure, visits, departures, amount) = match *count {
@@ -274,21 +308,14 @@ impl Combined {
         let Some(fragment) = self.fragments.get(group.fragment) else {
             return Phase::ALWAYS;
         };
-        let undelayed = self.undelayed_ns > 0.0;
         let of = fragment.observed.iter();
-        let observed: Vec<(f64, f64)> = of
-            .filter(|(baseline, ..)| *baseline || !undelayed)
-            .map(|&(_, samples, time)| (samples, time))
-            .collect();
-        match undelayed {
-            true => Phase::new(
-                fragment.undelayed_samples as f64,
-                self.undelayed_ns,
-                &observed,
-                Phase::of_pieces(self.baselines, self.undelayed_ns / self.run_ns.max(1.0)),
-            ),
-            false => Phase::new(fragment.samples as f64, self.run_ns, &observed, |_| 0.0),
-        }
+        Phase::new(
+            fragment.undelayed_samples as f64,
+            self.undelayed_ns,
+            &of.copied().collect::<Vec<_>>(),
+            self.baselines,
+            self.undelayed_ns / self.run_ns.max(1.0),
+        )
     }
 
     /// The effects, by fragment, with what is known of each.
@@ -317,6 +344,13 @@ impl Combined {
         let mut warnings: BTreeSet<String> = BTreeSet::new();
         for run in &profile.runs {
             warnings.extend(run.warnings.iter().cloned());
+            if run.undelayed_ns == 0 && !run.experiments.is_empty() {
+                warnings.insert(
+                    "it is not known when nothing was delayed, so nothing is corrected for phases: what \
+                     runs in a part of the time is overstated"
+                        .to_owned(),
+                );
+            }
             if let RunEnd::Signalled(signal) = run.end {
                 warnings.insert(format!(
                     "signal {signal} ended a run: what was measured until then counts"

@@ -26,11 +26,13 @@
 //! ([`Analysis::warnings`] says where that is not so); the phase correction takes latencies in
 //! other phases to be in flight as much as in this one.
 //!
-//! Experiments in which the fragment had no sample say nothing of it and are left out.
+//! Experiments in which the fragment had no sample say nothing of it and are left out; a few in which
+//! something else disturbed the machine are set aside (`outliers`).
 
 mod bootstrap;
 mod combine;
 mod curve;
+mod outliers;
 mod phase;
 mod verdict;
 
@@ -158,7 +160,9 @@ pub struct Effect {
     pub phase: Phase,
     /// Experiments that this rests on.
     pub experiments: usize,
-    /// Visits (or arrivals) in them.
+    /// Further experiments, which are too far from all others to count: something else disturbed them.
+    pub set_aside: usize,
+    /// Visits (or arrivals) in them that count.
     pub visits: u64,
     /// In words.
     pub verdict: Verdict,
@@ -254,7 +258,7 @@ fn effect(combined: &Combined, group: &Group, options: &Options) -> Result<Effec
     let enough = options.minimum_speedups.min(combined.speedups_asked_for);
     let levels = group.levels(enough, options.minimum_visits)?;
     let phase = combined.phase(group);
-    let curve = curve::fit(&levels);
+    let (levels, curve, set_aside) = outliers::set_aside(levels);
     let bootstrap = bootstrap::errors(&levels, &curve);
     let point = combined.point(group.point);
     let points = levels.speedups().zip(&bootstrap.points);
@@ -277,6 +281,7 @@ fn effect(combined: &Combined, group: &Group, options: &Options) -> Result<Effec
         q: 1.0,
         phase,
         experiments: levels.experiments(),
+        set_aside,
         visits: visits.fold(0, u64::saturating_add),
         verdict: Verdict::Unclear,
     })

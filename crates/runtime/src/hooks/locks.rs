@@ -1,6 +1,6 @@
 //! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
 
-use super::{wakes, waits};
+use super::{waits, wakes};
 use crate::delay::Wait;
 use crate::real::real;
 use core::ffi::{c_int, c_void};

@@ -1,6 +1,6 @@
 //! Signals: sending one may wake a thread; and the sampling signal stays ours.
 
-use super::{wakes, waits};
+use super::{waits, wakes};
 use crate::real::real;
 use crate::sample::SIGNAL;
 use core::ffi::{c_int, c_void};
@@ -83,7 +83,11 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
 ///
 /// # Safety
 /// `mask` is null or to a set.
-unsafe fn unblocked(how: c_int, mask: *const sigset_t, set: impl FnOnce(*const sigset_t) -> c_int) -> c_int {
+unsafe fn unblocked(
+    how: c_int,
+    mask: *const sigset_t,
+    set: impl FnOnce(*const sigset_t) -> c_int,
+) -> c_int {
     if mask.is_null() || how == libc::SIG_UNBLOCK || crate::thread::page().is_none() {
         return set(mask);
     }
@@ -102,9 +106,11 @@ unsafe extern "C-unwind" fn sigprocmask(
 ) -> c_int {
     // SAFETY: the caller's business.
     unsafe {
-        unblocked(how, mask, |mask| {
-            real!(sigprocmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int)
-        })
+        unblocked(
+            how,
+            mask,
+            |mask| real!(sigprocmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),
+        )
     }
 }
 
@@ -116,8 +122,10 @@ unsafe extern "C-unwind" fn pthread_sigmask(
 ) -> c_int {
     // SAFETY: the caller's business.
     unsafe {
-        unblocked(how, mask, |mask| {
-            real!(pthread_sigmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int)
-        })
+        unblocked(
+            how,
+            mask,
+            |mask| real!(pthread_sigmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),
+        )
     }
 }

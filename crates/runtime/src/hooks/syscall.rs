@@ -23,8 +23,11 @@ unsafe extern "C" fn syscall(
     let waits = match number {
         libc::SYS_futex => matches!(
             operation,
-            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI
-                | libc::FUTEX_LOCK_PI2 | libc::FUTEX_WAIT_REQUEUE_PI
+            libc::FUTEX_WAIT
+                | libc::FUTEX_WAIT_BITSET
+                | libc::FUTEX_LOCK_PI
+                | libc::FUTEX_LOCK_PI2
+                | libc::FUTEX_WAIT_REQUEUE_PI
         ),
         libc::SYS_futex_waitv => true,
         _ => false,

@@ -118,7 +118,10 @@ unsafe extern "C-unwind" fn thrd_create(
     unsafe {
         let slot = heir(routine as usize, argument, stack_size(core::ptr::null()));
         let (routine, argument) = match slot {
-            Some(slot) => (enter_c11 as RoutineC11, core::ptr::from_ref(slot) as *mut c_void),
+            Some(slot) => (
+                enter_c11 as RoutineC11,
+                core::ptr::from_ref(slot) as *mut c_void,
+            ),
             None => (routine, argument),
         };
         let result = real!(thrd_create(
@@ -155,7 +158,10 @@ waits! {
 
 /// The routine that `pthread_once` would run, while it may.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int {
+unsafe extern "C-unwind" fn pthread_once(
+    once: *mut c_int,
+    routine: extern "C-unwind" fn(),
+) -> c_int {
     const DONE: c_int = 2;
     // SAFETY: the caller's business. A thread that runs the routine itself does not wait, so that
     // only the states that glibc has for "done" and "somebody runs it" tell.
@@ -165,7 +171,8 @@ unsafe extern "C-unwind" fn pthread_once(once: *mut c_int, routine: extern "C-un
             return real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
         }
         let wait = Wait::begin();
-        let result = real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
+        let result =
+            real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
         wait.end(true);
         result
     }

@@ -106,8 +106,8 @@ pub struct Run {
     /// Speed up this line only (or, with --by function, this function)
     #[arg(long, value_name = "FILE:LINE")]
     pub fixed_line: Option<String>,
-    /// Speed up by this percentage only
-    #[arg(long, value_name = "PERCENT", value_parser = crate::args::percent)]
+    /// Speed up by this percentage only; 0: sample, and delay nothing
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fixed_speedup: Option<f64>,
     /// What to speed up
     #[arg(long, value_enum, default_value_t = CausalBy::Line)]
@@ -137,8 +137,20 @@ pub struct Run {
     #[arg(long, value_name = "FILE", hide = true)]
     pub runtime: Option<PathBuf>,
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     pub command: Vec<String>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text {
+        "0" | "0%" => Ok(0.0),
+        text => crate::args::percent(text),
+    }
 }
 
 /// `--by` of `causal run`.

@@ -56,6 +56,7 @@ struct JsonEffect<'a> {
     phase: f64,
     phase_error: f64,
     experiments: usize,
+    set_aside: usize,
     visits: u64,
     at: Vec<JsonEstimate>,
     curve: Vec<JsonEstimate>,
@@ -146,6 +147,7 @@ fn effect(effect: &Effect) -> JsonEffect<'_> {
         phase: effect.phase.of,
         phase_error: effect.phase.error,
         experiments: effect.experiments,
+        set_aside: effect.set_aside,
         visits: effect.visits,
         at: AT
             .iter()

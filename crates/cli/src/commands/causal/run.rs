@@ -166,9 +166,10 @@ impl Talk {
             String::new()
         };
         let seconds = live.elapsed.as_secs_f64();
-        let points = live.points.iter().map(|(name, visits)| {
-            format!(", {name} {:.1}/s", *visits as f64 / seconds.max(0.1))
-        });
+        let points = live
+            .points
+            .iter()
+            .map(|(name, visits)| format!(", {name} {:.1}/s", *visits as f64 / seconds.max(0.1)));
         eprint!(
             "\r\x1b[Kvitalfew: {run}{seconds:.0} s, {} experiments, {} samples, {} lines{}",
             live.experiments,

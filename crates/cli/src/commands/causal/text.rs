@@ -83,9 +83,13 @@ fn write_finding(number: usize, finding: &Finding, out: &mut impl Write) -> std:
         of if of + effect.phase.error < 0.95 => format!(", runs in {} of the time", part(of)),
         _ => String::new(),
     };
+    let disturbed = match effect.set_aside {
+        0 => String::new(),
+        n => format!(" ({n} disturbed set aside)"),
+    };
     writeln!(
         out,
-        "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}, {}; {} of the samples{phase}",
+        "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}{disturbed}, {}; {} of the samples{phase}",
         measure(effect.measure),
         printable(&effect.point),
         effect.slope.estimate,

@@ -1,0 +1,233 @@
+"""causal.py VITALFEW [NAME...]: predicted against true program speedups, and what predicting costs.
+
+Every program of tests/programs/causal has lines that an argument really speeds up. The truth: the program
+with the line 25, 50, 75 and 100 % faster and as it is, one after the other, several times over, medians.
+The prediction: `causal run` of the program as it is, all its lines at once; Coz beside it where
+it is installed. CAUSAL_TRUTH (2) and CAUSAL_SECONDS (60) are the seconds of a run of each kind, CAUSAL_REPEATS (3)
+how often the truth is measured; CAUSAL_CACHE names a file that keeps truths for the next time.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import bench
+
+SOURCES = bench.HERE.parent / "tests/programs/causal"
+TRUTH = float(os.environ.get("CAUSAL_TRUTH", "2"))
+SECONDS = float(os.environ.get("CAUSAL_SECONDS", "60"))
+REPEATS = int(os.environ.get("CAUSAL_REPEATS", "3"))
+CACHE = os.environ.get("CAUSAL_CACHE")
+PERCENTS = [25, 50, 75, 100]
+RUNTIME = os.environ.get("CAUSAL_RUNTIME")
+
+C = ["gcc", "-g", "-O1", "-fno-omit-frame-pointer", "-pthread"]
+PROGRAMS = {
+    "two_threads": C,
+    "pipeline": C,
+    "lock_bound": C,
+    "barrier": C,
+    "trylock": C,
+    "many_threads": C,
+    "phases": C,
+    "server": C + ["-lm"],
+    "device": C,
+    "pipeline.rs": ["rustc", "--edition", "2024", "-g", "-O"],
+    "atomic_wait.cpp": ["g++", "-std=c++20", "-g", "-O2", "-pthread"],
+    "libc": ["gcc", "-g", "-O2", "-fomit-frame-pointer", "-pthread"],
+}
+
+
+def build(name):
+    source = SOURCES / (name if "." in name else name + ".c")
+    program = bench.TEMPORARY / (source.stem + "_" + source.suffix[1:])
+    command, *options = PROGRAMS[name]
+    subprocess.run([command, source, "-o", program, *options], check=True)
+    lines = {}
+    for number, text in enumerate(source.read_text().splitlines(), 1):
+        if found := re.search(r"// line: (\w+)|/\* line: (\w+)", text):
+            lines[found[1] or found[2]] = f"{source.name}:{number}"
+    return program, lines
+
+
+def period(output):
+    """What a faster program has less of: the time between visits, or the latency."""
+    kind, value = output.split()
+    return 1 / float(value) if kind == "rate" else float(value)
+
+
+def run(program, line="none", percent=0, seconds=TRUTH, wrapper=()):
+    words = [*wrapper, program, line, percent, seconds]
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=seconds + 60
+    )
+    if done.returncode:
+        sys.exit(f"{words}: exit code {done.returncode}\n{done.stderr}")
+    return period(next(l for l in done.stdout.splitlines() if re.match("rate|latency", l)))
+
+
+def truth(name, program, lines):
+    """For each line, the true program speedup at each percentage; and the period of the program as it is."""
+    kept = json.loads(pathlib.Path(CACHE).read_text()) if CACHE and os.path.exists(CACHE) else {}
+    if name in kept:
+        return kept[name]["speedups"], kept[name]["base"]
+    asked = [("none", 0)] + [(line, percent) for line in lines for percent in PERCENTS]
+    periods = {key: [] for key in asked}
+    for _ in range(REPEATS):
+        for line, percent in asked:
+            periods[line, percent].append(run(program, line, percent))
+    base = statistics.median(periods["none", 0])
+    speedups = {
+        line: {str(p): 1 - statistics.median(periods[line, p]) / base for p in PERCENTS}
+        for line in lines
+    }
+    if CACHE:
+        kept[name] = {"speedups": speedups, "base": base}
+        pathlib.Path(CACHE).write_text(json.dumps(kept, indent=1))
+    return speedups, base
+
+
+def wrapper(output, *options):
+    runtime = ["--runtime", RUNTIME] if RUNTIME else []
+    return [bench.VITALFEW, "causal", "run", "-q", *runtime, "-o", output, *options, "--"]
+
+
+def report(*files):
+    command = [bench.VITALFEW, "causal", "report", "--all", "--json", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout else {"findings": []}
+
+
+def find(findings, place):
+    """The effect of a line on what its program is about: latency, where there is one."""
+    for rank, finding in enumerate(findings):
+        if finding["name"].endswith("/" + place) or finding["name"] == place:
+            effects = finding["effects"]
+            latencies = [e for e in effects if e["measure"] == "latency"]
+            return rank, (latencies or effects)[0]
+    return None, None
+
+
+def by_coz(program, output):
+    """Coz's own numbers: its points, read where they are nearest."""
+    coz = shutil.which("coz")
+    if not coz:
+        return []
+    words = [coz, "run", "-o", output, "---", program, "none", "0", SECONDS]
+    done = subprocess.run([str(word) for word in words], capture_output=True, timeout=SECONDS + 120)
+    return report(output)["findings"] if done.returncode == 0 and output.exists() else []
+
+
+def nearest(effect, percent):
+    points = effect["points"] if effect else []
+    return min(points, key=lambda p: abs(100 * p["speedup"] - percent), default=None)
+
+
+def percent(value):
+    return "-" if value is None else f"{100 * value:+.1f}"
+
+
+class Sums:
+    def __init__(self):
+        self.errors, self.coz_errors, self.covered, self.missing = [], [], [], []
+        self.first, self.overheads = [], []
+
+
+def accuracy(name, sums):
+    program, lines = build(name)
+    speedups, base = truth(name, program, lines)
+    ours = bench.TEMPORARY / f"{program.name}.json"
+    loaded = run(program, seconds=SECONDS, wrapper=wrapper(ours))
+    sums.overheads.append((name, loaded / base - 1))
+    findings = report(ours)["findings"]
+    coz = by_coz(program, bench.TEMPORARY / f"{program.name}.coz")
+    for line, place in lines.items():
+        _, effect = find(findings, place)
+        _, coz_effect = find(coz, place)
+        for at in PERCENTS:
+            true = speedups[line][str(at)]
+            estimates = effect["at"] if effect else []
+            found = next((e for e in estimates if abs(100 * e["speedup"] - at) < 1), None)
+            point = nearest(coz_effect, at)
+            row = f"{name:16}{line:9}{at:4}%{percent(true):>8}"
+            if found:
+                off = found["program"] - true
+                inside = found["low"] <= true <= found["high"]
+                sums.errors.append(abs(off))
+                sums.covered.append(inside)
+                row += f"{percent(found['program']):>9} [{percent(found['low']):>6}, {percent(found['high']):>6}]"
+                row += f"{percent(off):>8}  {'' if inside else 'outside'}"
+            else:
+                sums.missing.append((name, line, at))
+                row += "  no estimate"
+            if point:
+                sums.coz_errors.append(abs(point["program"] - true))
+                row += f"  Coz {percent(point['program'])} ± {percent(point['error'])[1:]}"
+            print(row, flush=True)
+    best = max(lines, key=lambda line: max(speedups[line].values()))
+    ranks = {line: find(findings, place)[0] for line, place in lines.items()}
+    first = ranks[best] is not None and ranks[best] == min(
+        rank for rank in ranks.values() if rank is not None
+    )
+    sums.first.append((name, first))
+    top = findings[0]["name"] if findings else "nothing"
+    print(f"{name:16}worth most: {best}; ranked first: {'yes' if first else 'NO, ' + top}; "
+          f"period under causal run {100 * (loaded / base - 1):+.1f}%\n", flush=True)
+
+
+def cost(name):
+    """Figure 9: what starting, sampling and delaying cost."""
+    program, _ = build(name)
+    profile = bench.TEMPORARY / f"{program.name}-cost.json"
+    kinds = {
+        "without": [],
+        "sampling": wrapper(profile, "--fixed-speedup", "0"),
+        "full": wrapper(profile),
+    }
+    periods = {kind: [] for kind in kinds}
+    starts = {kind: [] for kind in kinds}
+    for _ in range(REPEATS):
+        for kind, words in kinds.items():
+            before = time.monotonic()
+            run(program, seconds=0, wrapper=words) if name != "server" else None
+            starts[kind].append(time.monotonic() - before)
+            periods[kind].append(run(program, seconds=max(TRUTH, 5), wrapper=words))
+    median = {kind: statistics.median(values) for kind, values in periods.items()}
+    start = statistics.median(starts["full"]) - statistics.median(starts["without"])
+    sampling = median["sampling"] / median["without"] - 1
+    full = median["full"] / median["without"] - 1
+    print(f"{name:16}start {1000 * start:6.0f} ms   sampling {percent(sampling):>6}%   "
+          f"delays {percent(full - sampling):>6}%   together {percent(full):>6}%", flush=True)
+    return full
+
+
+def main():
+    named = [argument for argument in sys.argv[2:] if argument in PROGRAMS]
+    kinds = [argument for argument in sys.argv[2:] if argument not in PROGRAMS]
+    sums = Sums()
+    if "cost" not in kinds:
+        print("program         line      at     true  predicted [95 %]              off  (points of program speedup)")
+        for name in named or PROGRAMS:
+            accuracy(name, sums)
+        if sums.errors:
+            inside = sum(sums.covered)
+            print(f"mean absolute error {100 * statistics.mean(sums.errors):.1f} points (goal 3); "
+                  f"truth inside the interval {inside} of {len(sums.covered)} (goal 9 of 10); "
+                  f"without an estimate {len(sums.missing)}")
+            print(f"the line worth most first in {sum(f for _, f in sums.first)} of {len(sums.first)} programs")
+            print(f"mean overhead while delaying {100 * statistics.mean(o for _, o in sums.overheads):.1f}%")
+        if sums.coz_errors:
+            print(f"Coz: mean absolute error {100 * statistics.mean(sums.coz_errors):.1f} points, "
+                  f"{len(sums.coz_errors)} of {4 * len(sums.errors) // 4 + len(sums.missing)} estimates")
+    if "accuracy" not in kinds:
+        full = [cost(name) for name in named or PROGRAMS]
+        print(f"mean {percent(statistics.mean(full))}% (goal 10)")
+
+
+main()

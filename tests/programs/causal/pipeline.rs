@@ -1,0 +1,78 @@
+//! The pipeline in Rust, with the standard library's Mutex and Condvar (futexes without the C library).
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::hint::black_box;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// A progress point by the interface of coz.h.
+fn progress(name: &CStr) {
+    type Find = unsafe extern "C" fn(c_int, *const c_char) -> *const AtomicUsize;
+    static COUNTER: AtomicUsize = AtomicUsize::new(1);
+    let mut counter = COUNTER.load(Ordering::Acquire);
+    if counter == 1 {
+        // SAFETY: a name that ends in 0; what has it, has this type; and its counters stay.
+        counter = unsafe {
+            let found = dlsym(std::ptr::null_mut(), c"_coz_get_counter".as_ptr());
+            match found.is_null() {
+                true => 0,
+                false => std::mem::transmute::<*mut c_void, Find>(found)(1, name.as_ptr()) as usize,
+            }
+        };
+        COUNTER.store(counter, Ordering::Release);
+    }
+    if counter != 0 {
+        // SAFETY: as above.
+        unsafe { (*(counter as *const AtomicUsize)).fetch_add(1, Ordering::Relaxed) };
+    }
+}
+
+macro_rules! work {
+    ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
+}
+
+#[derive(Default)]
+struct Queue(Mutex<u32>, Condvar);
+
+impl Queue {
+    fn put(&self) {
+        let mut items = self.1.wait_while(self.0.lock().unwrap(), |items| *items == 8).unwrap();
+        *items += 1;
+        self.1.notify_all();
+    }
+
+    fn take(&self) {
+        let mut items = self.1.wait_while(self.0.lock().unwrap(), |items| *items == 0).unwrap();
+        *items -= 1;
+        self.1.notify_all();
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let percent: u64 = arguments.get(2).map_or(0, |a| a.parse().unwrap());
+    let seconds: f64 = arguments.get(3).map_or(10.0, |a| a.parse().unwrap());
+    let of = |line: &str, n: u64| if arguments.get(1).is_some_and(|a| a == line) { n * (100 - percent) / 100 } else { n };
+    let (first, last) = (of("first", 300_000), of("last", 600_000));
+    let (queue, visits) = (&*Box::leak(Box::new(Queue::default())), &*Box::leak(Box::new(AtomicU64::new(0))));
+    std::thread::spawn(move || loop {
+        work!(first); // line: first
+        queue.put();
+    });
+    std::thread::spawn(move || loop {
+        queue.take();
+        work!(last); // line: last
+        progress(c"item");
+        visits.fetch_add(1, Ordering::Relaxed);
+    });
+    let start = Instant::now();
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    println!("rate {:.4}", visits.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64());
+    std::io::stdout().flush().unwrap();
+    std::process::exit(0);
+}
