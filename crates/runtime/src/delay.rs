@@ -79,7 +79,7 @@ fn burn(page: &Page, thread: &Thread) {
         cpu::burn(piece);
         advance(page, thread, piece);
         left -= piece;
-        cpu::take_over(page, thread);
+        cpu::leave_word(page, thread);
     }
 }
 

@@ -34,11 +34,6 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         if let Some(hints) = &mut options.end_to_end {
             learn(hints, &outcome.run);
         }
-        if !args.quiet {
-            for warning in &outcome.run.warnings {
-                eprintln!("vitalfew: {warning}");
-            }
-        }
         store(&outcome.run, &mut path, args)?;
         exit = finish(outcome, asked.load(Ordering::Relaxed) as i32, args.quiet);
         if stop.load(Ordering::Relaxed) {
