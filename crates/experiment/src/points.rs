@@ -179,10 +179,8 @@ fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Sourc
         Ok(events) => Ok((CountedBy::Breakpoint, Source::Events(events))),
         // The processor's four are in use: the kernel can write one into the code.
         Err(_) => {
-            let events: io::Result<Vec<_>> =
-                spots.iter().map(|spot| uprobe(spot, 0, pid)).collect();
-            let events = events.map_err(|source| refused(spec, source))?;
-            Ok((CountedBy::Uprobe, Source::Events(events)))
+            let places = spots.iter().map(|spot| (spot, 0));
+            Ok((CountedBy::Uprobe, uprobes(spec, places)?))
         }
     }
 }

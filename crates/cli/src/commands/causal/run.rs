@@ -24,6 +24,9 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
         signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
     }
+    if args.suggest_progress {
+        return super::suggest::run(args, &options, &stop);
+    }
     let mut path = args.output.clone();
     let mut talk = Talk::new(args);
     let mut exit = None;
