@@ -7,7 +7,7 @@ export REQUIRE_LIVE
 .PHONY: all setup demo test lint bench install clean
 
 all: setup
-	$(CARGO) build --release --locked -p vitalfew
+	$(CARGO) build --release --locked -p vitalfew -p runtime
 
 # What building needs (as root it is installed; otherwise the command is printed).
 setup:
@@ -20,6 +20,7 @@ demo: all
 
 test: setup
 	@packaging/setup.sh test
+	$(CARGO) build --locked -p runtime
 	$(CARGO) test --workspace --locked
 
 lint:
@@ -33,6 +34,8 @@ bench: all
 
 install: all
 	install -Dm755 $(VITALFEW) $(DESTDIR)$(PREFIX)/bin/vitalfew
+	install -Dm755 target/release/libvitalfew_runtime.so $(DESTDIR)$(PREFIX)/lib/vitalfew/libvitalfew_runtime.so
+	install -Dm644 include/vitalfew.h $(DESTDIR)$(PREFIX)/include/vitalfew.h
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(VITALFEW) generate man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(VITALFEW) generate completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/vitalfew

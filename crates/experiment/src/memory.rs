@@ -123,3 +123,73 @@ impl Drop for Memory {
         unsafe { libc::munmap(self.page.as_ptr().cast(), size_of::<Page>()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use runtime_abi::{Place, Rule, THREADS};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn slots_of_threads_are_given_once_and_again() {
+        let memory = Memory::new().unwrap();
+        let taken: Vec<_> = std::iter::from_fn(|| memory.take_thread()).collect();
+        assert_eq!(taken.len(), THREADS);
+        let different: BTreeSet<_> = taken.iter().map(|t| std::ptr::from_ref(*t)).collect();
+        assert_eq!(different.len(), THREADS);
+        for thread in &taken {
+            thread.tid.store(1, Relaxed);
+            memory.give_back(thread);
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let slot = memory.take_thread().unwrap();
+                        assert_eq!(slot.tid.swap(1, Relaxed), 0, "given twice");
+                        memory.give_back(slot);
+                    }
+                });
+            }
+        });
+        assert_eq!(std::iter::from_fn(|| memory.take_thread()).count(), THREADS);
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        let offset = || prop::option::of(-32_767i16..);
+        let rule = (any::<bool>(), any::<u16>(), offset(), offset());
+        prop_oneof![
+            Just(Place::End),
+            any::<u32>().prop_map(Place::Fragment),
+            rule.prop_map(
+                |(fp, cfa, return_address, frame_pointer)| Place::Caller(Rule {
+                    from_frame_pointer: fp,
+                    cfa,
+                    return_address,
+                    frame_pointer,
+                })
+            ),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        #[test]
+        fn places_are_found_again(
+            places in prop::collection::vec((1u64..1 << 47, place()), 1..2000)
+        ) {
+            let memory = Memory::new().unwrap();
+            let mut all = BTreeMap::new();
+            for (address, place) in places {
+                prop_assert!(memory.set_place(address, place));
+                all.insert(address, place);
+            }
+            for (address, place) in all {
+                prop_assert_eq!(memory.place(address), Some(place));
+            }
+            prop_assert_eq!(memory.place(1 << 50), None);
+        }
+    }
+}

@@ -168,10 +168,8 @@ fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Sourc
         }
         PointKind::Probe { provider, name } => {
             let probes = crate::probes::find(code, provider, name)?;
-            let open = |(spot, semaphore): &(Spot, u64)| uprobe(spot, *semaphore, pid);
-            let events: Result<_, _> = probes.iter().map(open).collect();
-            let events = events.map_err(|source| refused(spec, source))?;
-            return Ok((CountedBy::Usdt, Source::Events(events)));
+            let places = probes.iter().map(|(spot, semaphore)| (spot, *semaphore));
+            return Ok((CountedBy::Usdt, uprobes(spec, places)?));
         }
         PointKind::Line { file, line } => search::line(code, file, *line)?,
         PointKind::Function(name) => search::function(code, name)?,
@@ -181,10 +179,8 @@ fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Sourc
         Ok(events) => Ok((CountedBy::Breakpoint, Source::Events(events))),
         // The processor's four are in use: the kernel can write one into the code.
         Err(_) => {
-            let events: io::Result<Vec<_>> =
-                spots.iter().map(|spot| uprobe(spot, 0, pid)).collect();
-            let events = events.map_err(|source| refused(spec, source))?;
-            Ok((CountedBy::Uprobe, Source::Events(events)))
+            let places = spots.iter().map(|spot| (spot, 0));
+            Ok((CountedBy::Uprobe, uprobes(spec, places)?))
         }
     }
 }
@@ -214,11 +210,11 @@ fn attributes(kind: u32) -> perf_event_attr {
     attr
 }
 
-fn counting(mut attr: perf_event_attr, pid: u32) -> io::Result<OwnedFd> {
+fn counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = pe::PERF_FLAG_FD_CLOEXEC.into();
     // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and what it points to
     // lives during the call.
-    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid as i32, -1, -1, flags) };
+    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -233,19 +229,44 @@ fn breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
     attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
-    counting(attr, pid)
+    counting(attr, pid as i32, -1)
 }
 
 /// `semaphore`: position in the file of a counter that the program looks at before the probe; 0: none.
-fn uprobe(spot: &Spot, semaphore: u64, pid: u32) -> io::Result<OwnedFd> {
+///
+/// Counted on each CPU and not in the process: when a thread is made that inherits such an event,
+/// the kernel reads the path again, at our address in the target, and the target gets no thread.
+fn uprobe(spot: &Spot, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(io::Error::other)?;
     let path = CString::new(spot.path.as_bytes())?;
     let mut attr = attributes(kind);
+    attr.set_inherit(0);
     attr.config = semaphore << 32;
     attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
     attr.__bindgen_anon_4.probe_offset = spot.offset.0;
-    counting(attr, pid)
+    // SAFETY: asks for a number.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    let opened = (0..cpus as i32).map(|cpu| counting(attr, -1, cpu));
+    // A processor that is not there counts nothing.
+    let gone = |event: &io::Result<OwnedFd>| {
+        event
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
+    };
+    opened.filter(|event| !gone(event)).collect()
+}
+
+/// Breakpoints of the kernel's making at all these places.
+fn uprobes<'a>(
+    spec: &PointSpec,
+    places: impl Iterator<Item = (&'a Spot, u64)>,
+) -> Result<Source, Error> {
+    let mut events = Vec::new();
+    for (spot, semaphore) in places {
+        events.extend(uprobe(spot, semaphore).map_err(|source| refused(spec, source))?);
+    }
+    Ok(Source::Events(events))
 }
 
 fn syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
@@ -257,7 +278,7 @@ fn syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
     };
     let mut attr = attributes(pe::PERF_TYPE_TRACEPOINT);
     attr.config = id;
-    counting(attr, pid).map_err(|source| refused(spec, source))
+    counting(attr, pid as i32, -1).map_err(|source| refused(spec, source))
 }
 
 fn unknown_syscall(name: &str, events: &std::path::Path) -> Error {

@@ -47,12 +47,19 @@ pub fn take_over(page: &Page, thread: &Thread) {
     }
 }
 
-/// Says how far this thread is, for who gets its processor.
+/// Says how far this thread is, for who gets its processor next.
 pub fn leave_word(page: &Page, thread: &Thread) {
+    if thread.crowded.load(Relaxed) > 0 {
+        take_over(page, thread); // it may have lost the processor since it was looked at
+    }
     if let Some(cpu) = current(page) {
         cpu.owner.store(thread.tid.load(Relaxed), Relaxed);
         cpu.clock.store(thread.local.load(Relaxed), Release);
     }
+}
+
+/// A sample later, what a thread shared its processor with is a little longer ago.
+pub fn forget(thread: &Thread) {
     let crowded = thread.crowded.load(Relaxed);
     thread.crowded.store(crowded.saturating_sub(1), Relaxed);
 }

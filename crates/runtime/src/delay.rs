@@ -27,35 +27,60 @@ pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
 /// Pays what the thread owes.
 pub fn pay(thread: &Thread) {
     let Some(page) = thread::page() else { return };
-    let (global, local) = clocks(page, thread);
-    if global.delay_ns <= local.delay_ns {
+    if debt(page, thread) == 0 {
         return;
     }
     cpu::take_over(page, thread);
-    let (global, local) = clocks(page, thread);
-    if global.delay_ns <= local.delay_ns {
+    if thread.crowded.load(Relaxed) > 0 {
+        // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
+        crate::sample::without_samples(thread, || burn(page, thread));
         return;
     }
-    let debt = global.delay_ns - local.delay_ns;
-    // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
-    thread.local.store(global.pack(), Relaxed);
+    let debt = debt(page, thread);
     let excess = thread.excess.load(Relaxed);
+    // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
+    advance(page, thread, debt);
     if excess >= debt {
         thread.excess.store(excess - debt, Relaxed);
         return;
     }
     thread.excess.store(0, Relaxed);
-    if thread.crowded.load(Relaxed) > 0 {
-        // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
-        crate::sample::without_samples(thread, || cpu::burn(debt - excess));
-        return;
-    }
     let end = sys::now() + (debt - excess);
     sleep_until(end);
     // What was slept too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
+}
+
+/// What the thread owes.
+fn debt(page: &Page, thread: &Thread) -> u64 {
+    let (global, local) = clocks(page, thread);
+    global.delay_ns.saturating_sub(local.delay_ns)
+}
+
+/// Counts something as paid.
+fn advance(page: &Page, thread: &Thread, ns: u64) {
+    let (_, mut local) = clocks(page, thread);
+    local.delay_ns += ns;
+    thread.local.store(local.pack(), Relaxed);
+}
+
+/// Pays by keeping the processor busy, in pieces: if another thread gets it meanwhile, that one pays
+/// for both.
+fn burn(page: &Page, thread: &Thread) {
+    const PIECE: u64 = 200_000;
+    let mut left = debt(page, thread);
+    while left > 0 {
+        let piece = debt(page, thread).min(left).min(PIECE);
+        if piece == 0 {
+            return;
+        }
+        cpu::burn(piece);
+        advance(page, thread, piece);
+        left -= piece;
+        cpu::leave_word(page, thread);
+    }
 }
 
 /// How late the kernel wakes this program's threads usually, in nanoseconds; on virtual machines that

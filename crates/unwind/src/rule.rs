@@ -84,3 +84,44 @@ impl Unwinder {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn somewhere(n: u64) -> u64 {
+        std::hint::black_box(n) + 1
+    }
+
+    #[test]
+    fn a_function_begins_behind_its_return_address() {
+        let address = somewhere as fn(u64) -> u64 as usize as u64;
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let offset = maps.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let (start, end) = words.next()?.split_once('-')?;
+            let number = |digits| u64::from_str_radix(digits, 16).ok();
+            let offset = number(words.nth(1)?)?;
+            let range = number(start)?..number(end)?;
+            range
+                .contains(&address)
+                .then(|| offset + address - range.start)
+        });
+        let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
+        let rule = Unwinder::new()
+            .caller_rule(&module, offset.unwrap())
+            .unwrap();
+        let expected = match cfg!(target_arch = "x86_64") {
+            true => (8, Some(-8)),
+            false => (0, None),
+        };
+        assert!(!rule.from_frame_pointer);
+        assert_eq!(
+            (rule.cfa, rule.return_address, rule.frame_pointer),
+            (expected.0, expected.1, None)
+        );
+        assert_eq!(Unwinder::new().caller_rule(&module, u64::MAX), None);
+        assert_eq!(somewhere(1), 2);
+    }
+}

@@ -115,7 +115,7 @@ pub struct Run {
     /// Shortest experiment
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub experiment: Duration,
-    /// Sample only, and propose progress points
+    /// Run the command twice without experiments, and propose functions whose calls could be counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,
     /// Add the runs to this profile (default: a new one in the database)

@@ -5,6 +5,7 @@ mod json;
 pub mod load;
 mod report;
 mod run;
+mod suggest;
 mod svg;
 mod text;
 

@@ -24,6 +24,9 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
         signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
     }
+    if args.suggest_progress {
+        return super::suggest::run(args, &options, &stop);
+    }
     let mut path = args.output.clone();
     let mut talk = Talk::new(args);
     let mut exit = None;
@@ -33,11 +36,6 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         talk.end();
         if let Some(hints) = &mut options.end_to_end {
             learn(hints, &outcome.run);
-        }
-        if !args.quiet {
-            for warning in &outcome.run.warnings {
-                eprintln!("vitalfew: {warning}");
-            }
         }
         store(&outcome.run, &mut path, args)?;
         exit = finish(outcome, asked.load(Ordering::Relaxed) as i32, args.quiet);

@@ -1,0 +1,152 @@
+//! `vitalfew causal run --suggest-progress`: what could stand for a unit of work?
+
+use super::args::Run;
+use crate::exit::{Coded, INCONCLUSIVE};
+use crate::output::{Align, Table, grouped, printable};
+use experiment::{Options, PointKind, PointSpec};
+use profile::{CausalRun, Granularity, Progress};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+/// Functions whose calls are counted.
+const CANDIDATES: usize = 8;
+/// A point should be visited so often in an experiment, and not so often that counting it costs.
+const FEW: f64 = 10.0;
+const OFTEN: f64 = 5000.0;
+
+/// A function, as a progress point.
+struct Candidate {
+    name: String,
+    share: f64,
+    /// Calls a second, and how much their number differs between experiments' lengths (coefficient of variation).
+    rate: f64,
+    variation: f64,
+}
+
+/// Runs the command twice, without delays: to see which functions take time, and how often those are called.
+pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let mut options = options.clone();
+    options.by = Granularity::Function;
+    options.fixed_speedup = Some(0.0);
+    options.points.clear();
+    let first = observe(&options, stop)?;
+    let mut functions: Vec<_> = first.fragments.iter().filter(|f| f.samples > 0).collect();
+    functions.sort_by_key(|function| std::cmp::Reverse(function.samples));
+    let all: u64 = functions.iter().map(|function| function.samples).sum();
+    functions.truncate(CANDIDATES);
+    options.points = functions
+        .iter()
+        .map(|function| PointSpec {
+            name: function.name.clone(),
+            what: PointKind::Function(function.name.clone()),
+        })
+        .collect();
+    if options.points.is_empty() {
+        let message = "nothing in scope was sampled: the program took too little time".to_owned();
+        let code = INCONCLUSIVE;
+        return Err(Coded { code, message }.into());
+    }
+    let second = observe(&options, stop)?;
+    let shares = functions
+        .iter()
+        .map(|f| f.samples as f64 / all.max(1) as f64);
+    let mut candidates: Vec<Candidate> = second
+        .points
+        .iter()
+        .enumerate()
+        .zip(shares)
+        .map(|((at, point), share)| {
+            let (rate, variation) = rate(&second, at);
+            Candidate {
+                name: point.name.clone(),
+                share,
+                rate,
+                variation,
+            }
+        })
+        .collect();
+    // Steady ones that are visited neither too rarely nor too often come first.
+    let fits = |c: &Candidate| c.rate * args.experiment.as_secs_f64() >= FEW && c.rate <= OFTEN;
+    candidates.sort_by(|a, b| {
+        fits(b)
+            .cmp(&fits(a))
+            .then(a.variation.total_cmp(&b.variation))
+    });
+    print(&candidates, fits);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn observe(options: &Options, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
+    let outcome = experiment::run(options, stop, &mut |_| {})?;
+    if let Some(mut running) = outcome.running {
+        eprintln!("vitalfew: waiting for the command to end (Ctrl-C: leave it running)");
+        while running.wait().is_none() {}
+    }
+    Ok(outcome.run)
+}
+
+/// Visits a second of a point in experiments without delay, and their coefficient of variation.
+fn rate(run: &CausalRun, point: usize) -> (f64, f64) {
+    let rates: Vec<f64> = run
+        .experiments
+        .iter()
+        .filter_map(|experiment| match experiment.counts.get(point)? {
+            Progress::Visits(visits) => {
+                Some(*visits as f64 * 1e9 / (experiment.duration_ns as f64).max(1.0))
+            }
+            Progress::Latency { .. } => None,
+        })
+        .collect();
+    if rates.is_empty() {
+        return (0.0, f64::INFINITY);
+    }
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let square = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    let variation = if mean > 0.0 {
+        square.sqrt() / mean
+    } else {
+        f64::INFINITY
+    };
+    (mean, variation)
+}
+
+fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) {
+    let mut table = Table::new(vec![
+        ("of the time".into(), Align::Right),
+        ("calls/s".into(), Align::Right),
+        ("varies by".into(), Align::Right),
+        ("".into(), Align::Left),
+        ("progress point".into(), Align::Left),
+    ]);
+    for candidate in candidates {
+        let varies = match candidate.variation.is_finite() {
+            true => format!("{:.0} %", 100.0 * candidate.variation),
+            false => String::new(),
+        };
+        let word = match (
+            fits(candidate),
+            candidate.rate > OFTEN,
+            candidate.rate > 0.0,
+        ) {
+            (true, ..) => "good",
+            (_, true, _) => "very often: slow",
+            (_, _, true) => "rare",
+            _ => "never in an experiment",
+        };
+        table.row(vec![
+            format!("{:.0} %", 100.0 * candidate.share),
+            grouped(candidate.rate.round() as u64),
+            varies,
+            word.into(),
+            format!("function:{}", printable(&candidate.name)),
+        ]);
+    }
+    print!("{}", table.render());
+    if let Some(best) = candidates.first().filter(|best| fits(best)) {
+        let name = printable(&best.name);
+        println!("\nnext: vitalfew causal run --progress 'function:{name}' -- …");
+    } else {
+        println!("\nno function fits; mark a unit of work in the source (vitalfew.h)");
+    }
+}

@@ -1,0 +1,252 @@
+//! `vitalfew causal run` on programs with a known truth, on the machine that the tests run on. What is
+//! asserted are counts and signs by intervals; never times.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// The library to preload, built once: cargo builds nothing for tests that they do not depend on.
+fn runtime() -> &'static Path {
+    static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "-p", "runtime"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the runtime does not build");
+        let beside = Path::new(VITALFEW).with_file_name("libvitalfew_runtime.so");
+        let debug = beside
+            .parent()
+            .and_then(Path::parent)
+            .map(|target| target.join("debug"));
+        let debug = debug
+            .expect("a target directory")
+            .join("libvitalfew_runtime.so");
+        if debug.exists() { debug } else { beside }
+    })
+}
+
+/// Compiles a program of tests/programs/ with -O2 and without frame pointers.
+fn compile(lab: &Lab, source: &str, more: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/programs")
+        .join(source);
+    let program = lab.path(source.file_stem().expect("a name").to_str().expect("text"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-g", "-fomit-frame-pointer", "-pthread", "-o"]);
+    let status = compiler
+        .arg(&program)
+        .arg(&source)
+        .args(more)
+        .status()
+        .expect("a C compiler");
+    assert!(status.success(), "{} does not compile", source.display());
+    program
+}
+
+fn causal(profile: &Path, options: &[&str], program: &Path, args: &[&str]) -> Output {
+    Command::new(VITALFEW)
+        .args(["causal", "run", "--quiet", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(profile)
+        .args(options)
+        .arg("--")
+        .arg(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("vitalfew runs")
+}
+
+/// The only run in a profile.
+fn run_of(profile: &Path) -> Value {
+    let text = std::fs::read_to_string(profile).expect("a profile");
+    let line = text.lines().last().expect("a run");
+    serde_json::from_str::<Value>(line).expect("JSON")["run"].take()
+}
+
+fn visits(run: &Value, point: &str) -> u64 {
+    let points = run["points"].as_array().expect("points");
+    let named = points.iter().find(|p| p["name"] == point);
+    named.unwrap_or_else(|| panic!("no {point} in {points:?}"))["visits"]
+        .as_u64()
+        .expect("a count")
+}
+
+/// The effect on the program of speeding a function's line up, with its interval.
+fn slope(profile: &Path, function: &str) -> [f64; 3] {
+    let output = Command::new(VITALFEW)
+        .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
+        .arg(profile)
+        .output()
+        .expect("vitalfew runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    let named = findings.iter().find(|f| f["detail"] == function);
+    let effect =
+        &named.unwrap_or_else(|| panic!("nothing on {function} in {report}"))["effects"][0];
+    ["slope", "slope_low", "slope_high"].map(|key| effect[key].as_f64().expect("a number"))
+}
+
+#[test]
+fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/two_threads.c", &[]);
+    let profile = lab.path("profile");
+    // Only a full speedup, for its effect is the largest: a() is 5 % longer than b().
+    let options = ["--fixed-speedup", "100", "--experiment", "300ms"];
+    let output = causal(&profile, &options, &program, &["none", "0", "25"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    assert_eq!(run["end"]["exited"], 0);
+    assert!(visits(&run, "round") > 100);
+    let [a, _, a_high] = slope(&profile, "a");
+    let [b, b_low, b_high] = slope(&profile, "b");
+    assert!(a_high > 0.0 && a < 0.25, "a: {a} up to {a_high}");
+    assert!(
+        b_low <= 0.03 && b_high >= -0.03,
+        "b: {b} [{b_low}, {b_high}]"
+    );
+    // What is delayed is what was sampled: in proportion to the speedup.
+    for experiment in run["experiments"].as_array().expect("experiments") {
+        let number = |key: &str| experiment[key].as_f64().expect("a number");
+        let all = number("samples") * number("speedup") * 1e6;
+        let delay = number("delay_ns");
+        assert!(delay <= all + 1e6, "{experiment}");
+        assert!(delay >= 0.8 * all, "one thread runs the line: {experiment}");
+    }
+}
+
+#[test]
+fn a_program_does_what_it_would_do_without_us() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "preloaded.c", &[]);
+    for (args, code) in [(&[][..], 128 + 15), (&["1000"], 7)] {
+        let alone = Command::new(&program).args(args).output().expect("it runs");
+        for options in [&[][..], &["--by", "function", "--experiment", "20ms"]] {
+            let output = causal(&lab.path("profile"), options, &program, args);
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert_eq!(
+                text(&output.stdout),
+                text(&alone.stdout),
+                "{args:?} {options:?}"
+            );
+            assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn progress_points_need_no_change_to_the_program() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let source = "causal/two_threads.c";
+    let program = compile(&lab, source, &[]);
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/programs")
+            .join(source),
+    );
+    let text = text.expect("the source");
+    let line_of = |part: &str| {
+        text.lines()
+            .position(|line| line.contains(part))
+            .expect("it")
+            + 1
+    };
+    let joined = format!("two_threads.c:{}", line_of("pthread_join(threads[1]"));
+    let samples = format!("samples:two_threads.c:{}", line_of("line: a"));
+    let profile = lab.path("profile");
+    let points = [&joined, "function:a", "syscall:clone3", &samples];
+    let options: Vec<&str> = points
+        .iter()
+        .flat_map(|point| ["--progress", point])
+        .collect();
+    let output = causal(&profile, &options, &program, &["none", "0", "3"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    let rounds = visits(&run, "round");
+    assert!(rounds > 10);
+    assert_eq!(visits(&run, "function:a"), rounds);
+    assert!(visits(&run, &joined).abs_diff(rounds) <= 1, "{run}");
+    assert_eq!(visits(&run, "syscall:clone3"), 2 * rounds);
+    assert!(visits(&run, &samples) > rounds);
+}
+
+#[test]
+fn time_in_libraries_belongs_to_the_line_that_calls_them() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/libc.c", &[]);
+    let profile = lab.path("profile");
+    let output = causal(&profile, &[], &program, &["none", "0", "4"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let samples = |f: &Value| f["samples"].as_u64().expect("a count");
+    let all: u64 = fragments.iter().map(samples).sum();
+    // A sample for each millisecond, all but a few of them known: 4 s of at least a tenth of a CPU.
+    assert!(all > 400, "{run}");
+    assert!(fragments.iter().all(|f| {
+        f["name"]
+            .as_str()
+            .is_some_and(|n| n.contains("/libc.c:") || n.contains("/causal.h:"))
+    }));
+}
+
+#[test]
+fn end_to_end_runs_are_experiments() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/two_threads.c", &[]);
+    let profile = lab.path("profile");
+    let options = ["--end-to-end", "--runs", "4"];
+    let output = causal(&profile, &options, &program, &["none", "0", "0.3"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = std::fs::read_to_string(&profile).expect("a profile");
+    let runs: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    let experiments = |run: &Value| run["run"]["experiments"].as_array().expect("a list").len();
+    assert_eq!(
+        runs.iter().map(experiments).collect::<Vec<_>>(),
+        [0, 1, 1, 1]
+    );
+    let visits = &runs[1]["run"]["experiments"][0]["counts"][0]["visits"];
+    assert_eq!(visits, 1);
+}
