@@ -68,7 +68,9 @@ impl Truth {
                 "jcnd" | "jump" => {
                     let count = fields.next().and_then(|count| count.split('/').next());
                     let target = fields.next().and_then(hexadecimal);
-                    jump = count.and_then(|count| count.parse::<f64>().ok()).zip(target);
+                    jump = count
+                        .and_then(|count| count.parse::<f64>().ok())
+                        .zip(target);
                 }
                 _ if first.starts_with("0x") => {
                     let address = hexadecimal(first).ok_or("an address")?;
@@ -163,7 +165,10 @@ fn main() -> Result<(), Failure> {
     let mut at = HashMap::new();
     for line in std::fs::read_to_string(samples)?.lines() {
         let (address, count) = line.split_once(' ').ok_or("address samples")?;
-        at.insert(hexadecimal(address).ok_or("an address")?, count.parse::<f64>()?);
+        at.insert(
+            hexadecimal(address).ok_or("an address")?,
+            count.parse::<f64>()?,
+        );
     }
     let mut seen: HashMap<(u64, u64), EdgeEvidence> = HashMap::new();
     if let Some(path) = rest.first() {
@@ -172,7 +177,9 @@ fn main() -> Result<(), Failure> {
             let [branch, target, observed, walked] = fields.as_slice() else {
                 return Err("branch target observed walked".into());
             };
-            let ends = hexadecimal(branch).zip(hexadecimal(target)).ok_or("an address")?;
+            let ends = hexadecimal(branch)
+                .zip(hexadecimal(target))
+                .ok_or("an address")?;
             let evidence = seen.entry(ends).or_default();
             evidence.observed += observed.parse::<f64>()?;
             evidence.walked += walked.parse::<f64>()?;
@@ -207,15 +214,22 @@ fn procedures<'a>(
     }
     let mut procedures = Vec::new();
     for (start, (size, name)) in found {
-        let total: f64 = (start..start + size).filter_map(|address| at.get(&address)).sum();
+        let total: f64 = (start..start + size)
+            .filter_map(|address| at.get(&address))
+            .sum();
         let Some(bytes) = loaded.bytes(start, size).filter(|_| total >= 50.0) else {
             continue;
         };
-        let Ok(graph) = Graph::new(Architecture::X86_64, ImageAddress(start), bytes, &loaded) else {
+        let Ok(graph) = Graph::new(Architecture::X86_64, ImageAddress(start), bytes, &loaded)
+        else {
             continue;
         };
         let of = |address: ImageAddress| at.get(&address.0).copied().unwrap_or(0.0);
-        let samples = graph.instructions.iter().map(|one| of(one.address)).collect();
+        let samples = graph
+            .instructions
+            .iter()
+            .map(|one| of(one.address))
+            .collect();
         let edge = |edge: &machine::Edge| {
             let block = edge.from.and_then(|from| graph.blocks.get(from))?;
             let branch = graph.instructions_of(block).last()?;
@@ -227,7 +241,11 @@ fn procedures<'a>(
             // Of two edges to one block only one is counted.
             seen.get(&(branch.address.0, target.0)).copied()
         };
-        let edges = graph.edges.iter().map(|one| edge(one).unwrap_or_default()).collect();
+        let edges = graph
+            .edges
+            .iter()
+            .map(|one| edge(one).unwrap_or_default())
+            .collect();
         procedures.push(Procedure {
             name,
             classes: Equivalence::of(&graph),
@@ -296,7 +314,12 @@ fn report(procedures: &[Procedure<'_>], truth: &Truth) {
         if std::env::var_os("WORST").is_some() {
             worst.sort_by(|a, b| b.0.total_cmp(&a.0));
             for (_, procedure, own) in worst.iter().take(6) {
-                println!("    {:30} {:7.0}{}", procedure.name, own.total, own.percent());
+                println!(
+                    "    {:30} {:7.0}{}",
+                    procedure.name,
+                    own.total,
+                    own.percent()
+                );
             }
         }
     }

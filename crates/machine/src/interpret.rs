@@ -21,9 +21,11 @@ pub struct Registers {
     pub integer: [u64; 16],
     /// `rflags`.
     pub flags: u64,
+    /// The program counter, as the process sees it.
+    pub counter: u64,
 }
 
-/// A conditional branch, and where it went.
+/// A branch, conditional or through a register, and where it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Observation {
     /// The branch.
@@ -71,7 +73,8 @@ impl Interpreter {
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
         mut each: impl FnMut(Observation),
     ) {
-        let mut state = State::new(registers);
+        let moved = registers.counter.wrapping_sub(start.0);
+        let mut state = State::new(registers, moved);
         let (mut at, mut branches) = (start, 0);
         let mut callers = Vec::new();
         for _ in 0..MAX_STEPS {
@@ -96,13 +99,19 @@ impl Interpreter {
                     Some(caller) => at = caller,
                     None => return,
                 },
-                FlowControl::ConditionalBranch => {
-                    let Some(taken) = state.condition(instruction.condition_code()) else {
-                        return;
+                FlowControl::ConditionalBranch | FlowControl::IndirectBranch => {
+                    let target = if instruction.flow_control() == FlowControl::IndirectBranch {
+                        state
+                            .operand(instruction, 0)
+                            .map(|to| to.wrapping_sub(moved))
+                    } else {
+                        let taken = state.condition(instruction.condition_code());
+                        taken.map(|taken| if taken { target.0 } else { next.0 })
                     };
+                    let Some(target) = target else { return };
                     let observation = Observation {
                         branch: at,
-                        target: if taken { target } else { next },
+                        target: ImageAddress(target),
                     };
                     each(observation);
                     branches += 1;
@@ -173,6 +182,8 @@ fn flags_of(bits: u32) -> u8 {
 
 /// What is known.
 struct State {
+    /// By how much the process sees addresses moved.
+    moved: u64,
     integer: [Option<u64>; 16],
     flags: u8,
     known: u8,
@@ -187,11 +198,16 @@ struct Outcome {
 }
 
 impl State {
-    fn new(registers: &Registers) -> Self {
+    fn new(registers: &Registers, moved: u64) -> Self {
         let flags = PLACES.into_iter().map(|(flag, place, _)| {
-            if registers.flags >> place & 1 == 1 { flag } else { 0 }
+            if registers.flags >> place & 1 == 1 {
+                flag
+            } else {
+                0
+            }
         });
         Self {
+            moved,
             integer: registers.integer.map(Some),
             flags: flags.sum(),
             known: CARRY | PARITY | ZERO | SIGN | OVERFLOW,
@@ -296,11 +312,14 @@ impl State {
                 && instruction.op1_kind() == OpKind::Register
                 && instruction.op0_register() == instruction.op1_register()
         };
-        let value = |value| Some(Outcome { value, ..Outcome::default() });
+        let value = |value| {
+            Some(Outcome {
+                value,
+                ..Outcome::default()
+            })
+        };
         match instruction.mnemonic() {
-            Mnemonic::Mov | Mnemonic::Movzx => {
-                value(self.operand(instruction, 1))
-            }
+            Mnemonic::Mov | Mnemonic::Movzx => value(self.operand(instruction, 1)),
             Mnemonic::Movsx | Mnemonic::Movsxd if instruction.op1_kind() == OpKind::Register => {
                 let from = instruction.op1_register();
                 value(self.register(from).map(|v| extend(v, from.size())))
@@ -321,14 +340,16 @@ impl State {
             Mnemonic::Dec => Some(subtract(a(), Some(1), false, width).but_carry()),
             Mnemonic::Neg => Some(subtract(Some(0), a(), false, width)),
             Mnemonic::Not => value(a().map(|a| !a & mask(width))),
-            Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar => {
-                self.shift(instruction, a(), width)
-            }
+            Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar => self.shift(instruction, a(), width),
             Mnemonic::Imul => value(self.product(instruction, width)),
             Mnemonic::Bt => {
                 let bit = b()? % (8 * width as u64);
                 let carry = if a()? >> bit & 1 == 1 { CARRY } else { 0 };
-                Some(Outcome { value: None, flags: carry, known: CARRY })
+                Some(Outcome {
+                    value: None,
+                    flags: carry,
+                    known: CARRY,
+                })
             }
             _ => self.conditional(instruction, width),
         }
@@ -344,13 +365,18 @@ impl State {
             _ if holds()? => self.operand(instruction, 1).map(|v| v & mask(width)),
             _ => self.operand(instruction, 0),
         };
-        Some(Outcome { value, ..Outcome::default() })
+        Some(Outcome {
+            value,
+            ..Outcome::default()
+        })
     }
 
-    /// The address of the memory operand, where no segment or the program counter is in it.
+    /// The address of the memory operand, where no segment is in it.
     fn address(&self, instruction: &Instruction) -> Option<u64> {
         let part = |name: Name| match name {
             Name::None => Some(0),
+            // The displacement has the program counter in it already.
+            Name::RIP => Some(self.moved),
             name if name.is_gpr64() => self.register(name),
             _ => None,
         };
@@ -396,21 +422,26 @@ impl State {
 }
 
 fn mask(width: usize) -> u64 {
-    if width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 }
+    if width >= 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * width)) - 1
+    }
 }
 
 fn extend(value: u64, width: usize) -> u64 {
     let unused = 64 - 8 * width.clamp(1, 8);
-    (value << unused).cast_signed().wrapping_shr(unused as u32).cast_unsigned()
+    (value << unused)
+        .cast_signed()
+        .wrapping_shr(unused as u32)
+        .cast_unsigned()
 }
 
 /// A register after a part of it was written.
 fn merge(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
     let value = value?;
     match name {
-        Name::AH | Name::BH | Name::CH | Name::DH => {
-            Some(before? & !0xff00 | (value & 0xff) << 8)
-        }
+        Name::AH | Name::BH | Name::CH | Name::DH => Some(before? & !0xff00 | (value & 0xff) << 8),
         name if name.size() >= 4 => Some(value & mask(name.size())),
         name => Some(before? & !mask(name.size()) | value & mask(name.size())),
     }
@@ -435,12 +466,7 @@ fn logic(value: u64, width: usize) -> Outcome {
     }
 }
 
-fn logic_of(
-    a: Option<u64>,
-    b: Option<u64>,
-    width: usize,
-    of: impl Fn(u64, u64) -> u64,
-) -> Outcome {
+fn logic_of(a: Option<u64>, b: Option<u64>, width: usize, of: impl Fn(u64, u64) -> u64) -> Outcome {
     match a.zip(b) {
         Some((a, b)) => logic(of(a, b) & mask(width), width),
         // Carry and overflow are cleared whatever the operands are.

@@ -22,8 +22,8 @@ pub use decode::Decoder;
 pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
-pub use interpret::{Interpreter, Observation, Registers};
 pub use instruction::{Architecture, Flow, Instruction, Kind};
+pub use interpret::{Interpreter, Observation, Registers};
 pub use loops::{Loop, Loops};
 pub use register::{Register, RegisterSet};
 

@@ -18,7 +18,9 @@ pub fn attribute(graph: &Graph, samples: &[f64], taken: &[f64]) -> Vec<f64> {
     let mut entering: Vec<Vec<(Option<usize>, f64)>> = vec![Vec::new(); graph.blocks.len()];
     for (edge, taken) in graph.edges.iter().zip(taken) {
         if let Some(to) = edge.to {
-            let last = edge.from.map(|from| graph.blocks[from].instructions.end - 1);
+            let last = edge
+                .from
+                .map(|from| graph.blocks[from].instructions.end - 1);
             entering[to].push((last, *taken));
         }
     }
@@ -72,11 +74,13 @@ mod tests {
         let taken: Vec<f64> = graph
             .edges
             .iter()
-            .map(|edge| match edge.from.map(|from| graph.blocks[from].start.0) {
-                Some(0) => 1.0,
-                Some(4) => 3.0,
-                _ => 0.0,
-            })
+            .map(
+                |edge| match edge.from.map(|from| graph.blocks[from].start.0) {
+                    Some(0) => 1.0,
+                    Some(4) => 3.0,
+                    _ => 0.0,
+                },
+            )
             .collect();
         let moved = attribute(&graph, &samples, &taken);
         assert_eq!(moved[at(0)], 1.0);

@@ -8,13 +8,13 @@ use machine::Equivalence;
 
 /// How much the logarithm of a class's cycles varies about what is expected, and that of its
 /// visits.
-const SPREAD: [f64; 2] = [0.8, 0.3];
+const SPREAD: [f64; 2] = [1.0, 0.3];
 
 /// Beyond so many standard deviations, what is observed of a class weighs less and less.
-const ROBUST: f64 = 1.5;
+const ROBUST: f64 = 3.0;
 
 /// Each edge out of a branch counts as if it had been seen so often: none is impossible.
-const PRIOR: f64 = 0.25;
+const PRIOR: f64 = 0.15;
 
 /// The same for edges from the outside into the middle: landing pads, mostly.
 const RARE: f64 = 0.05;
@@ -177,7 +177,11 @@ impl Model {
             cost -= edges.map(|(edge, n)| n * flow[*edge].ln()).sum::<f64>();
             cost += branch.total * flow[branch.block].ln();
         }
-        cost -= self.rare.iter().map(|edge| RARE * flow[*edge].ln()).sum::<f64>();
+        cost -= self
+            .rare
+            .iter()
+            .map(|edge| RARE * flow[*edge].ln())
+            .sum::<f64>();
         for (flow, ceiling) in flow.iter().zip(&self.ceilings) {
             let over = (flow / ceiling).ln().max(0.0);
             cost += 0.5 * CEILING * over * over;

@@ -126,7 +126,11 @@ pub fn frequencies(
         .iter()
         .zip(variance)
         .map(|(frequency, variance)| {
-            let scale = if evidence.instructions.is_some() { 0.0 } else { GUESS };
+            let scale = if evidence.instructions.is_some() {
+                0.0
+            } else {
+                GUESS
+            };
             Some(Estimate {
                 frequency: *frequency,
                 confidence: confidence(variance + scale * scale, known),
@@ -175,7 +179,11 @@ pub fn estimate(
     observed: &Observed<'_>,
     options: &Options,
 ) -> Estimates {
-    let edges: Vec<Ends> = graph.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+    let edges: Vec<Ends> = graph
+        .edges
+        .iter()
+        .map(|edge| (edge.from, edge.to))
+        .collect();
     let seen = |edge: &EdgeEvidence| edge.observed + edge.walked;
     let mut taken: Vec<f64> = observed.edges.iter().map(seen).collect();
     let mut samples = attribute(graph, observed.samples, &taken);

@@ -189,11 +189,7 @@ impl Factor<'_> {
             }
             x[column] = value;
         }
-        self.pattern
-            .place
-            .iter()
-            .map(|place| x[*place])
-            .collect()
+        self.pattern.place.iter().map(|place| x[*place]).collect()
     }
 
     /// The diagonal of the inverse, by the recurrence of Takahashi, Fagan and Chen: of the
