@@ -130,6 +130,8 @@ struct Session<'a, 'memory> {
     source: Source<'memory>,
     launched: Option<Launched>,
     process: Option<OwnedFd>,
+    #[cfg(target_arch = "x86_64")]
+    bursts: Option<crate::bursts::Bursts>,
     collection: Collection,
 }
 
@@ -145,6 +147,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             });
         }
         check_rate(options)?;
+        if options.path_bursts.is_some()
+            && !(cfg!(target_arch = "x86_64") && matches!(options.target, TargetSpec::Command(_)))
+        {
+            return Err(Error::Refused {
+                what: "path bursts".into(),
+                reason: "only commands that vitalfew starts are followed, and x86-64 code".into(),
+            });
+        }
         if options.registers && !cfg!(target_arch = "x86_64") {
             return Err(Error::Refused {
                 what: "branches from registers".into(),
@@ -164,6 +174,8 @@ impl<'a, 'memory> Session<'a, 'memory> {
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
             process,
+            #[cfg(target_arch = "x86_64")]
+            bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
         };
         let cpus = perf::online_cpus();
@@ -370,6 +382,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let start = (monotonic_ns(), unix_ns());
         if let Some(launched) = &mut self.launched {
             launched.start()?;
+            #[cfg(target_arch = "x86_64")]
+            if let Some(percent) = self.options.path_bursts {
+                self.bursts = Some(crate::bursts::Bursts::new(launched.pid(), percent));
+            }
         }
         Ok(start)
     }
@@ -402,6 +418,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             match &mut self.source {
                 Source::Kernel(source) => source.tick(&mut self.collection)?,
                 Source::Rings(source, _) => source.tick(&mut self.collection),
+            }
+            #[cfg(target_arch = "x86_64")]
+            if let Some(bursts) = &mut self.bursts {
+                bursts.tick(&mut self.collection);
             }
             let samples = self.collection.totals.iter().map(|t| t.stored).sum();
             observe(Progress::Samples(samples));
@@ -452,6 +472,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             Source::Rings(source, _) => source.kernel,
         };
         recording.warnings = self.notes.clone();
+        #[cfg(target_arch = "x86_64")]
+        recording
+            .warnings
+            .extend(self.bursts.iter().map(|bursts| bursts.summary()));
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {
