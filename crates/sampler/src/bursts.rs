@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 
 /// Instructions that are passed over, and followed altogether.
 const SKIPPED: usize = 200;
-const FOLLOWED: usize = 10_000;
+const FOLLOWED: usize = 4_000;
 
 /// Follows a process.
 pub(crate) struct Bursts {

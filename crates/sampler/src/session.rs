@@ -20,6 +20,9 @@ use std::time::Duration;
 /// How often new periods are set and the tables looked at.
 const TICK: Duration = Duration::from_millis(100);
 
+/// The same where the command's execution is followed: a stretch at each, if there is time for it.
+const BURST_TICK: Duration = Duration::from_millis(20);
+
 /// What a recording is doing, for people who wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -401,8 +404,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
             .duration
             .map(|duration| start.saturating_add(duration.as_nanos() as u64));
         loop {
-            let left = end.map_or(TICK, |end| {
-                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(TICK)
+            let tick = match self.options.path_bursts {
+                Some(_) => BURST_TICK,
+                None => TICK,
+            };
+            let left = end.map_or(tick, |end| {
+                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(tick)
             });
             self.poll(left);
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {

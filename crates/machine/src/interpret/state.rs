@@ -394,6 +394,8 @@ impl State {
     /// What an instruction computes; `None` if it is not modelled.
     fn evaluate(&self, instruction: &Instruction, memory: &mut impl Memory) -> Option<Outcome> {
         let width = match instruction.op0_kind() {
+            // As `cdqe` has it.
+            _ if instruction.op_count() == 0 => 8,
             OpKind::Register => instruction.op0_register().size(),
             OpKind::Memory => instruction.memory_size().size(),
             _ => 8,
