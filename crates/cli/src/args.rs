@@ -290,6 +290,14 @@ pub struct Report {
     /// Which samples.
     #[command(flatten)]
     pub filter: Filter,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// How a table is shown.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Shown {
     /// At most so many rows
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub limit: usize,
@@ -305,7 +313,7 @@ pub struct Report {
 }
 
 /// Where a recording is.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
     #[arg(value_name = "RECORDING")]
@@ -359,6 +367,8 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+    /// Host, of a database that several machines write to
+    Host,
 }
 
 /// Where a database is, and what of it.
@@ -487,18 +497,9 @@ pub struct Compare {
     /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
-    /// At most so many rows
-    #[arg(long, value_name = "N", default_value_t = 25)]
-    pub limit: usize,
-    /// All rows
-    #[arg(long, conflicts_with = "limit")]
-    pub all: bool,
-    /// Names in full, however long
-    #[arg(long)]
-    pub wide: bool,
-    /// JSON instead of a table (schema: docs/report-json.md)
-    #[arg(long)]
-    pub json: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// `--by` of `stats` and `diff`.

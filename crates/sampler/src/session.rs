@@ -453,13 +453,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// Only the processor's events share counters.
     fn multiplex_scale(&self, number: usize) -> f64 {
-        let kind = self.events.get(number).map(|(spec, _)| spec.kind);
-        match &self.source {
-            _ if !matches!(kind, Some(EventKind::Cycles | EventKind::Hardware)) => 1.0,
-            Source::Kernel(source) => source.multiplex_scale(number),
-            Source::Rings(source, _) => source.multiplex_scale(number),
+        match (&self.source, self.events.get(number)) {
+            (Source::Kernel(source), _) => source.multiplex_scale(number),
+            (Source::Rings(source, _), Some((spec, _))) if spec.shares_counters() => {
+                source.multiplex_scale(number)
+            }
+            _ => 1.0,
         }
     }
 

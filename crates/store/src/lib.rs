@@ -57,6 +57,7 @@ mod table_writer;
 mod thrift;
 
 pub use database::{Database, Epoch, Range, Summary, read_all};
+pub use decode::Wanted;
 pub use error::{Error, Place};
 pub use file::{Written, read_file, write_file};
 pub use merge::merge;
