@@ -8,7 +8,11 @@ use machine::Equivalence;
 
 /// How much the logarithm of a class's cycles varies about what is expected, and that of its
 /// visits.
-const SPREAD: [f64; 2] = [1.0, 0.3];
+const SPREAD: [f64; 2] = [1.0, 1.0];
+
+/// How many of a class's samples, or visits, say as much as one that is independent of the others:
+/// a stretch goes round the same loop again and again.
+const REPEATS: [f64; 2] = [1.0, 100.0];
 
 /// Beyond so many standard deviations, what is observed of a class weighs less and less.
 const ROBUST: f64 = 3.0;
@@ -322,7 +326,7 @@ impl Level {
         let observed = self.observed + 0.5;
         let residual = observed.ln() - (expected + 0.5).ln();
         let spread = SPREAD[self.kind];
-        let weight = 1.0 / (spread * spread + 1.0 / observed);
+        let weight = 1.0 / (spread * spread + REPEATS[self.kind] / observed);
         let deviation = residual.abs() * weight.sqrt();
         let (cost, robust) = if deviation <= ROBUST {
             (0.5 * deviation * deviation, 1.0)
