@@ -92,6 +92,15 @@ pub struct Record {
     /// (dwarf[,BYTES of stack copied, default 16384])
     #[arg(long, value_name = "fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
+    /// See from the registers at each sample where the next branches go: what annotate needs to
+    /// estimate how often code runs (x86-64; samples come through ring buffers)
+    #[arg(long)]
+    pub registers: bool,
+    /// Follow the execution of COMMAND's first thread, instruction by instruction, for stretches at
+    /// random times that may take so many percent of its time: sharpens what --registers sees
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "3",
+          require_equals = true, value_parser = percent, requires = "command")]
+    pub path_bursts: Option<f64>,
     /// Record the time that threads are blocked or wait for a CPU, by stack and by who woke them
     #[arg(long)]
     pub off_cpu: bool,

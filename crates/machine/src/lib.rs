@@ -13,6 +13,7 @@ mod equivalence;
 mod error;
 mod graph;
 mod instruction;
+mod interpret;
 mod loops;
 mod register;
 mod x86_64;
@@ -22,6 +23,7 @@ pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
 pub use instruction::{Architecture, Flow, Instruction, Kind};
+pub use interpret::{Interpreter, Observation, Registers};
 pub use loops::{Loop, Loops};
 pub use register::{Register, RegisterSet};
 

@@ -38,7 +38,8 @@ pub use experiment::{
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use recording::{
-    CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount, Waker,
+    BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
+    Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};

@@ -6,6 +6,9 @@
 //! where it is not, or where the user's stack has to be copied.
 
 mod advice;
+mod branches;
+#[cfg(target_arch = "x86_64")]
+mod bursts;
 pub mod capabilities;
 mod clock;
 mod collection;

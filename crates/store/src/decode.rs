@@ -5,11 +5,11 @@ use crate::container::Source;
 use crate::encode::KINDS;
 use crate::error::{Error, Fault};
 use crate::manifest::Manifest;
-use crate::table::{Column, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, Column, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_reader::{Rows, Table, Texts};
 use profile::{
-    BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
-    Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+    BranchCount, BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset,
+    Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
 };
 
 /// What is wanted of a database of which only the sums matter. What is not wanted is added up while
@@ -86,6 +86,9 @@ pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
     members.table("samples", SAMPLES, read)?;
     members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
     members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
+    if members.manifest.members.contains_key("branches.parquet") {
+        members.table("branches", BRANCHES, &mut |t| branches(t, &mut recording))?;
+    }
     Ok(recording)
 }
 
@@ -428,6 +431,26 @@ fn symbols(table: &Table<'_>, recording: &mut Recording) -> Read {
                 start: ImageOffset(starts[i].cast_unsigned()),
                 end: ImageOffset(ends[i].cast_unsigned()),
                 name: name.ok_or_else(|| check.fault("no name"))?,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn branches(table: &Table<'_>, recording: &mut Recording) -> Read {
+    recording.branches.reserve(table.rows());
+    for rows in table.groups() {
+        let images = rows.ints("image_id")?;
+        let (from, to) = (rows.ints("branch")?, rows.ints("target")?);
+        let (observed, walked) = (rows.ints("observed")?, rows.ints("walked")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            recording.branches.push(BranchCount {
+                image: check.image(images[i], recording)?,
+                branch: ImageOffset(from[i].cast_unsigned()),
+                target: ImageOffset(to[i].cast_unsigned()),
+                observed: check.count(observed[i])?,
+                walked: check.count(walked[i])?,
             });
         }
     }
