@@ -7,6 +7,7 @@
 //! half.
 
 mod cluster;
+pub mod culprits;
 pub mod in_order;
 mod propagate;
 
