@@ -124,8 +124,8 @@ impl Candidates<'_, '_> {
         }
     }
 
-    /// Divider and other long units: not if neither the suspect (in order: one before it, for its
-    /// unit) is such an operation. At most its latency.
+    /// Divider and other long units: not if the suspect is no such operation. At most its latency,
+    /// and a half for one before.
     fn units(&mut self) {
         let context = self.context;
         let is_long = |index: usize| {
@@ -134,15 +134,8 @@ impl Candidates<'_, '_> {
         };
         let own = self.suspects();
         let long: Vec<usize> = if self.in_order() {
-            let shares = |index: usize| {
-                let (one, own) = (context.instruction(index).kind, self.own().kind);
-                one.multiply && own.multiply || one.divide && own.divide
-            };
-            let first = context.evidence.graph.blocks[self.block].instructions.start;
-            let nearest = (first..self.index).rev().find(|index| shares(*index));
-            // The schedule of the block knows those within it.
             let kind = self.own().kind;
-            if nearest.is_none() && (kind.multiply || kind.divide) {
+            if kind.multiply || kind.divide {
                 own
             } else {
                 Vec::new()
@@ -157,22 +150,20 @@ impl Candidates<'_, '_> {
         self.guilty(Cause::Unit, long, 1.5 * most);
     }
 
-    /// Results that are waited for. In order: of other blocks only, at most what is left of their
-    /// latency. Out of order: at most the longest chain of latencies that ends in the suspect,
+    /// Results that are waited for. In order: the schedule knows of those within the block, but not
+    /// how they shift when something else stalls or does not; at most their latency. Out of order: at most the longest chain of latencies that ends in the suspect,
     /// without that which is its own long operation's.
     fn dependency(&mut self) {
         let context = self.context;
         if self.in_order() {
-            let first = context.evidence.graph.blocks[self.block]
-                .instructions
-                .clone();
             let writers = context.writers(self.block, self.index, self.own().reads);
             let width = f64::from(context.evidence.processor.width);
-            let outside = writers.into_iter().filter(|(writer, distance)| {
-                !first.contains(writer) && self.latency(*writer) > *distance as f64 / width
+            let late = writers.into_iter().filter(|(writer, distance)| {
+                let latency = self.latency(*writer);
+                latency > 1.0 && latency > *distance as f64 / width
             });
             let (mut at, mut most) = (Vec::new(), 0.0_f64);
-            for (writer, _) in outside {
+            for (writer, _) in late {
                 most = most.max(self.latency(writer));
                 at.push(writer);
             }
