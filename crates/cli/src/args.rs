@@ -90,6 +90,10 @@ pub struct Record {
     /// (dwarf[,BYTES of stack copied, default 16384])
     #[arg(long, value_name = "fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
+    /// See from the registers at each sample where the next branches go: what annotate needs to
+    /// estimate how often code runs (x86-64; samples come through ring buffers)
+    #[arg(long)]
+    pub registers: bool,
     /// Record the time that threads are blocked or wait for a CPU, by stack and by who woke them
     #[arg(long)]
     pub off_cpu: bool,

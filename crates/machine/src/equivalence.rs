@@ -19,6 +19,10 @@ pub struct Equivalence {
     pub edges: Vec<usize>,
     /// How many classes there are; they are numbered from 0.
     pub classes: usize,
+    /// Blocks that were given an edge to the outside, because nothing leads there from them.
+    pub exits: Vec<usize>,
+    /// Blocks that were given an edge from the outside, because nothing leads from there to them.
+    pub entries: Vec<usize>,
 }
 
 impl Equivalence {
@@ -31,17 +35,19 @@ impl Equivalence {
             .map(|edge| (edge.from, edge.to))
             .collect::<Vec<_>>();
         if graph.misses_edges() {
-            Self::trivial(graph.blocks.len(), edges.len())
+            Self::trivial(graph.blocks.len(), &edges)
         } else {
             Self::new(graph.blocks.len(), &edges)
         }
     }
 
-    fn trivial(blocks: usize, edges: usize) -> Self {
+    fn trivial(blocks: usize, edges: &[(Option<usize>, Option<usize>)]) -> Self {
         Self {
             blocks: (0..blocks).collect(),
-            edges: (blocks..blocks + edges).collect(),
-            classes: blocks + edges,
+            edges: (blocks..blocks + edges.len()).collect(),
+            classes: blocks + edges.len(),
+            exits: stuck(blocks, edges, |(from, to)| (from, to)),
+            entries: stuck(blocks, edges, |(from, to)| (to, from)),
         }
     }
 
@@ -63,12 +69,10 @@ impl Equivalence {
             .map(|block| (2 * block, 2 * block + 1))
             .chain(edges.iter().map(|(from, to)| (left(*from), entered(*to))))
             .collect();
-        for stuck in stuck(blocks, edges, |(from, to)| (from, to)) {
-            ends.push((left(Some(stuck)), outside));
-        }
-        for stuck in stuck(blocks, edges, |(from, to)| (to, from)) {
-            ends.push((outside, entered(Some(stuck))));
-        }
+        let exits = stuck(blocks, edges, |(from, to)| (from, to));
+        let entries = stuck(blocks, edges, |(from, to)| (to, from));
+        ends.extend(exits.iter().map(|block| (left(Some(*block)), outside)));
+        ends.extend(entries.iter().map(|block| (outside, entered(Some(*block)))));
         let all = cycle_equivalence(outside + 1, outside, &ends);
         let mut numbers = vec![None; all.iter().copied().max().map_or(0, |max| max + 1)];
         let mut classes = 0;
@@ -85,6 +89,8 @@ impl Equivalence {
             blocks: numbered[..blocks].to_vec(),
             edges: numbered[blocks..].to_vec(),
             classes,
+            exits,
+            entries,
         }
     }
 }

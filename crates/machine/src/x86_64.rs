@@ -11,7 +11,7 @@ use profile::ImageAddress;
 /// The longest instruction.
 pub(crate) const MAX_LENGTH: usize = 15;
 
-fn parse(address: ImageAddress, bytes: &[u8]) -> Result<iced_x86::Instruction, Error> {
+pub(crate) fn parse(address: ImageAddress, bytes: &[u8]) -> Result<iced_x86::Instruction, Error> {
     let bytes = bytes.get(..MAX_LENGTH).unwrap_or(bytes);
     let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE);
     let parsed = decoder.decode();
@@ -122,7 +122,7 @@ fn is_read(access: OpAccess) -> bool {
     )
 }
 
-fn is_written(access: OpAccess) -> bool {
+pub(crate) fn is_written(access: OpAccess) -> bool {
     matches!(
         access,
         OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite

@@ -28,7 +28,8 @@ pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use event::{Event, EventId, Unit};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use recording::{
-    CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount, Waker,
+    BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
+    Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};

@@ -1,4 +1,4 @@
-use crate::{EmbeddedSymbol, Event, EventId, Image, ImageId, StackId, StackTable};
+use crate::{EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +150,22 @@ pub struct ThreadCount {
     pub weight: u64,
 }
 
+/// How often control was seen to go from one place of an image to another: along the edges of
+/// control-flow graphs. Branches that were not taken go to the next instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BranchCount {
+    /// The image.
+    pub image: ImageId,
+    /// The branch.
+    pub branch: ImageOffset,
+    /// The instruction that was executed next.
+    pub target: ImageOffset,
+    /// How often that followed from the registers at a sample, or a record of branches.
+    pub observed: u64,
+    /// How often along stretches of execution that were followed.
+    pub walked: u64,
+}
+
 /// What a collection leaves behind.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -183,6 +199,8 @@ pub struct Recording {
     pub threads: Vec<ThreadCount>,
     /// Symbols of images that cannot be read again, sorted by image and start.
     pub symbols: Vec<EmbeddedSymbol>,
+    /// Branches that were observed, each once.
+    pub branches: Vec<BranchCount>,
 }
 
 impl Recording {
@@ -204,6 +222,7 @@ impl Recording {
             samples: Vec::new(),
             threads: Vec::new(),
             symbols: Vec::new(),
+            branches: Vec::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::images::{ImageTable, KERNEL};
 use crate::maps::ProcessMaps;
 use crate::tally::Tally;
-use profile::{ImageOffset, Location, NameId, ProcessAddress, StackId};
+use profile::{ImageId, ImageOffset, Location, NameId, ProcessAddress, StackId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -23,6 +23,8 @@ pub(crate) struct Collection {
     pub tally: Tally,
     pub totals: Vec<Total>,
     pub warnings: BTreeSet<String>,
+    /// Branches by image, place and target: seen at samples, seen along stretches.
+    pub branches: FxHashMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
 }
@@ -35,6 +37,7 @@ impl Collection {
             tally: Tally::default(),
             totals: vec![Total::default(); events],
             warnings: BTreeSet::new(),
+            branches: FxHashMap::default(),
             names: FxHashMap::default(),
         }
     }
@@ -55,6 +58,11 @@ impl Collection {
         let id = self.tally.names.intern(&name);
         self.names.insert(field.to_vec(), id);
         id
+    }
+
+    /// Where an address of a process was at a time.
+    pub fn locate(&mut self, pid: u32, time: u64, address: ProcessAddress) -> Location {
+        self.maps.locate(pid, time, address, &mut self.images)
     }
 
     /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the

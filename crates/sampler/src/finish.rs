@@ -4,8 +4,8 @@
 use crate::collection::Collection;
 use crate::images::{ImageTable, KERNEL, open_same};
 use profile::{
-    BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, ProcessAddress,
-    Recording,
+    BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location,
+    ProcessAddress, Recording,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -49,6 +49,19 @@ pub(crate) fn move_samples(
         warnings: BTreeSet::new(),
     };
     tally.finish(recording, |location| finisher.place(location));
+    let branches = std::mem::take(&mut collection.branches).into_iter();
+    recording.branches = branches
+        .map(
+            |((image, branch, target), (observed, walked))| BranchCount {
+                image: finisher.image(image),
+                branch,
+                target,
+                observed,
+                walked,
+            },
+        )
+        .collect();
+    recording.branches.sort_unstable();
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();
     let kernel = finisher.kernel.flatten();
@@ -91,12 +104,17 @@ impl Finisher<'_> {
         if location.image == KERNEL {
             return self.place_in_kernel(ProcessAddress(location.offset.0));
         }
-        let image = match self.moved.get(&location.image) {
-            Some(id) => *id,
-            None => self.take_image(location.image),
-        };
+        let image = self.image(location.image);
         self.embed(image, location.offset);
         Location { image, ..location }
+    }
+
+    /// The number in the recording of what is not the kernel.
+    fn image(&mut self, old: ImageId) -> ImageId {
+        match self.moved.get(&old) {
+            Some(id) => *id,
+            None => self.take_image(old),
+        }
     }
 
     fn add(&mut self, image: Image, source: Source) -> ImageId {

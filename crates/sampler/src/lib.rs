@@ -6,6 +6,7 @@
 //! where it is not, or where the user's stack has to be copied.
 
 mod advice;
+mod branches;
 pub mod capabilities;
 mod clock;
 mod collection;

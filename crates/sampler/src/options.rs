@@ -75,6 +75,12 @@ pub struct Options {
     pub path: Path,
     /// Do not randomise the period (to show what that would do).
     pub fixed_period: bool,
+    /// See from the registers at each sample in user code where the next branches go (x86-64,
+    /// through ring buffers).
+    pub registers: bool,
+    /// Follow the execution of the command for stretches at random times, which may take this many
+    /// percent of its time (x86-64).
+    pub path_bursts: Option<f64>,
 }
 
 impl Options {
@@ -94,6 +100,8 @@ impl Options {
             duration: None,
             path: Path::Best,
             fixed_period: false,
+            registers: false,
+            path_bursts: None,
         }
     }
 }

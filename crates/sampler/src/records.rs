@@ -47,6 +47,35 @@ pub(crate) const USER_REGISTERS: u64 = 1 << register::FP
         None => 0,
     };
 
+/// `sample_regs_user` for [`machine::Registers`] on x86-64: those of [`USER_REGISTERS`] and the
+/// other integer registers and flags. (perf's order of the registers is not the encoding's.)
+pub(crate) const ALL_REGISTERS: u64 = 0xff_03ff;
+
+/// perf's numbers of the integer registers in the order of their encoding, and of the flags.
+#[cfg(target_arch = "x86_64")]
+const INTEGER: [u64; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
+#[cfg(target_arch = "x86_64")]
+const FLAGS: u64 = 9;
+
+#[cfg(target_arch = "x86_64")]
+fn all_registers(sample: &SampleRecord<'_>) -> Option<machine::Registers> {
+    let registers = sample.user_regs.as_ref()?;
+    let mut all = machine::Registers {
+        flags: registers.get(FLAGS)?,
+        counter: registers.get(register::IP)?,
+        ..machine::Registers::default()
+    };
+    for (value, number) in all.integer.iter_mut().zip(INTEGER) {
+        *value = registers.get(number)?;
+    }
+    Some(all)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn all_registers(_: &SampleRecord<'_>) -> Option<machine::Registers> {
+    None
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
@@ -74,6 +103,8 @@ pub(crate) enum Body {
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
         stack: Option<(UserRegisters, Vec<u8>)>,
+        /// All registers of the user code, where they were asked for.
+        registers: Option<Box<machine::Registers>>,
     },
 }
 
@@ -236,6 +267,7 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
             (0..chain.len()).filter_map(|i| chain.get(i)).collect()
         }),
         stack,
+        registers: all_registers(sample).map(Box::new),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Recording through ring buffers: without BPF, without privileges, or with a copy of the stack.
 
+use crate::branches::Branches;
 use crate::collection::{Collection, kernel_location};
 use crate::cost;
 use crate::jitter::Jitter;
 use crate::perf::{self, Ring, Scope};
-use crate::records::{Body, Record, USER_REGISTERS, split_callchain};
+use crate::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::rings::{self, Mappings, Rings};
 use crate::stacks::StackReader;
 use crate::tally::{Amount, SampleKey, ThreadKey};
@@ -54,6 +55,7 @@ pub(crate) struct RingSource {
     awaited: Option<u32>,
     separation: Separation,
     stacks: StackReader,
+    branches: Branches,
     jitter: Option<Jitter>,
     pub kernel: bool,
     call_graph: CallGraph,
@@ -72,6 +74,7 @@ impl RingSource {
             awaited: None,
             separation: options.separation,
             stacks: StackReader::new(),
+            branches: Branches::new(),
             jitter: None,
             kernel: true,
             call_graph: options.call_graph,
@@ -340,17 +343,24 @@ impl RingSource {
             in_kernel,
             callchain,
             stack,
+            registers,
         } = &record.body
         else {
             return None;
         };
+        if let Some(registers) = registers
+            && !in_kernel
+        {
+            let address = ProcessAddress(*ip);
+            let at = collection.locate(record.pid, record.time, address);
+            self.branches.observe(collection, at, registers);
+        }
         match self.call_graph {
             CallGraph::None => {
                 let location = if *in_kernel {
                     kernel_location(*ip)
                 } else {
-                    let Collection { maps, images, .. } = collection;
-                    maps.locate(record.pid, record.time, ProcessAddress(*ip), images)
+                    collection.locate(record.pid, record.time, ProcessAddress(*ip))
                 };
                 Some(collection.tally.stacks.intern(location, None))
             }
@@ -379,6 +389,10 @@ impl RingSource {
 }
 
 fn add_stacks(attr: &mut perf_event_attr, options: &Options) {
+    if options.registers {
+        attr.sample_type |= u64::from(pe::PERF_SAMPLE_REGS_USER);
+        attr.sample_regs_user = ALL_REGISTERS;
+    }
     match options.call_graph {
         CallGraph::None => {}
         CallGraph::FramePointer => attr.sample_type |= u64::from(pe::PERF_SAMPLE_CALLCHAIN),
@@ -387,7 +401,7 @@ fn add_stacks(attr: &mut perf_event_attr, options: &Options) {
                 pe::PERF_SAMPLE_CALLCHAIN | pe::PERF_SAMPLE_REGS_USER | pe::PERF_SAMPLE_STACK_USER,
             );
             attr.set_exclude_callchain_user(1);
-            attr.sample_regs_user = USER_REGISTERS;
+            attr.sample_regs_user |= USER_REGISTERS;
             // The kernel wants a multiple of eight, and a record holds less than 64 KiB.
             attr.sample_stack_user =
                 options.stack_bytes.clamp(1024, Options::MOST_STACK_BYTES) & !7;

@@ -145,6 +145,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
             });
         }
         check_rate(options)?;
+        if options.registers && !cfg!(target_arch = "x86_64") {
+            return Err(Error::Refused {
+                what: "branches from registers".into(),
+                reason: "only x86-64 code is interpreted".into(),
+            });
+        }
         let process = match options.target {
             TargetSpec::Process(pid) => Some(open_process(pid)?),
             _ => None,
@@ -176,12 +182,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
         cpus: &[i32],
     ) -> Result<Option<Box<KernelSource<'memory>>>, Error> {
         let options = self.options;
-        let unwinding = options.call_graph == CallGraph::Dwarf;
-        if options.path == Path::Rings || unwinding {
+        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers;
+        if options.path == Path::Rings || one_by_one {
             if options.off_cpu || options.path == Path::Kernel {
                 return Err(Error::Refused {
                     what: "time off the CPU and counting in the kernel".into(),
-                    reason: "not together with --call-graph dwarf or ring buffers; use -g (frame pointers)".into(),
+                    reason: "not together with --call-graph dwarf, --registers or ring buffers; use -g (frame pointers)".into(),
                 });
             }
             return Ok(None);

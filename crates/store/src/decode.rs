@@ -4,11 +4,11 @@
 use crate::container::Source;
 use crate::encode::KINDS;
 use crate::error::{Error, Fault};
-use crate::table::{IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_reader::{Rows, Table, Texts};
 use profile::{
-    BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
-    Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+    BranchCount, BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset,
+    Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
 };
 
 /// Reads the recording of a container.
@@ -35,6 +35,11 @@ pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
     table("symbols.parquet", SYMBOLS, &mut |t| {
         symbols(t, &mut recording)
     })?;
+    if manifest.members.contains_key("branches.parquet") {
+        table("branches.parquet", BRANCHES, &mut |t| {
+            branches(t, &mut recording)
+        })?;
+    }
     Ok(recording)
 }
 
@@ -280,6 +285,26 @@ fn symbols(table: &Table<'_>, recording: &mut Recording) -> Read {
                 start: ImageOffset(starts[i].cast_unsigned()),
                 end: ImageOffset(ends[i].cast_unsigned()),
                 name: name.ok_or_else(|| check.fault("no name"))?,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn branches(table: &Table<'_>, recording: &mut Recording) -> Read {
+    recording.branches.reserve(table.rows());
+    for rows in table.groups() {
+        let images = rows.ints("image_id")?;
+        let (from, to) = (rows.ints("branch")?, rows.ints("target")?);
+        let (observed, walked) = (rows.ints("observed")?, rows.ints("walked")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            recording.branches.push(BranchCount {
+                image: check.image(images[i], recording)?,
+                branch: ImageOffset(from[i].cast_unsigned()),
+                target: ImageOffset(to[i].cast_unsigned()),
+                observed: check.count(observed[i])?,
+                walked: check.count(walked[i])?,
             });
         }
     }

@@ -2,10 +2,12 @@
 
 use crate::error::Error;
 use crate::manifest::{MAX_EVENTS, Manifest, Member};
-use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_writer::{RowsWriter, TableWriter, shared};
 use parquet::data_type::ByteArray;
-use profile::{EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId};
+use profile::{
+    BranchCount, EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId,
+};
 
 /// The members of a recording: `recording.json` first, then the tables.
 #[derive(Clone)]
@@ -46,6 +48,9 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
     tables.push(("threads.parquet", threads(recording, &texts)?));
     tables.push(("images.parquet", images(recording, &texts)?));
     tables.push(("symbols.parquet", symbols(recording, &texts)?));
+    if !recording.branches.is_empty() {
+        tables.push(("branches.parquet", branches(recording, &texts)?));
+    }
     let describe = |(name, bytes): &(&str, Vec<u8>)| {
         let member = Member {
             bytes: bytes.len() as u64,
@@ -97,6 +102,14 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
         let known = usize::from(thread.event.0) < events && (thread.process.0 as usize) < names;
         require(known, "a thread refers to what it does not have")?;
         let counts = storable(thread.count) && storable(thread.weight);
+        require(counts, "a count or weight exceeds 63 bits")?;
+    }
+    for branch in &recording.branches {
+        require(
+            located(branch.image),
+            "a branch is in an image that it does not have",
+        )?;
+        let counts = storable(branch.observed) && storable(branch.walked);
         require(counts, "a count or weight exceeds 63 bits")?;
     }
     let mut symbols = recording.symbols.iter();
@@ -374,6 +387,25 @@ fn symbols(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error>
         out.ints("start", rows.iter().map(|row| row.start.0.cast_signed()))?;
         out.ints("end", rows.iter().map(|row| row.end.0.cast_signed()))?;
         out.texts("name", names.iter())?;
+        out.finish()?;
+    }
+    table.finish()
+}
+
+fn branches(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+    let mut all: Vec<BranchCount> = recording.branches.clone();
+    all.sort_unstable();
+    let mut table = TableWriter::new(BRANCHES)?;
+    for rows in all.chunks(ROW_GROUP) {
+        let mut out = table.rows()?;
+        image_columns(&mut out, texts, || rows.iter().map(|row| row.image))?;
+        out.ints("branch", rows.iter().map(|row| row.branch.0.cast_signed()))?;
+        out.ints("target", rows.iter().map(|row| row.target.0.cast_signed()))?;
+        out.ints(
+            "observed",
+            rows.iter().map(|row| row.observed.cast_signed()),
+        )?;
+        out.ints("walked", rows.iter().map(|row| row.walked.cast_signed()))?;
         out.finish()?;
     }
     table.finish()

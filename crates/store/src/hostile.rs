@@ -2,7 +2,7 @@
 
 use crate::encode::{Encoded, encode};
 use crate::manifest::{self, Manifest, Member};
-use crate::table::{Column, IMAGES, Kind, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, Column, IMAGES, Kind, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_writer::{TableWriter, shared};
 use crate::{Error, Place, container};
 use profile::*;
@@ -10,12 +10,13 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const TABLES: [(&str, &[Column]); 5] = [
+const TABLES: [(&str, &[Column]); 6] = [
     ("samples.parquet", SAMPLES),
     ("stacks.parquet", STACKS),
     ("threads.parquet", THREADS),
     ("images.parquet", IMAGES),
     ("symbols.parquet", SYMBOLS),
+    ("branches.parquet", BRANCHES),
 ];
 
 /// A recording with two rows in every table.
@@ -81,6 +82,13 @@ fn good() -> Recording {
             start: ImageOffset(1),
             end: ImageOffset(2),
             name: "f".into(),
+        });
+        recording.branches.push(BranchCount {
+            image: ImageId(i),
+            branch: ImageOffset(1),
+            target: ImageOffset(2),
+            observed: 3,
+            walked: 4,
         });
     }
     recording

@@ -4,11 +4,12 @@ use crate::encode::check;
 use crate::error::Error;
 use crate::manifest::MAX_EVENTS;
 use profile::{
-    BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId, ImageKind, Location,
-    NameId, Recording, Sample, StackId, Target, ThreadCount, Waker,
+    BranchCount, BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId,
+    ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, Target, ThreadCount,
+    Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One recording with the samples of all of these.
 ///
@@ -126,6 +127,8 @@ struct Merger {
     /// Likewise; numbers of threads mean nothing on another host.
     threads: FxHashMap<(String, ThreadCount), usize>,
     symbols: BTreeSet<EmbeddedSymbol>,
+    /// What was observed and walked, by branch and target.
+    branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
 }
 
 impl Merger {
@@ -136,6 +139,7 @@ impl Merger {
             samples: FxHashMap::default(),
             threads: FxHashMap::default(),
             symbols: BTreeSet::new(),
+            branches: BTreeMap::new(),
         }
     }
 
@@ -157,6 +161,13 @@ impl Merger {
                 image: ids.images[symbol.image.0 as usize],
                 ..symbol.clone()
             }));
+        for branch in &recording.branches {
+            let image = ids.images[branch.image.0 as usize];
+            let counts = self.branches.entry((image, branch.branch, branch.target));
+            let (observed, walked) = counts.or_default();
+            *observed = observed.saturating_add(branch.observed);
+            *walked = walked.saturating_add(branch.walked);
+        }
         Ok(())
     }
 
@@ -279,6 +290,18 @@ impl Merger {
 
     fn finish(mut self) -> Recording {
         self.merged.symbols = self.symbols.into_iter().collect();
+        let branches = self.branches.into_iter();
+        self.merged.branches = branches
+            .map(
+                |((image, branch, target), (observed, walked))| BranchCount {
+                    image,
+                    branch,
+                    target,
+                    observed,
+                    walked,
+                },
+            )
+            .collect();
         self.merged
     }
 }

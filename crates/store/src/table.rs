@@ -131,6 +131,16 @@ pub(crate) const SYMBOLS: &[Column] = &[
     text("name").plain(),
 ];
 
+pub(crate) const BRANCHES: &[Column] = &[
+    int("image_id", Dictionary),
+    text("image").searched(),
+    text("build_id").optional().searched(),
+    int("branch", Delta),
+    int("target", Delta),
+    int("observed", Dictionary),
+    int("walked", Dictionary),
+];
+
 /// Rows of a row group, the unit that is decoded at once.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
 

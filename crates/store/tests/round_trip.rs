@@ -207,10 +207,21 @@ proptest! {
 #[test]
 fn programs_merge_across_hosts_and_nameless_images_do_not() {
     use profile::{Image, ImageKind};
-    let a = common::compile_job(1000);
+    let mut a = common::compile_job(1000);
+    a.branches.push(profile::BranchCount {
+        image: a.symbols[0].image,
+        branch: profile::ImageOffset(16),
+        target: profile::ImageOffset(18),
+        observed: 5,
+        walked: 7,
+    });
     let mut b = a.clone();
     b.host.name = "build-2".into();
     let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
+    let [branch] = merged.branches[..] else {
+        panic!("{:?}", merged.branches)
+    };
+    assert_eq!((branch.observed, branch.walked), (10, 14));
     assert_eq!(merged.images.len(), a.images.len());
     assert_eq!(merged.samples.len(), a.samples.len());
     assert_eq!(merged.threads.len(), 2 * a.threads.len());

@@ -4,12 +4,19 @@
 //! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some
 //! instructions that do not stall, and knows the least time that each takes. On processors that
 //! issue out of order neither holds, and its answers there are wrong, most of them by more than
-//! half.
+//! half. For these there is [`out_of_order`], which joins samples with observed branches.
 
+mod attribution;
 mod cluster;
 pub mod culprits;
 pub mod in_order;
+mod model;
+mod network;
+pub mod out_of_order;
 mod propagate;
+mod sparse;
+
+pub use attribution::attribute;
 
 /// How far an estimate can be trusted (section 6.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

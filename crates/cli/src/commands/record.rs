@@ -94,6 +94,7 @@ fn options(args: &Record) -> anyhow::Result<Options> {
         None => {}
     }
     options.off_cpu = args.off_cpu;
+    options.registers = args.registers;
     options.duration = args.duration;
     options.separation = match (args.per_thread, args.per_process) {
         (true, _) => Separation::Threads,

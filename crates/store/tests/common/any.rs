@@ -194,8 +194,13 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
         0..10,
     );
     let symbols = vec((any::<Index>(), number(), number(), name()), 0..10);
-    (head(), tables, vec(sample(), 0..=samples), threads, symbols).prop_map(
-        |(mut recording, (events, images, names), samples, threads, symbols)| {
+    let branches = vec(
+        (any::<Index>(), number(), number(), count(), count()),
+        0..10,
+    );
+    let lists = (threads, symbols, branches);
+    (head(), tables, vec(sample(), 0..=samples), lists).prop_map(
+        |(mut recording, (events, images, names), samples, (threads, symbols, branches))| {
             recording.events = events;
             recording.images = images;
             let names: Vec<NameId> = names.iter().map(|n| recording.names.intern(n)).collect();
@@ -235,6 +240,15 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                     start: ImageOffset(start),
                     end: ImageOffset(end),
                     name,
+                });
+            }
+            for (image, branch, target, observed, walked) in branches {
+                recording.branches.push(BranchCount {
+                    image: ImageId(image.index(recording.images.len()) as u32),
+                    branch: ImageOffset(branch),
+                    target: ImageOffset(target),
+                    observed,
+                    walked,
                 });
             }
             recording

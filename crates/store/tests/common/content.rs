@@ -44,7 +44,16 @@ pub fn content(recording: &Recording) -> String {
         r.collector,
         r.call_graph,
     );
-    let rest = (r.kernel, &r.warnings, &r.events, &r.images, &r.symbols);
+    let mut branches = r.branches.clone();
+    branches.sort_unstable();
+    let rest = (
+        r.kernel,
+        &r.warnings,
+        &r.events,
+        &r.images,
+        &r.symbols,
+        branches,
+    );
     format!(
         "{head:?}\n{rest:?}\n{}\n{}",
         samples.join("\n"),

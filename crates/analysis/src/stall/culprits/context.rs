@@ -2,6 +2,8 @@
 
 use super::{Cause, Culprit, Evidence};
 use machine::{Flow, Instruction, RegisterSet};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Instructions that are looked back at from one, over all ways.
 const REACH: usize = 256;
@@ -99,17 +101,18 @@ impl<'a> Context<'a> {
     ) -> Vec<(usize, usize)> {
         let graph = self.evidence.graph;
         let mut found = Vec::new();
-        let mut work = vec![(block, index, registers, 0)];
+        // Breadth first, and each block once for a register.
+        let mut work = VecDeque::from([(block, index, registers, 0)]);
+        let mut asked: FxHashMap<usize, RegisterSet> = FxHashMap::default();
         let mut steps = 0;
-        while let Some((block, end, mut wanted, mut distance)) = work.pop() {
+        while let Some((block, end, mut wanted, mut distance)) = work.pop_front() {
             for earlier in (graph.blocks[block].instructions.start..end).rev() {
                 steps += 1;
                 distance += 1;
                 let writes = self.instruction(earlier).writes;
                 if writes.intersects(wanted) {
                     found.push((earlier, distance));
-                    let left = wanted.iter().filter(|one| !writes.contains(*one));
-                    wanted = left.collect();
+                    wanted = without(wanted, writes);
                 }
                 if wanted.is_empty() || steps >= REACH {
                     break;
@@ -121,7 +124,12 @@ impl<'a> Context<'a> {
             steps += 1;
             for edge in self.ways(block) {
                 if let Some(from) = graph.edges[edge].from {
-                    work.push((from, graph.blocks[from].instructions.end, wanted, distance));
+                    let before = asked.entry(from).or_default();
+                    let new = without(wanted, *before);
+                    *before = before.union(new);
+                    if !new.is_empty() {
+                        work.push_back((from, graph.blocks[from].instructions.end, new, distance));
+                    }
                 }
             }
         }
@@ -200,4 +208,11 @@ impl<'a> Context<'a> {
             }
         }
     }
+}
+
+fn without(registers: RegisterSet, others: RegisterSet) -> RegisterSet {
+    registers
+        .iter()
+        .filter(|one| !others.contains(*one))
+        .collect()
 }

@@ -1,0 +1,391 @@
+//! The likelihood of a flow, and its maximum.
+
+use super::Ends;
+use super::network::Network;
+use super::out_of_order::{Evidence, Options};
+use super::sparse::Pattern;
+use machine::Equivalence;
+
+/// How much the logarithm of a class's cycles varies about what is expected, and that of its
+/// visits.
+const SPREAD: [f64; 2] = [1.0, 0.3];
+
+/// Beyond so many standard deviations, what is observed of a class weighs less and less.
+const ROBUST: f64 = 3.0;
+
+/// Each edge out of a branch counts as if it had been seen so often: none is impossible.
+const PRIOR: f64 = 0.15;
+
+/// The same for edges from the outside into the middle: landing pads, mostly.
+const RARE: f64 = 0.05;
+
+/// Weight of the square of the logarithm by which a ceiling is exceeded.
+const CEILING: f64 = 100.0;
+
+/// Keeps the system definite where nothing is known.
+const DAMPING: f64 = 1e-3;
+
+const STEPS: usize = 60;
+
+/// A number of samples or visits of a class.
+struct Level {
+    variable: usize,
+    kind: usize,
+    observed: f64,
+    /// How many are expected for each execution, up to the factor of its kind.
+    cost: f64,
+}
+
+/// A block with several edges out: their observations.
+struct Branch {
+    block: usize,
+    edges: Vec<(usize, f64)>,
+    total: f64,
+}
+
+pub(super) struct Model {
+    network: Network,
+    levels: Vec<Level>,
+    branches: Vec<Branch>,
+    rare: Vec<usize>,
+    ceilings: Vec<f64>,
+    /// Instructions of each variable, as shares of all.
+    shares: Vec<f64>,
+    /// The logarithm of the factor of each kind of level.
+    factors: [f64; 2],
+    /// The frequency of each variable.
+    pub flow: Vec<f64>,
+    pattern: Pattern,
+}
+
+impl Model {
+    /// `None` if no instruction can be executed.
+    pub fn new(
+        edges: &[Ends],
+        classes: &Equivalence,
+        evidence: &Evidence,
+        options: &Options,
+        total: f64,
+    ) -> Option<Self> {
+        let network = Network::new(edges, classes);
+        let mut instructions = vec![0.0; network.variables];
+        let mut ceilings = vec![f64::INFINITY; network.variables];
+        let mut weights = vec![0.0; network.variables];
+        for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
+            instructions[*class] += block.instructions;
+            ceilings[*class] = ceilings[*class].min(block.at_most);
+            weights[*class] += block.samples;
+        }
+        for (weight, instructions) in weights.iter_mut().zip(&instructions) {
+            *weight = (*weight + 0.01) / (instructions + 1.0);
+        }
+        let branches = branches(edges, classes, evidence, options);
+        let mut flow = network.positive_flow(&weights);
+        let sum: f64 = flow.iter().zip(&instructions).map(|(f, n)| f * n).sum();
+        if sum <= 0.0 || !sum.is_finite() {
+            return None;
+        }
+        flow.iter_mut().for_each(|f| *f *= total / sum);
+        let rare: Vec<usize> = (edges.iter().zip(&classes.edges))
+            .filter(|((from, _), _)| from.is_none())
+            .map(|(_, class)| *class)
+            .collect();
+        let shares: Vec<f64> = instructions.iter().map(|n| n / total).collect();
+        let levels = levels(edges, classes, evidence);
+        let pattern = Pattern::new(
+            network.variables + network.nodes + 1,
+            &places(&network, &branches, &shares),
+        );
+        Some(Self {
+            network,
+            levels,
+            branches,
+            rare,
+            ceilings,
+            shares,
+            factors: [0.0; 2],
+            flow,
+            pattern,
+        })
+    }
+
+    /// Finds the most probable flow; gives the variance of the logarithm of each variable.
+    pub fn fit(&mut self) -> Option<Vec<f64>> {
+        for _ in 0..STEPS {
+            self.fit_factors();
+            let (gradient, values) = self.system();
+            let factor = self.pattern.factor(&values)?;
+            let mut right = vec![0.0; values_of_system(&self.network)];
+            for (right, gradient) in right.iter_mut().zip(&gradient) {
+                *right = -gradient;
+            }
+            let step = factor.solve(&right);
+            let step = step.get(..self.network.variables)?;
+            let decrease: f64 = step.iter().zip(&gradient).map(|(x, g)| x * g).sum();
+            if !decrease.is_finite() {
+                return None;
+            }
+            if decrease > -1e-4 || !self.advance(step, decrease) {
+                break;
+            }
+        }
+        let (_, values) = self.system();
+        let mut variance = self.pattern.factor(&values)?.inverse_diagonal();
+        variance.truncate(self.network.variables);
+        Some(variance)
+    }
+
+    /// Goes along a step as far as it helps; `false` if it does not.
+    fn advance(&mut self, step: &[f64], decrease: f64) -> bool {
+        let least = step.iter().copied().fold(0.0, f64::min);
+        let mut length = 1.0_f64.min(0.95 / -least);
+        let before = self.cost(&self.flow);
+        for _ in 0..30 {
+            let moved = self.flow.iter().zip(step);
+            let flow: Vec<f64> = moved.map(|(f, x)| f * (1.0 + length * x)).collect();
+            if self.cost(&flow) <= before + 1e-4 * length * decrease {
+                self.flow = flow;
+                return true;
+            }
+            length *= 0.5;
+        }
+        false
+    }
+
+    /// The mean stall, and the number of visits for each execution, given the flow.
+    fn fit_factors(&mut self) {
+        let (mut sums, mut weights) = ([0.0; 2], [0.0; 2]);
+        for level in &self.levels {
+            let at = level.at(self.flow[level.variable], &self.factors);
+            sums[level.kind] += at.weight * at.slope * at.residual;
+            weights[level.kind] += at.weight * at.slope * at.slope;
+        }
+        for kind in 0..2 {
+            if weights[kind] > 0.0 {
+                self.factors[kind] += (sums[kind] / weights[kind]).clamp(-3.0, 3.0);
+            }
+        }
+    }
+
+    fn cost(&self, flow: &[f64]) -> f64 {
+        let levels = self.levels.iter();
+        let mut cost: f64 = levels
+            .map(|level| level.at(flow[level.variable], &self.factors).cost)
+            .sum();
+        for branch in &self.branches {
+            let edges = branch.edges.iter();
+            cost -= edges.map(|(edge, n)| n * flow[*edge].ln()).sum::<f64>();
+            cost += branch.total * flow[branch.block].ln();
+        }
+        cost -= self
+            .rare
+            .iter()
+            .map(|edge| RARE * flow[*edge].ln())
+            .sum::<f64>();
+        for (flow, ceiling) in flow.iter().zip(&self.ceilings) {
+            let over = (flow / ceiling).ln().max(0.0);
+            cost += 0.5 * CEILING * over * over;
+        }
+        cost
+    }
+
+    /// The gradient by the logarithms of the variables, and the elements of the system in the
+    /// order of [`places`].
+    fn system(&self) -> (Vec<f64>, Vec<f64>) {
+        let variables = self.network.variables;
+        let mut gradient = vec![0.0; variables];
+        let mut values = Vec::new();
+        let mut diagonal = vec![DAMPING; variables];
+        for level in &self.levels {
+            let at = level.at(self.flow[level.variable], &self.factors);
+            gradient[level.variable] -= at.weight * at.slope * at.residual;
+            diagonal[level.variable] += at.weight * at.slope * at.slope;
+        }
+        for edge in &self.rare {
+            gradient[*edge] -= RARE;
+            diagonal[*edge] += RARE;
+        }
+        for (variable, (flow, ceiling)) in self.flow.iter().zip(&self.ceilings).enumerate() {
+            let over = (flow / ceiling).ln();
+            if over > 0.0 {
+                gradient[variable] += CEILING * over;
+                diagonal[variable] += CEILING;
+            }
+        }
+        let mut coupled = Vec::new();
+        for branch in &self.branches {
+            gradient[branch.block] += branch.total;
+            for (edge, observed) in &branch.edges {
+                gradient[*edge] -= observed;
+                // Fisher's information: expected, not observed, numbers.
+                let expected = branch.total * self.flow[*edge] / self.flow[branch.block];
+                diagonal[*edge] += expected;
+                diagonal[branch.block] += expected;
+                coupled.push(-expected);
+            }
+        }
+        values.append(&mut diagonal);
+        values.append(&mut coupled);
+        // The constraints, each by what passes through its node.
+        let nodes = self.network.nodes;
+        let mut passing = vec![f64::MIN_POSITIVE; nodes];
+        for ((from, to), flow) in self.network.arcs.iter().zip(&self.flow) {
+            passing[*from] = passing[*from].max(*flow);
+            passing[*to] = passing[*to].max(*flow);
+        }
+        values.extend(std::iter::repeat_n(-1e-11, nodes + 1));
+        for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
+            for (node, sign) in bound(&self.network, *arc) {
+                values.push(sign * flow / passing[node]);
+            }
+        }
+        for (share, flow) in self.shares.iter().zip(&self.flow) {
+            if *share > 0.0 {
+                values.push(share * flow);
+            }
+        }
+        (gradient, values)
+    }
+}
+
+fn values_of_system(network: &Network) -> usize {
+    network.variables + network.nodes + 1
+}
+
+/// The nodes whose balance an arc is part of.
+fn bound(network: &Network, arc: (usize, usize)) -> impl Iterator<Item = (usize, f64)> {
+    let outside = network.outside;
+    let ends = [(arc.0, -1.0), (arc.1, 1.0)];
+    let loops = arc.0 == arc.1;
+    ends.into_iter()
+        .filter(move |(node, _)| !loops && *node != outside)
+}
+
+/// Where the elements of the system stand: variables first, then the nodes, then the number of
+/// instructions.
+fn places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize, usize)> {
+    let variables = network.variables;
+    let mut places: Vec<(usize, usize)> = (0..variables).map(|i| (i, i)).collect();
+    for branch in branches {
+        places.extend(branch.edges.iter().map(|(edge, _)| (*edge, branch.block)));
+    }
+    places.extend((variables..variables + network.nodes + 1).map(|i| (i, i)));
+    for (variable, arc) in network.arcs.iter().enumerate() {
+        places.extend(bound(network, *arc).map(|(node, _)| (variable, variables + node)));
+    }
+    let total = variables + network.nodes;
+    let executed = (0..variables).filter(|variable| shares[*variable] > 0.0);
+    places.extend(executed.map(|variable| (variable, total)));
+    places
+}
+
+/// What a level says at a frequency.
+struct At {
+    cost: f64,
+    residual: f64,
+    /// How much the residual falls as the logarithm of the frequency grows.
+    slope: f64,
+    weight: f64,
+}
+
+impl Level {
+    fn at(&self, frequency: f64, factors: &[f64; 2]) -> At {
+        let expected = frequency * self.cost * factors[self.kind].exp();
+        let observed = self.observed + 0.5;
+        let residual = observed.ln() - (expected + 0.5).ln();
+        let spread = SPREAD[self.kind];
+        let weight = 1.0 / (spread * spread + 1.0 / observed);
+        let deviation = residual.abs() * weight.sqrt();
+        let (cost, robust) = if deviation <= ROBUST {
+            (0.5 * deviation * deviation, 1.0)
+        } else {
+            (ROBUST * (deviation - 0.5 * ROBUST), ROBUST / deviation)
+        };
+        At {
+            cost,
+            residual,
+            slope: expected / (expected + 0.5),
+            weight: weight * robust,
+        }
+    }
+}
+
+fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Level> {
+    // What blocks of one class were seen to do is one observation: its errors are the same.
+    let mut sums = vec![[(0.0, 0.0); 2]; classes.classes];
+    for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
+        let sum = &mut sums[*class][0];
+        *sum = (sum.0 + block.samples, sum.1 + block.cost);
+    }
+    let mut visits = vec![(0.0, 0.0); classes.blocks.len()];
+    for ((from, _), edge) in edges.iter().zip(&evidence.edges) {
+        if let Some(from) = from {
+            visits[*from].0 += edge.walked;
+            visits[*from].1 += 1.0;
+        }
+    }
+    let walked = visits.iter().any(|(walked, _)| *walked > 0.0);
+    for ((visits, edges), class) in visits.into_iter().zip(&classes.blocks) {
+        if walked && edges > 1.0 {
+            let sum = &mut sums[*class][1];
+            *sum = (sum.0 + visits, sum.1 + 1.0);
+        }
+    }
+    let of = |(variable, kinds): (usize, [(f64, f64); 2])| {
+        kinds
+            .into_iter()
+            .enumerate()
+            .filter(|(_, (_, cost))| *cost > 0.0)
+            .map(move |(kind, (observed, cost))| Level {
+                variable,
+                kind,
+                observed,
+                cost,
+            })
+    };
+    sums.into_iter().enumerate().flat_map(of).collect()
+}
+
+fn branches(
+    edges: &[Ends],
+    classes: &Equivalence,
+    evidence: &Evidence,
+    options: &Options,
+) -> Vec<Branch> {
+    let mut out: Vec<Vec<usize>> = vec![Vec::new(); classes.blocks.len()];
+    for (edge, (from, _)) in edges.iter().enumerate() {
+        if let Some(from) = from {
+            out[*from].push(edge);
+        }
+    }
+    let limits = [options.most_observations.0, options.most_observations.1];
+    let branch = |(block, out): (usize, Vec<usize>)| {
+        let seen = |edge: &usize| {
+            let edge = evidence.edges[*edge];
+            [edge.observed, edge.walked]
+        };
+        let mut weights = [0.0; 2];
+        for (kind, limit) in limits.into_iter().enumerate() {
+            let total: f64 = out.iter().map(|edge| seen(edge)[kind]).sum();
+            weights[kind] = 1.0 / (1.0 + total / limit);
+        }
+        let edges: Vec<(usize, f64)> = out
+            .iter()
+            .map(|edge| {
+                let [observed, walked] = seen(edge);
+                let sum = observed * weights[0] + walked * weights[1];
+                (classes.edges[*edge], sum + PRIOR)
+            })
+            .collect();
+        Branch {
+            block: classes.blocks[block],
+            total: edges.iter().map(|(_, n)| n).sum(),
+            edges,
+        }
+    };
+    out.into_iter()
+        .enumerate()
+        .filter(|(_, out)| out.len() > 1)
+        .map(branch)
+        .collect()
+}

@@ -1,0 +1,243 @@
+//! Frequencies on processors that issue out of order: the flow through the graph that is most
+//! probable given what was seen.
+//!
+//! Time alone says little here: no instruction is known not to stall. What says more is where
+//! branches went, as far as it was seen: at a sample (the paper's section 7, *interpretation*) or
+//! along a stretch of execution (*double sampling*). The estimator joins all of it. Its unknowns
+//! are the frequencies `f` of the equivalence classes; what flows into a block flows out of it,
+//! exactly, and none is negative. It minimises, under these constraints, the sum of
+//!
+//! * for each block with several edges out, with `n_e` observations of edge `e`:
+//!   `-Σ n_e ln(f_e / F)`, the multinomial likelihood of a branch;
+//! * for each class with `S` samples and `C` expected cycles: a robust square of
+//!   `ln S - ln(f C τ)`, in units of its error, which is mostly how much the cycles of
+//!   instructions vary (`σ` = 0.8: a factor of 2.2); the same for visits, with much less variation;
+//! * a penalty where `f` exceeds what the samples allow if no instruction ever stalled.
+//!
+//! `τ`, the mean stall, is estimated along. How much `f` is altogether the samples do not tell:
+//! either the number of instructions that the procedure executed is given, or it is guessed, and
+//! then no estimate has more than low confidence.
+//!
+//! Each step of Newton's method (with Fisher's information in place of the second derivatives)
+//! solves a sparse quasi-definite system; the inverse of the last gives the variance of each
+//! estimate, and so its confidence.
+//!
+//! Observations are biased: those at samples see slow executions more often than fast ones. So no
+//! number of them makes a branch surer than [`Options::most_observations`].
+
+use super::model::Model;
+use super::{Confidence, Ends, Estimate, Frequencies, attribute};
+use machine::{Equivalence, Graph};
+
+/// What was seen of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockEvidence {
+    /// Its samples.
+    pub samples: f64,
+    /// How many instructions it has.
+    pub instructions: f64,
+    /// Cycles that it is expected to take, up to a factor that all blocks of the procedure share;
+    /// the number of instructions where nothing better is known.
+    pub cost: f64,
+    /// The highest possible frequency, in executions divided by the cycles between samples:
+    /// samples by the least cycles that the block takes. Infinite where that is not known.
+    pub at_most: f64,
+}
+
+/// How often control was seen to go along an edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EdgeEvidence {
+    /// At samples: by the registers, or branch records.
+    pub observed: f64,
+    /// Along stretches of execution that were followed from some time after a sample, so that
+    /// the visits of different blocks compare.
+    pub walked: f64,
+}
+
+/// What was seen of a procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// For each block.
+    pub blocks: Vec<BlockEvidence>,
+    /// For each edge.
+    pub edges: Vec<EdgeEvidence>,
+    /// The instructions that the procedure executed, divided by the cycles between samples.
+    pub instructions: Option<f64>,
+    /// Whether the graph has all edges. If not, no confidence is more than low.
+    pub complete: bool,
+}
+
+/// What is assumed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Cycles for each instruction, where the number of instructions is not given; in the unit
+    /// of the sampling period.
+    pub cycles_per_instruction: f64,
+    /// How many observations at samples, and along stretches, make a branch as sure as it can be.
+    pub most_observations: (f64, f64),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cycles_per_instruction: 1.0,
+            most_observations: (400.0, 4000.0),
+        }
+    }
+}
+
+/// The standard deviation of the logarithm of the guess at the cycles of an instruction.
+const GUESS: f64 = 0.7;
+
+/// Estimates frequencies; `edges` and `classes` are those of the procedure's graph. All are `None`
+/// if nothing was seen.
+///
+/// # Panics
+/// If `evidence`, `edges` and `classes` are not of one graph.
+pub fn frequencies(
+    edges: &[Ends],
+    classes: &Equivalence,
+    evidence: &Evidence,
+    options: &Options,
+) -> Frequencies {
+    assert_eq!(evidence.blocks.len(), classes.blocks.len());
+    assert_eq!(evidence.edges.len(), edges.len());
+    assert_eq!(edges.len(), classes.edges.len());
+    let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();
+    let seen: f64 = evidence.edges.iter().map(|e| e.observed + e.walked).sum();
+    let guess = samples / options.cycles_per_instruction;
+    let total = evidence.instructions.unwrap_or(guess);
+    let none = || Frequencies {
+        blocks: vec![None; classes.blocks.len()],
+        edges: vec![None; edges.len()],
+    };
+    if samples + seen <= 0.0 || total <= 0.0 || !total.is_finite() {
+        return none();
+    }
+    let Some(mut model) = Model::new(edges, classes, evidence, options, total) else {
+        return none();
+    };
+    let Some(variance) = model.fit() else {
+        return none();
+    };
+    let known = evidence.instructions.is_some() && evidence.complete;
+    let of: Vec<Option<Estimate>> = model
+        .flow
+        .iter()
+        .zip(variance)
+        .map(|(frequency, variance)| {
+            let scale = if evidence.instructions.is_some() {
+                0.0
+            } else {
+                GUESS
+            };
+            Some(Estimate {
+                frequency: *frequency,
+                confidence: confidence(variance + scale * scale, known),
+            })
+        })
+        .collect();
+    let class = |class: &usize| of.get(*class).copied().flatten();
+    Frequencies {
+        blocks: classes.blocks.iter().map(class).collect(),
+        edges: classes.edges.iter().map(class).collect(),
+    }
+}
+
+/// What was measured of a procedure, by the instructions of its graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The samples of each instruction, at the program counters where they were taken.
+    pub samples: &'a [f64],
+    /// For each block the least cycles that it takes, from a model of the processor, in the unit
+    /// of the sampling period.
+    pub costs: Option<&'a [f64]>,
+    /// For each edge how often it was seen to be taken.
+    pub edges: &'a [EdgeEvidence],
+    /// The instructions that the procedure executed, divided by the cycles between samples.
+    pub instructions: Option<f64>,
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimates {
+    /// How often the blocks and edges ran.
+    pub frequencies: Frequencies,
+    /// The samples of each instruction of the graph, moved to the one that held up retirement:
+    /// [`attribute`].
+    pub samples: Vec<f64>,
+}
+
+/// Estimates the frequencies of a procedure and which instructions its samples are of: each
+/// depends on the other, so that it is done twice.
+///
+/// # Panics
+/// If what was observed is not of this graph.
+pub fn estimate(
+    graph: &Graph,
+    classes: &Equivalence,
+    observed: &Observed<'_>,
+    options: &Options,
+) -> Estimates {
+    let edges: Vec<Ends> = graph
+        .edges
+        .iter()
+        .map(|edge| (edge.from, edge.to))
+        .collect();
+    let seen = |edge: &EdgeEvidence| edge.observed + edge.walked;
+    let mut taken: Vec<f64> = observed.edges.iter().map(seen).collect();
+    let mut samples = attribute(graph, observed.samples, &taken);
+    let mut found = None;
+    for _ in 0..2 {
+        let blocks = graph.blocks.iter().enumerate().map(|(index, block)| {
+            let range = block.instructions.clone();
+            let samples = samples.get(range.clone()).unwrap_or_default().iter().sum();
+            let cost = observed.costs.and_then(|costs| costs.get(index)).copied();
+            let least = cost.filter(|cost| *cost > 0.0);
+            BlockEvidence {
+                samples,
+                instructions: range.len() as f64,
+                cost: least.unwrap_or(range.len() as f64),
+                at_most: least.map_or(f64::INFINITY, |least| ceiling(samples) / least),
+            }
+        });
+        let evidence = Evidence {
+            blocks: blocks.collect(),
+            edges: observed.edges.to_vec(),
+            instructions: observed.instructions,
+            complete: !graph.misses_edges(),
+        };
+        let frequencies = frequencies(&edges, classes, &evidence, options);
+        let flow = |estimate: &Option<Estimate>| estimate.map_or(0.0, |one| one.frequency);
+        taken = frequencies.edges.iter().map(flow).collect();
+        samples = attribute(graph, observed.samples, &taken);
+        found = Some(frequencies);
+    }
+    Estimates {
+        frequencies: found.unwrap_or_else(|| Frequencies {
+            blocks: vec![None; graph.blocks.len()],
+            edges: vec![None; graph.edges.len()],
+        }),
+        samples,
+    }
+}
+
+/// The samples that there would have been without chance, at most (three standard deviations).
+fn ceiling(samples: f64) -> f64 {
+    samples + 3.0 * samples.sqrt() + 3.0
+}
+
+/// By the standard deviation of the logarithm.
+fn confidence(variance: f64, known: bool) -> Confidence {
+    let deviation = variance.max(0.0).sqrt();
+    match deviation {
+        _ if !known => Confidence::Low,
+        ..HIGH => Confidence::High,
+        ..MEDIUM => Confidence::Medium,
+        _ => Confidence::Low,
+    }
+}
+
+/// Of estimates with this standard deviation the docs say what share is how near.
+const HIGH: f64 = 0.055;
+const MEDIUM: f64 = 0.11;
