@@ -11,10 +11,10 @@ use machine::{
 use pipeline::{Program, Random, Run, run};
 use profile::ImageAddress;
 
-/// The program as the analysis sees one: each block begins a cache line.
+/// The program as the analysis sees one.
 fn graph(program: &Program) -> Graph {
     let (mut blocks, mut instructions) = (Vec::new(), Vec::new());
-    let mut address = 0x1000_u64;
+    let mut address = pipeline::START;
     for (index, block) in program.blocks.iter().enumerate() {
         let (start, first) = (ImageAddress(address), instructions.len());
         let several = program
@@ -56,7 +56,6 @@ fn graph(program: &Program) -> Graph {
             end: ImageAddress(address),
             instructions: first..instructions.len(),
         });
-        address = address.next_multiple_of(64);
     }
     let edge = |(from, to): &(Option<usize>, Option<usize>)| Edge {
         from: *from,
@@ -68,7 +67,7 @@ fn graph(program: &Program) -> Graph {
         },
     };
     Graph {
-        start: ImageAddress(0x1000),
+        start: ImageAddress(pipeline::START),
         end: ImageAddress(address),
         blocks,
         edges: program.edges.iter().map(edge).collect(),
@@ -96,6 +95,11 @@ fn expected(program: &Program, run: &Run) -> Vec<Expected> {
             _ => 1.0,
         },
         chain: 0.0,
+        busy: if one.kind == pipeline::Kind::Multiply {
+            4.0
+        } else {
+            0.0
+        },
         uops: 1.0,
     };
     pairs.map(one).collect()
@@ -150,6 +154,7 @@ struct Tally {
     listed: usize,
     weighted: f64,
     weight: f64,
+    by_cause: [usize; 12],
     summary: Option<Summary>,
 }
 
@@ -174,6 +179,12 @@ impl Tally {
             }
             self.stalls += 1;
             self.listed += account.culprits.len();
+            for one in &account.culprits {
+                self.by_cause[Cause::ALL
+                    .iter()
+                    .position(|cause| *cause == one.cause)
+                    .expect("listed")] += 1;
+            }
             let weight = account.stall * account.frequency;
             self.weight += weight;
             self.weighted += weight * account.culprits.len() as f64;
@@ -184,6 +195,14 @@ impl Tally {
     }
 
     fn print(&self) {
+        println!(
+            "{:?}",
+            Cause::ALL
+                .iter()
+                .map(|one| one.letter())
+                .zip(self.by_cause)
+                .collect::<Vec<_>>()
+        );
         let summary = self.summary.as_ref().expect("runs");
         println!(
             "{} stalls; not listed: {:?}; {:.2} listed on average, by weight {:.2}",

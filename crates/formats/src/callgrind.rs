@@ -131,7 +131,10 @@ impl Counts {
     /// name but for parameters. `None` if it has none, or several of this name have.
     pub fn of(&self, name: &str, start: ImageAddress) -> Option<OfProcedure<'_>> {
         let short = name.split('(').next().unwrap_or(name);
-        let found = self.procedures.get(name).or_else(|| self.procedures.get(short))?;
+        let found = self
+            .procedures
+            .get(name)
+            .or_else(|| self.procedures.get(short))?;
         let mut all = found.iter();
         let (object, first) = all.next()?;
         all.next().is_none().then(|| OfProcedure {
@@ -190,7 +193,9 @@ impl Parser {
         } else if let Some(jump) = line.strip_prefix("jcnd=") {
             let mut words = jump.split_whitespace();
             let taken = words.next().and_then(|word| word.split_once('/'));
-            let taken = taken.and_then(|(taken, _)| number(taken)).ok_or("not TAKEN/EXECUTED")?;
+            let taken = taken
+                .and_then(|(taken, _)| number(taken))
+                .ok_or("not TAKEN/EXECUTED")?;
             self.jump(taken, words.next())?;
         }
         Ok(())
@@ -221,7 +226,11 @@ impl Parser {
         self.address = address.ok_or("not an address")?;
         let key = (self.object, self.address);
         if let Some((times, target)) = self.of_jump.take() {
-            self.counts.jumped.entry(key).or_default().push((target, times));
+            self.counts
+                .jumped
+                .entry(key)
+                .or_default()
+                .push((target, times));
             return Ok(());
         }
         if std::mem::take(&mut self.of_call) {
@@ -231,7 +240,11 @@ impl Parser {
         let cost = words.nth(1).map_or(Some(0), number).ok_or("not a cost")?;
         let sum = self.counts.executed.entry(key).or_default();
         *sum = sum.saturating_add(cost);
-        let procedure = self.counts.procedures.entry(self.function.clone()).or_default();
+        let procedure = self
+            .counts
+            .procedures
+            .entry(self.function.clone())
+            .or_default();
         let first = procedure.entry(self.object).or_insert(self.address);
         *first = (*first).min(self.address);
         Ok(())
@@ -245,7 +258,10 @@ fn full(names: &mut FxHashMap<String, String>, text: &str) -> Result<String, &'s
     };
     let name = name.trim();
     if name.is_empty() {
-        return names.get(number).cloned().ok_or("a name that was not defined");
+        return names
+            .get(number)
+            .cloned()
+            .ok_or("a name that was not defined");
     }
     names.insert(number.to_owned(), name.to_owned());
     Ok(name.to_owned())
@@ -295,10 +311,15 @@ fn=(2)
         for at in [0x1000, 0x1004, 0x1008, 0x100c] {
             assert_eq!(work.executed(ImageAddress(at)), 10, "{at:x}");
         }
-        assert_eq!(work.jumped(ImageAddress(0x100c), Some(ImageAddress(0x1000))), 7);
+        assert_eq!(
+            work.jumped(ImageAddress(0x100c), Some(ImageAddress(0x1000))),
+            7
+        );
         assert_eq!(work.jumped(ImageAddress(0x100c), None), 7);
         assert_eq!(work.jumped(ImageAddress(0x1000), None), 0);
-        let other = counts.of("other(int)", ImageAddress(0x2000)).expect("there");
+        let other = counts
+            .of("other(int)", ImageAddress(0x2000))
+            .expect("there");
         assert_eq!(other.executed(ImageAddress(0x2000)), 2);
         assert!(counts.of("none", ImageAddress(0)).is_none());
     }

@@ -59,6 +59,9 @@ pub struct Program {
     mispredict: Vec<f64>,
 }
 
+/// Where programs start; an instruction has 4 bytes.
+pub const START: u64 = 0x1000;
+
 /// Cycles that a walk of the page table takes, a line from the next cache, and a branch that was
 /// not predicted.
 const WALK: u64 = 30;
@@ -82,8 +85,22 @@ impl Program {
     }
 
     /// Adds walks of the page table, and branches that are not predicted: rarely where they mostly
-    /// go the same way.
+    /// go the same way. Only what begins another cache line than all before it misses the
+    /// instruction cache.
     pub fn trouble(&mut self, random: &mut Random) {
+        let mut ends = Vec::new();
+        for block in &self.blocks {
+            let start = ends.last().copied().unwrap_or(START);
+            ends.push(start + 4 * block.len() as u64);
+        }
+        for block in 0..self.blocks.len() {
+            let line = (ends[block] - 4 * self.blocks[block].len() as u64) / 64;
+            let from = self.edges.iter().filter(|edge| edge.1 == Some(block));
+            let near = |from: Option<usize>| from.is_some_and(|from| (ends[from] - 4) / 64 == line);
+            if from.clone().any(|edge| near(edge.0)) {
+                self.fetch_miss[block] = 0.0;
+            }
+        }
         for block in &mut self.blocks {
             for one in block.iter_mut() {
                 let accesses = matches!(one.kind, Kind::Load | Kind::Store);
@@ -267,7 +284,8 @@ impl Pipeline {
         if one.writes < REGISTERS {
             self.ready[one.writes] = self.cycle + latency + extra;
             self.writer[one.writes] = Some(place);
-            self.late[one.writes] = None;
+            // What waits for a load waits for the data cache, also when it hits.
+            self.late[one.writes] = (one.kind == Kind::Load).then_some(Cause::DataCache);
         }
         let waited = self.cycle - before;
         (waited, waits_for.filter(|_| waited > 1))

@@ -87,7 +87,7 @@ impl Candidates<'_, '_> {
             .contains(Register::stack_pointer(architecture))
     }
 
-    /// Data cache and DTLB. In order: not if no operand comes from a load. Out of order: not if
+    /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
     /// none of those before loads. What is addressed by the stack pointer alone does not miss.
     fn data(&mut self) {
         let context = self.context;
@@ -95,9 +95,11 @@ impl Candidates<'_, '_> {
             let kind = context.instruction(*index).kind;
             kind.load && !kind.prefetch
         };
+        let mut caller = false;
         let mut loads: Vec<usize> = if self.in_order() {
             let touched = self.own().reads.union(self.own().writes);
-            let writers = context.writers(self.block, self.index, touched);
+            let (writers, outside) = context.writers(self.block, self.index, touched);
+            caller = outside;
             writers.into_iter().map(|(writer, _)| writer).collect()
         } else {
             self.before.clone()
@@ -106,7 +108,7 @@ impl Candidates<'_, '_> {
         let (stack, heap): (Vec<usize>, Vec<usize>) =
             loads.into_iter().partition(|index| self.uses_stack(*index));
         let mut translated = heap.clone();
-        if !heap.is_empty() {
+        if !heap.is_empty() || caller {
             self.guilty(Cause::DataCache, heap, MEMORY);
         } else if !stack.is_empty() {
             self.guilty(Cause::DataCache, stack, FORWARDING);
@@ -119,53 +121,53 @@ impl Candidates<'_, '_> {
         translated.extend(own_stores);
         translated.sort_unstable();
         translated.dedup();
-        if !translated.is_empty() {
+        if !translated.is_empty() || caller {
             self.guilty(Cause::DataTlb, translated, MEMORY);
         }
     }
 
-    /// Divider and other long units: not if the suspect is no such operation. At most its latency,
-    /// and a half for one before.
+    /// Divider and other long units. In order: not if it does not need a unit that another may keep
+    /// busy; at most as long as that keeps it. Out of order: not if the suspect is no long operation; at
+    /// most one and a half times its latency, for one before.
     fn units(&mut self) {
         let context = self.context;
-        let is_long = |index: usize| {
-            let kind = context.instruction(index).kind;
-            kind.divide || self.latency(index) >= LONG && !kind.load && !kind.store
-        };
-        let own = self.suspects();
-        let long: Vec<usize> = if self.in_order() {
+        let expected = |index: usize| &context.evidence.expected[index];
+        if self.in_order() {
             let kind = self.own().kind;
-            if kind.multiply || kind.divide {
-                own
-            } else {
-                Vec::new()
+            let busy = expected(self.index).busy;
+            if kind.multiply || kind.divide || busy > 1.0 {
+                self.guilty(Cause::Unit, vec![self.index], busy);
             }
-        } else {
-            own.into_iter().filter(|index| is_long(*index)).collect()
-        };
-        let most = long
-            .iter()
-            .map(|index| self.latency(*index))
-            .fold(0.0, f64::max);
+            return;
+        }
+        let mut long = self.suspects();
+        long.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.divide || expected(*index).latency >= LONG && !kind.load && !kind.store
+        });
+        let latencies = long.iter().map(|index| expected(*index).latency);
+        let most = latencies.fold(0.0, f64::max);
         self.guilty(Cause::Unit, long, 1.5 * most);
     }
 
     /// Results that are waited for. In order: the schedule knows of those within the block, but not
-    /// how they shift when something else stalls or does not; at most their latency. Out of order: at most the longest chain of latencies that ends in the suspect,
+    /// how they shift when something else stalls or does not; at most what is left of their latency
+    /// (that of loads is the data cache's). Out of order: at most the longest chain of latencies that ends in the suspect,
     /// without that which is its own long operation's.
     fn dependency(&mut self) {
         let context = self.context;
         if self.in_order() {
-            let writers = context.writers(self.block, self.index, self.own().reads);
+            let (writers, caller) = context.writers(self.block, self.index, self.own().reads);
             let width = f64::from(context.evidence.processor.width);
-            let late = writers.into_iter().filter(|(writer, distance)| {
-                let latency = self.latency(*writer);
-                latency > 1.0 && latency > *distance as f64 / width
-            });
-            let (mut at, mut most) = (Vec::new(), 0.0_f64);
-            for (writer, _) in late {
-                most = most.max(self.latency(writer));
-                at.push(writer);
+            let (mut at, mut most) = (Vec::new(), if caller { LONG } else { 0.0 });
+            for (writer, distance) in writers {
+                // The instructions in between take some of it.
+                let left = self.latency(writer) - (distance as f64 / width).floor();
+                let is_load = context.instruction(writer).kind.load;
+                if left > 0.0 && self.latency(writer) > 1.0 && !is_load {
+                    most = most.max(left);
+                    at.push(writer);
+                }
             }
             self.guilty(Cause::Dependency, at, most);
             return;

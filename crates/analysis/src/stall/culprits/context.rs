@@ -5,8 +5,10 @@ use machine::{Flow, Instruction, RegisterSet};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Instructions that are looked back at from one, over all ways.
-const REACH: usize = 256;
+/// Instructions that are looked back at from one, along each way and over all ways: what was started
+/// earlier is done.
+const DISTANCE: usize = 200;
+const REACH: usize = 16_384;
 
 /// Edges that are taken by less than this share of a block's executions do not explain it: a miss
 /// each time would cost about a cycle.
@@ -91,38 +93,40 @@ impl<'a> Context<'a> {
         found
     }
 
-    /// Who wrote these registers last before an instruction, with the number of instructions in
-    /// between, in this block and those before.
+    /// Who wrote these registers last before an instruction that waits for them, with the number of
+    /// instructions in between, in this block and those before; and whether it can be the caller.
+    /// What was read in between was there then, and is not waited for.
     pub fn writers(
         &self,
         block: usize,
         index: usize,
         registers: RegisterSet,
-    ) -> Vec<(usize, usize)> {
+    ) -> (Vec<(usize, usize)>, bool) {
         let graph = self.evidence.graph;
         let mut found = Vec::new();
         // Breadth first, and each block once for a register.
         let mut work = VecDeque::from([(block, index, registers, 0)]);
         let mut asked: FxHashMap<usize, RegisterSet> = FxHashMap::default();
-        let mut steps = 0;
+        let (mut steps, mut outside) = (0, false);
         while let Some((block, end, mut wanted, mut distance)) = work.pop_front() {
             for earlier in (graph.blocks[block].instructions.start..end).rev() {
                 steps += 1;
                 distance += 1;
-                let writes = self.instruction(earlier).writes;
-                if writes.intersects(wanted) {
+                let one = self.instruction(earlier);
+                if one.writes.intersects(wanted) {
                     found.push((earlier, distance));
-                    wanted = without(wanted, writes);
                 }
-                if wanted.is_empty() || steps >= REACH {
+                wanted = without(wanted, one.writes.union(one.reads));
+                if wanted.is_empty() || distance >= DISTANCE {
                     break;
                 }
             }
-            if wanted.is_empty() || steps >= REACH {
+            if wanted.is_empty() || distance >= DISTANCE || steps >= REACH {
                 continue;
             }
             steps += 1;
             for edge in self.ways(block) {
+                outside |= graph.edges[edge].from.is_none();
                 if let Some(from) = graph.edges[edge].from {
                     let before = asked.entry(from).or_default();
                     let new = without(wanted, *before);
@@ -135,7 +139,7 @@ impl<'a> Context<'a> {
         }
         found.sort_unstable();
         found.dedup_by_key(|(index, _)| *index);
-        found
+        (found, outside)
     }
 
     /// How often the code around each block is gone through once it is in the cache. A loop keeps

@@ -2,7 +2,7 @@
 
 use super::super::Frequencies;
 use super::Static;
-use machine::{Block, Graph, Held, Limit, Model};
+use machine::{Block, Cost, Graph, Held, Limit, Model};
 
 /// What an instruction takes at best.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Expected {
     /// Cycles from the start of the block to its result if only results are waited for; in a loop
     /// of one block with what goes from one time to the next.
     pub chain: f64,
+    /// Cycles that it keeps a unit busy, for the next one of its kind.
+    pub busy: f64,
     /// Micro-operations.
     pub uops: f64,
 }
@@ -43,6 +45,7 @@ pub fn expectations(
                 stall: None,
                 latency: f64::from(cost.latency),
                 chain: 0.0,
+                busy: busy(model, &cost),
                 uops: f64::from(cost.uops),
             }
         })
@@ -83,6 +86,16 @@ pub fn expectations(
         );
     }
     expected
+}
+
+fn busy(model: &Model, cost: &Cost<'_>) -> f64 {
+    let single = cost.units.iter().filter(|(resource, _)| {
+        let resource = model.resources().get(usize::from(*resource));
+        resource.is_some_and(|resource| resource.units == 1)
+    });
+    single
+        .map(|(_, cycles)| f64::from(*cycles))
+        .fold(0.0, f64::max)
 }
 
 /// Spreads the cycles of the block over its instructions.

@@ -1,11 +1,11 @@
 //! One procedure from its samples to its accounts.
 
 use super::code::Code;
-use formats::callgrind::{Counts, OfProcedure};
 use analysis::stall::culprits::{
     Account, EventCounts, Evidence, Expected, Summary, culprits, expectations,
 };
 use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
+use formats::callgrind::{Counts, OfProcedure};
 use machine::{Decoder, Equivalence, Graph, Loops, Model};
 use profile::{BranchCount, ImageAddress, ImageOffset};
 use rustc_hash::FxHashMap;
@@ -34,7 +34,10 @@ pub struct Given<'a> {
     /// Its time samples, by place.
     pub samples: &'a FxHashMap<ImageOffset, f64>,
     /// Samples of other events, times their periods.
-    pub events: &'a [(analysis::stall::culprits::Cause, FxHashMap<ImageOffset, f64>)],
+    pub events: &'a [(
+        analysis::stall::culprits::Cause,
+        FxHashMap<ImageOffset, f64>,
+    )],
     /// Branches of the image that were seen.
     pub branches: Vec<&'a BranchCount>,
     /// Exact counts.
@@ -98,16 +101,27 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
     let start = start.ok_or_else(|| anyhow::anyhow!("{image}: {name} is not in the file"))?;
     let bytes = given.code.bytes(start, given.size);
     let bytes = bytes.ok_or_else(|| {
-        anyhow::anyhow!("{image}: the {} bytes of {name} are not all in the file", given.size)
+        anyhow::anyhow!(
+            "{image}: the {} bytes of {name} are not all in the file",
+            given.size
+        )
     })?;
     let graph = Graph::new(architecture, start, &bytes, &given.code)
         .map_err(|error| anyhow::anyhow!("{image}: {name}: {error}"))?;
     let decoder = Decoder::new(architecture);
     let text = |at: ImageAddress| {
-        let bytes = usize::try_from(at.0 - start.0).ok().and_then(|from| bytes.get(from..));
-        bytes.and_then(|bytes| decoder.text(at, bytes).ok()).unwrap_or_default()
+        let bytes = usize::try_from(at.0 - start.0)
+            .ok()
+            .and_then(|from| bytes.get(from..));
+        bytes
+            .and_then(|bytes| decoder.text(at, bytes).ok())
+            .unwrap_or_default()
     };
-    let texts = graph.instructions.iter().map(|one| text(one.address)).collect();
+    let texts = graph
+        .instructions
+        .iter()
+        .map(|one| text(one.address))
+        .collect();
     let places: FxHashMap<ImageAddress, usize> = (graph.instructions.iter().enumerate())
         .map(|(index, one)| (one.address, index))
         .collect();
@@ -168,7 +182,11 @@ fn frequencies(
     graph: &Graph,
     samples: &[f64],
 ) -> (Frequencies, Basis) {
-    let edges: Vec<Ends> = graph.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+    let edges: Vec<Ends> = graph
+        .edges
+        .iter()
+        .map(|edge| (edge.from, edge.to))
+        .collect();
     if let Some((counts, period)) = given.counts.zip(given.period)
         && let Some(counts) = counts.of(&given.name, graph.start)
     {
@@ -193,7 +211,10 @@ fn frequencies(
                 schedule.into_iter().zip(samples).map(issue).collect()
             })
             .collect();
-        return (in_order::frequencies(&blocks, &edges, &classes), Basis::InOrder);
+        return (
+            in_order::frequencies(&blocks, &edges, &classes),
+            Basis::InOrder,
+        );
     }
     let costs: Vec<f64> = graph
         .blocks
@@ -215,7 +236,11 @@ fn frequencies(
 fn seen(given: &Given<'_>, graph: &Graph) -> Vec<out_of_order::EdgeEvidence> {
     let mut counts: FxHashMap<(ImageAddress, ImageAddress), (u64, u64)> = FxHashMap::default();
     for one in &given.branches {
-        let ends = given.code.0.address_of(one.branch).zip(given.code.0.address_of(one.target));
+        let ends = given
+            .code
+            .0
+            .address_of(one.branch)
+            .zip(given.code.0.address_of(one.target));
         if let Some(ends) = ends {
             counts.insert(ends, (one.observed, one.walked));
         }
@@ -223,7 +248,9 @@ fn seen(given: &Given<'_>, graph: &Graph) -> Vec<out_of_order::EdgeEvidence> {
     let of = |edge: &machine::Edge| {
         let from = graph.blocks.get(edge.from?)?;
         let to = graph.blocks.get(edge.to?)?;
-        let last = graph.instructions.get(from.instructions.end.checked_sub(1)?)?;
+        let last = graph
+            .instructions
+            .get(from.instructions.end.checked_sub(1)?)?;
         counts.get(&(last.address, to.start)).copied()
     };
     let evidence = graph.edges.iter().map(|edge| {
@@ -240,7 +267,9 @@ fn seen(given: &Given<'_>, graph: &Graph) -> Vec<out_of_order::EdgeEvidence> {
 fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
     let all = |block: &machine::Block| {
         let each = graph.instructions_of(block).iter();
-        each.map(|one| counts.executed(one.address)).max().unwrap_or(0)
+        each.map(|one| counts.executed(one.address))
+            .max()
+            .unwrap_or(0)
     };
     let blocks: Vec<u64> = graph.blocks.iter().map(all).collect();
     let estimate = |executions: f64| Estimate {
@@ -273,11 +302,17 @@ fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
                 _ => counts.jumped(last, Some(graph.blocks[edge.to?].start)),
             })
         };
-        let times = alone_from.or(alone_to).map(|block| blocks[block]).or_else(jumped);
+        let times = alone_from
+            .or(alone_to)
+            .map(|block| blocks[block])
+            .or_else(jumped);
         *found = times.map(|times| times as f64);
     }
     Frequencies {
-        blocks: blocks.iter().map(|times| Some(estimate(*times as f64))).collect(),
+        blocks: blocks
+            .iter()
+            .map(|times| Some(estimate(*times as f64)))
+            .collect(),
         edges: edges.into_iter().map(|times| times.map(estimate)).collect(),
     }
 }
