@@ -110,6 +110,8 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
     let options = formatter.options_mut();
     options.set_space_after_operand_separator(false);
     options.set_rip_relative_addresses(false);
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
     let mut text = String::new();
     formatter.format(&parsed, &mut text);
     Ok(text)

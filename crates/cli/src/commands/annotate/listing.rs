@@ -4,7 +4,7 @@ use super::Setting;
 use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use analysis::stall::Confidence;
-use analysis::stall::culprits::{Account, Cause};
+use analysis::stall::culprits::{Account, Cause, Static};
 use machine::Instruction;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -194,10 +194,19 @@ fn block_head(
         "*** Block {index}: {:x}-{:x}, {share:.1}% of the samples{nested}",
         block.start.0, block.end.0
     )?;
+    let held = analysed.expected[block.instructions.clone()].iter();
+    let bound = held
+        .filter_map(|one| one.stall)
+        .find_map(|(reason, cycles)| match reason {
+            Static::FrontEnd if cycles > 0.0 => Some(", bound by the front end"),
+            Static::Ports if cycles > 0.0 => Some(", bound by ports"),
+            _ => None,
+        });
     writeln!(
         out,
-        "*** Best-case {best:.1}/{count} = {:.2}CPI",
-        best / count.max(1) as f64
+        "*** Best-case {best:.1}/{count} = {:.2}CPI{}",
+        best / count.max(1) as f64,
+        bound.unwrap_or("")
     )?;
     match analysed.frequencies.blocks[index].filter(|one| one.frequency > 0.0) {
         Some(estimate) => {
@@ -228,7 +237,11 @@ fn bubble(
     account: &Account,
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
-    if let Some((reason, cycles)) = account.static_stall.filter(|(_, cycles)| *cycles >= BUBBLE) {
+    // Out of order they are the block's, not the instruction's.
+    let own = |(reason, cycles): &(Static, f64)| {
+        *cycles >= BUBBLE && !matches!(reason, Static::FrontEnd | Static::Ports)
+    };
+    if let Some((reason, cycles)) = account.static_stall.filter(own) {
         let name = reason.name().to_lowercase();
         bubble_line(
             out,
@@ -289,7 +302,10 @@ fn instruction(
     let one = &analysed.graph.instructions[place];
     let account = analysed.accounts[place].as_ref();
     let cycles = match account {
-        Some(account) if account.cycles == 0.0 && account.minimum == 0.0 => "(dual)".to_owned(),
+        Some(account) if account.cycles == 0.0 => match analysed.basis {
+            Basis::InOrder if account.minimum == 0.0 => "(dual issue)".to_owned(),
+            _ => String::new(),
+        },
         Some(account) => format!("{:.1}cy", account.cycles),
         None => "-".to_owned(),
     };
@@ -317,7 +333,7 @@ fn instruction(
         .map(|one| format!("{:x}", one.address.0))
         .collect();
     let text = format!(
-        "{:>8x}  {:<WIDEST$} {:>10} {:>9}  {:<18}  {line}",
+        "{:>8x}  {:<WIDEST$} {:>10} {:>12}  {:<18}  {line}",
         one.address.0,
         shortened(
             &printable(&analysed.texts[place].replace('\t', " ")),
