@@ -49,8 +49,18 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
     ] {
         let file = lab.record(["-e", "cpu-clock", "-F1000", "--", program, kernel, "1"]);
         // The machine that tests run on need not be one that there is a model of.
-        let output = annotate(&[kernel, file.to_str().expect("a name"), "--json", "--cpu", "zen3"]);
-        assert!(output.status.success(), "{kernel}: {}", text(&output.stderr));
+        let output = annotate(&[
+            kernel,
+            file.to_str().expect("a name"),
+            "--json",
+            "--cpu",
+            "zen3",
+        ]);
+        assert!(
+            output.status.success(),
+            "{kernel}: {}",
+            text(&output.stderr)
+        );
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let (instruction, _) = hottest(&found);
         let account = &instruction["account"];
@@ -74,21 +84,31 @@ fn what_cannot_be_said_is_refused_clearly() {
     let file = file.to_str().expect("a name");
     let run = |args: &[&str]| {
         let output = annotate(&[&[args[0], file], &args[1..]].concat());
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
     };
     let (code, _, talk) = run(&["no_such_procedure", "--cpu", "zen3"]);
     assert_eq!(code, Some(4), "{talk}");
     assert!(talk.contains("no sample is in a procedure 'no_such_procedure'; most are in: "));
     let (code, _, talk) = run(&["main", "--cpu", "pentium"]);
     assert_eq!(code, Some(2));
-    assert!(talk.contains("there is no model of 'pentium'; there are: skylake"), "{talk}");
+    assert!(
+        talk.contains("there is no model of 'pentium'; there are: skylake"),
+        "{talk}"
+    );
     let (code, ..) = run(&["main", "--cpu", "neoverse-n1"]);
     assert_eq!(code, Some(2));
 
     // The whole profile, and the graph.
     let summary = annotate(&["--summary", file, "--cpu", "zen3"]);
     let shown = text(&summary.stdout);
-    assert!(summary.status.success() && shown.contains("Total tallied"), "{shown}");
+    assert!(
+        summary.status.success() && shown.contains("Total tallied"),
+        "{shown}"
+    );
     let last = shown.lines().last().expect("lines");
     assert!(last.ends_with("100.0%"), "{last}");
 
@@ -99,9 +119,15 @@ fn what_cannot_be_said_is_refused_clearly() {
 
     // Replaced by another build.
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/hot_line.c");
-    let again = Command::new("cc").args(["-O1", "-pthread", "-o", &name]).arg(source).status();
+    let again = Command::new("cc")
+        .args(["-O1", "-pthread", "-o", &name])
+        .arg(source)
+        .status();
     assert!(again.expect("a C compiler").success());
     let (code, _, talk) = run(&["0x1000..0x1400", "--image", "hot_line", "--cpu", "zen3"]);
     assert_eq!(code, Some(1), "{talk}");
-    assert!(talk.contains("it was replaced since the recording"), "{talk}");
+    assert!(
+        talk.contains("it was replaced since the recording"),
+        "{talk}"
+    );
 }
