@@ -2,8 +2,8 @@
 //! its latency and the units that it occupies.
 //!
 //! The tables are made offline (`examples/tables.rs`) out of LLVM's scheduling models, which are
-//! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed them to be wrong
-//! what renaming does alone takes no unit and no time.
+//! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed them
+//! to be wrong: what renaming does alone takes no unit and no time, and Zen divides faster.
 
 mod bounds;
 mod processors;
