@@ -105,7 +105,6 @@ int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
     const char *kernel = argv[1];
-    double end = now() + atof(argv[2]);
     size_t words = 1 << 24;
     uint64_t *table = zeroed(words * 8), sum = 0;
     // A cycle through all lines.
@@ -127,6 +126,7 @@ int main(int argc, char **argv) {
         bits[i] = next() >> 40;
     size_t many = 4096;
     char *memory = zeroed(many << 12);
+    double end = now() + atof(argv[2]);
     do {
         if (!strcmp(kernel, "chase"))
             at = chase(at, 1 << 18);

@@ -321,7 +321,6 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
     let mut issues: Vec<Vec<Issue>> = program.blocks.iter().map(|block| schedule(block)).collect();
     let mut blocks = vec![0.0; program.blocks.len()];
     let mut edges = vec![0.0; program.edges.len()];
-    let mut waited: Vec<Vec<f64>> = program.blocks.iter().map(|b| vec![0.0; b.len()]).collect();
     let mut stalls: Vec<Vec<[f64; 12]>> = program
         .blocks
         .iter()

@@ -5,13 +5,16 @@ use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use analysis::stall::Confidence;
 use analysis::stall::culprits::{Account, Cause, Static};
-use machine::Instruction;
+use machine::{Instruction, Limit};
 use std::collections::BTreeSet;
 use std::io::Write;
 use symbols::ImageSymbols;
 
 /// Blocks with less than this share of the procedure's samples are passed over.
 const LEAST: f64 = 0.005;
+
+/// So many blocks are shown anyway.
+const FEW: usize = 10;
 
 /// The widest instruction, in characters.
 const WIDEST: usize = 44;
@@ -125,22 +128,33 @@ fn basis(setting: &Setting, basis: Basis) -> String {
 /// Writes the listing.
 pub fn write(
     out: &mut impl Write,
+    setting: &Setting,
     analysed: &Analysed,
     lines: &Lines,
     all: bool,
 ) -> anyhow::Result<()> {
     let total = analysed.total();
+    let of = |block: &machine::Block| -> f64 {
+        analysed.samples[block.instructions.clone()].iter().sum()
+    };
+    // At least the first few, where none has much.
+    let mut sums: Vec<f64> = analysed.graph.blocks.iter().map(of).collect();
+    sums.sort_by(|a, b| b.total_cmp(a));
+    let few = sums.get(FEW - 1).copied().unwrap_or(0.0);
+    let least = few.min(LEAST * total).max(f64::MIN_POSITIVE);
+    let mut shown = 0;
     let mut legend = BTreeSet::new();
     let mut passed = (0, 0.0);
     for (index, block) in analysed.graph.blocks.iter().enumerate() {
-        let samples = &analysed.samples[block.instructions.clone()];
-        let sum: f64 = samples.iter().sum();
-        if !all && sum < LEAST * total {
+        let sum = of(block);
+        let fits = sum >= LEAST * total || sum >= least && shown < FEW;
+        if !all && !fits {
             passed = (passed.0 + 1, passed.1 + sum);
             continue;
         }
+        shown += 1;
         skipped(out, &mut passed, total)?;
-        block_head(out, analysed, index, sum)?;
+        block_head(out, setting, analysed, index, sum)?;
         let mut last_line = None;
         for place in block.instructions.clone() {
             if let Some(account) = &analysed.accounts[place] {
@@ -172,6 +186,7 @@ fn skipped(out: &mut impl Write, passed: &mut (usize, f64), total: f64) -> anyho
 
 fn block_head(
     out: &mut impl Write,
+    setting: &Setting,
     analysed: &Analysed,
     index: usize,
     samples: f64,
@@ -194,19 +209,22 @@ fn block_head(
         "*** Block {index}: {:x}-{:x}, {share:.1}% of the samples{nested}",
         block.start.0, block.end.0
     )?;
-    let held = analysed.expected[block.instructions.clone()].iter();
-    let bound = held
-        .filter_map(|one| one.stall)
-        .find_map(|(reason, cycles)| match reason {
-            Static::FrontEnd if cycles > 0.0 => Some(", bound by the front end"),
-            Static::Ports if cycles > 0.0 => Some(", bound by ports"),
-            _ => None,
-        });
+    let model = &setting.model;
+    let bounds = model.bounds(analysed.graph.instructions_of(block));
+    let busiest = bounds
+        .busiest
+        .and_then(|index| model.resources().get(index));
+    let bound = match bounds.limit() {
+        _ if model.processor().in_order => String::new(),
+        Limit::Issue => String::new(),
+        Limit::FrontEnd => ", bound by the front end".to_owned(),
+        Limit::Ports => format!(", bound by {}", busiest.map_or("ports", |one| one.name)),
+    };
     writeln!(
         out,
         "*** Best-case {best:.1}/{count} = {:.2}CPI{}",
         best / count.max(1) as f64,
-        bound.unwrap_or("")
+        bound
     )?;
     match analysed.frequencies.blocks[index].filter(|one| one.frequency > 0.0) {
         Some(estimate) => {

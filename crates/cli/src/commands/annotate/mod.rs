@@ -112,7 +112,7 @@ fn show(
             } else {
                 listing::Lines::default()
             };
-            listing::write(&mut out, analysed, &lines, args.all)?;
+            listing::write(&mut out, setting, analysed, &lines, args.all)?;
         }
     }
     out.flush()?;

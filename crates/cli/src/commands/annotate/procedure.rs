@@ -228,8 +228,26 @@ fn frequencies(
         instructions: None,
     };
     let options = out_of_order::Options::default();
-    let found = out_of_order::estimate(graph, &classes, &observed, &options);
-    (found.frequencies, Basis::OutOfOrder)
+    let mut found = out_of_order::estimate(graph, &classes, &observed, &options).frequencies;
+    rescale(graph, samples, &costs, &mut found);
+    (found, Basis::OutOfOrder)
+}
+
+/// Corrects the guessed scale where it would have a block beat its best case.
+fn rescale(graph: &Graph, samples: &[f64], costs: &[f64], found: &mut Frequencies) {
+    /// Blocks with fewer of the samples say little.
+    const LEAST: f64 = 0.05;
+    let total: f64 = samples.iter().sum();
+    let mut most = 1.0_f64;
+    for ((block, cost), estimate) in graph.blocks.iter().zip(costs).zip(&found.blocks) {
+        let own: f64 = samples[block.instructions.clone()].iter().sum();
+        if let Some(estimate) = estimate.filter(|_| own >= LEAST * total && own > 0.0) {
+            most = most.max(estimate.frequency * cost / own);
+        }
+    }
+    for estimate in found.blocks.iter_mut().chain(&mut found.edges).flatten() {
+        estimate.frequency /= most;
+    }
 }
 
 /// Branches that were seen, by edge.
