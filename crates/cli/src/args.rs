@@ -35,6 +35,8 @@ pub enum Command {
     Daemon(Daemon),
     /// Say where the time went
     Report(Report),
+    /// Say how long each instruction of a procedure took, and what it may have waited for
+    Annotate(Annotate),
     /// List the epochs of a database
     Epochs(Epochs),
     /// Ask a database in SQL
@@ -312,6 +314,70 @@ pub struct Shown {
     /// JSON instead of a table (schema: docs/report-json.md)
     #[arg(long)]
     pub json: bool,
+}
+
+/// `vitalfew annotate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew annotate parse                     a procedure of the last recording
+  vitalfew annotate parse app.vf --source     of a file, with source lines beside
+  vitalfew annotate --summary                 where all cycles went, in ranges
+  vitalfew annotate parse --summary           where those of a procedure went
+  vitalfew annotate parse --cfg parse.svg     its control-flow graph
+  vitalfew annotate parse --counts callgrind.out.1   with exact counts of a run of the same
+
+docs/annotate.md says what the numbers mean, and when they are wrong.
+
+Exit codes: 0, 1 failure, 2 usage, 4 there are no samples, or nothing can be said.")]
+pub struct Annotate {
+    /// The procedure: its name, a part of it, or START..END (positions in the file of --image, in
+    /// hexadecimal) where there are no names; without one, --summary is of all. A name that is
+    /// a file is the recording
+    #[arg(value_name = "PROCEDURE", required_unless_present = "summary")]
+    pub procedure: Option<String>,
+    /// What to read.
+    #[command(flatten)]
+    pub source: Source,
+    /// Only images with this in their path
+    #[arg(long, value_name = "TEXT")]
+    pub image: Option<String>,
+    /// The time event (default: the first)
+    #[arg(long, value_name = "EVENT")]
+    pub event: Option<String>,
+    /// Source lines beside the instructions
+    #[arg(long = "source")]
+    pub lines: bool,
+    /// Where the cycles went, in ranges, instead of the listing
+    #[arg(long)]
+    pub summary: bool,
+    /// Write the control-flow graph: FILE.svg or FILE.dot
+    #[arg(long, value_name = "FILE", conflicts_with = "summary")]
+    pub cfg: Option<PathBuf>,
+    /// Exact counts from a run of the same program under valgrind --tool=callgrind
+    /// --dump-instr=yes --collect-jumps=yes
+    #[arg(long, value_name = "FILE")]
+    pub counts: Option<PathBuf>,
+    /// The processor, if not that of the recording: skylake, icelake, alderlake, sapphirerapids,
+    /// zen3, zen4, zen5, neoverse-n1, -n2, -v1, -v2, cortex-a53, cortex-a55
+    #[arg(long, value_name = "NAME")]
+    pub cpu: Option<String>,
+    /// Its clock, if the recording does not say it or it did not run at that
+    #[arg(long, value_name = "GHZ", value_parser = gigahertz)]
+    pub clock: Option<f64>,
+    /// All blocks, also those with few samples
+    #[arg(long)]
+    pub all: bool,
+    /// JSON instead of text (schema: docs/annotate.md)
+    #[arg(long, conflicts_with = "cfg")]
+    pub json: bool,
+}
+
+fn gigahertz(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.01 && value < 100.0 => Ok(value),
+        _ => Err("a clock in GHz, as 2.4".to_owned()),
+    }
 }
 
 /// Where a recording is.

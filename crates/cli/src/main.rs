@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Record(record) => commands::record::run(record),
         Command::Daemon(daemon) => commands::daemon::run(daemon),
         Command::Report(report) => commands::report::run(report),
+        Command::Annotate(annotate) => commands::annotate::run(annotate),
         Command::Epochs(epochs) => commands::epochs::run(epochs),
         Command::Query(query) => commands::query::run(query),
         Command::Stats(stats) => commands::stats::run(stats),

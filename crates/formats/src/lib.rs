@@ -14,12 +14,15 @@
 //! | [`firefox`] | the Firefox Profiler | one |
 //! | [`speedscope`] | speedscope | one |
 //!
+//! [`callgrind`] is read for its exact counts of instructions.
+//!
 //! The value of a stack is `count × multiplex_scale`, rounded, for an event that counts samples and
 //! the measured nanoseconds for an event that measures time. A function is named by the debug
 //! information where inlined calls are wanted, else by its procedure; without a symbol as
 //! `image+0xoffset`; in an image of which nothing is known as `[unknown]`.
 #![forbid(unsafe_code)]
 
+pub mod callgrind;
 pub mod coz;
 pub mod firefox;
 pub mod folded;

@@ -2,7 +2,7 @@
 //! the assembler writes the destination first, except in stores, comparisons and branches.
 
 use crate::effect::{Condition, Effect, Sum};
-use crate::{Error, Flow, Instruction, Kind, Register, RegisterSet};
+use crate::{Error, Flow, Form, Instruction, Kind, Register, RegisterSet};
 use disarm64::decoder::{self, Opcode};
 use disarm64::format_insn::format_insn_pc;
 use disarm64_defn::defn::{Insn, InsnOpcode, InsnOperand};
@@ -48,8 +48,13 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
         reads,
         writes,
         kind,
+        // What the size of the operands is says a table entry only where it has another opcode.
+        form: Form(word & (definition.mask | SIZES)),
     })
 }
+
+/// The bits that mostly hold the size of the operands: 31 (X or W), 30 (Q), 23 and 22 (type).
+const SIZES: u32 = 0xc0c0_0000;
 
 /// The instruction as Arm writes it.
 pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {

@@ -25,12 +25,30 @@ pub struct Instruction {
     pub writes: RegisterSet,
     /// What is special about it.
     pub kind: Kind,
+    /// Which of the forms that take the same resources it is.
+    pub form: Form,
 }
 
 impl Instruction {
     /// The address after it.
     pub fn end(&self) -> ImageAddress {
         ImageAddress(self.address.0.wrapping_add(self.length.into()))
+    }
+}
+
+/// The form of an instruction: its opcode with the size and kind of its operands, but not which
+/// ones they are. Instructions of one form cost the same in a [`crate::Model`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Form(pub(crate) u32);
+
+impl Form {
+    /// Its name in the tables: of x86-64 the decoder's, followed by `+m` if an operand is in
+    /// memory and `+3` for an address of three parts; of AArch64 its fixed bits in hexadecimal.
+    pub fn name(self, architecture: Architecture) -> String {
+        match architecture {
+            Architecture::X86_64 => crate::x86_64::form_name(self.0),
+            Architecture::Aarch64 => format!("{:08x}", self.0),
+        }
     }
 }
 
@@ -97,4 +115,9 @@ pub struct Kind {
     pub nop: bool,
     /// Its first flag-writing partner and it may be executed as one: a conditional branch of x86.
     pub fusible_branch: bool,
+    /// It may be executed as one with a conditional branch right after it.
+    pub fusible_flags: bool,
+    /// Renaming the registers is all that has to be done: it sets a register to zero by an
+    /// operation with itself, or copies one.
+    pub renamed: bool,
 }

@@ -15,6 +15,7 @@ mod graph;
 mod instruction;
 mod interpret;
 mod loops;
+mod model;
 mod register;
 mod x86_64;
 
@@ -22,9 +23,10 @@ pub use decode::Decoder;
 pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
-pub use instruction::{Architecture, Flow, Instruction, Kind};
+pub use instruction::{Architecture, Flow, Form, Instruction, Kind};
 pub use interpret::{Interpreter, Observation, Registers};
 pub use loops::{Loop, Loops};
+pub use model::{Bounds, Cost, Held, Limit, Model, PROCESSORS, Processor, Resource, Scheduled};
 pub use register::{Register, RegisterSet};
 
 /// The largest procedure that is analysed, in bytes.

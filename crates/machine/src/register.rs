@@ -24,9 +24,14 @@ impl Register {
         Self(bank + index)
     }
 
-    /// The integer register of this number in the encoding.
-    pub(crate) const fn integer(index: u8) -> Self {
+    /// The integer register of this number in the encoding (less than 32).
+    pub const fn integer(index: u8) -> Self {
         Self::new(Self::INTEGER, index)
+    }
+
+    /// Its number, less than 128.
+    pub fn number(self) -> u8 {
+        self.0
     }
 
     /// The stack pointer.

@@ -1,7 +1,7 @@
 //! x86-64, decoded by iced-x86.
 
 use crate::effect::{Condition, Effect, Sum};
-use crate::{Error, Flow, Instruction, Kind, Register, RegisterSet};
+use crate::{Error, Flow, Form, Instruction, Kind, Register, RegisterSet};
 use iced_x86::{
     Code, ConditionCode, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl,
     Formatter, GasFormatter, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register as Name,
@@ -72,8 +72,35 @@ impl X86_64 {
             reads,
             writes,
             kind,
+            form: form(&parsed),
         })
     }
+}
+
+fn form(parsed: &iced_x86::Instruction) -> Form {
+    let in_memory = (0..parsed.op_count()).any(|op| parsed.op_kind(op) == OpKind::Memory);
+    let three_parts = parsed.mnemonic() == Mnemonic::Lea
+        && parsed.memory_base() != Name::None
+        && parsed.memory_index() != Name::None
+        && parsed.memory_displacement64() != 0;
+    let variant = if three_parts { 2 } else { u32::from(in_memory) };
+    Form(parsed.code() as u32 * VARIANTS + variant)
+}
+
+/// Of each opcode: registers only, with memory, with an address of three parts.
+const VARIANTS: u32 = 3;
+
+pub(crate) fn form_name(form: u32) -> String {
+    let code = Code::try_from((form / VARIANTS) as usize).unwrap_or(Code::INVALID);
+    let variant = ["", "+m", "+3"][(form % VARIANTS) as usize];
+    format!("{code:?}{variant}")
+}
+
+/// The forms by their names.
+pub(crate) fn forms() -> impl Iterator<Item = (String, Form)> {
+    let all =
+        Code::values().flat_map(|code| (0..VARIANTS).map(move |one| code as u32 * VARIANTS + one));
+    all.map(|form| (form_name(form), Form(form)))
 }
 
 /// The instruction as the GNU assembler writes it.
@@ -83,6 +110,8 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
     let options = formatter.options_mut();
     options.set_space_after_operand_separator(false);
     options.set_rip_relative_addresses(false);
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
     let mut text = String::new();
     formatter.format(&parsed, &mut text);
     Ok(text)
@@ -183,7 +212,51 @@ fn kind(parsed: &iced_x86::Instruction) -> Kind {
             Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Endbr32
         ) || name.starts_with("Reservednop"),
         fusible_branch: parsed.is_jcc_short_or_near(),
+        fusible_flags: is_fusible_with_branch(parsed),
+        renamed: is_renamed(parsed),
         ..Kind::default()
+    }
+}
+
+/// Whether it may be executed as one with a conditional branch right after it (not with each
+/// condition, and not on each processor).
+fn is_fusible_with_branch(parsed: &iced_x86::Instruction) -> bool {
+    use Mnemonic::{Add, And, Cmp, Dec, Inc, Sub, Test};
+    matches!(parsed.mnemonic(), Add | And | Cmp | Dec | Inc | Sub | Test)
+        && !parsed.is_ip_rel_memory_operand()
+        && !(parsed.op0_kind() == OpKind::Memory
+            && (is_immediate(parsed.op1_kind()) || !matches!(parsed.mnemonic(), Cmp | Test)))
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::Register | OpKind::Memory)
+}
+
+fn is_renamed(parsed: &iced_x86::Instruction) -> bool {
+    use Mnemonic::{
+        Mov, Movapd, Movaps, Movdqa, Movdqu, Movupd, Movups, Pxor, Sub, Vmovapd, Vmovaps, Vmovdqa,
+        Vmovdqu, Vmovupd, Vmovups, Vpxor, Vpxord, Vpxorq, Vxorpd, Vxorps, Xor, Xorpd, Xorps,
+    };
+    let last = parsed.op_count().saturating_sub(1);
+    let registers = (0..parsed.op_count()).all(|op| parsed.op_kind(op) == OpKind::Register);
+    if !registers || last == 0 {
+        return false;
+    }
+    let copies = parsed.op0_register().size() >= 4
+        && parsed.op1_register().size() >= 4
+        && (parsed.op0_register().is_gpr() && parsed.op1_register().is_gpr()
+            || parsed.op0_register().is_vector_register()
+                && parsed.op1_register().is_vector_register());
+    match parsed.mnemonic() {
+        Mov | Movaps | Movapd | Movups | Movupd | Movdqa | Movdqu | Vmovaps | Vmovapd | Vmovups
+        | Vmovupd | Vmovdqa | Vmovdqu => copies,
+        Xor | Sub => {
+            parsed.op0_register() == parsed.op1_register() && parsed.op0_register().size() >= 4
+        }
+        Xorps | Xorpd | Pxor | Vxorps | Vxorpd | Vpxor | Vpxord | Vpxorq => {
+            parsed.op_register(last) == parsed.op_register(last - 1)
+        }
+        _ => false,
     }
 }
 

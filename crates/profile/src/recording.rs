@@ -53,6 +53,13 @@ pub struct Host {
     pub machine: String,
     /// Model name of the processor, where the kernel says it.
     pub cpu_model: Option<String>,
+    /// Which processor it is: `vendor-family-model` as CPUID has them (`GenuineIntel-6-143`), or
+    /// `implementer-part` as Arm's MIDR has them (`0x41-0xd0c`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_id: Option<String>,
+    /// The cycles that its processors make in a second, as far as the system says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_hz: Option<u64>,
     /// CPUs that were online.
     pub cpus: u32,
 }

@@ -135,6 +135,12 @@ fn host(first: &Recording, all: &[Recording]) -> Host {
         if host.cpu_model != other.cpu_model {
             host.cpu_model = None;
         }
+        if host.cpu_id != other.cpu_id {
+            host.cpu_id = None;
+        }
+        if host.clock_hz != other.clock_hz {
+            host.clock_hz = None;
+        }
         if seen.insert(&other.name) {
             host.name.push(',');
             host.name.push_str(&other.name);

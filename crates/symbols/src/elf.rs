@@ -34,7 +34,7 @@ pub(crate) enum Compression {
     Other,
 }
 
-/// A section that is not code: debug information and links to it.
+/// A section that is not code: debug information, links to it, relocations.
 #[derive(Clone, Debug)]
 pub(crate) struct DataSection {
     /// Without the `z` of `.zdebug_`.
@@ -50,6 +50,7 @@ pub(crate) struct DataSection {
 pub(crate) struct Elf {
     pub input: Arc<Input>,
     pub little_endian: bool,
+    pub machine: u16,
     pub segments: Vec<Segment>,
     pub build_id: Option<BuildId>,
     pub data: Vec<DataSection>,
@@ -285,6 +286,7 @@ impl Visitor for Parse<'_> {
         });
         Ok(Elf {
             little_endian: endian == Endianness::Little,
+            machine: header.e_machine(endian).0,
             segments,
             build_id,
             data: debug_sections,

@@ -13,6 +13,18 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The file was no longer there when the recording ended, and has no build-id to find it by.
+    #[error("{}: it was gone when the recording ended", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file under this path has another build-id than what was recorded.
+    #[error("{}: it was replaced since the recording", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not ELF.
     #[error("{}: not an ELF file", path.display())]
     NotElf {

@@ -1,3 +1,4 @@
+use crate::contents::{self, Relocations};
 use crate::debug_info::DebugInfo;
 use crate::demangle::demangle;
 use crate::elf::{Elf, RawSymbols, Segment};
@@ -6,9 +7,9 @@ use crate::input::Input;
 use crate::load;
 use crate::search::{self, Found, Options};
 use crate::symtab::{Entry, Symbols};
-use profile::{BuildId, ImageAddress, ImageOffset, Procedure};
+use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A procedure as the symbol table has it: not demangled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub struct ImageSymbols {
     debug_file: Option<(PathBuf, Elf)>,
     complete: bool,
     options: Options,
+    relocations: OnceLock<Relocations>,
 }
 
 impl ImageSymbols {
@@ -52,6 +54,33 @@ impl ImageSymbols {
     /// If the file cannot be read, is not ELF, or is damaged.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         Self::of(path, search::open_input(path)?, options)
+    }
+
+    /// Opens the image of a recording: the file under its path if that is still the same, else one
+    /// with its build-id from the build-id directories.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] or [`Error::Replaced`] if the file is no longer what was recorded; else as
+    /// [`open`](Self::open).
+    pub fn of_recording(image: &Image, options: &Options) -> Result<Self, Error> {
+        let path = options.path_of(&image.path);
+        let wanted = image.build_id.as_ref();
+        let failure = match (image.gone, wanted) {
+            // Whatever is there now, it cannot be told from what was recorded.
+            (true, None) => Error::Gone { path },
+            _ => match Self::open(&path, options) {
+                Ok(file) if wanted.is_none() || file.build_id() == wanted => return Ok(file),
+                Ok(_) => Error::Replaced { path },
+                Err(error) => error,
+            },
+        };
+        let by_id = wanted.and_then(|id| {
+            options
+                .images_by_id(id)
+                .filter_map(|path| Self::open(&path, options).ok())
+                .find(|file| file.has_code() && file.build_id() == wanted)
+        });
+        by_id.ok_or(failure)
     }
 
     /// An image in memory, for instance a vDSO. `name` is what errors call it.
@@ -90,6 +119,7 @@ impl ImageSymbols {
             debug_file,
             complete,
             options: options.clone(),
+            relocations: OnceLock::new(),
         })
     }
 
@@ -109,7 +139,7 @@ impl ImageSymbols {
     }
 
     /// Whether the file has code: a separate debug file has only the names of it.
-    pub(crate) fn has_code(&self) -> bool {
+    pub fn has_code(&self) -> bool {
         self.elf.has_code
     }
 
@@ -142,6 +172,18 @@ impl ImageSymbols {
             .offset
             .checked_add(address.0 - segment.address)
             .map(ImageOffset)
+    }
+
+    /// Fills the buffer with the bytes that are loaded at an address, with relative relocations
+    /// applied; false if they are not, or not all, in the file.
+    pub fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+        let relocations = self.relocations.get_or_init(|| Relocations::of(&self.elf));
+        contents::read(&self.elf, relocations, address, buffer)
+    }
+
+    /// What processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
+    pub fn machine(&self) -> u16 {
+        self.elf.machine
     }
 
     /// The procedure at a position, by the symbol tables.

@@ -52,34 +52,22 @@ impl Job<'_> {
         });
     }
 
-    /// The file that was recorded: the one under its path if that is still the same, else one from
-    /// the build-id directories.
+    /// The file that was recorded.
     fn find_file(&self, options: &Options, done: &mut Done) -> Option<ImageSymbols> {
-        let path = options.path_of(&self.image.path);
-        let opened = match (self.image.gone, &self.image.build_id) {
-            // Whatever is there now, it cannot be told from what was recorded.
-            (true, None) => None,
-            _ => Some(ImageSymbols::open(&path, options)),
-        };
-        let wanted = self.image.build_id.as_ref();
-        if let Some(Ok(file)) = &opened
-            && (wanted.is_none() || file.build_id() == wanted)
-        {
-            if wanted.is_none() {
-                self.check_age(&path, done);
+        match ImageSymbols::of_recording(self.image, options) {
+            Ok(file) => {
+                if self.image.build_id.is_none() {
+                    self.check_age(file.path(), done);
+                }
+                Some(file)
             }
-            return opened.and_then(Result::ok);
+            Err(error) => {
+                if self.embedded.is_empty() {
+                    self.warn_unusable(&options.path_of(&self.image.path), error, done);
+                }
+                None
+            }
         }
-        let by_id = wanted.and_then(|id| {
-            options
-                .images_by_id(id)
-                .filter_map(|path| ImageSymbols::open(&path, options).ok())
-                .find(|file| file.has_code() && file.build_id() == wanted)
-        });
-        if by_id.is_none() && self.embedded.is_empty() {
-            self.warn_unusable(&path, opened, done);
-        }
-        by_id
     }
 
     /// Without a build-id, the age of the file is all there is to tell a later build by.
@@ -97,29 +85,24 @@ impl Job<'_> {
         }
     }
 
-    fn warn_unusable(
-        &self,
-        path: &Path,
-        opened: Option<Result<ImageSymbols, Error>>,
-        done: &mut Done,
-    ) {
+    fn warn_unusable(&self, path: &Path, error: Error, done: &mut Done) {
         let shown = path.display();
         let id = self.image.build_id.as_ref();
         let keep =
             id.map(|id| format!("put the recorded file (build-id {id}) back, or record again"));
         let keep = keep.unwrap_or_else(|| "record again".to_owned());
-        match opened {
-            None => self.warn(
+        match error {
+            Error::Gone { .. } => self.warn(
                 done,
                 format!("{shown} was gone when the recording ended; no names for its procedures"),
                 keep,
             ),
-            Some(Ok(_)) => self.warn(
+            Error::Replaced { .. } => self.warn(
                 done,
                 format!("{shown} was replaced since the recording; no names for its procedures"),
                 keep,
             ),
-            Some(Err(Error::Io { source, .. })) => {
+            Error::Io { source, .. } => {
                 let advice = match source.kind() {
                     std::io::ErrorKind::PermissionDenied => {
                         "run as a user who may read it".to_owned()
@@ -130,7 +113,7 @@ impl Job<'_> {
                     format!("{shown} cannot be read ({source}); no names for its procedures");
                 self.warn(done, what, advice);
             }
-            Some(Err(error)) => {
+            error => {
                 self.warn(done, format!("{error}; no names for its procedures"), keep);
             }
         }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod abbreviations;
+mod contents;
 mod debug_info;
 mod demangle;
 mod elf;

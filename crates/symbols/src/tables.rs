@@ -35,7 +35,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
     }
 
-    /// Where debug information and links to it stand.
+    /// Where debug information, links to it, and relocations stand.
     pub fn data_sections(&self) -> Result<Vec<DataSection>, Error> {
         let mut found = Vec::new();
         for section in self.sections.iter() {
@@ -43,6 +43,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             if !name.starts_with(".debug_")
                 && !name.starts_with(".zdebug_")
                 && !name.starts_with(".gnu_debug")
+                && name != ".rela.dyn"
             {
                 continue;
             }

@@ -8,6 +8,7 @@
 
 mod attribution;
 mod cluster;
+pub mod culprits;
 pub mod in_order;
 mod model;
 mod network;

@@ -1,7 +1,9 @@
 //! A small processor that issues two instructions a cycle in order, random programs for it, and
 //! the samples that a periodic interrupt would take: known truth for the estimators.
+#![allow(dead_code)] // each test uses a part
 
 use analysis::stall::Ends;
+use analysis::stall::culprits::Cause;
 use analysis::stall::in_order::Issue;
 
 /// SplitMix64.
@@ -34,11 +36,13 @@ pub enum Kind {
 
 pub struct Instruction {
     pub kind: Kind,
-    reads: [usize; 2],
-    writes: usize,
+    pub reads: [usize; 2],
+    pub writes: usize,
     /// How often its data are not in the cache, and how long it takes then.
     miss: f64,
     penalty: u64,
+    /// How often its page is not in the translation table.
+    walk: f64,
 }
 
 /// Registers; the last is never written.
@@ -51,7 +55,18 @@ pub struct Program {
     out: Vec<Vec<(usize, f64)>>,
     /// How often the first instruction of a block is not in the cache.
     fetch_miss: Vec<f64>,
+    /// How often the branch at the end of a block is not predicted.
+    mispredict: Vec<f64>,
 }
+
+/// Where programs start; an instruction has 4 bytes.
+pub const START: u64 = 0x1000;
+
+/// Cycles that a walk of the page table takes, a line from the next cache, and a branch that was
+/// not predicted.
+const WALK: u64 = 30;
+const FETCH: u64 = 12;
+const MISPREDICT: u64 = 6;
 
 impl Program {
     /// Conditions and loops, nested.
@@ -61,11 +76,45 @@ impl Program {
             edges: vec![(None, Some(0))],
             out: Vec::new(),
             fetch_miss: Vec::new(),
+            mispredict: Vec::new(),
         };
         let first = program.block(random);
         let last = program.piece(random, first, 4);
         program.edge(last, None, 1.0);
         program
+    }
+
+    /// Adds walks of the page table, and branches that are not predicted: rarely where they mostly
+    /// go the same way. Only what begins another cache line than all before it misses the
+    /// instruction cache.
+    pub fn trouble(&mut self, random: &mut Random) {
+        let mut ends = Vec::new();
+        for block in &self.blocks {
+            let start = ends.last().copied().unwrap_or(START);
+            ends.push(start + 4 * block.len() as u64);
+        }
+        for block in 0..self.blocks.len() {
+            let line = (ends[block] - 4 * self.blocks[block].len() as u64) / 64;
+            let from = self.edges.iter().filter(|edge| edge.1 == Some(block));
+            let near = |from: Option<usize>| from.is_some_and(|from| (ends[from] - 4) / 64 == line);
+            if from.clone().any(|edge| near(edge.0)) {
+                self.fetch_miss[block] = 0.0;
+            }
+        }
+        for block in &mut self.blocks {
+            for one in block.iter_mut() {
+                let accesses = matches!(one.kind, Kind::Load | Kind::Store);
+                if accesses && random.below(6) == 0 {
+                    one.walk = 0.3 * random.unit();
+                }
+            }
+        }
+        for (block, out) in self.out.iter().enumerate() {
+            let rarer = out.iter().map(|(_, chance)| *chance).fold(1.0, f64::min);
+            if out.len() > 1 && random.below(2) == 0 {
+                self.mispredict[block] = rarer * random.unit();
+            }
+        }
     }
 
     fn block(&mut self, random: &mut Random) -> usize {
@@ -95,10 +144,12 @@ impl Program {
                     0.0
                 },
                 penalty: [10, 20, 90][random.below(3)],
+                walk: 0.0,
             }
         });
         self.blocks.push(instructions.collect());
         self.out.push(Vec::new());
+        self.mispredict.push(0.0);
         self.fetch_miss.push(if random.below(5) == 0 {
             random.unit().powi(2) * 0.5
         } else {
@@ -164,7 +215,11 @@ struct Pipeline {
     ready: [u64; REGISTERS + 1],
     /// Which instruction of the block wrote a register.
     writer: [Option<usize>; REGISTERS + 1],
+    /// Why a register's value comes later than its latency.
+    late: [Option<Cause>; REGISTERS + 1],
     multiplier: u64,
+    /// What the instruction issued last waited for, if not only for the next cycle.
+    why: Option<Cause>,
 }
 
 impl Pipeline {
@@ -175,7 +230,18 @@ impl Pipeline {
             memory_used: false,
             ready: [0; REGISTERS + 1],
             writer: [None; REGISTERS + 1],
+            late: [None; REGISTERS + 1],
             multiplier: 0,
+            why: None,
+        }
+    }
+
+    /// Holds everything up to a cycle.
+    fn hold(&mut self, until: u64, cause: Cause) {
+        for (ready, late) in self.ready.iter_mut().zip(&mut self.late) {
+            if *ready < until {
+                (*ready, *late) = (until, Some(cause));
+            }
         }
     }
 
@@ -190,7 +256,10 @@ impl Pipeline {
         let operand = operand.copied().unwrap_or(REGISTERS);
         let mut ready = self.ready[operand];
         let mut waits_for = self.writer[operand];
+        let late = self.late[operand].unwrap_or(Cause::Dependency);
+        self.why = (ready > self.cycle + 1).then_some(late);
         if one.kind == Kind::Multiply && self.multiplier > ready {
+            self.why = (self.multiplier > self.cycle + 1).then_some(Cause::Unit);
             ready = self.multiplier;
             waits_for = None;
         }
@@ -215,6 +284,8 @@ impl Pipeline {
         if one.writes < REGISTERS {
             self.ready[one.writes] = self.cycle + latency + extra;
             self.writer[one.writes] = Some(place);
+            // What waits for a load waits for the data cache, also when it hits.
+            self.late[one.writes] = (one.kind == Kind::Load).then_some(Cause::DataCache);
         }
         let waited = self.cycle - before;
         (waited, waits_for.filter(|_| waited > 1))
@@ -241,6 +312,8 @@ pub struct Run {
     /// Executions of each block and each edge, by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
+    /// Cycles that each instruction waited beyond its schedule, by cause.
+    pub stalls: Vec<Vec<[f64; 12]>>,
 }
 
 /// Runs the program again and again, with a sample every `period` cycles on average.
@@ -248,6 +321,12 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
     let mut issues: Vec<Vec<Issue>> = program.blocks.iter().map(|block| schedule(block)).collect();
     let mut blocks = vec![0.0; program.blocks.len()];
     let mut edges = vec![0.0; program.edges.len()];
+    let mut stalls: Vec<Vec<[f64; 12]>> = program
+        .blocks
+        .iter()
+        .map(|b| vec![[0.0; 12]; b.len()])
+        .collect();
+    let mut mispredicted = false;
     let mut pipeline = Pipeline::new();
     let mut next = period as u64;
     let mut at = None;
@@ -261,18 +340,47 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
         // A branch ends a group of instructions that are issued together.
         pipeline.paired = true;
         if random.unit() < program.fetch_miss[block] {
-            pipeline.ready = pipeline.ready.map(|ready| ready.max(pipeline.cycle + 12));
+            let until = pipeline.cycle + FETCH;
+            pipeline.hold(until, Cause::InstructionCache);
+        }
+        if mispredicted {
+            let until = pipeline.cycle + MISPREDICT;
+            pipeline.hold(until, Cause::Mispredict);
         }
         for (place, one) in program.blocks[block].iter().enumerate() {
             let missed = random.unit() < one.miss;
-            let mut extra = 0;
+            let (mut extra, mut cause) = (0, Cause::DataCache);
+            let before = pipeline.cycle;
+            let mut own = None;
+            if one.walk > 0.0 && random.unit() < one.walk {
+                if one.kind == Kind::Load {
+                    (extra, cause) = (WALK, Cause::DataTlb);
+                } else {
+                    pipeline.cycle += WALK;
+                    own = Some(Cause::DataTlb);
+                }
+            }
             if missed && one.kind == Kind::Load {
-                extra = one.penalty;
+                cause = if one.penalty > extra {
+                    Cause::DataCache
+                } else {
+                    cause
+                };
+                extra += one.penalty;
             } else if missed && one.kind == Kind::Store {
                 // The write buffer is full.
                 pipeline.cycle += one.penalty;
+                own = Some(Cause::StoreBuffer);
             }
             pipeline.issue(one, place, extra);
+            if extra > 0 && one.writes < REGISTERS {
+                pipeline.late[one.writes] = Some(cause);
+            }
+            let took = (pipeline.cycle - before) as f64;
+            if let Some(cause) = own.or(pipeline.why) {
+                let index = Cause::ALL.iter().position(|one| *one == cause);
+                stalls[block][place][index.expect("listed")] += took - issues[block][place].minimum;
+            }
             // What passed since the last one was issued, this one was at the head of the queue.
             while next <= pipeline.cycle {
                 issues[block][place].samples += 1.0;
@@ -290,11 +398,13 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
         }
         let taken = taken.expect("an edge out");
         edges[taken] += 1.0 / period as f64;
+        mispredicted = program.mispredict[block] > 0.0 && random.unit() < program.mispredict[block];
         at = program.edges[taken].1;
     }
     Run {
         issues,
         blocks,
         edges,
+        stalls,
     }
 }

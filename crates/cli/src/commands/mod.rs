@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub mod annotate;
 pub mod bottlenecks;
 pub mod causal;
 pub mod daemon;

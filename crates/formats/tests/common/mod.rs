@@ -40,6 +40,8 @@ pub fn empty() -> Recording {
         kernel: "6.18.0".to_owned(),
         machine: "x86_64".to_owned(),
         cpu_model: Some("Model".to_owned()),
+        cpu_id: None,
+        clock_hz: None,
         cpus: 2,
     };
     let target = Target::Command(vec!["./tool".to_owned(), "--fast".to_owned()]);

@@ -151,6 +151,8 @@ fn head() -> impl Strategy<Value = Recording> {
             name,
             kernel,
             machine,
+            cpu_id: cpu_model.clone(),
+            clock_hz: cpu_model.as_ref().map(|model| model.len() as u64),
             cpu_model,
             cpus,
         },

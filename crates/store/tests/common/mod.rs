@@ -182,6 +182,8 @@ pub fn compile_job(samples: usize) -> Recording {
         kernel: "6.18.44".into(),
         machine: "x86_64".into(),
         cpu_model: Some("Some processor".into()),
+        cpu_id: None,
+        clock_hz: None,
         cpus: 2,
     };
     let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::None);

@@ -1,0 +1,343 @@
+//! The candidates for a stall, each with how it is ruled out or bounded.
+
+use super::context::{Context, MEMORY};
+use super::{Cause, Culprit};
+use machine::{Architecture, EdgeKind, Flow, Instruction, Register};
+
+/// Bytes of a cache line, and of a page.
+const LINE: u64 = 64;
+const PAGE: u64 = 4096;
+
+/// The stack is nearly always in the cache; a value that was stored just before takes some cycles
+/// to be forwarded.
+const FORWARDING: f64 = 20.0;
+
+/// Results that take longer keep their unit busy.
+const LONG: f64 = 10.0;
+
+/// Micro-operations from which on microcode is likely.
+const MANY: f64 = 5.0;
+
+/// Instructions before a stall among which a store may be the one that found no room.
+const STORES: usize = 8;
+
+struct Candidates<'a, 'b> {
+    context: &'a Context<'b>,
+    block: usize,
+    index: usize,
+    /// What can be executed right before.
+    before: Vec<usize>,
+    found: Vec<Culprit>,
+}
+
+/// All that cannot be ruled out, the likeliest first.
+pub(super) fn candidates(context: &Context<'_>, block: usize, index: usize) -> Vec<Culprit> {
+    let mut all = Candidates {
+        before: context.before(block, index),
+        context,
+        block,
+        index,
+        found: Vec::new(),
+    };
+    all.data();
+    all.units();
+    all.dependency();
+    all.stores();
+    all.synchronisation();
+    all.mispredict();
+    all.fetch();
+    all.page_fault();
+    all.microcode();
+    all.found
+}
+
+impl Candidates<'_, '_> {
+    fn guilty(&mut self, cause: Cause, at: Vec<usize>, most: f64) {
+        if most > 0.0 {
+            self.found.push(Culprit { cause, at, most });
+        }
+    }
+
+    fn own(&self) -> &Instruction {
+        self.context.instruction(self.index)
+    }
+
+    fn in_order(&self) -> bool {
+        self.context.evidence.processor.in_order
+    }
+
+    fn latency(&self, index: usize) -> f64 {
+        self.context.evidence.expected[index].latency
+    }
+
+    /// Whose execution the stall can be: in order its own, out of order those before.
+    fn suspects(&self) -> Vec<usize> {
+        if self.in_order() {
+            vec![self.index]
+        } else {
+            self.before.clone()
+        }
+    }
+
+    fn uses_stack(&self, index: usize) -> bool {
+        let architecture = self.context.evidence.processor.architecture;
+        let instruction = self.context.instruction(index);
+        instruction
+            .reads
+            .contains(Register::stack_pointer(architecture))
+    }
+
+    /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
+    /// none of those before loads. What is addressed by the stack pointer alone does not miss.
+    fn data(&mut self) {
+        let context = self.context;
+        let is_load = |index: &usize| {
+            let kind = context.instruction(*index).kind;
+            kind.load && !kind.prefetch
+        };
+        let mut caller = false;
+        let mut loads: Vec<usize> = if self.in_order() {
+            let touched = self.own().reads.union(self.own().writes);
+            let (writers, outside) = context.writers(self.block, self.index, touched);
+            caller = outside;
+            writers.into_iter().map(|(writer, _)| writer).collect()
+        } else {
+            self.before.clone()
+        };
+        loads.retain(is_load);
+        let (stack, heap): (Vec<usize>, Vec<usize>) =
+            loads.into_iter().partition(|index| self.uses_stack(*index));
+        let mut translated = heap.clone();
+        if !heap.is_empty() || caller {
+            self.guilty(Cause::DataCache, heap, MEMORY);
+        } else if !stack.is_empty() {
+            self.guilty(Cause::DataCache, stack, FORWARDING);
+        }
+        // A store waits for its translation too.
+        let own_stores = self.suspects().into_iter().filter(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.store && !self.uses_stack(*index)
+        });
+        translated.extend(own_stores);
+        translated.sort_unstable();
+        translated.dedup();
+        if !translated.is_empty() || caller {
+            self.guilty(Cause::DataTlb, translated, MEMORY);
+        }
+    }
+
+    /// Divider and other long units. In order: not if it does not need a unit that another may keep
+    /// busy; at most as long as that keeps it. Out of order: not if the suspect is no long operation; at
+    /// most one and a half times its latency, for one before.
+    fn units(&mut self) {
+        let context = self.context;
+        let expected = |index: usize| &context.evidence.expected[index];
+        if self.in_order() {
+            let kind = self.own().kind;
+            let busy = expected(self.index).busy;
+            if kind.multiply || kind.divide || busy > 1.0 {
+                self.guilty(Cause::Unit, vec![self.index], busy);
+            }
+            return;
+        }
+        let mut long = self.suspects();
+        long.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.divide || expected(*index).latency >= LONG && !kind.load && !kind.store
+        });
+        let latencies = long.iter().map(|index| expected(*index).latency);
+        let most = latencies.fold(0.0, f64::max);
+        self.guilty(Cause::Unit, long, 1.5 * most);
+    }
+
+    /// Results that are waited for. In order: the schedule knows of those within the block, but not
+    /// how they shift when something else stalls or does not; at most what is left of their latency
+    /// (that of loads is the data cache's). Out of order: at most the longest chain of latencies that ends in the suspect,
+    /// without that which is its own long operation's.
+    fn dependency(&mut self) {
+        let context = self.context;
+        if self.in_order() {
+            let (writers, caller) = context.writers(self.block, self.index, self.own().reads);
+            let width = f64::from(context.evidence.processor.width);
+            let (mut at, mut most) = (Vec::new(), if caller { LONG } else { 0.0 });
+            for (writer, distance) in writers {
+                // The instructions in between take some of it.
+                let left = self.latency(writer) - (distance as f64 / width).floor();
+                let is_load = context.instruction(writer).kind.load;
+                if left > 0.0 && self.latency(writer) > 1.0 && !is_load {
+                    most = most.max(left);
+                    at.push(writer);
+                }
+            }
+            self.guilty(Cause::Dependency, at, most);
+            return;
+        }
+        let (mut at, mut most) = (Vec::new(), 0.0_f64);
+        for suspect in self.suspects() {
+            let chain = context.evidence.expected[suspect].chain;
+            let own = self.latency(suspect);
+            let others = if own >= LONG { chain - own } else { chain };
+            if others > 1.0 {
+                most = most.max(others);
+                at.push(suspect);
+            }
+        }
+        self.guilty(Cause::Dependency, at, most);
+    }
+
+    /// Store buffer. In order: not if it is no store. Out of order: not if there is none among the
+    /// last instructions; what is pushed on the stack does not count.
+    fn stores(&mut self) {
+        let context = self.context;
+        let first = context.evidence.graph.blocks[self.block].instructions.start;
+        let near = if self.in_order() { 0 } else { STORES };
+        let from = self.index.saturating_sub(near).max(first);
+        let mut at: Vec<usize> = (from..=self.index).collect();
+        if !self.in_order() {
+            at.extend(&self.before);
+        }
+        at.retain(|index| context.instruction(*index).kind.store && !self.uses_stack(*index));
+        at.sort_unstable();
+        at.dedup();
+        if !at.is_empty() {
+            self.guilty(Cause::StoreBuffer, at, MEMORY);
+        }
+    }
+
+    /// Locked and serialising instructions: not if it is none, nor (out of order) one before.
+    fn synchronisation(&mut self) {
+        let context = self.context;
+        let mut at = self.suspects();
+        at.push(self.index);
+        at.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.locked || kind.serialising
+        });
+        at.dedup();
+        if !at.is_empty() {
+            self.guilty(Cause::Synchronisation, at, MEMORY);
+        }
+    }
+
+    /// Branches that were not predicted: not if it does not follow a branch with several ways, a
+    /// call or a return. A predictor that always says the same errs as often as the rarer way is
+    /// taken, and a good one not much more.
+    fn mispredict(&mut self) {
+        let graph = self.context.evidence.graph;
+        let penalty = f64::from(self.context.evidence.processor.mispredict);
+        let start = graph.blocks[self.block].instructions.start;
+        // Out of order the second instruction may be the one that is seen.
+        let near = start + usize::from(!self.in_order());
+        let returned = (start..self.index).next_back().filter(|before| {
+            let flow = self.context.instruction(*before).flow;
+            matches!(flow, Flow::Call(_) | Flow::IndirectCall)
+        });
+        if let Some(call) = returned {
+            return self.guilty(Cause::Mispredict, vec![call], penalty);
+        }
+        if self.index > near {
+            return;
+        }
+        let (mut at, mut most, mut entered) = (Vec::new(), 0.0, false);
+        for edge in self.context.ways(self.block) {
+            let Some(from) = graph.edges[edge].from else {
+                entered = true;
+                continue;
+            };
+            let kind = graph.edges[edge].kind;
+            let branches = matches!(kind, EdgeKind::Taken | EdgeKind::Fall | EdgeKind::Table);
+            let last = graph.blocks[from].instructions.end.saturating_sub(1);
+            let ways = self.context.instruction(last).flow;
+            if !branches || !matches!(ways, Flow::Branch(_) | Flow::IndirectJump) {
+                continue;
+            }
+            at.push(last);
+            most += penalty * self.missed(edge, from);
+        }
+        if entered {
+            // Called, perhaps by way of a pointer.
+            most = penalty;
+        }
+        self.guilty(Cause::Mispredict, at, most);
+    }
+
+    /// How many mispredictions that end in this edge there are at most for each execution of the
+    /// block that it leads to.
+    fn missed(&self, edge: usize, from: usize) -> f64 {
+        let often = self.context.of_edge(edge);
+        let (Some(taken), Some(all)) = (often, self.context.of_block(from)) else {
+            return 1.0;
+        };
+        let here = self.context.of_block(self.block).unwrap_or(taken);
+        let rarer = taken.min((all - taken).max(0.0));
+        (2.0 * rarer).min(taken) / here.max(f64::MIN_POSITIVE)
+    }
+
+    /// Instruction cache and ITLB: not if it is in the same line (page) as all that can be executed
+    /// right before; and a loop that stays in the cache misses once each time it is entered.
+    fn fetch(&mut self) {
+        let own = self.own();
+        let graph = self.context.evidence.graph;
+        let is_head = self.index == graph.blocks[self.block].instructions.start;
+        let from_outside = is_head
+            && self
+                .context
+                .ways(self.block)
+                .any(|edge| graph.edges[edge].from.is_none());
+        let returned = self.before.iter().any(|before| {
+            let flow = self.context.instruction(*before).flow;
+            matches!(flow, Flow::Call(_) | Flow::IndirectCall)
+        });
+        let crosses = |size: u64| {
+            let last = own.end().0.saturating_sub(1) / size;
+            let differs = |before: &usize| {
+                let before = self.context.instruction(*before);
+                (before.end().0.saturating_sub(1)) / size != last
+            };
+            from_outside || returned || self.before.iter().any(differs)
+        };
+        // Out of order, the second instruction of a line may be the one that is seen.
+        let also = !self.in_order()
+            && self.before.iter().any(|before| {
+                let before = self.context.instruction(*before);
+                before.address.0 % LINE < u64::from(before.length)
+            });
+        let (line, page) = (crosses(LINE) || also, crosses(PAGE));
+        let times = self.context.repetition[self.block].unwrap_or(1.0).max(1.0);
+        if line {
+            self.guilty(Cause::InstructionCache, Vec::new(), MEMORY / times);
+        }
+        if page {
+            self.guilty(Cause::InstructionTlb, Vec::new(), MEMORY / times);
+        }
+    }
+
+    /// Page faults: the instruction that faults is executed again, so that the time shows at it;
+    /// not if it does not access memory. (The kernel's own time is not the procedure's.)
+    fn page_fault(&mut self) {
+        let kind = self.own().kind;
+        if (kind.load || kind.store) && !kind.prefetch && !self.uses_stack(self.index) {
+            self.guilty(Cause::PageFault, vec![self.index], 100.0 * MEMORY);
+        }
+    }
+
+    /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated.
+    fn microcode(&mut self) {
+        let context = self.context;
+        if context.evidence.processor.architecture != Architecture::X86_64 {
+            return;
+        }
+        let uops = |index: &usize| context.evidence.expected[*index].uops;
+        let mut at = self.suspects();
+        at.retain(|index| context.instruction(*index).kind.repeated || uops(index) >= MANY);
+        let repeated = at
+            .iter()
+            .any(|index| context.instruction(*index).kind.repeated);
+        let most = at.iter().map(uops).fold(0.0, f64::max);
+        self.guilty(
+            Cause::Microcode,
+            at,
+            if repeated { f64::INFINITY } else { 4.0 * most },
+        );
+    }
+}

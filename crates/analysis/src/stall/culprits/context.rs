@@ -1,0 +1,222 @@
+//! What surrounds an instruction: what is executed before it, the loops around it.
+
+use super::{Cause, Culprit, Evidence};
+use machine::{Flow, Instruction, RegisterSet};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Instructions that are looked back at from one, along each way and over all ways: what was started
+/// earlier is done.
+const DISTANCE: usize = 200;
+const REACH: usize = 16_384;
+
+/// Edges that are taken by less than this share of a block's executions do not explain it: a miss
+/// each time would cost about a cycle.
+const RARE: f64 = 0.002;
+
+/// Loops around a block that are looked at, from the innermost.
+const NEST: usize = 32;
+
+/// A miss that is served by memory costs no more cycles, on average.
+pub(super) const MEMORY: f64 = 600.0;
+
+pub(super) struct Context<'a> {
+    pub evidence: &'a Evidence<'a>,
+    /// For each block the edges that lead to it.
+    entering: Vec<Vec<usize>>,
+    /// For each block its executions by those of entering the largest loop around it that stays in
+    /// the instruction cache; `None` if there is none.
+    pub repetition: Vec<Option<f64>>,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(evidence: &'a Evidence<'a>) -> Self {
+        let mut entering = vec![Vec::new(); evidence.graph.blocks.len()];
+        for (index, edge) in evidence.graph.edges.iter().enumerate() {
+            if let Some(to) = edge.to {
+                entering[to].push(index);
+            }
+        }
+        let mut context = Self {
+            evidence,
+            entering,
+            repetition: Vec::new(),
+        };
+        context.repetition = context.repetitions();
+        context
+    }
+
+    pub fn instruction(&self, index: usize) -> &'a Instruction {
+        &self.evidence.graph.instructions[index]
+    }
+
+    pub fn of_block(&self, block: usize) -> Option<f64> {
+        self.evidence.frequencies.blocks[block].map(|estimate| estimate.frequency)
+    }
+
+    pub fn of_edge(&self, edge: usize) -> Option<f64> {
+        self.evidence.frequencies.edges[edge].map(|estimate| estimate.frequency)
+    }
+
+    /// The edges that lead to a block, but for rare ones.
+    pub fn ways(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
+        let least = RARE * self.of_block(block).unwrap_or(0.0);
+        let matters = move |edge: &usize| self.of_edge(*edge).is_none_or(|often| often >= least);
+        self.entering[block].iter().copied().filter(matters)
+    }
+
+    /// The instructions that can be executed right before one, as far as they are of the
+    /// procedure. A conditional branch may be executed as one with what sets its flags: both.
+    pub fn before(&self, block: usize, index: usize) -> Vec<usize> {
+        let graph = self.evidence.graph;
+        let range = &graph.blocks[block].instructions;
+        let mut found = Vec::new();
+        let mut add = |last: usize, first: usize| {
+            found.push(last);
+            let fuses = |index: usize| graph.instructions[index].kind;
+            if fuses(last).fusible_branch && last > first && fuses(last - 1).fusible_flags {
+                found.push(last - 1);
+            }
+        };
+        if index > range.start {
+            add(index - 1, range.start);
+            return found;
+        }
+        for edge in self.ways(block) {
+            if let Some(from) = graph.edges[edge].from {
+                let range = &graph.blocks[from].instructions;
+                if !range.is_empty() {
+                    add(range.end - 1, range.start);
+                }
+            }
+        }
+        found
+    }
+
+    /// Who wrote these registers last before an instruction that waits for them, with the number of
+    /// instructions in between, in this block and those before; and whether it can be the caller.
+    /// What was read in between was there then, and is not waited for.
+    pub fn writers(
+        &self,
+        block: usize,
+        index: usize,
+        registers: RegisterSet,
+    ) -> (Vec<(usize, usize)>, bool) {
+        let graph = self.evidence.graph;
+        let mut found = Vec::new();
+        // Breadth first, and each block once for a register.
+        let mut work = VecDeque::from([(block, index, registers, 0)]);
+        let mut asked: FxHashMap<usize, RegisterSet> = FxHashMap::default();
+        let (mut steps, mut outside) = (0, false);
+        while let Some((block, end, mut wanted, mut distance)) = work.pop_front() {
+            for earlier in (graph.blocks[block].instructions.start..end).rev() {
+                steps += 1;
+                distance += 1;
+                let one = self.instruction(earlier);
+                if one.writes.intersects(wanted) {
+                    found.push((earlier, distance));
+                }
+                wanted = without(wanted, one.writes.union(one.reads));
+                if wanted.is_empty() || distance >= DISTANCE {
+                    break;
+                }
+            }
+            if wanted.is_empty() || distance >= DISTANCE || steps >= REACH {
+                continue;
+            }
+            steps += 1;
+            for edge in self.ways(block) {
+                outside |= graph.edges[edge].from.is_none();
+                if let Some(from) = graph.edges[edge].from {
+                    let before = asked.entry(from).or_default();
+                    let new = without(wanted, *before);
+                    *before = before.union(new);
+                    if !new.is_empty() {
+                        work.push_back((from, graph.blocks[from].instructions.end, new, distance));
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup_by_key(|(index, _)| *index);
+        (found, outside)
+    }
+
+    /// How often the code around each block is gone through once it is in the cache. A loop keeps
+    /// it there if it fits in half of the cache and calls nothing.
+    fn repetitions(&self) -> Vec<Option<f64>> {
+        let (graph, loops) = (self.evidence.graph, self.evidence.loops);
+        let room = u64::from(self.evidence.processor.instruction_cache / 2);
+        let count = loops.loops.len();
+        let (mut bytes, mut calls) = (vec![0_u64; count], vec![false; count]);
+        let mut entries: Vec<Option<f64>> = vec![Some(0.0); count];
+        for (block, innermost) in graph.blocks.iter().zip(&loops.innermost) {
+            let called = graph.instructions_of(block).iter().any(|one| {
+                matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call
+            });
+            for one in self.around(*innermost) {
+                bytes[one] += block.end.0.saturating_sub(block.start.0);
+                calls[one] |= called;
+            }
+        }
+        for (index, edge) in graph.edges.iter().enumerate() {
+            let Some(to) = edge.to else { continue };
+            let from = edge.from.and_then(|from| loops.innermost[from]);
+            let outside = |one: &usize| !self.around(from).any(|around| around == *one);
+            for one in self.around(loops.innermost[to]).take_while(outside) {
+                let sum = entries[one].zip(self.of_edge(index));
+                entries[one] = sum.map(|(sum, often)| sum + often);
+            }
+        }
+        let of = |(block, innermost): (usize, &Option<usize>)| {
+            let stays = |one: &usize| bytes[*one] <= room && !calls[*one];
+            let kept = self.around(*innermost).take_while(stays);
+            let times = kept.filter_map(|one| {
+                let (entered, often) = entries[one].zip(self.of_block(block))?;
+                Some(often / entered.max(f64::MIN_POSITIVE))
+            });
+            times.reduce(f64::max)
+        };
+        loops.innermost.iter().enumerate().map(of).collect()
+    }
+
+    /// The loops from one outwards.
+    fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+        let loops = &self.evidence.loops.loops;
+        std::iter::successors(innermost, |one| loops[*one].parent).take(NEST)
+    }
+
+    /// Lowers bounds to what sampled events allow: each cost a whole way to memory (section 6.3).
+    /// Events skid, so those of the instructions around count too.
+    pub fn tighten(&self, index: usize, frequency: f64, all: &mut [Culprit]) {
+        const SKID: usize = 8;
+        if let Some(kernel) = self.evidence.kernel {
+            let faults = all.iter_mut().filter(|one| one.cause == Cause::PageFault);
+            faults.for_each(|fault| fault.most = fault.most.min(kernel / frequency));
+        }
+        let Some(period) = self.evidence.period else {
+            return;
+        };
+        for event in self.evidence.events {
+            let around = index.saturating_sub(SKID)..(index + SKID).min(event.counts.len());
+            let counts = event.counts.get(around).unwrap_or_default();
+            let each = match event.cause {
+                Cause::PageFault => 100.0 * MEMORY,
+                Cause::Mispredict => f64::from(self.evidence.processor.mispredict),
+                _ => MEMORY,
+            };
+            // One more, as none seen does not mean none.
+            let most = (counts.iter().sum::<f64>() + 1.0) * each / (frequency * period);
+            for culprit in all.iter_mut().filter(|one| one.cause == event.cause) {
+                culprit.most = culprit.most.min(most);
+            }
+        }
+    }
+}
+
+fn without(registers: RegisterSet, others: RegisterSet) -> RegisterSet {
+    registers
+        .iter()
+        .filter(|one| !others.contains(*one))
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
+
+use super::procedure::Analysed;
+use crate::output::{grouped, printable, shortened};
+use machine::{Edge, EdgeKind};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The most blocks that are drawn; of more, those with most samples.
+const MOST: usize = 1000;
+
+/// Instructions of a block that are shown.
+const SHOWN: usize = 12;
+
+/// The file's contents; `None` if its name does not end in a format.
+pub fn render(path: &Path, analysed: &Analysed) -> Option<String> {
+    let drawing = Drawing::new(analysed);
+    match path.extension()?.to_str()? {
+        "dot" => Some(drawing.dot()),
+        "svg" => Some(drawing.svg()),
+        _ => None,
+    }
+}
+
+struct Drawing<'a> {
+    analysed: &'a Analysed,
+    /// The blocks that are drawn, by address.
+    blocks: Vec<usize>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(analysed: &'a Analysed) -> Self {
+        let mut blocks: Vec<usize> = (0..analysed.graph.blocks.len()).collect();
+        if blocks.len() > MOST {
+            blocks.sort_by(|a, b| samples(analysed, *b).total_cmp(&samples(analysed, *a)));
+            blocks.truncate(MOST);
+            blocks.sort_unstable();
+        }
+        Self { analysed, blocks }
+    }
+
+    /// How hot a block is, from 0 to 1.
+    fn heat(&self, block: usize) -> f64 {
+        (samples(self.analysed, block) / self.analysed.total().max(f64::MIN_POSITIVE)).sqrt()
+    }
+
+    fn text(&self, block: usize) -> Vec<String> {
+        let analysed = self.analysed;
+        let one = &analysed.graph.blocks[block];
+        let sum = samples(analysed, block);
+        let count = one.instructions.len().max(1) as f64;
+        let best: f64 = analysed.expected[one.instructions.clone()]
+            .iter()
+            .map(|one| one.minimum)
+            .sum();
+        let frequency = analysed.frequencies.blocks[block].map_or(0.0, |one| one.frequency);
+        let actual = if frequency > 0.0 {
+            format!("{:.2}", sum / frequency / count)
+        } else {
+            "-".to_owned()
+        };
+        let mut lines = vec![format!(
+            "{block}: {:x}  {:.1}%  best {:.2} actual {actual} CPI",
+            one.start.0,
+            100.0 * sum / analysed.total().max(f64::MIN_POSITIVE),
+            best / count
+        )];
+        for place in one.instructions.clone().take(SHOWN) {
+            let letters = analysed.accounts[place]
+                .iter()
+                .flat_map(|account| &account.culprits);
+            let letters: String = letters.map(|one| one.cause.letter()).collect();
+            lines.push(format!(
+                "{:x} {}  {} {letters}",
+                analysed.graph.instructions[place].address.0,
+                shortened(&printable(&analysed.texts[place].replace('\t', " ")), 36),
+                grouped(analysed.samples[place].round() as u64)
+            ));
+        }
+        let more = one.instructions.len().saturating_sub(SHOWN);
+        if more > 0 {
+            lines.push(format!("... {more} more"));
+        }
+        lines
+    }
+
+    /// The edges between drawn blocks, with the places of their ends.
+    fn edges(&self) -> impl Iterator<Item = (&'a Edge, usize, usize, Option<f64>)> + '_ {
+        let place = |block: usize| self.blocks.binary_search(&block).ok();
+        let frequencies = &self.analysed.frequencies.edges;
+        self.analysed
+            .graph
+            .edges
+            .iter()
+            .zip(frequencies)
+            .filter_map(move |(edge, often)| {
+                let often = often.map(|one| one.frequency);
+                Some((edge, place(edge.from?)?, place(edge.to?)?, often))
+            })
+    }
+
+    fn dot(&self) -> String {
+        let mut out = String::from(
+            "digraph procedure {\n  node [shape=box fontname=monospace style=filled];\n",
+        );
+        for block in &self.blocks {
+            let text: String = self
+                .text(*block)
+                .iter()
+                .map(|line| quoted(line) + "\\l")
+                .collect();
+            let _ = writeln!(
+                out,
+                "  b{block} [label=\"{text}\" fillcolor=\"0.05 {:.2} 1.0\"];",
+                self.heat(*block)
+            );
+        }
+        for (edge, from, to, often) in self.edges() {
+            let (from, to) = (self.blocks[from], self.blocks[to]);
+            let label = often.map_or(String::new(), |often| format!(" [label=\"{often:.0}\"]"));
+            let style = if edge.kind == EdgeKind::Fall {
+                ""
+            } else {
+                " [style=bold]"
+            };
+            let _ = writeln!(out, "  b{from} -> b{to}{label}{style};");
+        }
+        out.push_str("}\n");
+        out
+    }
+
+    /// Blocks below each other in the order of addresses; jumps down on the right, up on the left.
+    fn svg(&self) -> String {
+        const LINE: usize = 15;
+        const WIDTH: usize = 560;
+        const MARGIN: usize = 160;
+        let texts: Vec<Vec<String>> = self.blocks.iter().map(|block| self.text(*block)).collect();
+        let mut tops = Vec::with_capacity(texts.len());
+        let mut top = 20;
+        for text in &texts {
+            tops.push(top);
+            top += text.len() * LINE + 34;
+        }
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{top}\" font-family=\"monospace\" font-size=\"12\">\n\
+             <title>{}</title>\n<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
+             <path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+            WIDTH + 2 * MARGIN,
+            escaped(&self.analysed.name)
+        );
+        for ((block, text), top) in self.blocks.iter().zip(&texts).zip(&tops) {
+            let cold = (255.0 * (1.0 - self.heat(*block))) as u8;
+            let height = text.len() * LINE + 8;
+            let _ = writeln!(
+                out,
+                "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" fill=\"rgb(255,{cold},{cold})\" stroke=\"black\"/>"
+            );
+            for (row, line) in text.iter().enumerate() {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{}\" y=\"{}\">{}</text>",
+                    MARGIN + 6,
+                    top + (row + 1) * LINE,
+                    escaped(line)
+                );
+            }
+        }
+        let bottom = |place: usize| tops[place] + texts[place].len() * LINE + 8;
+        for (_, from, to, often) in self.edges() {
+            let (start, end) = (bottom(from), tops[to]);
+            let path = if to == from + 1 {
+                let middle = MARGIN + WIDTH / 2;
+                format!("M{middle},{start} L{middle},{end}")
+            } else {
+                // Further ones further out.
+                let out = 20 + (from.abs_diff(to) * 6).min(MARGIN - 30);
+                let (side, bend) = if to > from {
+                    (MARGIN + WIDTH, MARGIN + WIDTH + out)
+                } else {
+                    (MARGIN, MARGIN - out)
+                };
+                let (start, end) = (start - 6, end + 6);
+                format!("M{side},{start} C{bend},{start} {bend},{end} {side},{end}")
+            };
+            let title = often.map_or(String::new(), |often| format!("<title>{often:.0}</title>"));
+            let _ = writeln!(
+                out,
+                "<path d=\"{path}\" fill=\"none\" stroke=\"black\" marker-end=\"url(#a)\">{title}</path>"
+            );
+        }
+        out.push_str("</svg>\n");
+        out
+    }
+}
+
+fn samples(analysed: &Analysed, block: usize) -> f64 {
+    let range = analysed.graph.blocks[block].instructions.clone();
+    analysed.samples[range].iter().sum()
+}
+
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+fn escaped(text: &str) -> String {
+    printable(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

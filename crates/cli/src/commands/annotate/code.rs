@@ -1,0 +1,39 @@
+//! An image as the decoder needs it.
+
+use machine::{Architecture, Image};
+use profile::ImageAddress;
+use symbols::ImageSymbols;
+
+/// The bytes and names of an image.
+pub struct Code<'a>(pub &'a ImageSymbols);
+
+impl Code<'_> {
+    /// What the image is for; `None` if it cannot be decoded.
+    pub fn architecture(&self) -> Option<Architecture> {
+        match self.0.machine() {
+            62 => Some(Architecture::X86_64),
+            183 => Some(Architecture::Aarch64),
+            _ => None,
+        }
+    }
+
+    /// The bytes from an address on.
+    pub fn bytes(&self, start: ImageAddress, size: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; size];
+        self.0.read(start, &mut bytes).then_some(bytes)
+    }
+}
+
+impl Image for Code<'_> {
+    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+        self.0.read(address, buffer)
+    }
+
+    fn never_returns(&self, target: ImageAddress) -> bool {
+        let offset = self.0.offset_of(target);
+        let procedure = offset.and_then(|offset| self.0.procedure(offset));
+        procedure.is_some_and(|procedure| {
+            machine::is_never_returning(&String::from_utf8_lossy(procedure.name))
+        })
+    }
+}

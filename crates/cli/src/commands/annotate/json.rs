@@ -1,0 +1,164 @@
+//! The documented JSON form.
+
+use super::Setting;
+use super::procedure::{Analysed, Basis};
+use analysis::stall::Confidence;
+use analysis::stall::culprits::{Account, Cause, Static, Summary};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Writes a procedure.
+pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> anyhow::Result<()> {
+    let graph = &analysed.graph;
+    let blocks: Vec<Value> = (graph.blocks.iter().enumerate())
+        .map(|(index, block)| {
+            let estimate = analysed.frequencies.blocks[index];
+            let expected = &analysed.expected[block.instructions.clone()];
+            let samples: f64 = analysed.samples[block.instructions.clone()].iter().sum();
+            json!({
+                "start": block.start.0,
+                "end": block.end.0,
+                "samples": samples,
+                "best_case_cycles": expected.iter().map(|one| one.minimum).sum::<f64>(),
+                "frequency": estimate.map(|one| one.frequency),
+                "confidence": estimate.map(|one| confidence(one.confidence)),
+                "instructions": block.instructions.clone().map(|place| instruction(analysed, place)).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let edges: Vec<Value> = (graph.edges.iter().zip(&analysed.frequencies.edges))
+        .map(|(edge, often)| {
+            json!({
+                "from": edge.from,
+                "to": edge.to,
+                "kind": format!("{:?}", edge.kind),
+                "frequency": often.map(|one| one.frequency),
+            })
+        })
+        .collect();
+    let value = json!({
+        "schema": "vitalfew.annotate/1",
+        "procedure": analysed.name,
+        "image": setting.image,
+        "event": setting.event,
+        "model": setting.model.processor().name,
+        "frequencies": basis(analysed.basis),
+        "cycles_per_sample": setting.period,
+        "total_samples": setting.total,
+        "samples": analysed.total(),
+        "misses_edges": graph.misses_edges(),
+        "blocks": blocks,
+        "edges": edges,
+        "summary": summary(&analysed.summary()),
+    });
+    emit(out, &value)
+}
+
+/// Writes the summary of a profile.
+pub fn write_summary(
+    out: &mut impl Write,
+    setting: &Setting,
+    sum: &Summary,
+    procedures: usize,
+) -> anyhow::Result<()> {
+    let value = json!({
+        "schema": "vitalfew.annotate-summary/1",
+        "event": setting.event,
+        "model": setting.model.processor().name,
+        "total_samples": setting.total,
+        "procedures": procedures,
+        "summary": summary(sum),
+    });
+    emit(out, &value)
+}
+
+fn emit(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Counts => "counts",
+        Basis::InOrder => "in-order",
+        Basis::OutOfOrder => "out-of-order, relative",
+    }
+}
+
+fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low => "low",
+        Confidence::Medium => "medium",
+        Confidence::High => "high",
+    }
+}
+
+fn instruction(analysed: &Analysed, place: usize) -> Value {
+    let address = |index: &usize| {
+        analysed
+            .graph
+            .instructions
+            .get(*index)
+            .map(|one| one.address.0)
+    };
+    let account = |account: &Account| {
+        let culprits: Vec<Value> = account
+            .culprits
+            .iter()
+            .map(|one| {
+                json!({
+                    "cause": one.cause.name(),
+                    "letter": one.cause.letter().to_string(),
+                    "at": one.at.iter().filter_map(address).collect::<Vec<_>>(),
+                    "most_cycles": one.most,
+                })
+            })
+            .collect();
+        json!({
+            "cycles": account.cycles,
+            "best_case_cycles": account.minimum,
+            "static_stall": account.static_stall.map(|(reason, cycles)| json!({
+                "reason": reason.name(),
+                "cycles": cycles,
+            })),
+            "dynamic_stall": account.stall,
+            "culprits": culprits,
+            "unexplained_stall": account.unexplained,
+            "unexplained_gain": account.gain,
+            "sampling_error": account.error,
+        })
+    };
+    json!({
+        "address": analysed.graph.instructions[place].address.0,
+        "text": analysed.texts[place],
+        "samples": analysed.samples[place],
+        "account": analysed.accounts[place].as_ref().map(account),
+    })
+}
+
+fn summary(summary: &Summary) -> Value {
+    let dynamic: serde_json::Map<String, Value> = (Cause::ALL.iter().zip(&summary.dynamic))
+        .map(|(cause, line)| {
+            let range = json!({"least": line.least, "most": line.most});
+            (cause.name().to_owned(), range)
+        })
+        .collect();
+    let statics: serde_json::Map<String, Value> = (Static::ALL.iter().zip(&summary.statics))
+        .map(|(reason, part)| (reason.name().to_owned(), json!(part)))
+        .collect();
+    json!({
+        "samples": summary.samples,
+        "instructions": summary.executed,
+        "best_case": summary.best,
+        "dynamic": dynamic,
+        "unexplained_stall": summary.unexplained_stall,
+        "unexplained_gain": summary.unexplained_gain,
+        "subtotal_dynamic": summary.subtotal_dynamic,
+        "static": statics,
+        "subtotal_static": summary.subtotal_static,
+        "execution": summary.execution,
+        "net_sampling_error": summary.error,
+        "frequency_not_known": summary.unknown,
+    })
+}

@@ -1,0 +1,366 @@
+//! The listing of a procedure (the paper's Figure 2).
+
+use super::Setting;
+use super::procedure::{Analysed, Basis};
+use crate::output::{grouped, printable, shortened};
+use analysis::stall::Confidence;
+use analysis::stall::culprits::{Account, Cause, Static};
+use machine::{Instruction, Limit};
+use std::collections::BTreeSet;
+use std::io::Write;
+use symbols::ImageSymbols;
+
+/// Blocks with less than this share of the procedure's samples are passed over.
+const LEAST: f64 = 0.005;
+
+/// So many blocks are shown anyway.
+const FEW: usize = 10;
+
+/// The widest instruction, in characters.
+const WIDEST: usize = 44;
+
+/// Stalls of fewer cycles get no bubble.
+const BUBBLE: f64 = 0.3;
+
+/// The source line of each instruction.
+#[derive(Default)]
+pub struct Lines(Vec<Option<String>>);
+
+impl Lines {
+    /// From the debug information, with the text where the source file is there.
+    pub fn of(code: &ImageSymbols, analysed: &Analysed) -> Self {
+        let debug = match code.debug_info() {
+            Ok(Some(debug)) => debug,
+            Ok(None) => {
+                eprintln!(
+                    "vitalfew: warning: {} has no debug information",
+                    code.path().display()
+                );
+                return Self::default();
+            }
+            Err(error) => {
+                eprintln!("vitalfew: warning: {error}; no lines");
+                return Self::default();
+            }
+        };
+        let mut files: std::collections::BTreeMap<String, Vec<String>> = Default::default();
+        let mut text = |file: &str, line: u32| {
+            let lines = files.entry(file.to_owned()).or_insert_with(|| {
+                let read = std::fs::read(file).unwrap_or_default();
+                String::from_utf8_lossy(&read)
+                    .lines()
+                    .map(str::to_owned)
+                    .collect()
+            });
+            let line = lines.get((line as usize).checked_sub(1)?)?.trim();
+            Some(shortened(&printable(line), 60))
+        };
+        let of = |instruction: &Instruction| {
+            let frames = debug.frames(instruction.address, None).ok()?;
+            let frame = frames.into_iter().next()?;
+            let (file, line) = (frame.file?, frame.line?);
+            let short = file.rsplit('/').next().unwrap_or(&file);
+            Some(match text(&file, line) {
+                Some(text) => format!("{}:{line} {text}", printable(short)),
+                None => format!("{}:{line}", printable(short)),
+            })
+        };
+        Self(analysed.graph.instructions.iter().map(of).collect())
+    }
+}
+
+/// What the listing or summary is of.
+pub fn head(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> anyhow::Result<()> {
+    let total = analysed.total();
+    writeln!(
+        out,
+        "{} in {}",
+        printable(&analysed.name),
+        printable(&setting.image)
+    )?;
+    writeln!(
+        out,
+        "{} of {} samples of {} ({:.1}%), model {}",
+        grouped(total.round() as u64),
+        grouped(setting.total.round() as u64),
+        setting.event,
+        100.0 * total / setting.total,
+        setting.model.processor().name
+    )?;
+    writeln!(out, "{}\n", basis(setting, analysed.basis))?;
+    Ok(())
+}
+
+/// What the summary of a profile is of.
+pub fn whole_head(
+    out: &mut impl Write,
+    setting: &Setting,
+    procedures: usize,
+    found: Option<Basis>,
+) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{} samples of {} in {procedures} procedures, model {}",
+        grouped(setting.total.round() as u64),
+        setting.event,
+        setting.model.processor().name
+    )?;
+    if let Some(found) = found {
+        writeln!(out, "{}", basis(setting, found))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn basis(setting: &Setting, basis: Basis) -> String {
+    match basis {
+        Basis::Counts => {
+            let period = setting.period.unwrap_or(0.0);
+            format!("frequencies: exact counts; a sample is {} cycles", grouped(period as u64))
+        }
+        Basis::InOrder => "frequencies: estimated from the samples".to_owned(),
+        Basis::OutOfOrder => "frequencies: estimated, their scale guessed (one cycle for an instruction on average): \
+             cycles compare within the procedure only; --counts gives exact ones"
+            .to_owned(),
+    }
+}
+
+/// Writes the listing.
+pub fn write(
+    out: &mut impl Write,
+    setting: &Setting,
+    analysed: &Analysed,
+    lines: &Lines,
+    all: bool,
+) -> anyhow::Result<()> {
+    let total = analysed.total();
+    let of = |block: &machine::Block| -> f64 {
+        analysed.samples[block.instructions.clone()].iter().sum()
+    };
+    // At least the first few, where none has much.
+    let mut sums: Vec<f64> = analysed.graph.blocks.iter().map(of).collect();
+    sums.sort_by(|a, b| b.total_cmp(a));
+    let few = sums.get(FEW - 1).copied().unwrap_or(0.0);
+    let least = few.min(LEAST * total).max(f64::MIN_POSITIVE);
+    let mut shown = 0;
+    let mut legend = BTreeSet::new();
+    let mut passed = (0, 0.0);
+    for (index, block) in analysed.graph.blocks.iter().enumerate() {
+        let sum = of(block);
+        let fits = sum >= LEAST * total || sum >= least && shown < FEW;
+        if !all && !fits {
+            passed = (passed.0 + 1, passed.1 + sum);
+            continue;
+        }
+        shown += 1;
+        skipped(out, &mut passed, total)?;
+        block_head(out, setting, analysed, index, sum)?;
+        let mut last_line = None;
+        for place in block.instructions.clone() {
+            if let Some(account) = &analysed.accounts[place] {
+                bubble(out, account, &mut legend)?;
+            }
+            let line = lines.0.get(place).and_then(Option::as_deref);
+            let shown = line.filter(|line| last_line != Some(*line));
+            last_line = line.or(last_line);
+            instruction(out, analysed, place, shown.unwrap_or(""))?;
+        }
+        writeln!(out)?;
+    }
+    skipped(out, &mut passed, total)?;
+    Ok(())
+}
+
+fn skipped(out: &mut impl Write, passed: &mut (usize, f64), total: f64) -> anyhow::Result<()> {
+    let (blocks, samples) = std::mem::take(passed);
+    if blocks > 0 {
+        let share = 100.0 * samples / total;
+        let s = if blocks == 1 { "" } else { "s" };
+        writeln!(
+            out,
+            "... {blocks} block{s} with {share:.2}% of the samples (--all)\n"
+        )?;
+    }
+    Ok(())
+}
+
+fn block_head(
+    out: &mut impl Write,
+    setting: &Setting,
+    analysed: &Analysed,
+    index: usize,
+    samples: f64,
+) -> anyhow::Result<()> {
+    let block = &analysed.graph.blocks[index];
+    let count = block.instructions.len();
+    let best: f64 = analysed.expected[block.instructions.clone()]
+        .iter()
+        .map(|one| one.minimum)
+        .sum();
+    let share = 100.0 * samples / analysed.total();
+    let depth =
+        analysed.loops.innermost[index].map_or(0, |one| analysed.loops.loops[one].depth + 1);
+    let nested = match depth {
+        0 => String::new(),
+        depth => format!(", loop depth {depth}"),
+    };
+    writeln!(
+        out,
+        "*** Block {index}: {:x}-{:x}, {share:.1}% of the samples{nested}",
+        block.start.0, block.end.0
+    )?;
+    let model = &setting.model;
+    let bounds = model.bounds(analysed.graph.instructions_of(block));
+    let busiest = bounds
+        .busiest
+        .and_then(|index| model.resources().get(index));
+    let bound = match bounds.limit() {
+        _ if model.processor().in_order => String::new(),
+        Limit::Issue => String::new(),
+        Limit::FrontEnd => ", bound by the front end".to_owned(),
+        Limit::Ports => format!(", bound by {}", busiest.map_or("ports", |one| one.name)),
+    };
+    writeln!(
+        out,
+        "*** Best-case {best:.1}/{count} = {:.2}CPI{}",
+        best / count.max(1) as f64,
+        bound
+    )?;
+    match analysed.frequencies.blocks[index].filter(|one| one.frequency > 0.0) {
+        Some(estimate) => {
+            let actual = samples / estimate.frequency;
+            let confidence = match (analysed.basis, estimate.confidence) {
+                (Basis::Counts, _) => "exact",
+                (_, Confidence::Low) => "low",
+                (_, Confidence::Medium) => "medium",
+                (_, Confidence::High) => "high",
+            };
+            writeln!(
+                out,
+                "*** Actual    {actual:.1}/{count} = {:.2}CPI (confidence {confidence})\n",
+                actual / count.max(1) as f64
+            )?;
+        }
+        None => writeln!(
+            out,
+            "*** Actual    unknown: its frequency is not known, or 0\n"
+        )?,
+    }
+    Ok(())
+}
+
+/// The bubbles above a stalled instruction: who may be guilty, for how long.
+fn bubble(
+    out: &mut impl Write,
+    account: &Account,
+    legend: &mut BTreeSet<char>,
+) -> anyhow::Result<()> {
+    // Out of order they are the block's, not the instruction's.
+    let own = |(reason, cycles): &(Static, f64)| {
+        *cycles >= BUBBLE && !matches!(reason, Static::FrontEnd | Static::Ports)
+    };
+    if let Some((reason, cycles)) = account.static_stall.filter(own) {
+        let name = reason.name().to_lowercase();
+        bubble_line(
+            out,
+            &reason.letter().to_string(),
+            cycles,
+            &[(reason.letter(), name)],
+            legend,
+        )?;
+    }
+    if account.stall < BUBBLE.max(account.error) {
+        return Ok(());
+    }
+    let mut letters: String = account
+        .culprits
+        .iter()
+        .map(|one| one.cause.letter())
+        .collect();
+    let mut names: Vec<(char, String)> = account
+        .culprits
+        .iter()
+        .map(|one| (one.cause.letter(), one.cause.name().to_lowercase()))
+        .collect();
+    if account.unexplained >= 0.1 * account.stall {
+        letters.push('?');
+        names.push(('?', "unexplained".to_owned()));
+    }
+    bubble_line(out, &letters, account.stall, &names, legend)
+}
+
+fn bubble_line(
+    out: &mut impl Write,
+    letters: &str,
+    cycles: f64,
+    names: &[(char, String)],
+    legend: &mut BTreeSet<char>,
+) -> anyhow::Result<()> {
+    let new: Vec<String> = names
+        .iter()
+        .filter(|(letter, _)| legend.insert(*letter))
+        .map(|(letter, name)| format!("{letter} = {name}"))
+        .collect();
+    let new = if new.is_empty() {
+        String::new()
+    } else {
+        format!("  ({})", new.join(", "))
+    };
+    let line = format!("{letters:>10} ... {cycles:.1}cy{new}");
+    writeln!(out, "          {}", line.trim_end())?;
+    Ok(())
+}
+
+fn instruction(
+    out: &mut impl Write,
+    analysed: &Analysed,
+    place: usize,
+    line: &str,
+) -> anyhow::Result<()> {
+    let one = &analysed.graph.instructions[place];
+    let account = analysed.accounts[place].as_ref();
+    let cycles = match account {
+        Some(account) if account.cycles == 0.0 => match analysed.basis {
+            Basis::InOrder if account.minimum == 0.0 => "(dual issue)".to_owned(),
+            _ => String::new(),
+        },
+        Some(account) => format!("{:.1}cy", account.cycles),
+        None => "-".to_owned(),
+    };
+    let mut at = BTreeSet::new();
+    for culprit in account.map_or(&[][..], |account| &account.culprits) {
+        if matches!(
+            culprit.cause,
+            Cause::DataCache
+                | Cause::StoreBuffer
+                | Cause::Unit
+                | Cause::Mispredict
+                | Cause::Dependency
+                | Cause::Synchronisation
+        ) {
+            at.extend(culprit.at.iter().copied().filter(|other| *other != place));
+        }
+    }
+    // The nearest of them.
+    let addresses = at
+        .iter()
+        .rev()
+        .take(3)
+        .filter_map(|index| analysed.graph.instructions.get(*index));
+    let addresses: Vec<String> = addresses
+        .map(|one| format!("{:x}", one.address.0))
+        .collect();
+    let text = format!(
+        "{:>8x}  {:<WIDEST$} {:>10} {:>12}  {:<18}  {line}",
+        one.address.0,
+        shortened(
+            &printable(&analysed.texts[place].replace('\t', " ")),
+            WIDEST
+        ),
+        grouped(analysed.samples[place].round() as u64),
+        cycles,
+        addresses.join(" ")
+    );
+    writeln!(out, "{}", text.trim_end())?;
+    Ok(())
+}

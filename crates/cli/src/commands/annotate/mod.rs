@@ -1,0 +1,394 @@
+//! `vitalfew annotate`.
+
+mod cfg;
+mod code;
+mod json;
+mod listing;
+mod procedure;
+mod select;
+mod summary;
+
+use crate::args::Annotate as Args;
+use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::output::printable;
+use crate::source;
+use analysis::stall::culprits::Summary;
+use anyhow::Context;
+use code::Code;
+use formats::callgrind::Counts;
+use machine::{Model, PROCESSORS, Processor};
+use procedure::{Analysed, Basis, Given, analyse};
+use profile::{Recording, Unit};
+use select::{Chosen, Selection};
+use std::io::Write;
+use std::process::ExitCode;
+use symbols::ImageSymbols;
+
+/// Of a whole profile, procedures with less than this share of the samples are not looked into.
+const LEAST: f64 = 0.001;
+
+/// What holds for all procedures of a recording.
+pub struct Setting {
+    /// The model of the processor.
+    pub model: Model,
+    /// The name of the time event.
+    pub event: String,
+    /// Cycles between samples, where the clock is known.
+    pub period: Option<f64>,
+    /// All samples of the event.
+    pub total: f64,
+    /// Exact counts.
+    counts: Option<Counts>,
+    /// The path of the image of what is shown.
+    pub image: String,
+    /// Directories with debug information.
+    options: symbols::Options,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (wanted, source) = positional(args);
+    let recording = source::open(&source)?;
+    let event = source::event(&recording, args.event.as_deref())?;
+    if recording.event(event).unit != Unit::Samples {
+        return Err(usage(format!(
+            "{} measures waiting; annotate is about time samples",
+            recording.event(event).name
+        )));
+    }
+    let mut setting = setting(args, &source, &recording, event)?;
+    let selection = Selection::new(&recording, event, args.image.as_deref());
+    setting.total = selection.total;
+    if selection.total <= 0.0 {
+        return Err(inconclusive(format!(
+            "the recording has no samples of {}",
+            setting.event
+        )));
+    }
+    let Some(wanted) = wanted else {
+        return whole(args, &recording, &setting, &selection);
+    };
+    let chosen = selection.choose(&wanted, &source)?;
+    setting
+        .image
+        .clone_from(&recording.image(chosen.image).path);
+    let code = open_image(&recording, &chosen, &setting.options)?;
+    check(&code, &setting.model)?;
+    let given = given(&recording, &setting, &selection, &chosen, &code)?;
+    let analysed = analyse(&given, &setting.model)?;
+    if analysed.total() <= 0.0 {
+        return Err(inconclusive(format!("no sample is in {}", analysed.name)));
+    }
+    show(args, &setting, &analysed, &code)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(
+    args: &Args,
+    setting: &Setting,
+    analysed: &Analysed,
+    code: &ImageSymbols,
+) -> anyhow::Result<()> {
+    if let Some(path) = &args.cfg {
+        let text = cfg::render(path, analysed).ok_or_else(|| {
+            usage(format!(
+                "{}: write to a name that ends in .svg or .dot",
+                path.display()
+            ))
+        })?;
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        return Ok(());
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        json::write(&mut out, setting, analysed)?;
+    } else {
+        listing::head(&mut out, setting, analysed)?;
+        if args.summary {
+            summary::write(&mut out, &analysed.summary())?;
+        } else {
+            let lines = if args.lines {
+                listing::Lines::of(code, analysed)
+            } else {
+                listing::Lines::default()
+            };
+            listing::write(&mut out, setting, analysed, &lines, args.all)?;
+        }
+    }
+    out.flush()?;
+    warn(setting, analysed);
+    Ok(())
+}
+
+/// The summary of all procedures.
+fn whole(
+    args: &Args,
+    recording: &Recording,
+    setting: &Setting,
+    selection: &Selection<'_>,
+) -> anyhow::Result<ExitCode> {
+    let mut sum = Summary::new();
+    let mut basis = None;
+    let (mut procedures, mut failures) = (0, Vec::new());
+    let least = LEAST * selection.total;
+    for (image, mut chosen) in selection.by_image() {
+        chosen.retain(|one| one.samples >= least);
+        let Some(first) = chosen.first() else {
+            continue;
+        };
+        let opened = open_image(recording, first, &setting.options)
+            .and_then(|code| check(&code, &setting.model).map(|()| code));
+        let code = match opened {
+            Ok(code) => code,
+            Err(error) => {
+                failures.push(error.to_string());
+                continue;
+            }
+        };
+        for one in &chosen {
+            debug_assert_eq!(one.image, image);
+            let analysed = given(recording, setting, selection, one, &code)
+                .and_then(|given| analyse(&given, &setting.model));
+            match analysed {
+                Ok(analysed) => {
+                    basis = basis.or(Some(analysed.basis));
+                    procedures += 1;
+                    sum.join(&analysed.summary());
+                }
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+    }
+    let outside = selection.total - sum.samples;
+    sum.samples += outside;
+    sum.unknown += outside;
+    if procedures == 0 {
+        let why = failures
+            .first()
+            .map_or("no procedure is known", String::as_str);
+        return Err(inconclusive(format!("nothing can be said: {why}")));
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        json::write_summary(&mut out, setting, &sum, procedures)?;
+    } else {
+        listing::whole_head(&mut out, setting, procedures, basis)?;
+        summary::write(&mut out, &sum)?;
+    }
+    out.flush()?;
+    for failure in failures.iter().take(5) {
+        eprintln!("vitalfew: warning: {}", printable(failure));
+    }
+    if failures.len() > 5 {
+        eprintln!(
+            "vitalfew: warning: and {} more like these",
+            failures.len() - 5
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the arguments mean: a lone one that is a file is the recording.
+fn positional(args: &Args) -> (Option<String>, crate::args::Source) {
+    let source = &args.source;
+    let mut source = crate::args::Source {
+        path: source.path.clone(),
+        epoch: source.epoch.clone(),
+        host: source.host.clone(),
+        debug_dir: source.debug_dir.clone(),
+    };
+    let mut wanted = args.procedure.clone();
+    let is_file = |name: &String| std::path::Path::new(name).exists();
+    if args.summary && source.path.is_none() && wanted.as_ref().is_some_and(is_file) {
+        source.path = wanted.take().map(Into::into);
+    }
+    (wanted, source)
+}
+
+fn setting(
+    args: &Args,
+    source: &crate::args::Source,
+    recording: &Recording,
+    event: profile::EventId,
+) -> anyhow::Result<Setting> {
+    let event = recording.event(event);
+    let host = &recording.host;
+    let names = || {
+        PROCESSORS
+            .iter()
+            .map(|one| one.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let processor = match (&args.cpu, &host.cpu_id) {
+        (Some(name), _) => Processor::named(name).ok_or_else(|| {
+            usage(format!("there is no model of '{name}'; there are: {}", names()))
+        })?,
+        (None, Some(id)) => Processor::of_machine(id).ok_or_else(|| {
+            usage(format!(
+                "there is no model of the recording's processor ({}); choose the nearest with --cpu: {}",
+                printable(id),
+                names()
+            ))
+        })?,
+        (None, None) => {
+            return Err(usage(format!(
+                "the recording does not say which processor it is of; say it with --cpu: {}",
+                names()
+            )));
+        }
+    };
+    let clock = args
+        .clock
+        .map(|clock| clock * 1e9)
+        .or(host.clock_hz.map(|hz| hz as f64));
+    let period = match event.name.split(':').next() {
+        Some("cpu-clock" | "task-clock") => clock.map(|hz| event.period as f64 * hz / 1e9),
+        Some("cycles" | "cpu-cycles") => Some(event.period as f64),
+        _ => None,
+    };
+    let mut options = symbols::Options::default();
+    options
+        .debug_dirs
+        .splice(0..0, source.debug_dir.iter().cloned());
+    let counts = args.counts.as_deref().map(Counts::read).transpose()?;
+    if counts.is_some() && period.is_none() {
+        return Err(usage(
+            "counts compare with time only if the clock is known: --clock GHZ".to_owned(),
+        ));
+    }
+    Ok(Setting {
+        model: Model::new(processor),
+        event: event.name.clone(),
+        period: period.filter(|period| *period > 0.0),
+        total: 0.0,
+        counts,
+        image: String::new(),
+        options,
+    })
+}
+
+fn open_image(
+    recording: &Recording,
+    chosen: &Chosen,
+    options: &symbols::Options,
+) -> anyhow::Result<ImageSymbols> {
+    let image = recording.image(chosen.image);
+    if !image.is_file() {
+        return Err(inconclusive(format!(
+            "{} is not a file: its code cannot be read",
+            printable(&image.path)
+        )));
+    }
+    let keep = "put the recorded file back, or record again";
+    let code = ImageSymbols::of_recording(image, options).map_err(|error| match error {
+        symbols::Error::Replaced { .. } | symbols::Error::Gone { .. } => {
+            let id = image.build_id.as_ref();
+            let id = id.map_or(String::new(), |id| format!(" (build-id {id})"));
+            anyhow::anyhow!("{error}{id}; its samples mean nothing in another file: {keep}")
+        }
+        error => error.into(),
+    })?;
+    if !code.has_code() {
+        anyhow::bail!("{}: a debug file without code", code.path().display());
+    }
+    Ok(code)
+}
+
+fn check(code: &ImageSymbols, model: &Model) -> anyhow::Result<()> {
+    let processor = model.processor();
+    match (Code(code)).architecture() {
+        Some(architecture) if architecture == processor.architecture => Ok(()),
+        Some(_) => Err(usage(format!(
+            "{} is not for {}: choose another with --cpu",
+            code.path().display(),
+            processor.name
+        ))),
+        None => anyhow::bail!(
+            "{}: only x86-64 and AArch64 are decoded",
+            code.path().display()
+        ),
+    }
+}
+
+fn given<'a>(
+    recording: &'a Recording,
+    setting: &'a Setting,
+    selection: &'a Selection<'_>,
+    chosen: &Chosen,
+    code: &'a ImageSymbols,
+) -> anyhow::Result<Given<'a>> {
+    let size = usize::try_from(chosen.size).unwrap_or(usize::MAX);
+    if size > machine::MAX_PROCEDURE {
+        anyhow::bail!(
+            "{}: {} is said to have {} bytes; at most {} are analysed",
+            code.path().display(),
+            chosen.name,
+            chosen.size,
+            machine::MAX_PROCEDURE
+        );
+    }
+    if size == 0 {
+        anyhow::bail!(
+            "{}: the size of {} is not known; give START..END",
+            code.path().display(),
+            chosen.name
+        );
+    }
+    Ok(Given {
+        name: chosen.name.clone(),
+        code: Code(code),
+        start: chosen.start,
+        size,
+        samples: selection.samples(chosen.image),
+        events: selection.events(chosen.image),
+        branches: recording
+            .branches
+            .iter()
+            .filter(|one| one.image == chosen.image)
+            .collect(),
+        counts: setting.counts.as_ref(),
+        period: setting.period,
+        kernel: recording.kernel.then_some(selection.kernel),
+    })
+}
+
+/// What makes the result doubtful.
+fn warn(setting: &Setting, analysed: &Analysed) {
+    let say = |what: &str| eprintln!("vitalfew: warning: {what}");
+    let graph = &analysed.graph;
+    if graph.misses_edges() {
+        say(
+            "some jumps of this procedure are not understood: blocks are not known to run equally often",
+        );
+    }
+    if graph.overlapping {
+        say("instructions of this procedure overlap");
+    }
+    if setting.counts.is_some() && analysed.basis != Basis::Counts {
+        say("the counts have no such procedure; frequencies are estimated");
+    }
+    let astray = analysed.astray / analysed.total().max(f64::MIN_POSITIVE);
+    if astray > 0.01 {
+        say(&format!(
+            "{:.1} % of the samples are between instructions, in data",
+            100.0 * astray
+        ));
+    }
+}
+
+fn usage(message: String) -> anyhow::Error {
+    Coded {
+        code: USAGE,
+        message,
+    }
+    .into()
+}
+
+fn inconclusive(message: String) -> anyhow::Error {
+    Coded {
+        code: INCONCLUSIVE,
+        message,
+    }
+    .into()
+}

@@ -1,0 +1,336 @@
+//! One procedure from its samples to its accounts.
+
+use super::code::Code;
+use analysis::stall::culprits::{
+    Account, EventCounts, Evidence, Expected, Summary, culprits, expectations,
+};
+use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
+use formats::callgrind::{Counts, OfProcedure};
+use machine::{Decoder, Equivalence, Graph, Loops, Model};
+use profile::{BranchCount, ImageAddress, ImageOffset};
+use rustc_hash::FxHashMap;
+
+/// Where the frequencies come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Given: exact counts.
+    Counts,
+    /// From the samples, on a processor that issues in order.
+    InOrder,
+    /// From the samples, out of order: only how blocks compare, and that roughly.
+    OutOfOrder,
+}
+
+/// What is known of a procedure before it is analysed.
+pub struct Given<'a> {
+    /// Its name, demangled.
+    pub name: String,
+    /// Its image.
+    pub code: Code<'a>,
+    /// Where it starts.
+    pub start: ImageOffset,
+    /// Its bytes.
+    pub size: usize,
+    /// Its time samples, by place.
+    pub samples: &'a FxHashMap<ImageOffset, f64>,
+    /// Samples of other events, times their periods.
+    pub events: &'a [(
+        analysis::stall::culprits::Cause,
+        FxHashMap<ImageOffset, f64>,
+    )],
+    /// Branches of the image that were seen.
+    pub branches: Vec<&'a BranchCount>,
+    /// Exact counts.
+    pub counts: Option<&'a Counts>,
+    /// Cycles between samples, if known.
+    pub period: Option<f64>,
+    /// Samples in the kernel.
+    pub kernel: Option<f64>,
+}
+
+/// A procedure with its accounts.
+pub struct Analysed {
+    /// Its name.
+    pub name: String,
+    /// Its graph.
+    pub graph: Graph,
+    /// Its loops.
+    pub loops: Loops,
+    /// The text of each instruction.
+    pub texts: Vec<String>,
+    /// Samples of each instruction.
+    pub samples: Vec<f64>,
+    /// Samples between instructions: at none of the graph.
+    pub astray: f64,
+    /// How often what ran.
+    pub frequencies: Frequencies,
+    /// What is expected of each instruction.
+    pub expected: Vec<Expected>,
+    /// Where the cycles of each instruction went.
+    pub accounts: Vec<Option<Account>>,
+    /// Where the frequencies come from.
+    pub basis: Basis,
+}
+
+impl Analysed {
+    /// All its samples.
+    pub fn total(&self) -> f64 {
+        self.samples.iter().sum::<f64>() + self.astray
+    }
+
+    /// Where its cycles went, all together.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::new();
+        for (samples, account) in self.samples.iter().zip(&self.accounts) {
+            summary.add(*samples, account.as_ref());
+        }
+        summary.samples += self.astray;
+        summary.unknown += self.astray;
+        summary
+    }
+}
+
+/// Analyses a procedure.
+///
+/// # Errors
+/// If its code cannot be read or decoded.
+pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
+    let architecture = model.processor().architecture;
+    let (name, image) = (&given.name, given.code.0.path().display());
+    let start = given.code.0.address_of(given.start);
+    let start = start.ok_or_else(|| anyhow::anyhow!("{image}: {name} is not in the file"))?;
+    let bytes = given.code.bytes(start, given.size);
+    let bytes = bytes.ok_or_else(|| {
+        anyhow::anyhow!(
+            "{image}: the {} bytes of {name} are not all in the file",
+            given.size
+        )
+    })?;
+    let graph = Graph::new(architecture, start, &bytes, &given.code)
+        .map_err(|error| anyhow::anyhow!("{image}: {name}: {error}"))?;
+    let decoder = Decoder::new(architecture);
+    let text = |at: ImageAddress| {
+        let bytes = usize::try_from(at.0 - start.0)
+            .ok()
+            .and_then(|from| bytes.get(from..));
+        bytes
+            .and_then(|bytes| decoder.text(at, bytes).ok())
+            .unwrap_or_default()
+    };
+    let texts = graph
+        .instructions
+        .iter()
+        .map(|one| text(one.address))
+        .collect();
+    let places: FxHashMap<ImageAddress, usize> = (graph.instructions.iter().enumerate())
+        .map(|(index, one)| (one.address, index))
+        .collect();
+    let spread = |by_offset: &FxHashMap<ImageOffset, f64>| {
+        let mut samples = vec![0.0; graph.instructions.len()];
+        let mut astray = 0.0;
+        for into in 0..given.size as u64 {
+            let Some(weight) = by_offset.get(&ImageOffset(given.start.0.wrapping_add(into))) else {
+                continue;
+            };
+            match places.get(&ImageAddress(start.0 + into)) {
+                Some(index) => samples[*index] += weight,
+                None => astray += weight,
+            }
+        }
+        (samples, astray)
+    };
+    let (samples, astray) = spread(given.samples);
+    let events: Vec<EventCounts> = given
+        .events
+        .iter()
+        .map(|(cause, counts)| EventCounts {
+            cause: *cause,
+            counts: spread(counts).0,
+        })
+        .collect();
+    let loops = Loops::of(&graph);
+    let (frequencies, basis) = frequencies(given, model, &graph, &samples);
+    let expected = expectations(&graph, model, &samples, &frequencies);
+    let accounts = culprits(&Evidence {
+        graph: &graph,
+        loops: &loops,
+        processor: model.processor(),
+        expected: &expected,
+        samples: &samples,
+        frequencies: &frequencies,
+        period: given.period.filter(|_| basis == Basis::Counts),
+        events: &events,
+        kernel: given.kernel,
+    });
+    Ok(Analysed {
+        name: given.name.clone(),
+        graph,
+        loops,
+        texts,
+        samples,
+        astray,
+        frequencies,
+        expected,
+        accounts,
+        basis,
+    })
+}
+
+fn frequencies(
+    given: &Given<'_>,
+    model: &Model,
+    graph: &Graph,
+    samples: &[f64],
+) -> (Frequencies, Basis) {
+    let edges: Vec<Ends> = graph
+        .edges
+        .iter()
+        .map(|edge| (edge.from, edge.to))
+        .collect();
+    if let Some((counts, period)) = given.counts.zip(given.period)
+        && let Some(counts) = counts.of(&given.name, graph.start)
+    {
+        return (exact(graph, &counts, period), Basis::Counts);
+    }
+    let classes = Equivalence::of(graph);
+    if model.processor().in_order {
+        let blocks: Vec<Vec<in_order::Issue>> = graph
+            .blocks
+            .iter()
+            .map(|block| {
+                let schedule = model.schedule(graph.instructions_of(block));
+                let samples = samples.get(block.instructions.clone()).unwrap_or_default();
+                let issue = |(scheduled, samples): (machine::Scheduled, &f64)| in_order::Issue {
+                    samples: *samples,
+                    minimum: f64::from(scheduled.minimum),
+                    waits_for: match scheduled.held {
+                        machine::Held::Operand(by) | machine::Held::Unit(by) => Some(by),
+                        _ => None,
+                    },
+                };
+                schedule.into_iter().zip(samples).map(issue).collect()
+            })
+            .collect();
+        return (
+            in_order::frequencies(&blocks, &edges, &classes),
+            Basis::InOrder,
+        );
+    }
+    let costs: Vec<f64> = graph
+        .blocks
+        .iter()
+        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
+        .collect();
+    let observed = out_of_order::Observed {
+        samples,
+        costs: Some(&costs),
+        edges: &seen(given, graph),
+        instructions: None,
+    };
+    let options = out_of_order::Options::default();
+    let mut found = out_of_order::estimate(graph, &classes, &observed, &options).frequencies;
+    rescale(graph, samples, &costs, &mut found);
+    (found, Basis::OutOfOrder)
+}
+
+/// Corrects the guessed scale where it would have a block beat its best case.
+fn rescale(graph: &Graph, samples: &[f64], costs: &[f64], found: &mut Frequencies) {
+    /// Blocks with fewer of the samples say little.
+    const LEAST: f64 = 0.05;
+    let total: f64 = samples.iter().sum();
+    let mut most = 1.0_f64;
+    for ((block, cost), estimate) in graph.blocks.iter().zip(costs).zip(&found.blocks) {
+        let own: f64 = samples[block.instructions.clone()].iter().sum();
+        if let Some(estimate) = estimate.filter(|_| own >= LEAST * total && own > 0.0) {
+            most = most.max(estimate.frequency * cost / own);
+        }
+    }
+    for estimate in found.blocks.iter_mut().chain(&mut found.edges).flatten() {
+        estimate.frequency /= most;
+    }
+}
+
+/// Branches that were seen, by edge.
+fn seen(given: &Given<'_>, graph: &Graph) -> Vec<out_of_order::EdgeEvidence> {
+    let mut counts: FxHashMap<(ImageAddress, ImageAddress), (u64, u64)> = FxHashMap::default();
+    for one in &given.branches {
+        let ends = given
+            .code
+            .0
+            .address_of(one.branch)
+            .zip(given.code.0.address_of(one.target));
+        if let Some(ends) = ends {
+            counts.insert(ends, (one.observed, one.walked));
+        }
+    }
+    let of = |edge: &machine::Edge| {
+        let from = graph.blocks.get(edge.from?)?;
+        let to = graph.blocks.get(edge.to?)?;
+        let last = graph
+            .instructions
+            .get(from.instructions.end.checked_sub(1)?)?;
+        counts.get(&(last.address, to.start)).copied()
+    };
+    let evidence = graph.edges.iter().map(|edge| {
+        let (observed, walked) = of(edge).unwrap_or_default();
+        out_of_order::EdgeEvidence {
+            observed: observed as f64,
+            walked: walked as f64,
+        }
+    });
+    evidence.collect()
+}
+
+/// Exact counts as frequencies: executions by the cycles between samples.
+fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
+    let all = |block: &machine::Block| {
+        let each = graph.instructions_of(block).iter();
+        each.map(|one| counts.executed(one.address))
+            .max()
+            .unwrap_or(0)
+    };
+    let blocks: Vec<u64> = graph.blocks.iter().map(all).collect();
+    let estimate = |executions: f64| Estimate {
+        frequency: executions / period,
+        confidence: Confidence::High,
+    };
+    let mut edges: Vec<Option<f64>> = vec![None; graph.edges.len()];
+    // Where only one edge leaves or enters a block, it is taken as often as the block runs;
+    // others by the counts of jumps.
+    let (mut leaving, mut entering) = (vec![0; blocks.len()], vec![0; blocks.len()]);
+    for edge in &graph.edges {
+        if let Some(from) = edge.from {
+            leaving[from] += 1;
+        }
+        if let Some(to) = edge.to {
+            entering[to] += 1;
+        }
+    }
+    for (edge, found) in graph.edges.iter().zip(&mut edges) {
+        let alone_from = edge.from.filter(|from| leaving[*from] == 1);
+        let alone_to = edge.to.filter(|to| entering[*to] == 1);
+        let jumped = || {
+            let from = &graph.blocks[edge.from?];
+            let last = graph.instructions_of(from).last()?.address;
+            Some(match edge.kind {
+                machine::EdgeKind::Fall => {
+                    let times = counts.executed(last);
+                    times.saturating_sub(counts.jumped(last, None))
+                }
+                _ => counts.jumped(last, Some(graph.blocks[edge.to?].start)),
+            })
+        };
+        let times = alone_from
+            .or(alone_to)
+            .map(|block| blocks[block])
+            .or_else(jumped);
+        *found = times.map(|times| times as f64);
+    }
+    Frequencies {
+        blocks: blocks
+            .iter()
+            .map(|times| Some(estimate(*times as f64)))
+            .collect(),
+        edges: edges.into_iter().map(|times| times.map(estimate)).collect(),
+    }
+}

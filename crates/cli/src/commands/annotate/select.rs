@@ -1,0 +1,231 @@
+//! Which samples, and which procedure.
+
+use super::{inconclusive, usage};
+use crate::args::Source;
+use crate::output::{grouped, printable};
+use crate::source;
+use analysis::stall::culprits::Cause;
+use profile::{EventId, ImageId, ImageKind, ImageOffset, Location, Recording};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use symbols::Detail;
+
+type ByOffset = FxHashMap<ImageOffset, f64>;
+
+/// The samples of a recording, by image.
+pub struct Selection<'a> {
+    recording: &'a Recording,
+    /// All samples of the event in the images that are looked at.
+    pub total: f64,
+    /// Those in the kernel, in all.
+    pub kernel: f64,
+    images: BTreeMap<ImageId, ByOffset>,
+    events: FxHashMap<ImageId, Vec<(Cause, ByOffset)>>,
+}
+
+/// A procedure that was chosen.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Its image.
+    pub image: ImageId,
+    /// Its name, demangled.
+    pub name: String,
+    /// Where it starts.
+    pub start: ImageOffset,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its samples.
+    pub samples: f64,
+}
+
+/// What an event is a sign of.
+fn cause(name: &str) -> Option<Cause> {
+    Some(match name.split(':').next()? {
+        "L1-icache-load-misses" => Cause::InstructionCache,
+        "iTLB-load-misses" => Cause::InstructionTlb,
+        "L1-dcache-load-misses" => Cause::DataCache,
+        "dTLB-load-misses" => Cause::DataTlb,
+        "branch-misses" => Cause::Mispredict,
+        "page-faults" | "minor-faults" => Cause::PageFault,
+        _ => return None,
+    })
+}
+
+impl<'a> Selection<'a> {
+    /// The samples of an event, in images with a text in their path.
+    pub fn new(recording: &'a Recording, event: EventId, image: Option<&str>) -> Self {
+        let mut selection = Self {
+            recording,
+            total: 0.0,
+            kernel: 0.0,
+            images: BTreeMap::new(),
+            events: FxHashMap::default(),
+        };
+        for sample in &recording.samples {
+            let location = recording.stacks.frame(sample.stack).location;
+            let weight = crate::report::amount(recording, sample);
+            let described = recording.event(sample.event);
+            if sample.event != event {
+                if let Some(cause) = cause(&described.name) {
+                    let all = selection.events.entry(location.image).or_default();
+                    let place = all.iter().position(|(one, _)| *one == cause);
+                    let place = place.unwrap_or_else(|| {
+                        all.push((cause, ByOffset::default()));
+                        all.len() - 1
+                    });
+                    let counts = &mut all[place].1;
+                    *counts.entry(location.offset).or_default() += weight * described.period as f64;
+                }
+                continue;
+            }
+            let file = recording.image(location.image);
+            if matches!(file.kind, ImageKind::Kernel | ImageKind::KernelModule) {
+                selection.kernel += weight;
+            }
+            if image.is_none_or(|part| file.path.contains(part)) {
+                selection.total += weight;
+                let samples = selection.images.entry(location.image).or_default();
+                *samples.entry(location.offset).or_default() += weight;
+            }
+        }
+        // An event that was recorded and never seen in an image rules out as well.
+        for described in &recording.events {
+            let Some(cause) = cause(&described.name) else {
+                continue;
+            };
+            for image in selection.images.keys() {
+                let all = selection.events.entry(*image).or_default();
+                if !all.iter().any(|(one, _)| *one == cause) {
+                    all.push((cause, ByOffset::default()));
+                }
+            }
+        }
+        selection
+    }
+
+    /// The samples of an image.
+    pub fn samples(&self, image: ImageId) -> &ByOffset {
+        static NONE: std::sync::LazyLock<ByOffset> = std::sync::LazyLock::new(ByOffset::default);
+        self.images.get(&image).unwrap_or(&NONE)
+    }
+
+    /// The other events of an image.
+    pub fn events(&self, image: ImageId) -> &[(Cause, ByOffset)] {
+        self.events.get(&image).map_or(&[], Vec::as_slice)
+    }
+
+    /// All procedures with samples, by image and the most sampled first.
+    pub fn by_image(&self) -> BTreeMap<ImageId, Vec<Chosen>> {
+        let mut all: BTreeMap<ImageId, Vec<Chosen>> = BTreeMap::new();
+        for chosen in self.procedures(&[]) {
+            all.entry(chosen.image).or_default().push(chosen);
+        }
+        all
+    }
+
+    fn procedures(&self, debug_dirs: &[std::path::PathBuf]) -> Vec<Chosen> {
+        let source = Source {
+            path: None,
+            epoch: None,
+            host: None,
+            debug_dir: debug_dirs.to_vec(),
+        };
+        let places = self.images.iter().flat_map(|(image, samples)| {
+            samples.keys().map(|offset| Location {
+                image: *image,
+                offset: *offset,
+            })
+        });
+        let places: Vec<Location> = places.collect();
+        let resolved = source::symbolize(
+            self.recording,
+            places.iter().copied(),
+            Detail::Procedures,
+            &source,
+        );
+        let mut found: FxHashMap<(ImageId, ImageOffset), Chosen> = FxHashMap::default();
+        for place in places {
+            let Some(procedure) = resolved.table.procedure(place) else {
+                continue;
+            };
+            let samples = self.samples(place.image).get(&place.offset).copied();
+            let chosen = found
+                .entry((place.image, procedure.start))
+                .or_insert_with(|| Chosen {
+                    image: place.image,
+                    name: procedure.name.to_string(),
+                    start: procedure.start,
+                    size: procedure.size,
+                    samples: 0.0,
+                });
+            chosen.samples += samples.unwrap_or(0.0);
+        }
+        let mut all: Vec<Chosen> = found.into_values().collect();
+        all.sort_by(|a, b| b.samples.total_cmp(&a.samples).then(a.name.cmp(&b.name)));
+        all
+    }
+
+    /// The procedure that is asked for: of several with this name that with most samples.
+    pub fn choose(&self, wanted: &str, source: &Source) -> anyhow::Result<Chosen> {
+        if let Some((start, end)) = range(wanted) {
+            return self.by_range(wanted, start, end);
+        }
+        let all = self.procedures(&source.debug_dir);
+        let exact =
+            |one: &&Chosen| one.name == wanted || one.name.split('(').next() == Some(wanted);
+        let mut named: Vec<&Chosen> = all.iter().filter(exact).collect();
+        if named.is_empty() {
+            named = all.iter().filter(|one| one.name.contains(wanted)).collect();
+        }
+        let Some(chosen) = named.first() else {
+            let most: Vec<String> = all.iter().take(5).map(|one| printable(&one.name)).collect();
+            return Err(inconclusive(if most.is_empty() {
+                "no sample is in a procedure with a name; give START..END with --image".to_owned()
+            } else {
+                format!(
+                    "no sample is in a procedure '{}'; most are in: {}",
+                    printable(wanted),
+                    most.join(", ")
+                )
+            }));
+        };
+        for other in named.iter().skip(1).take(4) {
+            eprintln!(
+                "vitalfew: also '{}' of {}, {} samples",
+                printable(&other.name),
+                printable(&self.recording.image(other.image).path),
+                grouped(other.samples as u64)
+            );
+        }
+        Ok((*chosen).clone())
+    }
+
+    fn by_range(&self, wanted: &str, start: u64, end: u64) -> anyhow::Result<Chosen> {
+        let mut images = self.images.keys();
+        let (Some(image), None) = (images.next(), images.next()) else {
+            return Err(usage(format!(
+                "{wanted} is of which image? --image TEXT names one"
+            )));
+        };
+        let within = |offset: &ImageOffset| (start..end).contains(&offset.0);
+        let samples = self.samples(*image).iter();
+        Ok(Chosen {
+            image: *image,
+            name: wanted.to_owned(),
+            start: ImageOffset(start),
+            size: end.saturating_sub(start),
+            samples: samples
+                .filter(|(offset, _)| within(offset))
+                .map(|(_, weight)| weight)
+                .sum(),
+        })
+    }
+}
+
+/// `START..END` in hexadecimal.
+fn range(text: &str) -> Option<(u64, u64)> {
+    let (start, end) = text.split_once("..")?;
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let (start, end) = number(start).zip(number(end))?;
+    (start < end).then_some((start, end))
+}

@@ -1,0 +1,65 @@
+//! Where the cycles went, as in the paper's Figure 4.
+
+use analysis::stall::culprits::{Cause, Static, Summary};
+use std::io::Write;
+
+const RULE: &str = "----------------------------------------";
+
+/// Writes the summary.
+pub fn write(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {
+    let total = summary.samples;
+    let percent = |part: f64| 100.0 * part / total;
+    if summary.executed > 0.0 {
+        let known = total - summary.unknown;
+        writeln!(
+            out,
+            "*** Best-case {:.2}CPI, actual {:.2}CPI\n***",
+            summary.best / summary.executed,
+            known / summary.executed
+        )?;
+    }
+    for (cause, line) in Cause::ALL.iter().zip(&summary.dynamic) {
+        writeln!(
+            out,
+            "*** {:<22} {:>6.1}% to {:>5.1}%",
+            cause.name(),
+            percent(line.least),
+            percent(line.most)
+        )?;
+    }
+    let single = |out: &mut dyn Write, name: &str, part: f64| -> std::io::Result<()> {
+        // No minus before a zero.
+        let value = (percent(part) * 10.0).round() / 10.0 + 0.0;
+        writeln!(out, "*** {name:<32} {value:>6.1}%")
+    };
+    writeln!(out, "***")?;
+    single(out, "Unexplained stall", summary.unexplained_stall)?;
+    single(out, "Unexplained gain", summary.unexplained_gain)?;
+    writeln!(out, "*** {RULE}")?;
+    single(out, "Subtotal dynamic", summary.subtotal_dynamic)?;
+    writeln!(out, "***")?;
+    for (reason, part) in Static::ALL.iter().zip(&summary.statics) {
+        single(out, reason.name(), *part)?;
+    }
+    writeln!(out, "*** {RULE}")?;
+    single(out, "Subtotal static", summary.subtotal_static)?;
+    writeln!(out, "*** {RULE}")?;
+    single(
+        out,
+        "Total stall",
+        summary.subtotal_dynamic + summary.subtotal_static,
+    )?;
+    single(out, "Execution", summary.execution)?;
+    single(out, "Net sampling error", summary.error)?;
+    if summary.unknown > 0.0 {
+        single(out, "Frequency not known", summary.unknown)?;
+    }
+    writeln!(out, "*** {RULE}")?;
+    let tallied = summary.subtotal_dynamic
+        + summary.subtotal_static
+        + summary.execution
+        + summary.error
+        + summary.unknown;
+    single(out, "Total tallied", tallied)?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+use super::Model;
+use crate::{Flow, Instruction};
+
+/// The least cycles that instructions take, one after the other and again and again, if nothing
+/// goes wrong: three bounds, of which the largest counts. How long results take does not bound
+/// what is executed out of order: other work goes on meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Cycles that fetching takes.
+    pub front_end: f64,
+    /// Cycles that issuing takes: micro-operations by the width.
+    pub issue: f64,
+    /// Cycles that the busiest units take.
+    pub ports: f64,
+    /// Which units those are, by index in [`Model::resources`].
+    pub busiest: Option<usize>,
+}
+
+/// What bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Fetching.
+    FrontEnd,
+    /// Issuing.
+    Issue,
+    /// Units.
+    Ports,
+}
+
+impl Bounds {
+    /// The largest.
+    pub fn cycles(&self) -> f64 {
+        self.front_end.max(self.issue).max(self.ports)
+    }
+
+    /// Which is the largest.
+    pub fn limit(&self) -> Limit {
+        let cycles = self.cycles();
+        if self.issue >= cycles {
+            Limit::Issue
+        } else if self.ports >= cycles {
+            Limit::Ports
+        } else {
+            Limit::FrontEnd
+        }
+    }
+}
+
+/// Whether the second instruction is executed as one with the first.
+pub(crate) fn are_fused(first: &Instruction, second: &Instruction) -> bool {
+    first.kind.fusible_flags && second.kind.fusible_branch
+}
+
+impl Model {
+    /// The bounds of instructions that follow each other.
+    pub fn bounds(&self, instructions: &[Instruction]) -> Bounds {
+        let processor = self.processor;
+        let mut busy = vec![0_u64; self.resources.len()];
+        let (mut uops, mut bytes, mut jumps) = (0_u64, 0_u64, 0_u64);
+        let mut before: Option<&Instruction> = None;
+        for one in instructions {
+            let cost = self.cost(one);
+            bytes += u64::from(one.length);
+            // Conditional branches may go on.
+            let jumps_away = !matches!(one.flow, Flow::Next | Flow::Branch(_) | Flow::Stop);
+            jumps += u64::from(jumps_away);
+            let fused = before.is_some_and(|before| are_fused(before, one));
+            before = Some(one);
+            if fused {
+                continue;
+            }
+            uops += u64::from(cost.uops);
+            for (resource, cycles) in cost.units {
+                if let Some(busy) = busy.get_mut(usize::from(*resource)) {
+                    *busy += u64::from(*cycles);
+                }
+            }
+        }
+        let used = self.resources.iter().zip(&busy).map(|(resource, busy)| {
+            // Counts fit: a procedure has at most some million instructions.
+            *busy as f64 / f64::from(resource.units.max(1))
+        });
+        let busiest = used
+            .enumerate()
+            .filter(|(_, cycles)| *cycles > 0.0)
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let fetch = bytes as f64 / f64::from(processor.fetch);
+        Bounds {
+            front_end: fetch.max(jumps as f64 / f64::from(processor.jumps)),
+            issue: uops as f64 / f64::from(processor.width),
+            ports: busiest.map_or(0.0, |(_, cycles)| cycles),
+            busiest: busiest.map(|(index, _)| index),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a processor can do at best, as data: for each form of instruction its micro-operations,
+//! its latency and the units that it occupies.
+//!
+//! The tables are made offline (`examples/tables.rs`) out of LLVM's scheduling models, which are
+//! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed them
+//! to be wrong: what renaming does alone takes no unit and no time, and Zen divides faster.
+
+mod bounds;
+mod processors;
+mod schedule;
+
+pub use bounds::{Bounds, Limit};
+pub use processors::{PROCESSORS, Processor};
+pub use schedule::{Held, Scheduled};
+
+use crate::{Architecture, Form, Instruction, x86_64};
+use rustc_hash::FxHashMap;
+
+const X86_64: &str = include_str!("../../tables/x86_64.txt");
+const AARCH64: &str = include_str!("../../tables/aarch64.txt");
+
+/// Cycles that Zen's divider takes at least: measured on Zen 3 for one-digit results. LLVM's model has
+/// what the longest takes.
+const SHORT_DIVISION: u16 = 6;
+
+/// A unit of execution, or several that are alike, or any set of units that some operations can
+/// choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Its name in LLVM's model.
+    pub name: &'static str,
+    /// How many units.
+    pub units: u32,
+}
+
+/// What an instruction costs when nothing goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost<'a> {
+    /// Micro-operations that are issued; parts that are fused count once.
+    pub uops: u32,
+    /// Cycles until its result can be used; loads hit the first-level cache.
+    pub latency: u32,
+    /// For how many cycles it occupies one unit of which [`Resource`], by index. Sets of units
+    /// that include a smaller set have its cycles too.
+    pub units: &'a [(u16, u16)],
+    /// Whether the tables have this form. Otherwise it is taken for the simplest there is.
+    pub known: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    uops: u32,
+    latency: u32,
+    units: Vec<(u16, u16)>,
+}
+
+/// The model of one processor.
+#[derive(Clone, Debug)]
+pub struct Model {
+    processor: &'static Processor,
+    resources: Vec<Resource>,
+    classes: Vec<Class>,
+    forms: FxHashMap<Form, u16>,
+}
+
+impl Model {
+    /// The model of a processor.
+    pub fn new(processor: &'static Processor) -> Self {
+        let mut model = Self {
+            processor,
+            resources: Vec::new(),
+            classes: Vec::new(),
+            forms: FxHashMap::default(),
+        };
+        let architecture = processor.architecture;
+        let text = match architecture {
+            Architecture::X86_64 => X86_64,
+            Architecture::Aarch64 => AARCH64,
+        };
+        let names: FxHashMap<String, Form> = match architecture {
+            Architecture::X86_64 => x86_64::forms().collect(),
+            Architecture::Aarch64 => FxHashMap::default(),
+        };
+        let form = |name: &str| match architecture {
+            Architecture::X86_64 => names.get(name).copied(),
+            Architecture::Aarch64 => u32::from_str_radix(name, 16).ok().map(Form),
+        };
+        let (mut columns, mut column, mut ours) = (0, 0, false);
+        for line in text.lines() {
+            let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match what {
+                "m" => {
+                    ours = rest == processor.name;
+                    column = if ours { columns } else { column };
+                    columns += 1;
+                }
+                "r" if ours => model.resources.extend(resource(rest)),
+                "c" if ours => model.classes.extend(class(rest)),
+                "f" => {
+                    let mut words = rest.split(' ');
+                    let classes = words.next().unwrap_or_default();
+                    if let Some(Ok(class)) = classes.split(',').nth(column).map(str::parse) {
+                        model
+                            .forms
+                            .extend(words.filter_map(form).map(|form| (form, class)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if processor.name.starts_with("zen") {
+            let divides = |name: &str| name.starts_with("Div_") || name.starts_with("Idiv_");
+            let forms = names
+                .iter()
+                .filter(|(name, _)| divides(name))
+                .map(|(_, form)| form);
+            let classes: Vec<u16> = forms
+                .filter_map(|form| model.forms.get(form))
+                .copied()
+                .collect();
+            for class in classes {
+                model.shorten(class);
+            }
+        }
+        model
+    }
+
+    /// Lets a division of small numbers take what it was measured to take.
+    fn shorten(&mut self, class: u16) {
+        if let Some(class) = self.classes.get_mut(usize::from(class)) {
+            class
+                .units
+                .iter_mut()
+                .for_each(|(_, cycles)| *cycles = SHORT_DIVISION.min(*cycles));
+        }
+    }
+
+    /// The processor.
+    pub fn processor(&self) -> &'static Processor {
+        self.processor
+    }
+
+    /// Its units.
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    /// What an instruction costs.
+    pub fn cost(&self, instruction: &Instruction) -> Cost<'_> {
+        let class = self.forms.get(&instruction.form);
+        let class = class.and_then(|class| self.classes.get(usize::from(*class)));
+        match class {
+            // LLVM's models of Alder Lake and Sapphire Rapids do not know it.
+            Some(_) if instruction.kind.renamed && !self.processor.in_order => Cost {
+                uops: 1,
+                latency: 0,
+                units: &[],
+                known: true,
+            },
+            Some(class) => Cost {
+                uops: class.uops,
+                latency: class.latency,
+                units: &class.units,
+                known: true,
+            },
+            None => Cost {
+                uops: 1,
+                latency: 1,
+                units: &[],
+                known: false,
+            },
+        }
+    }
+}
+
+fn resource(line: &'static str) -> Option<Resource> {
+    let (name, units) = line.split_once(' ')?;
+    Some(Resource {
+        name,
+        units: units.parse().ok()?,
+    })
+}
+
+fn class(line: &str) -> Option<Class> {
+    let mut words = line.split(' ');
+    let uops = words.next()?.parse().ok()?;
+    let latency = words.next()?.parse().ok()?;
+    let units = words
+        .map(|word| {
+            let (resource, cycles) = word.split_once(':')?;
+            Some((resource.parse().ok()?, cycles.parse().ok()?))
+        })
+        .collect::<Option<_>>()?;
+    Some(Class {
+        uops,
+        latency,
+        units,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Decoder;
+    use profile::ImageAddress;
+
+    fn one(architecture: Architecture, bytes: &[u8]) -> Instruction {
+        Decoder::new(architecture)
+            .decode(ImageAddress(0), bytes)
+            .expect("an instruction")
+    }
+
+    #[test]
+    fn every_line_of_the_tables_is_used() {
+        for processor in PROCESSORS {
+            let model = Model::new(processor);
+            let text = match processor.architecture {
+                Architecture::X86_64 => X86_64,
+                Architecture::Aarch64 => AARCH64,
+            };
+            let (mut resources, mut classes, mut ours) = (0, 0, false);
+            for line in text.lines() {
+                if let Some(name) = line.strip_prefix("m ") {
+                    ours = name == processor.name;
+                }
+                resources += usize::from(ours && line.starts_with("r "));
+                classes += usize::from(ours && line.starts_with("c "));
+            }
+            assert!(resources > 0 && classes > 10, "{}", processor.name);
+            assert_eq!(model.resources.len(), resources, "{}", processor.name);
+            assert_eq!(model.classes.len(), classes, "{}", processor.name);
+            assert!(model.forms.len() > 2000, "{}", processor.name);
+            for class in &model.classes {
+                assert!(
+                    class
+                        .units
+                        .iter()
+                        .all(|(at, _)| usize::from(*at) < resources)
+                );
+            }
+            let named = model.forms.values().map(|class| usize::from(*class)).max();
+            assert!(named < Some(classes));
+        }
+    }
+
+    #[test]
+    fn costs_are_those_of_the_makers() {
+        // imul rbx,rax: one unit, three cycles, on all of them.
+        let imul = one(Architecture::X86_64, &[0x48, 0x0f, 0xaf, 0xd8]);
+        // mov rax,[rax]
+        let load = one(Architecture::X86_64, &[0x48, 0x8b, 0x00]);
+        // mov rbx,rax and xor ebx,ebx: renamed.
+        let copy = one(Architecture::X86_64, &[0x48, 0x89, 0xc3]);
+        let zero = one(Architecture::X86_64, &[0x31, 0xdb]);
+        for name in ["skylake", "icelake", "sapphirerapids", "zen3", "zen4"] {
+            let model = Model::new(Processor::named(name).expect("there"));
+            assert_eq!(model.cost(&imul).latency, 3, "{name}");
+            assert!((4..=5).contains(&model.cost(&load).latency), "{name}");
+            for renamed in [copy, zero] {
+                assert_eq!(model.cost(&renamed).latency, 0, "{name}");
+                assert!(model.cost(&renamed).units.is_empty(), "{name}");
+            }
+        }
+        // add x0, x1, x2 and sdiv x0, x1, x2
+        let add = one(Architecture::Aarch64, &0x8b02_0020_u32.to_le_bytes());
+        let divide = one(Architecture::Aarch64, &0x9ac2_0c20_u32.to_le_bytes());
+        let model = Model::new(Processor::named("neoverse-n1").expect("there"));
+        assert_eq!(model.cost(&add).latency, 1);
+        assert!(model.cost(&divide).latency > 10);
+    }
+
+    #[test]
+    fn machines_are_recognised() {
+        let name = |id| Processor::of_machine(id).map(|one| one.name);
+        assert_eq!(name("GenuineIntel-6-143"), Some("sapphirerapids"));
+        assert_eq!(name("AuthenticAMD-25-1"), Some("zen3"));
+        assert_eq!(name("AuthenticAMD-25-17"), Some("zen4"));
+        assert_eq!(name("0x41-0xd0c"), Some("neoverse-n1"));
+        for bad in [
+            "",
+            "-",
+            "GenuineIntel",
+            "GenuineIntel-6-x",
+            "0x41",
+            "0x42-0xd0c",
+        ] {
+            assert_eq!(name(bad), None);
+        }
+    }
+}

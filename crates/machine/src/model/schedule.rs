@@ -1,0 +1,148 @@
+//! The paper's static schedule (§6.1.3, §6.3): how long each instruction of a block is at the head of
+//! the issue queue of a processor that issues in order, if nothing stalls dynamically, and why.
+
+use super::Model;
+use crate::Instruction;
+
+/// Why an instruction was not issued earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It was issued as soon as there was room in a cycle.
+    Not,
+    /// The units that it needs were taken by others issued in the same cycle.
+    Slotting,
+    /// It waits for the result of an instruction, by its place in the block.
+    Operand(usize),
+    /// The unit that it needs is still busy with an instruction, by its place in the block.
+    Unit(usize),
+}
+
+/// When an instruction is issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Cycles that it is at the head of the issue queue: the paper's `M_i`. 0 for all but the first
+    /// of those that are issued together.
+    pub minimum: u32,
+    /// Cycles of these that something other than the width of the processor is the reason for.
+    pub stall: u32,
+    /// The reason.
+    pub held: Held,
+}
+
+/// A register's value, or a unit: when it is there, and which instruction it is due to.
+#[derive(Clone, Copy, Default)]
+struct Free {
+    cycle: u32,
+    by: Option<usize>,
+}
+
+impl Model {
+    /// The schedule of the instructions of a block, as if nothing came before.
+    pub fn schedule(&self, instructions: &[Instruction]) -> Vec<Scheduled> {
+        let mut registers = [Free::default(); 128];
+        let mut units: Vec<Vec<Free>> = self
+            .resources
+            .iter()
+            .map(|resource| vec![Free::default(); resource.units.clamp(1, 64) as usize])
+            .collect();
+        // Of the cycle before the first: full.
+        let (mut cycle, mut issued) = (0_u32, self.processor.width);
+        let mut schedule = Vec::with_capacity(instructions.len());
+        for (place, one) in instructions.iter().enumerate() {
+            let cost = self.cost(one);
+            let room = cycle + u32::from(issued >= self.processor.width);
+            let (mut at, mut held) = (room, Held::Not);
+            for register in one.reads.iter() {
+                let value = registers[usize::from(register.number())];
+                if let Some(by) = value.by.filter(|_| value.cycle > at) {
+                    (at, held) = (value.cycle, Held::Operand(by));
+                }
+            }
+            for (resource, _) in cost.units {
+                let free = units
+                    .get(usize::from(*resource))
+                    .and_then(|units| earliest(units));
+                if let Some((_, free)) = free
+                    && free.cycle > at
+                    && let Some(by) = free.by
+                {
+                    let same_cycle = free.cycle == cycle + 1;
+                    held = if same_cycle {
+                        Held::Slotting
+                    } else {
+                        Held::Unit(by)
+                    };
+                    at = free.cycle;
+                }
+            }
+            for (resource, cycles) in cost.units {
+                let units = units.get_mut(usize::from(*resource));
+                if let Some(units) = units
+                    && let Some((index, _)) = earliest(units)
+                    && let Some(unit) = units.get_mut(index)
+                {
+                    *unit = Free {
+                        cycle: at + u32::from(*cycles),
+                        by: Some(place),
+                    };
+                }
+            }
+            for register in one.writes.iter() {
+                registers[usize::from(register.number())] = Free {
+                    cycle: at + cost.latency,
+                    by: Some(place),
+                };
+            }
+            schedule.push(Scheduled {
+                minimum: at - cycle,
+                stall: at - room,
+                held,
+            });
+            issued = if at == cycle { issued + 1 } else { 1 };
+            cycle = at;
+        }
+        schedule
+    }
+}
+
+fn earliest(units: &[Free]) -> Option<(usize, Free)> {
+    let indexed = units.iter().copied().enumerate();
+    indexed.min_by_key(|(_, free)| free.cycle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Architecture, Decoder, Processor};
+    use profile::ImageAddress;
+
+    fn schedule(words: &[u32]) -> Vec<Scheduled> {
+        let mut decoder = Decoder::new(Architecture::Aarch64);
+        let instructions: Vec<Instruction> = words
+            .iter()
+            .map(|word| {
+                decoder
+                    .decode(ImageAddress(0), &word.to_le_bytes())
+                    .expect("valid")
+            })
+            .collect();
+        Model::new(Processor::named("cortex-a53").expect("there")).schedule(&instructions)
+    }
+
+    #[test]
+    fn two_a_cycle_and_results_are_waited_for() {
+        // add x0,x1,x2; add x3,x4,x5; ldr x6,[x0]; add x7,x6,#1
+        let found = schedule(&[0x8b02_0020, 0x8b05_0083, 0xf940_0006, 0x9100_04c7]);
+        assert_eq!(found[0].minimum, 1);
+        assert_eq!(found[1].minimum, 0);
+        assert_eq!(found[3].held, Held::Operand(2));
+        assert!(found[3].minimum >= 2 && found[3].stall == found[3].minimum);
+    }
+
+    #[test]
+    fn one_memory_unit_slots() {
+        // Two loads that do not depend on each other cannot go together.
+        let found = schedule(&[0xf940_0006, 0xf940_0027]);
+        assert_eq!((found[1].held, found[1].minimum), (Held::Slotting, 1));
+    }
+}

@@ -1,0 +1,97 @@
+//! The bytes of an image as the loader leaves them, for who decodes its code.
+
+use crate::elf::Elf;
+use profile::ImageAddress;
+
+/// `r_info` of a relocation that adds the load address: on x86-64, on AArch64.
+const RELATIVE: [u64; 2] = [8, 1027];
+
+/// Relative relocations by address: what the loader writes there, less the load address.
+pub(crate) struct Relocations(Vec<(u64, u64)>);
+
+impl std::fmt::Debug for Relocations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} relocations", self.0.len())
+    }
+}
+
+impl Relocations {
+    /// Those of a 64-bit little-endian image (`.rela.dyn`; what `.relr.dyn` names has its value in
+    /// place). What cannot be read is left out: bytes are then as they are in the file.
+    pub fn of(elf: &Elf) -> Self {
+        let section = elf.section(".rela.dyn").filter(|_| elf.little_endian);
+        let bytes = section.and_then(|section| elf.input.read(section.offset, section.size).ok());
+        let word = |entry: &[u8], at: usize| {
+            let bytes = entry.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
+            bytes.map(|bytes| u64::from_le_bytes(*bytes))
+        };
+        let entries = bytes.as_deref().unwrap_or_default().chunks_exact(24);
+        let mut all: Vec<(u64, u64)> = entries
+            .filter_map(|entry| {
+                let info = word(entry, 8).filter(|info| RELATIVE.contains(info));
+                info.and(word(entry, 0).zip(word(entry, 16)))
+            })
+            .collect();
+        all.sort_unstable();
+        Self(all)
+    }
+
+    fn apply(&self, address: u64, buffer: &mut [u8]) {
+        let first = self
+            .0
+            .partition_point(|(at, _)| at.saturating_add(8) <= address);
+        for (at, value) in self.0.get(first..).unwrap_or_default() {
+            for (index, byte) in value.to_le_bytes().into_iter().enumerate() {
+                let place = at
+                    .checked_add(index as u64)
+                    .and_then(|at| at.checked_sub(address));
+                let place = place.and_then(|place| usize::try_from(place).ok());
+                if let Some(there) = place.and_then(|place| buffer.get_mut(place)) {
+                    *there = byte;
+                }
+            }
+            if at.saturating_sub(address) >= buffer.len() as u64 {
+                break;
+            }
+        }
+    }
+}
+
+/// Fills the buffer with what is loaded at the address; false if the file does not have all of it.
+pub(crate) fn read(
+    elf: &Elf,
+    relocations: &Relocations,
+    address: ImageAddress,
+    buffer: &mut [u8],
+) -> bool {
+    let size = buffer.len() as u64;
+    let holding = elf.segments.iter().find_map(|segment| {
+        let into = address.0.checked_sub(segment.address)?;
+        (into.checked_add(size)? <= segment.file_size).then(|| segment.offset.checked_add(into))?
+    });
+    let Some(Ok(bytes)) = holding.map(|offset| elf.input.read(offset, size)) else {
+        return false;
+    };
+    buffer.copy_from_slice(&bytes);
+    relocations.apply(address.0, buffer);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_is_relocated() {
+        let relocations = Relocations(vec![(0, 1), (16, 0x1122_3344_5566_7788), (40, 2)]);
+        let mut buffer = [0xff_u8; 8];
+        relocations.apply(20, &mut buffer);
+        assert_eq!(buffer, [0x44, 0x33, 0x22, 0x11, 0xff, 0xff, 0xff, 0xff]);
+        let mut buffer = [0xff_u8; 6];
+        relocations.apply(12, &mut buffer);
+        assert_eq!(buffer, [0xff, 0xff, 0xff, 0xff, 0x88, 0x77]);
+        let mut buffer = [0xff_u8; 8];
+        relocations.apply(24, &mut buffer);
+        assert_eq!(buffer, [0xff; 8]);
+    }
+}
