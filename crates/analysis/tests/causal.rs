@@ -34,7 +34,10 @@ fn hill(s: f64) -> f64 {
     }
 }
 
-const TRUTHS: [(&str, fn(f64) -> f64); 5] = [
+/// The effect on a program of a speedup of a line.
+type Truth = fn(f64) -> f64;
+
+const TRUTHS: [(&str, Truth); 5] = [
     ("none", |_| 0.0),
     ("linear", |s| 0.6 * s),
     ("saturating", |s| (0.8 * s).min(0.05)),

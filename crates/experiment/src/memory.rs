@@ -143,13 +143,14 @@ mod tests {
             thread.tid.store(1, Relaxed);
             memory.give_back(thread);
         }
+        let page: &Page = &memory;
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        let slot = memory.take_thread().unwrap();
+                        let slot = page.take_thread().unwrap();
                         assert_eq!(slot.tid.swap(1, Relaxed), 0, "given twice");
-                        memory.give_back(slot);
+                        page.give_back(slot);
                     }
                 });
             }

@@ -217,7 +217,7 @@ fn owner(page: &Page, thread: &Thread, mut frame: Frame) -> Option<u32> {
     let low = thread.stack_low.load(Relaxed);
     let high = thread.stack_high.load(Relaxed);
     let word = |at: u64| -> Option<u64> {
-        let on_stack = at >= low && at < high.saturating_sub(7) && at % 8 == 0;
+        let on_stack = at >= low && at < high.saturating_sub(7) && at.is_multiple_of(8);
         // SAFETY: between the interrupted stack pointer, checked below, and the end of this
         // thread's stack everything is mapped.
         on_stack.then(|| unsafe { (at as *const u64).read_volatile() })

@@ -48,7 +48,7 @@ pub struct Setting {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (wanted, source) = positional(args);
-    let recording = source::open(&source)?;
+    let recording = source::open(&source, store::Wanted::ALL)?;
     let event = source::event(&recording, args.event.as_deref())?;
     if recording.event(event).unit != Unit::Samples {
         return Err(usage(format!(
