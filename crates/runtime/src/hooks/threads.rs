@@ -29,13 +29,11 @@ fn heir(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Th
     Some(child)
 }
 
-/// In the new thread; what it is to do.
-fn begin(slot: *mut c_void) -> Option<(u64, *mut c_void)> {
+/// In the new thread, whose own frames are below `high`; what it is to do.
+fn begin(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
     // SAFETY: the slot that `heir` has taken for us.
     let thread = unsafe { slot.cast::<Thread>().as_ref() }?;
     let page = thread::page()?;
-    let mark = 0u64;
-    let high = &raw const mark as u64;
     // Until now: its size.
     let size = thread.stack_low.load(Relaxed);
     thread.stack_high.store(high, Relaxed);
@@ -47,7 +45,8 @@ fn begin(slot: *mut c_void) -> Option<(u64, *mut c_void)> {
 }
 
 unsafe extern "C-unwind" fn enter(slot: *mut c_void) -> *mut c_void {
-    let Some((start, argument)) = begin(slot) else {
+    let mark = 0u64;
+    let Some((start, argument)) = begin(slot, &raw const mark as u64) else {
         return core::ptr::null_mut();
     };
     // SAFETY: the routine that the program gave, with its argument.
@@ -55,7 +54,8 @@ unsafe extern "C-unwind" fn enter(slot: *mut c_void) -> *mut c_void {
 }
 
 unsafe extern "C-unwind" fn enter_c11(slot: *mut c_void) -> c_int {
-    let Some((start, argument)) = begin(slot) else {
+    let mark = 0u64;
+    let Some((start, argument)) = begin(slot, &raw const mark as u64) else {
         return 0;
     };
     // SAFETY: as above.
