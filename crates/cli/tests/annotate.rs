@@ -104,13 +104,25 @@ fn what_cannot_be_said_is_refused_clearly() {
         talk.contains("there is no model of 'pentium'; there are: skylake"),
         "{talk}"
     );
-    let (code, _, talk) = run(&[
-        "0x1000..0x1400",
-        "--image",
-        "hot_line",
-        "--cpu",
-        "neoverse-n1",
-    ]);
+    let (_, json, talk) = run(&["hot", "--json", "--cpu", "zen3"]);
+    let hot: Value = serde_json::from_str(&json).expect(&talk);
+    let blocks = hot["blocks"].as_array().expect("blocks");
+    let ends = |key: &str| {
+        blocks
+            .iter()
+            .filter_map(|block| block[key].as_u64())
+            .collect::<Vec<_>>()
+    };
+    let (start, end) = (
+        ends("start").into_iter().min(),
+        ends("end").into_iter().max(),
+    );
+    let range = format!(
+        "{:#x}..{:#x}",
+        start.expect("a start"),
+        end.expect("an end")
+    );
+    let (code, _, talk) = run(&[&range, "--image", "hot_line", "--cpu", "neoverse-n1"]);
     assert_eq!(code, Some(2), "{talk}");
 
     // The whole profile, and the graph.
@@ -124,7 +136,14 @@ fn what_cannot_be_said_is_refused_clearly() {
     assert!(last.ends_with("100.0%"), "{last}");
 
     // Stripped: by range only. Where the code is stands in the program headers.
-    let (code, listing, talk) = run(&["0x1000..0x1400", "--image", "hot_line", "--cpu", "zen3"]);
+    assert!(
+        Command::new("strip")
+            .arg(&name)
+            .status()
+            .expect("strip")
+            .success()
+    );
+    let (code, listing, talk) = run(&[&range, "--image", "hot_line", "--cpu", "zen3"]);
     assert_eq!(code, Some(0), "{talk}");
     assert!(listing.contains("CPI"), "{listing}");
 
@@ -135,7 +154,7 @@ fn what_cannot_be_said_is_refused_clearly() {
         .arg(source)
         .status();
     assert!(again.expect("a C compiler").success());
-    let (code, _, talk) = run(&["0x1000..0x1400", "--image", "hot_line", "--cpu", "zen3"]);
+    let (code, _, talk) = run(&[&range, "--image", "hot_line", "--cpu", "zen3"]);
     assert_eq!(code, Some(1), "{talk}");
     assert!(
         talk.contains("it was replaced since the recording"),

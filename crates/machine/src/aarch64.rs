@@ -49,9 +49,24 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
         writes,
         kind,
         // What the size of the operands is says a table entry only where it has another opcode.
-        form: Form(word & (definition.mask | SIZES)),
+        form: match is_unshifted(word) {
+            true => Form(word & X_OR_W | ADD_IMMEDIATE),
+            false => Form(word & (definition.mask | SIZES)),
+        },
     })
 }
+
+/// Whether the second operand of an addition, subtraction or logical instruction is a register that is
+/// shifted by nothing: these cost what those with an immediate operand cost, and the table has only
+/// those that shift.
+fn is_unshifted(word: u32) -> bool {
+    let logical = word & 0x1f00_0000 == 0x0a00_0000;
+    let addition = word & 0x1f20_0000 == 0x0b00_0000;
+    (logical || addition) && field(word, 10, 6) == 0
+}
+
+const X_OR_W: u32 = 0x8000_0000;
+const ADD_IMMEDIATE: u32 = 0x1100_0000;
 
 /// The bits that mostly hold the size of the operands: 31 (X or W), 30 (Q), 23 and 22 (type).
 const SIZES: u32 = 0xc0c0_0000;
