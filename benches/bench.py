@@ -59,6 +59,26 @@ def stop(process):
     end(process)
 
 
+def measured(*command, patience=300, **environment):
+    """CPU seconds, wall seconds and peak memory (of the largest process) of a command; None if it takes too
+    long."""
+    begin = time.monotonic()
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = start(*command, **silent, env=os.environ | environment)
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            break
+        if time.monotonic() - begin > patience:
+            end(process)
+            return None
+        time.sleep(0.002)
+    if process.returncode:
+        sys.exit(f"bench: {command} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - begin, usage.ru_maxrss * 1024
+
+
 def can_be_real_time():
     return os.geteuid() == 0 and not os.environ.get("BENCH_NO_REAL_TIME")
 

@@ -3,12 +3,17 @@
 The trees are made here: random walks over a random call graph with cycles, of the size, depth and out-degree
 of a real profile that was measured before (1,550,473 nodes, 4,605 methods, depth 75, out-degree 2). The large
 one is seven copies under seven outermost frames. They are written as pprof, with two value types.
+
+BENCH_PROFILE=FILE searches a real profile, too: the walk with 14 labels is slower where methods recur much.
 """
 
 import gzip
 import json
 import os
+import pathlib
 import random
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +24,6 @@ METHODS, DEPTH, NODES, COPIES = 4600, 75, 1_550_000, 7
 LOAD_SECONDS, LOAD_MEMORY, SECOND_START, AUTO_SECONDS = 3.0, 500e6, 0.2, 5.0
 ANSWER_MS = {1: 10, COPIES: 100}
 NODE_BYTES = 60
-PATIENCE = 300
 CACHE = bench.HERE.parent / "target" / "bench"
 
 
@@ -91,25 +95,6 @@ def profile(copies, seed=1):
                 out.write(field(2, field(1, stack + top) + values))
     new.replace(path)
     return path
-
-
-def measured(*command, **environment):
-    """CPU seconds, wall seconds and peak memory of a command; None if it takes too long."""
-    begin = time.monotonic()
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = bench.start(*command, **silent, env=os.environ | environment)
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            break
-        if time.monotonic() - begin > PATIENCE:
-            bench.end(process)
-            return None
-        time.sleep(0.002)
-    if process.returncode:
-        sys.exit(f"bottlenecks: {command} ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, time.monotonic() - begin, usage.ru_maxrss * 1024
 
 
 class Session:
@@ -187,56 +172,67 @@ def answers(path, copies, starts):
         )
 
 
+def searched(path, copies, empty):
+    """The rows of one profile; of a large one other goals hold."""
+    ours = [bench.VITALFEW, "bottlenecks", path]
+    head = subprocess.run([*ours, "--script", empty], capture_output=True, text=True, check=True).stdout
+    nodes = int(re.search(r"([\d,]+) calling contexts", head)[1].replace(",", ""))
+    bench.title(f"Search: {nodes:,} calling contexts, pprof of {path.stat().st_size / 1e6:.0f} MB")
+    bench.head("", "time", "peak memory", "goal", "")
+    each = f"≤ {NODE_BYTES} bytes a node"
+    cpu, wall, memory = bench.measured(*ours, "--no-cache", "--script", empty)
+    if copies == 1:
+        goal = f"< {LOAD_SECONDS:.0f} s CPU, < {LOAD_MEMORY / 1e6:.0f} MB"
+        met = f"{bench.verdict(cpu, LOAD_SECONDS)}; memory {bench.verdict(memory, LOAD_MEMORY)}"
+    else:
+        goal, met = each, bench.verdict(memory / nodes, NODE_BYTES)
+    took = f"CPU {cpu:.2f} s, wall {wall:.2f} s"
+    bench.row("load", took, f"{memory / 1e6:.0f} MB, {memory / nodes:.0f} bytes a node", goal, met)
+    cpu, wall, memory = min(bench.measured(*ours, "--script", empty) for _ in range(3))
+    goal = f"< {SECOND_START * 1e3:.0f} ms" if copies == 1 else each
+    met = bench.verdict(cpu, SECOND_START) if copies == 1 else bench.verdict(memory / nodes, NODE_BYTES)
+    bench.row(
+        "second start", f"CPU {cpu * 1e3:.0f} ms, wall {wall * 1e3:.0f} ms",
+        f"{memory / 1e6:.0f} MB, {memory / nodes:.0f} bytes a node", goal, met,
+    )
+    answers(path, copies, 20 if copies == 1 else 8)
+    cpu, wall, memory = bench.measured(*ours, "--auto")
+    goal = f"< {AUTO_SECONDS:.0f} s CPU" if copies == 1 else ""
+    met = bench.verdict(cpu, AUTO_SECONDS) if goal else ""
+    bench.row("--auto, with its start", f"CPU {cpu:.2f} s, wall {wall:.2f} s", f"{memory / 1e6:.0f} MB", goal, met)
+
+
+def peers(path, empty):
+    """go tool pprof beside us; it reads the profile for each question."""
+    other = profile(1, seed=2)
+    commands = [
+        ("vitalfew, load for a comparison",
+         [bench.VITALFEW, "bottlenecks", path, "--against", other, "--no-cache", "--script", empty]),
+        ("go tool pprof -top", ["go", "tool", "pprof", "-top", path]),
+        ("go tool pprof -peek of a method", ["go", "tool", "pprof", "-peek=method2300$", path]),
+        ("go tool pprof -top -focus of a method", ["go", "tool", "pprof", "-top", "-focus=method2300$", path]),
+        ("go tool pprof -top -diff_base", ["go", "tool", "pprof", "-top", f"-diff_base={other}", path]),
+    ]
+    for name, command in commands:
+        found = bench.measured(*command)
+        cells = ("> 300 s, given up", "") if found is None else (
+            f"CPU {found[0]:.1f} s, wall {found[1]:.1f} s", f"{found[2] / 1e6:.0f} MB"
+        )
+        bench.row(name, *cells, "", "")
+
+
 def main():
-    go = subprocess.run(["go", "version"], capture_output=True, check=False).returncode == 0
-    user_cache = bench.TEMPORARY / "cache"
-    os.environ["XDG_CACHE_HOME"] = str(user_cache)
+    os.environ["XDG_CACHE_HOME"] = str(bench.TEMPORARY / "cache")
     empty = bench.TEMPORARY / "nothing"
     empty.write_text("")
-    for copies in (1, COPIES):
-        path = profile(copies)
-        nodes = json.loads(
-            subprocess.run(
-                [bench.VITALFEW, "bottlenecks", path, "--json", "--auto", "--count", "1"],
-                capture_output=True, check=True,
-            ).stdout
-        )["profiles"][0]["nodes"]
-        size = path.stat().st_size
-        bench.title(f"Search: {nodes:,} calling contexts, pprof of {size / 1e6:.0f} MB")
-        bench.head("", "time", "peak memory", "goal", "")
-        ours = [bench.VITALFEW, "bottlenecks", path]
-        cpu, wall, memory = measured(*ours, "--no-cache", "--script", empty)
-        goal = f"< {LOAD_SECONDS:.0f} s CPU, < {LOAD_MEMORY / 1e6:.0f} MB" if copies == 1 else ""
-        met = f"{bench.verdict(cpu, LOAD_SECONDS)}; memory {bench.verdict(memory, LOAD_MEMORY)}" if goal else ""
-        bench.row("load", f"CPU {cpu:.2f} s, wall {wall:.2f} s", f"{memory / 1e6:.0f} MB", goal, met)
-        cpu, wall, memory = min(measured(*ours, "--script", empty) for _ in range(3))
-        goal = f"< {SECOND_START * 1e3:.0f} ms" if copies == 1 else f"≤ {NODE_BYTES} bytes a node"
-        met = bench.verdict(cpu, SECOND_START) if copies == 1 else bench.verdict(memory / nodes, NODE_BYTES)
-        bench.row(
-            "second start", f"CPU {cpu * 1e3:.0f} ms, wall {wall * 1e3:.0f} ms",
-            f"{memory / 1e6:.0f} MB, {memory / nodes:.0f} bytes a node", goal, met,
-        )
-        answers(path, copies, 20 if copies == 1 else 8)
-        cpu, wall, memory = measured(*ours, "--auto")
-        goal = f"< {AUTO_SECONDS:.0f} s CPU" if copies == 1 else ""
-        met = bench.verdict(cpu, AUTO_SECONDS) if goal else ""
-        bench.row("--auto, with its start", f"CPU {cpu:.2f} s, wall {wall:.2f} s", f"{memory / 1e6:.0f} MB", goal, met)
-        if not go or copies > 1:
-            continue
-        other = profile(1, seed=2)
-        cpu, wall, memory = measured(*ours, "--against", other, "--no-cache", "--script", empty)
-        bench.row("load for a comparison", f"CPU {cpu:.2f} s, wall {wall:.2f} s", f"{memory / 1e6:.0f} MB", "", "")
-        for name, options in (
-            ("-top", ["-top"]),
-            ("-peek of a method", ["-peek=method2300$"]),
-            ("-top -focus of a method", ["-top", "-focus=method2300$"]),
-            ("-top -diff_base", ["-top", f"-diff_base={other}"]),
-        ):
-            found = measured("go", "tool", "pprof", *options, path)
-            cells = ("> 300 s, given up", "") if found is None else (
-                f"CPU {found[0]:.1f} s, wall {found[1]:.1f} s", f"{found[2] / 1e6:.0f} MB"
-            )
-            bench.row(f"go tool pprof {name}", *cells, "", "")
+    searched(profile(1), 1, empty)
+    if shutil.which("go"):
+        peers(profile(1), empty)
+    else:
+        print("go is not installed: nothing to compare with", file=sys.stderr)
+    if "BENCH_PROFILE" in os.environ:
+        searched(pathlib.Path(os.environ["BENCH_PROFILE"]), 1, empty)
+    searched(profile(COPIES), COPIES, empty)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """report.py VITALFEW: how long a report takes on a program with 200 MB of debug information."""
 
-import os
 import re
 import subprocess
 import sys
@@ -97,30 +96,12 @@ def debug_bytes():
     return sum(int(m[1], 16) for m in re.finditer(r"\.debug_\w+\s+\w+\s+\w+ \w+ (\w+)", listing))
 
 
-def timed(*command):
-    """Wall time, peak memory of the largest process; None if it took too long."""
-    begin = time.monotonic()
-    process = bench.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            break
-        if time.monotonic() - begin > PATIENCE:
-            bench.end(process)
-            return None
-        time.sleep(0.005)
-    if process.returncode:
-        sys.exit(f"report: {command} ended with {process.returncode}")
-    return time.monotonic() - begin, usage.ru_maxrss * 1024
-
-
 def recording(command, seconds):
     """Records the program; returns how long the recorder goes on after its end, and its memory.
     Names of procedures may be looked up then, and cost the report nothing."""
     ended = bench.TEMPORARY / "ended"
     script = f'"{PROGRAM}" {seconds}; date +%s.%N >"{ended}"'
-    _, memory = timed(*command, "--", "sh", "-c", script)
+    *_, memory = bench.measured(*command, "--", "sh", "-c", script)
     return time.time() - float(ended.read_text()), memory
 
 
@@ -152,16 +133,16 @@ def main():
         bench.row(f"{name}: after the program's end", f"{wall:.2f} s", f"{memory >> 20} MiB", "", "")
     walls = {}
     for name, command, runs in commands:
-        found = [timed(*command) for _ in range(runs)]
+        found = [bench.measured(*command, patience=PATIENCE) for _ in range(runs)]
         if None in found:
             bench.row(name, f"> {PATIENCE} s, given up", "", "", "")
             continue
-        walls[name] = min(wall for wall, _ in found)
-        worst, memory = max(wall for wall, _ in found), max(memory for _, memory in found)
+        walls[name] = min(wall for _, wall, _ in found)
+        worst, memory = max(wall for _, wall, _ in found), max(memory for *_, memory in found)
         is_ours = name.startswith("vitalfew")
         bench.row(
             name,
-            ", ".join(f"{wall:.2f} s" for wall, _ in found),
+            ", ".join(f"{wall:.2f} s" for _, wall, _ in found),
             f"{memory >> 20} MiB",
             f"< {SECONDS:.0f} s, < {MEMORY >> 20} MiB" if is_ours else "",
             f"{bench.verdict(worst, SECONDS)}; memory {bench.verdict(memory, MEMORY)}" if is_ours else "",

@@ -44,6 +44,8 @@ Account.__index = Account
 function Account.new(balance) return setmetatable({ balance = balance }, Account) end
 function Account:deposit(amount) self.balance = self.balance + amount return self end
 
-local account = Account.new(0)
-for i = 1, 200000 do account:deposit(i % 7) end
-print(sieve(100000), queens(7), #words(40000), account.balance)
+for _ = 1, tonumber(arg[1]) do
+  local account = Account.new(0)
+  for i = 1, 200000 do account:deposit(i % 7) end
+  print(sieve(100000), queens(7), #words(40000), account.balance)
+end

@@ -96,6 +96,11 @@ pub struct Record {
     /// estimate how often code runs (x86-64; samples come through ring buffers)
     #[arg(long)]
     pub registers: bool,
+    /// Follow the execution of COMMAND's first thread, instruction by instruction, for stretches at
+    /// random times that may take so many percent of its time: sharpens what --registers sees
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "3",
+          require_equals = true, value_parser = percent, requires = "command")]
+    pub path_bursts: Option<f64>,
     /// Record the time that threads are blocked or wait for a CPU, by stack and by who woke them
     #[arg(long)]
     pub off_cpu: bool,
@@ -287,6 +292,14 @@ pub struct Report {
     /// Which samples.
     #[command(flatten)]
     pub filter: Filter,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// How a table is shown.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Shown {
     /// At most so many rows
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub limit: usize,
@@ -366,7 +379,7 @@ fn gigahertz(text: &str) -> Result<f64, String> {
 }
 
 /// Where a recording is.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
     #[arg(value_name = "RECORDING")]
@@ -420,6 +433,8 @@ pub enum By {
     Thread,
     /// Off-CPU time: who ended the wait
     Waker,
+    /// Host, of a database that several machines write to
+    Host,
 }
 
 /// Where a database is, and what of it.
@@ -548,18 +563,9 @@ pub struct Compare {
     /// Directory with further debug information, laid out like /usr/lib/debug; can be repeated
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
-    /// At most so many rows
-    #[arg(long, value_name = "N", default_value_t = 25)]
-    pub limit: usize,
-    /// All rows
-    #[arg(long, conflicts_with = "limit")]
-    pub all: bool,
-    /// Names in full, however long
-    #[arg(long)]
-    pub wide: bool,
-    /// JSON instead of a table (schema: docs/report-json.md)
-    #[arg(long)]
-    pub json: bool,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// `--by` of `stats` and `diff`.

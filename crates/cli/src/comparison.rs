@@ -81,8 +81,8 @@ pub fn judge<T>(
 impl<T> Judged<T> {
     /// Keeps as many rows as were asked for.
     pub fn limit(&mut self, compare: &Compare) {
-        if !compare.all {
-            self.rows.truncate(compare.limit);
+        if !compare.shown.all {
+            self.rows.truncate(compare.shown.limit);
         }
     }
 
@@ -121,7 +121,11 @@ impl<T> Judged<T> {
         if images {
             columns.push(("image".to_owned(), Align::Left));
         }
-        let width = if compare.wide { usize::MAX } else { WIDEST };
+        let width = if compare.shown.wide {
+            usize::MAX
+        } else {
+            WIDEST
+        };
         let mut table = Table::new(columns);
         for row in &self.rows {
             let mut cells = cells(row);

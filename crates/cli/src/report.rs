@@ -5,8 +5,9 @@ use crate::args::{By, Filter};
 use profile::{
     CallGraph, EventId, ImageKind, Location, Recording, Sample, SymbolTable, ThreadCount, Unit,
 };
+use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// A row: what it counts, and how much of each event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -106,8 +107,8 @@ pub fn make(
         recording,
         table,
         by,
-        keys: HashMap::new(),
-        of_location: HashMap::new(),
+        keys: FxHashMap::default(),
+        of_location: FxHashMap::default(),
         rows: Vec::new(),
         seen: Vec::new(),
         columns: order.len(),
@@ -171,6 +172,49 @@ pub fn make(
     }
 }
 
+/// One report of the reports of several hosts, each of one row or none.
+pub fn of_hosts(hosts: Vec<Report>) -> Report {
+    let mut all = Report {
+        events: Vec::new(),
+        rows: Vec::new(),
+        too_deep_stacks: None,
+        complete_stacks: None,
+    };
+    for host in hosts {
+        let mut columns = Vec::new();
+        for event in &host.events {
+            let same = |other: &EventTotal| other.name == event.name && other.unit == event.unit;
+            columns.push(match all.events.iter().position(same) {
+                Some(column) => column,
+                None => {
+                    all.events.push(EventTotal {
+                        total: 0.0,
+                        unknown: 0.0,
+                        ..event.clone()
+                    });
+                    all.events.len() - 1
+                }
+            });
+        }
+        for (column, event) in columns.iter().zip(&host.events) {
+            all.events[*column].total += event.total;
+            all.events[*column].unknown += event.unknown;
+        }
+        all.rows.extend(host.rows.into_iter().map(|row| {
+            let mut amounts = vec![0.0; all.events.len()];
+            for (column, amount) in columns.iter().zip(row.amounts) {
+                amounts[*column] = amount;
+            }
+            Row { amounts, ..row }
+        }));
+    }
+    for row in &mut all.rows {
+        row.amounts.resize(all.events.len(), 0.0); // events that only later hosts have
+    }
+    sort(&mut all.rows);
+    all
+}
+
 impl Filter {
     /// Whether samples are wanted wherever they landed, so that the threads' own counts serve.
     fn places_are_free(&self) -> bool {
@@ -183,8 +227,8 @@ struct Counter<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
     by: By,
-    keys: HashMap<Key, usize>,
-    of_location: HashMap<Location, usize>,
+    keys: FxHashMap<Key, usize>,
+    of_location: FxHashMap<Location, usize>,
     rows: Vec<Row>,
     /// By row: the last sample whose stack had it.
     seen: Vec<usize>,
@@ -208,10 +252,11 @@ impl Counter<'_> {
                 let key = self.waker(sample);
                 self.row(key)
             }
+            By::Host => self.row((self.recording.host.name.clone(), None, None)),
             _ => self.row_at(leaf),
         };
         self.rows[row].amounts[column] += amount;
-        let places = !matches!(self.by, By::Process | By::Thread | By::Waker);
+        let places = !matches!(self.by, By::Process | By::Thread | By::Waker | By::Host);
         if column == 0 && places && self.recording.call_graph != CallGraph::None {
             let recording = self.recording;
             for location in recording.stacks.locations(sample.stack) {
@@ -329,14 +374,18 @@ impl Counter<'_> {
         if !inclusive {
             rows.retain(|row| row.amounts.iter().any(|amount| *amount > 0.0));
         }
-        rows.sort_by(|a, b| {
-            b.amounts
-                .partial_cmp(&a.amounts)
-                .unwrap_or(std::cmp::Ordering::Equal)
-                .then_with(|| (&a.name, &a.image).cmp(&(&b.name, &b.image)))
-        });
+        sort(&mut rows);
         rows
     }
+}
+
+fn sort(rows: &mut [Row]) {
+    rows.sort_by(|a, b| {
+        b.amounts
+            .partial_cmp(&a.amounts)
+            .unwrap_or(std::cmp::Ordering::Equal)
+            .then_with(|| (&a.name, &a.image).cmp(&(&b.name, &b.image)))
+    });
 }
 
 /// The frames that the collector follows in the kernel.

@@ -7,6 +7,7 @@ use crate::{report, source};
 use profile::{Event, EventId, Location, Recording, SymbolTable, Unit};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use store::Wanted;
 use symbols::Detail;
 
 /// What a row is about.
@@ -119,7 +120,13 @@ fn read(
         host: None,
         debug_dir: compare.debug_dir.clone(),
     };
-    let recording = source::open(&source)?;
+    let wanted = Wanted {
+        processes: compare.filter.process.is_some(),
+        ids: compare.filter.pid.is_some(),
+        callers: compare.by == CompareBy::Path,
+        threads: false,
+    };
+    let recording = source::open(&source, wanted)?;
     if recording.events.is_empty() {
         anyhow::bail!("{}: the recording has no events", path.display());
     }

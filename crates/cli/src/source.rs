@@ -5,13 +5,14 @@ use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::printable;
 use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use store::{Database, Epoch, Opened};
+use store::{Database, Epoch, Opened, Wanted};
 use symbols::{Detail, Options, Resolved, Warning};
 
-/// Opens the recording: a file, an epoch, the last epoch of a database.
-pub fn open(source: &Source) -> anyhow::Result<Recording> {
+/// Opens the recording: a file, an epoch, the last epoch of a database. Of a database it has at least
+/// what is wanted.
+pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
     let default = store::default_database();
     let path = source.path.as_deref().unwrap_or(&default);
     if source.path.is_none() && !default.exists() {
@@ -40,10 +41,40 @@ pub fn open(source: &Source) -> anyhow::Result<Recording> {
             if epochs.is_empty() {
                 return Err(no_epoch(database.path()).into());
             }
-            Ok(store::read_all(&epochs)?)
+            Ok(store::read_all(&epochs, wanted)?)
         }
-        Opened::Database(database) => latest(&database),
+        Opened::Database(database) => latest(&database, wanted),
     }
+}
+
+/// Whether a source is a database.
+pub fn is_database(source: &Source) -> bool {
+    let default = store::default_database();
+    let path = source.path.as_deref().unwrap_or(&default);
+    path.is_dir() && Database::open(path).is_ok()
+}
+
+/// Opens what is of each host, as [`open`] does what is of all.
+pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recording>> {
+    if !is_database(source) {
+        return Ok(vec![open(source, wanted)?]);
+    }
+    let default = store::default_database();
+    let path = source.path.as_deref().unwrap_or(&default);
+    let range = source.epoch.clone().unwrap_or_default();
+    let mut hosts: BTreeMap<String, Vec<Epoch>> = BTreeMap::new();
+    for epoch in Database::open(path)?.select(&range, source.host.as_deref())? {
+        let host = epoch.summary.as_ref().map(|summary| summary.host.clone());
+        hosts
+            .entry(host.unwrap_or_default())
+            .or_default()
+            .push(epoch);
+    }
+    if hosts.is_empty() {
+        return Err(no_epoch(path).into());
+    }
+    let read = |epochs: &Vec<Epoch>| Ok(store::read_all(epochs, wanted)?);
+    hosts.values().map(read).collect()
 }
 
 /// Opens a database and chooses epochs of it, of which there is at least one.
@@ -67,13 +98,12 @@ fn no_epoch(path: &Path) -> Coded {
     }
 }
 
-fn latest(database: &Database) -> anyhow::Result<Recording> {
+fn latest(database: &Database, wanted: Wanted) -> anyhow::Result<Recording> {
     let epoch = database
         .latest()?
         .ok_or_else(|| nothing_recorded(database.path()))?;
-    epoch
-        .read()
-        .with_context(|| format!("the last recording, {}", epoch.path.display()))
+    let recording = store::read_all(std::slice::from_ref(&epoch), wanted);
+    recording.with_context(|| format!("the last recording, {}", epoch.path.display()))
 }
 
 fn nothing_recorded(path: &Path) -> Coded {
@@ -122,9 +152,16 @@ pub fn symbolize(
 /// Images below this share of the samples are warned of together.
 const WORTH_A_WARNING: f64 = 0.01;
 
+/// Prints [`gaps`].
+pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
+    for gap in gaps(recording, event, resolved, all) {
+        eprintln!("vitalfew: warning: {}", printable(&gap));
+    }
+}
+
 /// What is missing to name more: image by image for those that matter (with `all` for each), the rest in a
 /// line.
-pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
+pub fn gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) -> Vec<String> {
     let mut weight = vec![0_u64; recording.images.len()];
     for sample in recording.samples.iter().filter(|s| s.event == event) {
         let image = recording.stacks.frame(sample.stack).location.image;
@@ -136,18 +173,17 @@ pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, 
         .warnings
         .iter()
         .partition(|warning| all || share(warning) >= WORTH_A_WARNING);
-    for warning in shown {
-        eprintln!("vitalfew: warning: {}", printable(&warning.to_string()));
-    }
+    let mut gaps: Vec<String> = shown.iter().map(|warning| warning.to_string()).collect();
     if !rest.is_empty() {
         let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
         let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
-        eprintln!(
-            "vitalfew: warning: {} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
+        gaps.push(format!(
+            "{} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
             images.len(),
             if images.len() == 1 { "" } else { "s" },
             if images.len() == 1 { "s" } else { "" },
             weight as f64 / total * 100.0
-        );
+        ));
     }
+    gaps
 }

@@ -66,6 +66,27 @@ fn both() -> impl Strategy<Value = Architecture> {
     prop_oneof![Just(Architecture::X86_64), Just(Architecture::Aarch64)]
 }
 
+#[test]
+fn reserved_shifts_are_no_instructions() {
+    // shl, sli, sqshl, sqshlu, uqshl of a scalar, with the size field zero
+    for word in [
+        0x5f00_5400_u32,
+        0x7f07_57ff,
+        0x5f00_7400,
+        0x7f00_6400,
+        0x7f07_77ff,
+    ] {
+        let bytes = word.to_le_bytes();
+        let mut decoder = Decoder::new(Architecture::Aarch64);
+        assert!(decoder.decode(START, &bytes).is_err());
+        assert!(decoder.text(START, &bytes).is_err());
+    }
+    // shl d0, d0, #1
+    let bytes = 0x5f41_5400_u32.to_le_bytes();
+    let text = Decoder::new(Architecture::Aarch64).text(START, &bytes);
+    assert_eq!(text.as_deref(), Ok("shl\t\td0, d0, #1"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -50,6 +50,23 @@ pub struct CallTree {
     pub(crate) prefix: Vec<Vec<i64>>,
 }
 
+/// What a [`CallTree`] is made of, column by column, in the order of the node numbers.
+#[derive(Clone, Debug)]
+pub struct CallTreeColumns {
+    /// [`CallTree::methods`]
+    pub methods: Vec<Method>,
+    /// [`CallTree::value_types`]
+    pub value_types: Vec<ValueType>,
+    /// The position of each node's method. Of the root, it means nothing.
+    pub method: Vec<u32>,
+    /// The caller of each node; of the root, the root.
+    pub parent: Vec<u32>,
+    /// [`CallTree::end`] of each node.
+    pub end: Vec<u32>,
+    /// By value type: entry `n` is the sum of the costs of the nodes before `n`. One entry more than nodes.
+    pub prefix: Vec<Vec<i64>>,
+}
+
 /// Why something is not a call tree.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallTreeError {
@@ -67,7 +84,8 @@ pub enum CallTreeError {
 impl CallTree {
     /// The tree of these nodes, which are in preorder; node 0 is the root, and what is said of its
     /// method and its parent is ignored. `costs` has one entry a value type, with the cost of each
-    /// node itself.
+    /// node itself. That no node has two children of one method is not checked; a tree where one has is a
+    /// tree, but no search promises anything of it.
     ///
     /// # Errors
     /// If that is no tree in preorder or something is out of range. The arguments may come out of
@@ -182,9 +200,23 @@ impl CallTree {
         self.cum_cost(value, NodeId::ROOT)
     }
 
-    /// [`end`](Self::end) of every node, by its number.
-    pub fn ends(&self) -> &[u32] {
-        &self.end
+    /// The tree without all value types but that at position `value`, which it has.
+    pub fn with_only(mut self, value: usize) -> Self {
+        self.value_types = vec![self.value_types.swap_remove(value)];
+        self.prefix = vec![self.prefix.swap_remove(value)];
+        self
+    }
+
+    /// The tree in pieces.
+    pub fn into_columns(self) -> CallTreeColumns {
+        CallTreeColumns {
+            methods: self.methods,
+            value_types: self.value_types,
+            method: self.method,
+            parent: self.parent,
+            end: self.end,
+            prefix: self.prefix,
+        }
     }
 
     /// The method of each node, the parent of each node, and for each value type the prefix sums

@@ -43,3 +43,20 @@ pub struct Event {
     /// Records that the kernel reports as lost because a ring buffer was full, as far as it says.
     pub lost: u64,
 }
+
+impl Event {
+    /// An event that always ran, at no rate, with no sample yet.
+    pub fn new(name: &str, unit: Unit, period: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            period,
+            frequency: None,
+            multiplex_scale: 1.0,
+            taken: 0,
+            stored: 0,
+            dropped: 0,
+            lost: 0,
+        }
+    }
+}

@@ -23,7 +23,9 @@ mod stack;
 mod symbol;
 
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
-pub use call_tree::{CallTree, CallTreeError, Method, MethodId, NodeId, ValueType};
+pub use call_tree::{
+    CallTree, CallTreeColumns, CallTreeError, Method, MethodId, NodeId, ValueType,
+};
 pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use event::{Event, EventId, Unit};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};

@@ -24,16 +24,20 @@ impl Branches {
         }
     }
 
-    /// Counts the branches that follow from the registers at a place.
-    pub fn observe(&mut self, collection: &mut Collection, at: Location, registers: &Registers) {
-        if self.code.len() >= MOST_IMAGES && !self.code.contains_key(&at.image) {
-            return;
+    fn image(&mut self, collection: &Collection, id: ImageId) -> Option<&mut (File, Interpreter)> {
+        if self.code.len() >= MOST_IMAGES && !self.code.contains_key(&id) {
+            return None;
         }
-        let code = self.code.entry(at.image).or_insert_with(|| {
-            let file = open(collection, at.image)?;
+        let code = self.code.entry(id).or_insert_with(|| {
+            let file = open(collection, id)?;
             Some((file, Interpreter::new()))
         });
-        let Some((file, interpreter)) = code else {
+        code.as_mut()
+    }
+
+    /// Counts the branches that follow from the registers at a place.
+    pub fn observe(&mut self, collection: &mut Collection, at: Location, registers: &Registers) {
+        let Some((file, interpreter)) = self.image(collection, at.image) else {
             return;
         };
         let branches = &mut collection.branches;

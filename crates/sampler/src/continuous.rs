@@ -248,7 +248,7 @@ impl<'memory> Continuous<'memory> {
         let tables = self.source.tables(number & 1);
         read(&mut self.collection, &tables, self.source.events.len())?;
         for (number, total) in self.collection.totals.iter().enumerate() {
-            let scale = self.source.scale(number);
+            let scale = self.source.multiplex_scale(number);
             recording
                 .events
                 .push(event(&self.source.events[number], *total, scale));

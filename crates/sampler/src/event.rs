@@ -413,6 +413,11 @@ impl EventSpec {
         matches!(self.kind, Clock | Cycles)
     }
 
+    /// Whether it shares the processor's counters with others when there are too few of them.
+    pub fn shares_counters(&self) -> bool {
+        matches!(self.kind, Cycles | Hardware)
+    }
+
     /// The names of all events that are not tracepoints.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|event| event.0)

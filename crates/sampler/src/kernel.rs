@@ -1,7 +1,7 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
 use crate::perf::{self, Scope};
-use crate::tables::{self, Tables, drain, wait_for_running_programs};
+use crate::tables::{Tables, drain, wait_for_running_programs};
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
@@ -378,7 +378,7 @@ impl<'memory> Kernel<'memory> {
 
     /// Whether the tables that are being filled should be emptied soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
-        let accounts = self.accounts(self.active(), events)?;
+        let accounts = self.tables(self.active()).accounts(events)?;
         let entries: u64 = accounts.iter().map(|account| account.inserted).sum();
         Ok(entries >= self.comfortable)
     }
@@ -415,13 +415,9 @@ impl<'memory> Kernel<'memory> {
     /// The tables of places and threads of a buffer, to be read and cleared apart.
     pub fn tables(&self, buffer: u32) -> Tables<'_> {
         let maps = &self.skel.maps;
-        let (places, threads) = match buffer {
-            0 => (maps.places0.as_fd(), maps.threads0.as_fd()),
-            _ => (maps.places1.as_fd(), maps.threads1.as_fd()),
-        };
         Tables {
-            places,
-            threads,
+            places: of_buffer(buffer, [&maps.places0, &maps.places1]),
+            threads: of_buffer(buffer, [&maps.threads0, &maps.threads1]),
             runs: maps.runs.as_fd(),
             accounts: maps.accounts.as_fd(),
             buffer,
@@ -448,21 +444,6 @@ impl<'memory> Kernel<'memory> {
         self.links.iter().map(AsFd::as_fd)
     }
 
-    /// Empties the places of a buffer.
-    pub fn drain_places(
-        &self,
-        buffer: u32,
-        each: impl FnMut(&PlaceKey, Count),
-    ) -> Result<(), Error> {
-        let maps = &self.skel.maps;
-        let map = if buffer == 0 {
-            &maps.places0
-        } else {
-            &maps.places1
-        };
-        drain(map.as_fd(), each)
-    }
-
     /// Empties the stacks of a buffer.
     pub fn drain_stacks(
         &self,
@@ -470,58 +451,19 @@ impl<'memory> Kernel<'memory> {
         each: impl FnMut(&StackKey, Count),
     ) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 {
-            &maps.stacks0
-        } else {
-            &maps.stacks1
-        };
-        drain(map.as_fd(), each)
-    }
-
-    /// Empties the threads of a buffer.
-    pub fn drain_threads(
-        &self,
-        buffer: u32,
-        mut each: impl FnMut(&ThreadKey, Count),
-    ) -> Result<(), Error> {
-        let runs = &self.skel.maps.runs;
-        for event in 0..MAX_EVENTS as u32 {
-            let index = buffer * MAX_EVENTS as u32 + event;
-            let last = self.of_each_cpu::<Run>(runs.as_fd(), index)?;
-            for run in last.iter().filter(|run| run.count.count > 0) {
-                each(&run.thread, run.count);
-            }
-            self.clear_each_cpu::<Run>(runs.as_fd(), index)?;
-        }
-        let maps = &self.skel.maps;
-        let map = if buffer == 0 {
-            &maps.threads0
-        } else {
-            &maps.threads1
-        };
-        drain(map.as_fd(), each)
+        drain(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
     }
 
     /// Empties the frames of a buffer.
     pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 {
-            &maps.frames0
-        } else {
-            &maps.frames1
-        };
-        drain(map.as_fd(), each)
+        drain(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
     }
 
     /// Empties the waits of a buffer.
     pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        let map = if buffer == 0 {
-            &maps.waits0
-        } else {
-            &maps.waits1
-        };
-        drain(map.as_fd(), each)
+        drain(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
     }
 
     /// Looks at the threads that are off the CPU now.
@@ -539,24 +481,11 @@ impl<'memory> Kernel<'memory> {
             }
         }
     }
+}
 
-    /// The accounting of a buffer for the first `events` events, summed over the CPUs.
-    pub fn accounts(&self, buffer: u32, events: usize) -> Result<Vec<Accounting>, Error> {
-        self.tables(buffer).accounts(events)
-    }
-
-    /// Sets the accounting of a buffer to zero; nothing may be filling it.
-    pub fn clear_accounts(&self, buffer: u32) -> Result<(), Error> {
-        self.tables(buffer).clear_accounts()
-    }
-
-    fn of_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
-        tables::of_each_cpu(self.cpus, map, index)
-    }
-
-    fn clear_each_cpu<V: Plain>(&self, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
-        tables::clear_each_cpu::<V>(self.cpus, map, index)
-    }
+/// The one of two maps that belongs to a buffer.
+fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
+    maps[usize::from(buffer != 0)].as_fd()
 }
 
 /// `FMODE_BACKING`, which is not in the kernel's type information, by the release: since 6.5 the

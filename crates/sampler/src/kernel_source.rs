@@ -12,7 +12,7 @@ use crate::perf::{self, Scope};
 use crate::rings::{self, Mappings, Rings};
 use crate::tables::Tables;
 use crate::tally::{self, Amount, SampleKey, ThreadKey};
-use crate::{Error, EventKind, EventSpec};
+use crate::{Error, EventSpec};
 use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::num::NonZeroU32;
@@ -99,11 +99,9 @@ impl<'memory> KernelSource<'memory> {
         }
         // What we counted of ourselves goes.
         let buffer = self.kernel.flip();
-        self.kernel.drain_places(buffer, |_, _| ())?;
+        self.kernel.tables(buffer).clear()?;
         self.kernel.drain_stacks(buffer, |_, _| ())?;
-        self.kernel.drain_threads(buffer, |_, _| ())?;
         self.kernel.drain_frames(buffer, |_, _| ())?;
-        self.kernel.clear_accounts(buffer)?;
         Ok(cost)
     }
 
@@ -214,16 +212,6 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.leave();
     }
 
-    /// The factor by which an event's counts are multiplied because it shared a counter; only the
-    /// processor's events do.
-    pub fn scale(&self, event: usize) -> f64 {
-        let kind = self.events.get(event).map(|event| event.spec.kind);
-        match kind {
-            Some(EventKind::Cycles | EventKind::Hardware) => self.multiplex_scale(event),
-            _ => 1.0,
-        }
-    }
-
     /// Stops counting and takes in what is left.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.all_fds().try_for_each(perf::disable)?;
@@ -240,9 +228,10 @@ impl<'memory> KernelSource<'memory> {
 
     /// The factor by which an event's counts are multiplied because it shared a counter.
     pub fn multiplex_scale(&self, event: usize) -> f64 {
-        self.events
-            .get(event)
-            .map_or(1.0, |event| perf::multiplex_scale(&event.fds))
+        match self.events.get(event) {
+            Some(event) if event.spec.shares_counters() => perf::multiplex_scale(&event.fds),
+            _ => 1.0,
+        }
     }
 
     pub fn read_bookkeeping(&mut self, collection: &mut Collection) {
@@ -286,8 +275,9 @@ impl<'memory> KernelSource<'memory> {
         buffer: u32,
         stored: &[u64],
     ) -> Result<(), Error> {
-        let accounts = self.kernel.accounts(buffer, collection.totals.len())?;
-        self.kernel.clear_accounts(buffer)?;
+        let tables = self.kernel.tables(buffer);
+        let accounts = tables.accounts(collection.totals.len())?;
+        tables.clear_accounts()?;
         for (event, account) in accounts.iter().enumerate() {
             let Accounting { taken, dropped, .. } = *account;
             let total = &mut collection.totals[event];
@@ -314,7 +304,7 @@ impl<'memory> KernelSource<'memory> {
             return Ok(());
         }
         let setting = self.setting;
-        self.kernel.drain_places(buffer, |key, count| {
+        self.kernel.tables(buffer).drain_places(|key, count| {
             stored[key.event as usize] += count.count;
             count_place(collection, setting, key, count);
         })
@@ -378,8 +368,8 @@ impl<'memory> KernelSource<'memory> {
     }
 
     fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
-        self.kernel
-            .drain_threads(buffer, |key, count| count_thread(collection, key, count))
+        let tables = self.kernel.tables(buffer);
+        tables.drain_threads(|key, count| count_thread(collection, key, count))
     }
 
     /// A thread that had not come back when the recording ended.

@@ -7,6 +7,8 @@
 
 mod advice;
 mod branches;
+#[cfg(target_arch = "x86_64")]
+mod bursts;
 pub mod capabilities;
 mod clock;
 mod collection;

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// How often new periods are set and the tables looked at.
 const TICK: Duration = Duration::from_millis(100);
 
+/// The same where the command's execution is followed: a stretch at each, if there is time for it.
+const BURST_TICK: Duration = Duration::from_millis(20);
+
 /// What a recording is doing, for people who wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -130,6 +133,8 @@ struct Session<'a, 'memory> {
     source: Source<'memory>,
     launched: Option<Launched>,
     process: Option<OwnedFd>,
+    #[cfg(target_arch = "x86_64")]
+    bursts: Option<crate::bursts::Bursts>,
     collection: Collection,
 }
 
@@ -145,6 +150,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             });
         }
         check_rate(options)?;
+        if options.path_bursts.is_some()
+            && !(cfg!(target_arch = "x86_64") && matches!(options.target, TargetSpec::Command(_)))
+        {
+            return Err(Error::Refused {
+                what: "path bursts".into(),
+                reason: "only commands that vitalfew starts are followed, and x86-64 code".into(),
+            });
+        }
         if options.registers && !cfg!(target_arch = "x86_64") {
             return Err(Error::Refused {
                 what: "branches from registers".into(),
@@ -164,6 +177,8 @@ impl<'a, 'memory> Session<'a, 'memory> {
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
             process,
+            #[cfg(target_arch = "x86_64")]
+            bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
         };
         let cpus = perf::online_cpus();
@@ -370,6 +385,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let start = (monotonic_ns(), unix_ns());
         if let Some(launched) = &mut self.launched {
             launched.start()?;
+            #[cfg(target_arch = "x86_64")]
+            if let Some(percent) = self.options.path_bursts {
+                self.bursts = Some(crate::bursts::Bursts::new(launched.pid(), percent));
+            }
         }
         Ok(start)
     }
@@ -385,8 +404,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
             .duration
             .map(|duration| start.saturating_add(duration.as_nanos() as u64));
         loop {
-            let left = end.map_or(TICK, |end| {
-                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(TICK)
+            let tick = match self.options.path_bursts {
+                Some(_) => BURST_TICK,
+                None => TICK,
+            };
+            let left = end.map_or(tick, |end| {
+                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(tick)
             });
             self.poll(left);
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {
@@ -402,6 +425,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             match &mut self.source {
                 Source::Kernel(source) => source.tick(&mut self.collection)?,
                 Source::Rings(source, _) => source.tick(&mut self.collection),
+            }
+            #[cfg(target_arch = "x86_64")]
+            if let Some(bursts) = &mut self.bursts {
+                bursts.tick(&mut self.collection);
             }
             let samples = self.collection.totals.iter().map(|t| t.stored).sum();
             observe(Progress::Samples(samples));
@@ -426,13 +453,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// Only the processor's events share counters.
     fn multiplex_scale(&self, number: usize) -> f64 {
-        let kind = self.events.get(number).map(|(spec, _)| spec.kind);
-        match &self.source {
-            _ if !matches!(kind, Some(EventKind::Cycles | EventKind::Hardware)) => 1.0,
-            Source::Kernel(source) => source.multiplex_scale(number),
-            Source::Rings(source, _) => source.multiplex_scale(number),
+        match (&self.source, self.events.get(number)) {
+            (Source::Kernel(source), _) => source.multiplex_scale(number),
+            (Source::Rings(source, _), Some((spec, _))) if spec.shares_counters() => {
+                source.multiplex_scale(number)
+            }
+            _ => 1.0,
         }
     }
 
@@ -452,6 +479,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             Source::Rings(source, _) => source.kernel,
         };
         recording.warnings = self.notes.clone();
+        #[cfg(target_arch = "x86_64")]
+        recording
+            .warnings
+            .extend(self.bursts.iter().map(|bursts| bursts.summary()));
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {

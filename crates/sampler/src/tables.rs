@@ -27,13 +27,33 @@ impl Tables<'_> {
 
     /// Reads the threads, and leaves them.
     pub fn read_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
+        self.last_runs(&mut each)?;
+        read(self.threads, each)
+    }
+
+    /// Reads the places, and empties them.
+    pub fn drain_places(&self, each: impl FnMut(&PlaceKey, Count)) -> Result<(), Error> {
+        drain(self.places, each)
+    }
+
+    /// Reads the threads, and empties them.
+    pub fn drain_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
+        self.last_runs(&mut each)?;
+        for event in 0..MAX_EVENTS as u32 {
+            clear_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
+        }
+        drain(self.threads, each)
+    }
+
+    /// The thread that each CPU sampled last is not yet in the table.
+    fn last_runs(&self, each: &mut impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         for event in 0..MAX_EVENTS as u32 {
             let last = of_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
             for run in last.iter().filter(|run| run.count.count > 0) {
                 each(&run.thread, run.count);
             }
         }
-        read(self.threads, each)
+        Ok(())
     }
 
     /// The accounting of the first `events` events, summed over the CPUs.
@@ -61,21 +81,14 @@ impl Tables<'_> {
 
     /// Empties them and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
-        drain(self.places, |_: &PlaceKey, _: Count| ())?;
-        drain(self.threads, |_: &ThreadKey, _: Count| ())?;
-        for event in 0..MAX_EVENTS as u32 {
-            clear_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
-        }
+        self.drain_places(|_, _| ())?;
+        self.drain_threads(|_, _| ())?;
         self.clear_accounts()
     }
 }
 
 /// The values of one entry of a per-CPU array.
-pub(crate) fn of_each_cpu<V: Plain>(
-    cpus: usize,
-    map: BorrowedFd<'_>,
-    index: u32,
-) -> Result<Vec<V>, Error> {
+fn of_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
     const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds up to that
     let mut values = vec![V::default(); cpus];
     // SAFETY: one value for each possible CPU is written; `values` has room for them, and every
@@ -94,11 +107,7 @@ pub(crate) fn of_each_cpu<V: Plain>(
 }
 
 /// Sets the values of one entry of a per-CPU array to zero.
-pub(crate) fn clear_each_cpu<V: Plain>(
-    cpus: usize,
-    map: BorrowedFd<'_>,
-    index: u32,
-) -> Result<(), Error> {
+fn clear_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
     let zero = vec![V::default(); cpus];
     // SAFETY: one value for each possible CPU is read from `zero`, each a multiple of 8 bytes (as in
     // `of_each_cpu`).

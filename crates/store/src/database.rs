@@ -1,15 +1,16 @@
 //! Recordings of many times and hosts in a directory.
 
 use crate::container::{Source, sync_directory, write_directory};
-use crate::decode::decode;
+use crate::decode::{Sum, Wanted, decode, decode_sums, sums_do};
 use crate::encode::encode;
 use crate::error::Error;
 use crate::file::Written;
-use crate::merge::merge;
+use crate::merge::{merge, merge_sums};
 use crate::open_epoch;
 use profile::{Recording, Target};
 use std::fs::{self, File};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -298,29 +299,59 @@ impl Range {
     }
 }
 
-/// One recording of several epochs. What cannot be read is left out, and a warning names it.
+/// One recording of several epochs, with what is wanted of them (and more where that is no more
+/// work). What cannot be read is left out, and a warning names it.
 ///
 /// # Errors
 /// What kept the first from being read, if none could be; [`Error::Unmergeable`] of none.
-pub fn read_all(epochs: &[Epoch]) -> Result<Recording, Error> {
-    let mut recordings = Vec::new();
-    let mut failed = Vec::new();
-    for epoch in epochs {
-        match epoch.read() {
-            Ok(recording) => recordings.push(recording),
-            Err(error) => failed.push(error),
+pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, Error> {
+    let (mut merged, failed) = match epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
+        true => {
+            let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
+            (merge_sums(sums)?, failed)
         }
-    }
-    if recordings.is_empty() && !failed.is_empty() {
-        return Err(failed.swap_remove(0));
-    }
-    let mut merged = match recordings.len() {
-        1 => recordings.swap_remove(0),
-        _ => merge(&recordings)?,
+        false => {
+            let (mut recordings, failed) = read_each(epochs, Epoch::read)?;
+            let merged = match recordings.len() {
+                1 => recordings.swap_remove(0),
+                _ => merge(&recordings)?,
+            };
+            (merged, failed)
+        }
     };
     let left_out = |error: Error| format!("left out: {error}");
     merged.warnings.extend(failed.into_iter().map(left_out));
     Ok(merged)
+}
+
+/// What `read` makes of the epochs, on all processors, and what kept others from being read.
+fn read_each<T: Send>(
+    epochs: &[Epoch],
+    read: impl Fn(&Epoch) -> Result<T, Error> + Sync,
+) -> Result<(Vec<T>, Vec<Error>), Error> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = epochs.len().div_ceil(cpus).max(1);
+    let results: Vec<Result<T, Error>> = std::thread::scope(|scope| {
+        let readers: Vec<_> = epochs
+            .chunks(share)
+            .map(|epochs| scope.spawn(|| epochs.iter().map(&read).collect::<Vec<_>>()))
+            .collect();
+        let join = |reader: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+            reader.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        readers.into_iter().flat_map(join).collect()
+    });
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => done.push(value),
+            Err(error) => failed.push(error),
+        }
+    }
+    match done.is_empty() && !failed.is_empty() {
+        true => Err(failed.swap_remove(0)),
+        false => Ok((done, failed)),
+    }
 }
 
 impl Epoch {
@@ -353,6 +384,31 @@ impl Epoch {
         match self.open {
             true => open_epoch::read(&self.path),
             false => decode(&Source::open(&self.path)?),
+        }
+    }
+
+    /// Reads the sums, and the recording without its samples.
+    fn read_sums(&self, wanted: Wanted) -> Result<(Recording, Vec<Sum>), Error> {
+        if !self.open {
+            return decode_sums(&Source::open(&self.path)?, wanted);
+        }
+        let mut recording = open_epoch::read(&self.path)?;
+        let samples = std::mem::take(&mut recording.samples);
+        let sums = samples.iter().map(|sample| Sum::new(&recording, sample));
+        let sums = sums.collect();
+        Ok((recording, sums))
+    }
+
+    /// Whether the sums alone have all that is wanted. What cannot be read says so when it is.
+    fn sums_do(&self, wanted: Wanted) -> bool {
+        let do_they = |path: &Path| sums_do(&Source::open(path)?, wanted);
+        let do_they = |path: &Path| do_they(path).unwrap_or(true);
+        match self.open {
+            true => {
+                let parts = open_epoch::part_paths(&self.path);
+                !parts.is_empty() && parts.iter().all(|part| do_they(part))
+            }
+            false => do_they(&self.path),
         }
     }
 }

@@ -4,43 +4,144 @@
 use crate::container::Source;
 use crate::encode::KINDS;
 use crate::error::{Error, Fault};
-use crate::table::{BRANCHES, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::manifest::Manifest;
+use crate::table::{BRANCHES, Column, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_reader::{Rows, Table, Texts};
 use profile::{
     BranchCount, BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset,
     Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
 };
 
+/// What is wanted of a database of which only the sums matter. What is not wanted is added up while
+/// the samples are read, which for a large database is most of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Names of processes.
+    pub processes: bool,
+    /// Process and thread ids of samples.
+    pub ids: bool,
+    /// Who called, and who ended a wait.
+    pub callers: bool,
+    /// The threads' own counts.
+    pub threads: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Self = Self {
+        processes: true,
+        ids: true,
+        callers: true,
+        threads: true,
+    };
+
+    /// Where samples landed, and nothing else.
+    pub const PLACES: Self = Self {
+        processes: false,
+        ids: false,
+        callers: false,
+        threads: false,
+    };
+}
+
+/// The samples of an event in a place, in the processes of a name.
+pub(crate) struct Sum {
+    pub image: ImageId,
+    pub offset: ImageOffset,
+    pub event: EventId,
+    pub process: NameId,
+    pub count: u64,
+    pub weight: u64,
+}
+
+impl Sum {
+    pub fn new(recording: &Recording, sample: &Sample) -> Self {
+        let Location { image, offset } = recording.stacks.frame(sample.stack).location;
+        Self {
+            image,
+            offset,
+            event: sample.event,
+            process: sample.process,
+            count: sample.count,
+            weight: sample.weight,
+        }
+    }
+
+    pub fn key(&self) -> (ImageId, ImageOffset, EventId, NameId) {
+        (self.image, self.offset, self.event, self.process)
+    }
+}
+
 /// Reads the recording of a container.
 pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
-    let manifest = source.manifest()?;
-    let table = |name: &'static str, columns, read: &mut dyn FnMut(&Table<'_>) -> Read| {
-        let bytes = source.table(&manifest, name)?;
-        let read = Table::open(&bytes, columns).and_then(|table| read(&table));
-        read.map_err(|fault| fault.of(source.path(), name))
-    };
-    let has_stacks = manifest.members.contains_key("stacks.parquet");
-    let mut recording = manifest.clone().into_recording();
+    let members = Members::new(source)?;
+    let mut recording = members.manifest.clone().into_recording();
     let mut callers = Vec::new();
-    table("images.parquet", IMAGES, &mut |t| images(t, &mut recording))?;
-    if has_stacks {
+    members.table("images", IMAGES, &mut |t| images(t, &mut recording))?;
+    if has_callers(&members.manifest) {
         let read = &mut |t: &Table<'_>| stacks(t, &mut recording, &mut callers);
-        table("stacks.parquet", STACKS, read)?;
+        members.table("stacks", STACKS, read)?;
     }
     let read = &mut |t: &Table<'_>| samples(t, &mut recording, &callers);
-    table("samples.parquet", SAMPLES, read)?;
-    table("threads.parquet", THREADS, &mut |t| {
-        threads(t, &mut recording)
-    })?;
-    table("symbols.parquet", SYMBOLS, &mut |t| {
-        symbols(t, &mut recording)
-    })?;
-    if manifest.members.contains_key("branches.parquet") {
-        table("branches.parquet", BRANCHES, &mut |t| {
-            branches(t, &mut recording)
-        })?;
+    members.table("samples", SAMPLES, read)?;
+    members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
+    members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
+    if members.manifest.members.contains_key("branches.parquet") {
+        members.table("branches", BRANCHES, &mut |t| branches(t, &mut recording))?;
     }
     Ok(recording)
+}
+
+/// Reads the sums of a container, and the recording without its samples.
+pub(crate) fn decode_sums(source: &Source, wanted: Wanted) -> Result<(Recording, Vec<Sum>), Error> {
+    let members = Members::new(source)?;
+    let mut recording = members.manifest.clone().into_recording();
+    let mut sums = Vec::new();
+    members.table("images", IMAGES, &mut |t| images(t, &mut recording))?;
+    members.table("samples", SAMPLES, &mut |t| {
+        sums.reserve(t.rows());
+        sampled_places(t, &mut recording, &mut sums, wanted.processes)
+    })?;
+    if wanted.threads {
+        members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
+    }
+    members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
+    Ok((recording, sums))
+}
+
+fn has_callers(manifest: &Manifest) -> bool {
+    manifest.members.contains_key("stacks.parquet")
+}
+
+/// Whether the sums alone have all that is wanted of a container.
+pub(crate) fn sums_do(source: &Source, wanted: Wanted) -> Result<bool, Error> {
+    let callers = wanted.callers && has_callers(&source.manifest()?);
+    Ok(!wanted.ids && !callers)
+}
+
+/// The members of a container.
+struct Members<'a> {
+    source: &'a Source,
+    manifest: Manifest,
+}
+
+impl<'a> Members<'a> {
+    fn new(source: &'a Source) -> Result<Self, Error> {
+        let manifest = source.manifest()?;
+        Ok(Self { source, manifest })
+    }
+
+    fn table(
+        &self,
+        name: &str,
+        columns: &'static [Column],
+        read: &mut dyn FnMut(&Table<'_>) -> Read,
+    ) -> Result<(), Error> {
+        let name = format!("{name}.parquet");
+        let bytes = self.source.table(&self.manifest, &name)?;
+        let read = Table::open(&bytes, columns).and_then(|table| read(&table));
+        read.map_err(|fault| fault.of(self.source.path(), &name))
+    }
 }
 
 type Read = Result<(), Fault>;
@@ -243,6 +344,51 @@ fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Rea
                 weight: check.count(weights[i].unwrap_or(counts[i]))?,
             };
             recording.samples.push(sample);
+        }
+    }
+    Ok(())
+}
+
+/// The samples added up by event, place and, if these are wanted, process.
+fn sampled_places(
+    table: &Table<'_>,
+    recording: &mut Recording,
+    sums: &mut Vec<Sum>,
+    with_processes: bool,
+) -> Read {
+    let nobody = recording.names.intern("");
+    for rows in table.groups() {
+        let (events, images) = (rows.ints("event_id")?, rows.ints("image_id")?);
+        let processes = match with_processes {
+            true => Some(NameColumn::new(
+                rows.texts("process")?,
+                &mut recording.names,
+            )),
+            false => None,
+        };
+        let offsets = rows.ints("offset")?;
+        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
+        for i in 0..rows.len() {
+            let check = Check(&rows, i);
+            let process = match &processes {
+                Some(names) => names.get(i).ok_or_else(|| check.fault("no process"))?,
+                None => nobody,
+            };
+            let sum = Sum {
+                image: check.image(images[i], recording)?,
+                offset: ImageOffset(offsets[i].cast_unsigned()),
+                event: check.event(events[i], recording)?,
+                process,
+                count: check.count(counts[i])?,
+                weight: check.count(weights[i].unwrap_or(counts[i]))?,
+            };
+            match sums.last_mut() {
+                Some(last) if last.key() == sum.key() => {
+                    last.count = last.count.saturating_add(sum.count);
+                    last.weight = last.weight.saturating_add(sum.weight);
+                }
+                _ => sums.push(sum),
+            }
         }
     }
     Ok(())

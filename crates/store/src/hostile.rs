@@ -28,17 +28,9 @@ fn good() -> Recording {
         Collector::Bpf,
         CallGraph::FramePointer,
     );
-    recording.events.push(Event {
-        name: "cpu-clock".into(),
-        unit: Unit::Samples,
-        period: 1,
-        frequency: None,
-        multiplex_scale: 1.0,
-        taken: 0,
-        stored: 0,
-        dropped: 0,
-        lost: 0,
-    });
+    recording
+        .events
+        .push(Event::new("cpu-clock", Unit::Samples, 1));
     recording.images = vec![Image::unknown(), Image::unknown()];
     recording.images[1].build_id = BuildId::new(&[1, 2]);
     recording.images[1].file = Some(FileIdentity {

@@ -1,5 +1,6 @@
 //! Several recordings as one.
 
+use crate::decode::Sum;
 use crate::encode::check;
 use crate::error::Error;
 use crate::manifest::MAX_EVENTS;
@@ -31,6 +32,52 @@ pub fn merge(recordings: &[Recording]) -> Result<Recording, Error> {
         merger.add(recording)?;
     }
     Ok(merger.finish())
+}
+
+/// One recording with the sums of all of these, by event, place and process. The recordings are
+/// without their samples.
+pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<Sum>)>) -> Result<Recording, Error> {
+    let (recordings, parts): (Vec<Recording>, Vec<Vec<Sum>>) = parts.into_iter().unzip();
+    let first = recordings.first().ok_or_else(|| Error::Unmergeable {
+        what: "there is none".to_owned(),
+    })?;
+    let mut merger = Merger::new(frame(first, &recordings));
+    let mut sums = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+    for (recording, part) in recordings.iter().zip(parts) {
+        let ids = merger.add_all_but_samples(recording)?;
+        sums.extend(part.into_iter().map(|sum| Sum {
+            image: ids.images[sum.image.0 as usize],
+            event: ids.events[usize::from(sum.event.0)],
+            process: ids.names[sum.process.0 as usize],
+            ..sum
+        }));
+    }
+    // Each recording is sorted already, which this sort makes use of.
+    sums.sort_by_key(Sum::key);
+    let mut merged = merger.finish();
+    let mut last = None;
+    for same in sums.chunk_by(|a, b| a.key() == b.key()) {
+        let Some(sum) = same.first() else { continue };
+        let Sum { image, offset, .. } = *sum;
+        let location = Location { image, offset };
+        let stack = match last {
+            Some((last, stack)) if last == location => stack,
+            _ => merged.stacks.push_leaf(location),
+        };
+        last = Some((location, stack));
+        let add = |amount: fn(&Sum) -> u64| same.iter().map(amount).fold(0, u64::saturating_add);
+        merged.samples.push(Sample {
+            event: sum.event,
+            process: sum.process,
+            pid: None,
+            tid: None,
+            stack,
+            waker: None,
+            count: add(|sum| sum.count),
+            weight: add(|sum| sum.weight),
+        });
+    }
+    Ok(merged)
 }
 
 /// The merged recording without anything in it.
@@ -116,7 +163,6 @@ struct Ids {
     events: Vec<EventId>,
     names: Vec<NameId>,
     images: Vec<ImageId>,
-    stacks: Vec<StackId>,
 }
 
 struct Merger {
@@ -144,15 +190,21 @@ impl Merger {
     }
 
     fn add(&mut self, recording: &Recording) -> Result<(), Error> {
+        let ids = self.add_all_but_samples(recording)?;
+        let stacks = self.stacks(recording, &ids);
+        for sample in &recording.samples {
+            self.sample(sample, &ids, &stacks);
+        }
+        Ok(())
+    }
+
+    fn add_all_but_samples(&mut self, recording: &Recording) -> Result<Ids, Error> {
         for warning in &recording.warnings {
             if !self.merged.warnings.contains(warning) {
                 self.merged.warnings.push(warning.clone());
             }
         }
         let ids = self.ids(recording)?;
-        for sample in &recording.samples {
-            self.sample(sample, &ids);
-        }
         for thread in &recording.threads {
             self.thread(thread, &ids, &recording.host.name);
         }
@@ -168,7 +220,7 @@ impl Merger {
             *observed = observed.saturating_add(branch.observed);
             *walked = walked.saturating_add(branch.walked);
         }
-        Ok(())
+        Ok(ids)
     }
 
     fn ids(&mut self, recording: &Recording) -> Result<Ids, Error> {
@@ -183,22 +235,26 @@ impl Merger {
         let images: Vec<_> = images
             .map(|image| self.image(image, &recording.host))
             .collect();
+        Ok(Ids {
+            events,
+            names,
+            images,
+        })
+    }
+
+    /// For each stack of the recording the merged one.
+    fn stacks(&mut self, recording: &Recording, ids: &Ids) -> Vec<StackId> {
         let mut stacks: Vec<StackId> = Vec::with_capacity(recording.stacks.len());
         for frame in recording.stacks.frames() {
             let location = Location {
-                image: images[frame.location.image.0 as usize],
+                image: ids.images[frame.location.image.0 as usize],
                 ..frame.location
             };
             // A caller comes before what it called.
             let caller = frame.caller.map(|caller| stacks[caller.0 as usize]);
             stacks.push(self.merged.stacks.intern(location, caller));
         }
-        Ok(Ids {
-            events,
-            names,
-            images,
-            stacks,
-        })
+        stacks
     }
 
     fn event(&mut self, event: &Event) -> Result<EventId, Error> {
@@ -242,8 +298,8 @@ impl Merger {
         id
     }
 
-    fn sample(&mut self, sample: &Sample, ids: &Ids) {
-        let stack = |stack: StackId| ids.stacks[stack.0 as usize];
+    fn sample(&mut self, sample: &Sample, ids: &Ids, stacks: &[StackId]) {
+        let stack = |stack: StackId| stacks[stack.0 as usize];
         let key = Sample {
             event: ids.events[usize::from(sample.event.0)],
             process: ids.names[sample.process.0 as usize],

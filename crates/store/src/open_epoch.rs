@@ -430,6 +430,12 @@ fn read_parts(path: &Path) -> Result<Recording, Error> {
     Ok(merged)
 }
 
+/// The files of an open epoch; none if it was closed meanwhile.
+pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
+    let parts = parts(path).unwrap_or_default();
+    parts.into_iter().map(|part| part.path).collect()
+}
+
 /// What an open epoch says of itself: the sum of its parts that can be read.
 pub(crate) fn summary(path: &Path) -> Result<Summary, Error> {
     let mut sum: Option<Summary> = None;

@@ -190,9 +190,12 @@ fn epochs_are_chosen_by_time_and_host() {
         assert!(bad.parse::<Range>().is_err(), "{bad}");
     }
     let epochs = database.select(&"..".parse().unwrap(), None).unwrap();
-    assert_eq!(samples(&store::read_all(&epochs).unwrap()), 150);
+    assert_eq!(
+        samples(&store::read_all(&epochs, store::Wanted::ALL).unwrap()),
+        150
+    );
     fs::write(epochs[0].path.join("samples.parquet"), "x").unwrap();
-    let rest = store::read_all(&epochs).unwrap();
+    let rest = store::read_all(&epochs, store::Wanted::ALL).unwrap();
     assert_eq!(samples(&rest), 100);
     assert!(rest.warnings.iter().any(|w| w.contains("samples.parquet")));
     database.remove(&epochs[1]).unwrap();

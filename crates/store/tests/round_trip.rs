@@ -10,6 +10,7 @@ mod content;
 use any::recording;
 use content::content;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::path::Path;
 use store::{Database, Opened};
 
@@ -201,6 +202,55 @@ proptest! {
         for (once, twice) in once.samples.iter().zip(&twice.samples) {
             prop_assert_eq!(once.count.saturating_mul(2), twice.count);
         }
+    }
+}
+
+/// What is in a recording by event, image (path and build-id), offset and, if asked, process.
+fn sums(recording: &profile::Recording, processes: bool) -> BTreeMap<Vec<String>, [u128; 2]> {
+    let mut sums = BTreeMap::<_, [u128; 2]>::new();
+    for sample in &recording.samples {
+        let location = recording.stacks.frame(sample.stack).location;
+        let event = recording.event(sample.event);
+        let process = recording.names.get(sample.process);
+        let key = vec![
+            format!("{} {:?}", event.name, event.unit),
+            format!("{:?}", recording.image(location.image)),
+            format!("{:?}", location.offset),
+            if processes {
+                process.to_owned()
+            } else {
+                String::new()
+            },
+        ];
+        let sum = sums.entry(key).or_default();
+        sum[0] += u128::from(sample.count);
+        sum[1] += u128::from(sample.weight);
+    }
+    sums.retain(|_, sum| sum.iter().all(|sum| *sum < u128::from(u64::MAX))); // else they saturate
+    sums
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn sums_are_of_all_there_is(a in recording(30), b in recording(30), processes: bool) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::create(&directory.path().join("db")).unwrap();
+        for recording in [&a, &b] {
+            database.write(recording).unwrap();
+        }
+        let epochs = database.select(&store::Range::default(), None).unwrap();
+        let wanted = store::Wanted { processes, ..store::Wanted::PLACES };
+        let (some, all) = (store::read_all(&epochs, wanted), store::read_all(&epochs, store::Wanted::ALL));
+        let (Ok(some), Ok(all)) = (some, all) else {
+            return Err(TestCaseError::reject("too many events"));
+        };
+        prop_assert_eq!(sums(&some, processes), sums(&all, processes));
+        // Each sum is there once.
+        let keys = some.samples.iter().map(|s| (s.event, s.stack, s.process));
+        let distinct: std::collections::BTreeSet<_> = keys.collect();
+        prop_assert_eq!(distinct.len(), some.samples.len());
     }
 }
 

@@ -145,7 +145,7 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
         greedy.found
     };
     // The finest level that covers enough; if none does, one that comes near to the best.
-    let levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
+    let mut levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
     let most = levels
         .iter()
         .map(|found| found.covered.abs())
@@ -153,7 +153,7 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
     let wanted = wanted.min(NEAR * most);
     let enough = |found: &Found| found.covered.abs() >= wanted;
     let level = levels.iter().position(enough).unwrap_or(0);
-    let mut best = run(level, 0);
+    let mut best = levels.swap_remove(level);
     if level == 0 {
         return best;
     }
@@ -212,7 +212,7 @@ impl<'a> Greedy<'a> {
             real,
             sign,
             covered: views().map(|_| Spans::default()).collect(),
-            left: views().map(|view| view.prefix.to_vec()).collect(),
+            left: views().map(|view| view.left(&Spans::default())).collect(),
         }
     }
 
@@ -241,11 +241,16 @@ impl<'a> Greedy<'a> {
     /// The cause with the most cost left.
     fn next_cause(&self) -> Option<CallSequence> {
         let whole = self.forest.whole();
-        let gains = self
-            .forest
-            .initial()
-            .iter()
-            .map(|s| (self.gain_of_calls(s), s));
+        let mut by_step = vec![0.0; self.forest.methods().len()];
+        for (at, (index, weight)) in self.forest.indexes().enumerate() {
+            let metrics = index.view_with(&self.left[at]).metrics_of_methods();
+            for (method, (_, cum)) in (0..).zip(metrics) {
+                let Step(step) = self.forest.step_of(at, method);
+                by_step[step as usize] += self.sign * weight * cum as f64;
+            }
+        }
+        let initial = self.forest.initial().iter();
+        let gains = initial.map(|s| (by_step[self.forest.path_of(s)[0].0 as usize], s));
         let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let cause = |(gain, s): &(f64, &CallSequence)| {
@@ -263,7 +268,7 @@ impl<'a> Greedy<'a> {
                 let (mut end, mut sum) = (0, 0);
                 for node in part.finals() {
                     if *node >= end {
-                        end = view.end[*node as usize];
+                        end = view.nodes[*node as usize].end;
                         sum += view.cum_cost(*node);
                     }
                 }
@@ -277,25 +282,23 @@ impl<'a> Greedy<'a> {
         for (at, (index, weight)) in self.forest.indexes().enumerate() {
             let view = index.view_with(&self.left[at]);
             let mut add = |callee: u32, cost: i64| {
-                let step = self.forest.step_of(at, view.method[callee as usize]);
+                let step = self.forest.step_of(at, view.nodes[callee as usize].method);
                 *shares.entry(step).or_default() += self.sign * weight * cost as f64;
             };
             let mut around: Vec<u32> = Vec::new();
             for &node in single.parts()[at].finals() {
-                let end = view.end[node as usize];
-                let mut child = node + 1;
-                while child < end {
+                for child in view.children(node) {
                     add(child, view.cum_cost(child));
-                    child = view.end[child as usize];
                 }
-                while around.last().is_some_and(|n| view.end[*n as usize] <= node) {
+                let end = |n: &u32| view.nodes[*n as usize].end;
+                while around.last().is_some_and(|n| end(n) <= node) {
                     around.pop();
                 }
                 if let Some(outer) = around.last() {
                     // What the inner call costs is not its outer's callee's.
                     let mut callee = node;
-                    while view.parent[callee as usize] != *outer {
-                        callee = view.parent[callee as usize];
+                    while view.nodes[callee as usize].parent != *outer {
+                        callee = view.nodes[callee as usize].parent;
                     }
                     add(callee, -view.cum_cost(node));
                 }
@@ -339,21 +342,9 @@ impl<'a> Greedy<'a> {
         let mut new = 0.0;
         for (at, (index, weight)) in self.forest.indexes().enumerate() {
             let nodes = &cover.cover()[at];
-            new += weight * nodes.cost(&self.left[at]) as f64;
+            new += weight * index.view_with(&self.left[at]).cost_of(nodes) as f64;
             self.covered[at] = self.covered[at].joined(nodes);
-            let own = index.view();
-            let left = &mut self.left[at];
-            let (mut sum, mut next) = (0, 0_u32);
-            let last = own.method.len() as u32;
-            for &(start, end) in self.covered[at].runs().iter().chain(&[(last, last)]) {
-                for node in next..start {
-                    left[node as usize] = sum;
-                    sum += own.cost(node);
-                }
-                left[start as usize..end as usize].fill(sum);
-                next = end;
-            }
-            left[last as usize] = sum;
+            self.left[at] = index.view().left(&self.covered[at]);
         }
         new
     }

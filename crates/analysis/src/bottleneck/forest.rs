@@ -7,7 +7,7 @@
 //! - **a comparison** of A with B: weight 1 for A and −w for B, where w makes them comparable
 //!   ([`Normalisation`]);
 //! - **several runs** of A, or of both: the mean over the runs of A less the mean over those of B. The
-//!   runs say how far the difference can be trusted ([`Profile::interval_of`]: Student's interval
+//!   runs say how far the difference can be trusted ([`interval_of`](super::interface::Profile::interval_of): Student's interval
 //!   for one mean, Welch's for a difference; the assumption is that runs are independent and their
 //!   means roughly normal).
 //!
@@ -15,14 +15,16 @@
 //! was inlined, renamed or moved to another caller in one of the two shows as a loss there and a gain
 //! elsewhere.
 
-use super::interface::{Metric, Metrics, Profile, Step};
+mod primitives;
+
+use super::interface::Step;
 use super::paths::Paths;
 use super::spans::Spans;
 use super::tree::IndexedTree;
 use super::zoom::End;
-use crate::statistics::{self, Interval};
 use profile::{CallTree, Method, ValueType};
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// One execution's profile.
@@ -74,7 +76,7 @@ pub enum ForestError {
     BadWork(String),
 }
 
-/// What [`Profile::whole`] of a forest is.
+/// What [`whole`](super::interface::Profile::whole) of a forest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// The total cost of the profile, or the mean of its runs.
@@ -124,6 +126,16 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
+    /// What is not in it, by tree; made when it is wanted.
+    left: OnceCell<Vec<Left>>,
+}
+
+/// The costs of a tree without those of a cover.
+#[derive(Clone, Debug)]
+struct Left {
+    prefix: Vec<i64>,
+    /// By method: base and cum.
+    methods: Vec<(i64, i64)>,
 }
 
 /// One of the profiles, for people to see what is compared.
@@ -236,14 +248,16 @@ impl Forest {
     }
 
     fn singles(&self) -> Vec<CallSequence> {
+        let singles = self.members.iter().map(|member| member.index.singles());
+        let singles: Vec<Vec<Paths>> = singles.collect();
         let single = |method: u32| {
-            let part = |member: &Member| match member.local[method as usize] {
-                ABSENT => Paths::default(),
-                local => member.index.single(local),
+            let part = |(member, singles): (&Member, &Vec<Paths>)| {
+                let local = member.local[method as usize];
+                singles.get(local as usize).cloned().unwrap_or_default()
             };
             CallSequence {
                 path: [Step(method)].into(),
-                parts: self.members.iter().map(part).collect(),
+                parts: self.members.iter().zip(&singles).map(part).collect(),
             }
         };
         let occurs = |s: &CallSequence| s.parts.iter().any(|part| !part.is_empty());
@@ -263,7 +277,7 @@ impl Forest {
             first_side: member.first_side,
             total: member.index.total(),
             factor: member.factor,
-            nodes: member.index.tree().len() - 1,
+            nodes: member.index.len() - 1,
         };
         self.members.iter().map(info).collect()
     }
@@ -299,7 +313,7 @@ impl Forest {
         &self.methods
     }
 
-    /// [`Profile::initial_summaries`] without copying them.
+    /// [`initial_summaries`](super::interface::Profile::initial_summaries) without copying them.
     pub fn initial(&self) -> &[CallSequence] {
         &self.initial
     }
@@ -386,21 +400,6 @@ impl Forest {
         found.into_iter().map(sequence).collect()
     }
 
-    /// Whether covers of extensions of `origin` are disjoint but for what their paths share.
-    fn untangled(origin: &CallSequence, extensions: &[CallSequence]) -> bool {
-        let mut steps: Vec<Step> = origin.path.to_vec();
-        steps.sort_unstable();
-        let distinct = steps.windows(2).all(|w| w[0] != w[1]);
-        let new = |e: &CallSequence| {
-            let ends = [e.path.first(), e.path.last()].into_iter().flatten();
-            ends.filter(|step| steps.binary_search(step).is_err())
-                .count()
-                == 1
-        };
-        let nested = origin.parts.iter().any(|part| part.nested);
-        distinct && !nested && extensions.iter().all(new)
-    }
-
     /// The trees with their weights.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
         self.members.iter().map(|m| (&m.index, m.weight))
@@ -417,272 +416,6 @@ impl CallCover {
     /// descendants(S) ∪ along(S), by tree.
     pub(crate) fn cover(&self) -> &[Spans] {
         &self.cover
-    }
-}
-
-impl Profile for Forest {
-    type Summary = CallSequence;
-    type Cover = CallCover;
-
-    fn step_name(&self, step: Step) -> &str {
-        let plain = || self.methods[step.0 as usize].name.as_str();
-        self.ambiguous
-            .get(&step.0)
-            .map_or_else(plain, String::as_str)
-    }
-
-    fn path_of<'a>(&self, summary: &'a CallSequence) -> &'a [Step] {
-        &summary.path
-    }
-
-    fn initial_summaries(&self) -> Vec<CallSequence> {
-        self.initial.clone()
-    }
-
-    fn top_extensions(&self, summary: &CallSequence) -> Vec<Step> {
-        let extended = self.extended_top(summary);
-        extended
-            .iter()
-            .filter_map(|e| e.path.first().copied())
-            .collect()
-    }
-
-    fn bottom_extensions(&self, summary: &CallSequence) -> Vec<Step> {
-        let extended = self.extended_bottom(summary);
-        extended
-            .iter()
-            .filter_map(|e| e.path.last().copied())
-            .collect()
-    }
-
-    fn extend_top(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), End::Top).pop()
-    }
-
-    fn extend_bottom(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), End::Bottom).pop()
-    }
-
-    fn trim_top(&self, summary: &CallSequence) -> Option<CallSequence> {
-        self.summary_of(summary.path.get(1..)?)
-    }
-
-    fn trim_bottom(&self, summary: &CallSequence) -> Option<CallSequence> {
-        self.summary_of(&summary.path[..summary.path.len() - 1])
-    }
-
-    fn base_of(&self, summary: &CallSequence) -> f64 {
-        self.weighted(summary.parts.iter().map(|part| part.base))
-    }
-
-    fn cum_of(&self, summary: &CallSequence) -> f64 {
-        self.weighted(summary.parts.iter().map(|part| part.cum))
-    }
-
-    fn total_base_of(&self, summaries: &[&CallSequence]) -> f64 {
-        let cover = self.cover(summaries);
-        let members = self.members.iter().zip(&cover.along);
-        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
-    }
-
-    fn total_cum_of(&self, summaries: &[&CallSequence]) -> f64 {
-        let cover = self.cover(summaries);
-        let members = self.members.iter().zip(&cover.cover);
-        self.weighted(members.map(|(m, nodes)| nodes.cost(m.index.view().prefix)))
-    }
-
-    fn whole(&self) -> f64 {
-        self.whole.1
-    }
-
-    fn cover(&self, summaries: &[&CallSequence]) -> CallCover {
-        let mut cover = CallCover::default();
-        for (at, member) in self.members.iter().enumerate() {
-            let (mut along, mut all) = (Spans::default(), Spans::default());
-            for summary in summaries {
-                let (a, b) = member
-                    .index
-                    .view()
-                    .sets(&summary.parts[at], summary.path.len());
-                // Nothing is copied for the first, which is the only one as a rule.
-                along = if along.runs().is_empty() {
-                    a
-                } else {
-                    along.joined(&a)
-                };
-                all = if all.runs().is_empty() {
-                    b
-                } else {
-                    all.joined(&b)
-                };
-            }
-            cover.along.push(along);
-            cover.cover.push(all);
-        }
-        cover
-    }
-
-    fn overlap(&self, summary: &CallSequence, cover: &CallCover) -> Metrics {
-        self.shared(&self.cover(&[summary]), cover)
-    }
-
-    fn overlaps(&self, summary: &CallSequence, covers: &[&CallCover]) -> Vec<Metrics> {
-        if covers.is_empty() {
-            return Vec::new();
-        }
-        let own = self.cover(&[summary]);
-        covers
-            .iter()
-            .map(|cover| self.shared(&own, cover))
-            .collect()
-    }
-
-    fn new_cum_of(&self, summary: &CallSequence, cover: &CallCover) -> f64 {
-        let parts = self
-            .members
-            .iter()
-            .zip(summary.parts.iter().zip(&cover.cover));
-        let new = parts.map(|(member, (part, covered))| {
-            let view = member.index.view();
-            let own = view.cover(part, summary.path.len());
-            part.cum - own.shared_cost(covered, view.prefix)
-        });
-        self.weighted(new)
-    }
-
-    fn interval_of(&self, summary: &CallSequence, metric: Metric) -> Option<Interval> {
-        if self.members.len() < 2 {
-            return None;
-        }
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        for (member, part) in self.members.iter().zip(summary.parts.iter()) {
-            let value = match metric {
-                Metric::Base => part.base,
-                Metric::Cum => part.cum,
-            };
-            let side = if member.first_side { &mut a } else { &mut b };
-            side.push(member.factor * value as f64);
-        }
-        statistics::interval_of_runs(&a, &b)
-    }
-
-    fn summary_of(&self, path: &[Step]) -> Option<CallSequence> {
-        if let [step] = path {
-            let by = |s: &CallSequence| s.path[0].cmp(step);
-            let at = self.initial.binary_search_by(by).ok()?;
-            return self.initial.get(at).cloned();
-        }
-        let part = |member: &Member| {
-            let local = path.iter().map(|step| member.local[step.0 as usize]);
-            let local: Vec<u32> = local.collect();
-            match local.contains(&ABSENT) {
-                true => Paths::default(),
-                false => member.index.locate(&local),
-            }
-        };
-        let parts: Arc<[Paths]> = self.members.iter().map(part).collect();
-        parts
-            .iter()
-            .any(|part| !part.is_empty())
-            .then(|| CallSequence {
-                path: path.into(),
-                parts,
-            })
-    }
-
-    fn extended_top(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, End::Top)
-    }
-
-    fn extended_bottom(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, End::Bottom)
-    }
-
-    fn smallest_reaching(
-        &self,
-        origin: &CallSequence,
-        extensions: &[CallSequence],
-        goal: f64,
-    ) -> Option<usize> {
-        if self.cum_of(extensions.first()?).abs() >= goal {
-            return Some(1);
-        }
-        // A total is no more than the sum, unless there are negative costs; so the first few cannot reach
-        // the goal, and a few more often can.
-        let mut enough = extensions.len();
-        if !self.signed {
-            let mut sum = 0.0;
-            let reached = |e: &CallSequence| {
-                sum += self.cum_of(e);
-                sum >= goal
-            };
-            enough = 2 * (1 + extensions.iter().position(reached)?);
-        }
-        let untangled = Self::untangled(origin, extensions);
-        loop {
-            enough = enough.min(extensions.len());
-            let totals = self.total_of_each(&extensions[..enough], untangled);
-            let found = totals.iter().position(|total| total.abs() >= goal);
-            if found.is_some() || enough == extensions.len() {
-                return found.map(|at| at + 1);
-            }
-            enough *= 2;
-        }
-    }
-}
-
-impl Forest {
-    /// The total of the first extension, of the first two, and so on.
-    fn total_of_each(&self, extensions: &[CallSequence], untangled: bool) -> Vec<f64> {
-        let mut totals = vec![0.0; extensions.len()];
-        let length = extensions.first().map_or(0, |e| e.path.len());
-        for (at, member) in self.members.iter().enumerate() {
-            let parts: Vec<&Paths> = extensions.iter().map(|e| &e.parts[at]).collect();
-            let view = member.index.view();
-            let costs = match untangled {
-                true => view.disjoint_costs(&parts, length),
-                false => view.ranked_costs(&parts, length),
-            };
-            for (total, cost) in totals.iter_mut().zip(costs) {
-                *total += member.weight * cost as f64;
-            }
-        }
-        let mut sum = 0.0;
-        for total in &mut totals {
-            sum += *total;
-            *total = sum;
-        }
-        totals
-    }
-}
-
-impl CallCover {
-    /// The cover of both lists together.
-    pub fn joined(&self, other: &Self) -> Self {
-        let join = |a: &[Spans], b: &[Spans]| a.iter().zip(b).map(|(a, b)| a.joined(b)).collect();
-        Self {
-            along: join(&self.along, &other.along),
-            cover: join(&self.cover, &other.cover),
-        }
-    }
-}
-
-impl Forest {
-    /// The totals of the summaries of a cover.
-    pub fn cost_of(&self, cover: &CallCover) -> Metrics {
-        self.shared(cover, cover)
-    }
-
-    /// What two covers share.
-    pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
-        let shared = |one: &[Spans], other: &[Spans]| {
-            let pairs = self.members.iter().zip(one.iter().zip(other));
-            self.weighted(pairs.map(|(m, (a, b))| a.shared_cost(b, m.index.view().prefix)))
-        };
-        Metrics {
-            base: shared(&one.along, &other.along),
-            cum: shared(&one.cover, &other.cover),
-        }
     }
 }
 

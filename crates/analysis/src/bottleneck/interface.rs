@@ -160,14 +160,9 @@ pub trait Profile {
     }
 
     /// The smallest N > 0 for which |total_cum_of(the first N)| ≥ `goal`, as zooming wants it
-    /// (§2.3). The `extensions` have been made by extending `_origin` at one side, and stand by
+    /// (§2.3). The `extensions` have been made by extending one summary at one side, and stand by
     /// descending |cum|.
-    fn smallest_reaching(
-        &self,
-        _origin: &Self::Summary,
-        extensions: &[Self::Summary],
-        goal: f64,
-    ) -> Option<usize> {
+    fn smallest_reaching(&self, extensions: &[Self::Summary], goal: f64) -> Option<usize> {
         let all: Vec<&Self::Summary> = extensions.iter().collect();
         (1..=all.len()).find(|n| self.total_cum_of(&all[..*n]).abs() >= goal)
     }

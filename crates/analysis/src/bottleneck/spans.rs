@@ -33,9 +33,24 @@ impl Spans {
         &self.0
     }
 
-    /// The cost of the set, by the prefix sums of the nodes' costs.
+    /// The cost of the set; entry `n` of `prefix` is the sum of the costs of the nodes before `n`.
     pub fn cost(&self, prefix: &[i64]) -> i64 {
         self.0.iter().map(|run| cost(prefix, *run)).sum()
+    }
+
+    /// The prefix sums without the costs of the set.
+    pub fn left(&self, prefix: &[i64]) -> Vec<i64> {
+        let mut left = Vec::with_capacity(prefix.len());
+        let mut taken = 0;
+        for &(start, end) in &self.0 {
+            let before = &prefix[left.len()..start as usize];
+            left.extend(before.iter().map(|sum| sum - taken));
+            left.resize(end as usize, prefix[start as usize] - taken);
+            taken += cost(prefix, (start, end));
+        }
+        let after = &prefix[left.len()..];
+        left.extend(after.iter().map(|sum| sum - taken));
+        left
     }
 
     /// The cost of what this set shares with `other`.
@@ -100,6 +115,12 @@ mod tests {
             let both = &set(&a) & &set(&b);
             prop_assert_eq!(x.shared_cost(&y, &prefix), sum(&both));
             prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
+            let left = x.left(&prefix);
+            prop_assert_eq!(left.len(), 71);
+            for node in 0..70 {
+                let expected = if set(&a).contains(&node) { 0 } else { costs[node as usize] };
+                prop_assert_eq!(left[node as usize + 1] - left[node as usize], expected);
+            }
         }
     }
 }

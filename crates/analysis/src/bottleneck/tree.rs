@@ -1,63 +1,77 @@
 //! A call tree with what the search looks up in it.
 
-use super::paths::Paths;
-use profile::CallTree;
-use std::cell::RefCell;
+use super::paths::{Found, Paths};
+use super::spans::Spans;
+use profile::{CallTree, CallTreeColumns};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// A call tree, where each method occurs, and the metrics of each method.
 #[derive(Debug)]
 pub(crate) struct IndexedTree {
-    tree: CallTree,
-    value: usize,
-    /// The nodes of method `m`, in preorder, are `nodes[start[m]..start[m + 1]]`.
+    nodes: Vec<Node>,
+    /// Entry `n` is the sum of the costs of the nodes before `n`.
+    prefix: Vec<i64>,
+    /// The same of the value types that are not the cost.
+    others: Vec<Vec<i64>>,
+    /// The nodes of method `m`, in preorder, are the finals at `start[m]..start[m + 1]`.
     start: Vec<u32>,
-    nodes: Arc<Vec<u32>>,
-    scratch: RefCell<Scratch>,
+    occurrences: Arc<Found>,
+    scratch: Scratch,
 }
 
-/// The columns of a tree and one cost, on which all is computed. The cost is the tree's own or what
+/// A node with all that a walk asks of it, in a quarter of a cache line: walks jump about in trees that are
+/// larger than the caches, and what they wait for is memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub method: u32,
+    pub parent: u32,
+    /// The first node after it that is no descendant.
+    pub end: u32,
+    /// See [`View::begin`].
+    pub stamp: Cell<u32>,
+}
+
+/// The nodes of a tree and one cost, on which all is computed. The cost is the tree's own or what
 /// is left of it.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    pub method: &'a [u32],
-    pub parent: &'a [u32],
-    pub end: &'a [u32],
+    pub nodes: &'a [Node],
     /// Entry `n` is the sum of the costs of the nodes before `n`.
-    pub prefix: &'a [i64],
-    pub scratch: &'a RefCell<Scratch>,
+    prefix: &'a [i64],
+    pub scratch: &'a Scratch,
 }
 
 /// Memory that computations leave as they found it: it says nothing between them.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// By node: `epoch` plus something says that it was visited since `epoch` began.
-    stamp: Vec<u32>,
-    epoch: u32,
+    epoch: Cell<u32>,
     /// By method; 0 between computations.
-    pub slot: Vec<u32>,
-}
-
-impl Scratch {
-    /// Starts an epoch in which a node can be stamped with `epoch..epoch + marks`; returns the stamps
-    /// and `epoch`. All stamps from before are smaller.
-    pub fn begin(&mut self, marks: usize) -> (&mut [u32], u32) {
-        let marks = u32::try_from(marks).unwrap_or(u32::MAX - 1);
-        if self.epoch > u32::MAX - 1 - marks {
-            self.stamp.fill(0);
-            self.epoch = 1;
-        }
-        let epoch = self.epoch;
-        self.epoch += marks;
-        (&mut self.stamp, epoch)
-    }
+    pub slot: RefCell<Vec<u32>>,
 }
 
 impl IndexedTree {
     /// Indexes the tree for the value type at position `value`, which it has.
     pub fn new(tree: CallTree, value: usize) -> Self {
-        let method = tree.columns().0;
-        let mut start = vec![0_u32; tree.methods().len() + 1];
+        let CallTreeColumns {
+            methods,
+            method,
+            parent,
+            end,
+            prefix: mut others,
+            ..
+        } = tree.into_columns();
+        let prefix = others.remove(value);
+        let columns = method.iter().zip(&parent).zip(&end);
+        let node = |((method, parent), end): ((&u32, &u32), &u32)| Node {
+            method: *method,
+            parent: *parent,
+            end: *end,
+            stamp: Cell::new(0),
+        };
+        let nodes: Vec<Node> = columns.map(node).collect();
+        drop((parent, end));
+        let mut start = vec![0_u32; methods.len() + 1];
         for m in &method[1..] {
             start[*m as usize + 1] += 1;
         }
@@ -65,80 +79,80 @@ impl IndexedTree {
             start[m] += start[m - 1];
         }
         let mut next = start.clone();
-        let mut nodes = vec![0; method.len() - 1];
+        let mut finals = vec![0; nodes.len() - 1];
         for (node, m) in method.iter().enumerate().skip(1) {
-            nodes[next[*m as usize] as usize] = node as u32;
+            finals[next[*m as usize] as usize] = node as u32;
             next[*m as usize] += 1;
         }
-        let scratch = Scratch {
-            stamp: vec![0; method.len()],
-            epoch: 1,
-            slot: vec![0; tree.methods().len()],
-        };
         Self {
-            tree,
-            value,
+            nodes,
+            prefix,
+            others,
             start,
-            nodes: Arc::new(nodes),
-            scratch: RefCell::new(scratch),
+            occurrences: Arc::new(Found::single_nodes(finals)),
+            scratch: Scratch {
+                epoch: Cell::new(1),
+                slot: RefCell::new(vec![0; methods.len()]),
+            },
         }
     }
 
-    pub fn tree(&self) -> &CallTree {
-        &self.tree
+    /// The number of nodes, with the root.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     pub fn total(&self) -> i64 {
-        self.tree.total(self.value)
+        self.view().cum_cost(0)
     }
 
     pub fn has_negative_cost(&self) -> bool {
-        self.view().prefix.windows(2).any(|w| w[1] < w[0])
+        self.prefix.windows(2).any(|w| w[1] < w[0])
     }
 
     /// The sum of the costs without their signs.
     pub fn absolute(&self) -> i64 {
-        self.view()
-            .prefix
-            .windows(2)
-            .map(|w| (w[1] - w[0]).abs())
-            .sum()
+        let pairs = self.prefix.windows(2);
+        pairs.map(|w| (w[1] - w[0]).abs()).sum()
     }
 
     /// The tree with its own cost.
     pub fn view(&self) -> View<'_> {
-        self.view_with(&self.tree.columns().2[self.value])
-    }
-
-    /// The tree with another cost, given as prefix sums.
-    pub fn view_with<'a>(&'a self, prefix: &'a [i64]) -> View<'a> {
-        let (method, parent, _) = self.tree.columns();
         View {
-            method,
-            parent,
-            end: self.tree.ends(),
-            prefix,
+            nodes: &self.nodes,
+            prefix: &self.prefix,
             scratch: &self.scratch,
         }
+    }
+
+    /// The tree with what [`View::left`] gave.
+    pub fn view_with<'a>(&'a self, left: &'a [i64]) -> View<'a> {
+        View {
+            prefix: left,
+            ..self.view()
+        }
+    }
+
+    /// The cost of these nodes by one of the other value types, in their order.
+    pub fn other_cost(&self, other: usize, nodes: &Spans) -> i64 {
+        nodes.cost(&self.others[other])
     }
 
     /// The nodes of a method, in preorder.
     pub fn occurrences(&self, method: u32) -> &[u32] {
         let m = method as usize;
-        &self.nodes[self.start[m] as usize..self.start[m + 1] as usize]
+        &self.occurrences.finals()[self.start[m] as usize..self.start[m + 1] as usize]
     }
 
-    /// The paths of one step.
-    pub fn single(&self, method: u32) -> Paths {
-        let m = method as usize;
-        let range = self.start[m] as usize..self.start[m + 1] as usize;
-        Paths::new(
-            self.view(),
-            self.nodes.clone(),
-            self.nodes.clone(),
-            range,
-            1,
-        )
+    /// By method: the paths of that one step.
+    pub fn singles(&self) -> Vec<Paths> {
+        let range = |m: usize| self.start[m] as usize..self.start[m + 1] as usize;
+        let paths = |m| Paths::unmeasured(self.occurrences.clone(), range(m));
+        let mut singles: Vec<Paths> = (0..self.start.len() - 1).map(paths).collect();
+        for (single, metrics) in singles.iter_mut().zip(self.view().metrics_of_methods()) {
+            (single.base, single.cum) = metrics;
+        }
+        singles
     }
 
     /// The paths labelled with these methods.
@@ -148,34 +162,94 @@ impl IndexedTree {
             return Paths::default();
         };
         let view = self.view();
-        let (mut finals, mut roots) = (Vec::new(), Vec::new());
+        let mut found = Found::default();
         for node in self.occurrences(path[pivot]) {
             let mut root = *node;
             let fits = path[..pivot].iter().rev().all(|m| {
-                root = view.parent[root as usize];
-                root != 0 && view.method[root as usize] == *m
+                root = view.nodes[root as usize].parent;
+                root != 0 && view.nodes[root as usize].method == *m
             });
             if fits {
-                finals.push(*node);
-                roots.push(root);
+                let above = view.callers(*node, pivot + 1).skip(1);
+                found.push(*node, root, above.map(|n| view.cost(n)).sum());
             }
         }
-        let range = 0..finals.len();
-        let mut paths = Paths::new(view, Arc::new(finals), Arc::new(roots), range, pivot + 1);
-        for (at, method) in path.iter().enumerate().skip(pivot + 1) {
-            let extended = view.extended_bottom(&paths, at, Some(*method));
-            paths = extended.into_iter().next().map(|e| e.1).unwrap_or_default();
+        for method in &path[pivot + 1..] {
+            found = view.callees(&found, *method);
         }
-        paths
+        Paths::of_all(view, found, path.len())
     }
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
     pub fn cost(&self, node: u32) -> i64 {
         self.prefix[node as usize + 1] - self.prefix[node as usize]
     }
 
     pub fn cum_cost(&self, node: u32) -> i64 {
-        self.prefix[self.end[node as usize] as usize] - self.prefix[node as usize]
+        self.prefix[self.nodes[node as usize].end as usize] - self.prefix[node as usize]
+    }
+
+    /// By method: base and cum of that one step. All in one pass over the tree.
+    pub fn metrics_of_methods(&self) -> Vec<(i64, i64)> {
+        let methods = self.scratch.slot.borrow().len();
+        let mut metrics = vec![(0, 0); methods];
+        let mut ends = vec![0; methods];
+        for (number, node) in (0..).zip(self.nodes).skip(1) {
+            let at = node.method as usize;
+            metrics[at].0 += self.cost(number);
+            if number >= ends[at] {
+                metrics[at].1 += self.cum_cost(number);
+                ends[at] = node.end;
+            }
+        }
+        metrics
+    }
+
+    /// The cost of these nodes.
+    pub fn cost_of(&self, nodes: &Spans) -> i64 {
+        nodes.cost(self.prefix)
+    }
+
+    /// The cost of the nodes that are in both sets.
+    pub fn shared_cost(&self, one: &Spans, other: &Spans) -> i64 {
+        one.shared_cost(other, self.prefix)
+    }
+
+    /// The costs without those of these nodes, for [`IndexedTree::view_with`].
+    pub fn left(&self, nodes: &Spans) -> Vec<i64> {
+        nodes.left(self.prefix)
+    }
+
+    /// The node, its caller, and so on: `count` of them, which there are.
+    pub fn callers(&self, node: u32, count: usize) -> impl Iterator<Item = u32> + use<'a> {
+        let nodes = self.nodes;
+        std::iter::successors(Some(node), |n| Some(nodes[*n as usize].parent)).take(count)
+    }
+
+    /// The nodes that `node` calls.
+    pub fn children(&self, node: u32) -> impl Iterator<Item = u32> + use<'a> {
+        let nodes = self.nodes;
+        let end = nodes[node as usize].end;
+        let mut next = node + 1;
+        std::iter::from_fn(move || {
+            let child = next;
+            (child < end).then(|| {
+                next = nodes[child as usize].end;
+                child
+            })
+        })
+    }
+
+    /// Starts an epoch in which a node can be stamped with `epoch..epoch + marks`; returns `epoch`. All
+    /// stamps from before are smaller.
+    pub fn begin(&self, marks: usize) -> u32 {
+        let marks = u32::try_from(marks).unwrap_or(u32::MAX - 1);
+        let epoch = &self.scratch.epoch;
+        if epoch.get() > u32::MAX - 1 - marks {
+            self.nodes.iter().for_each(|node| node.stamp.set(0));
+            epoch.set(1);
+        }
+        epoch.replace(epoch.get() + marks)
     }
 }

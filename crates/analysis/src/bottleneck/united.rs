@@ -45,13 +45,13 @@ impl United {
             methods.push(builder.method(&method.name, &method.module)?);
         }
         for (at, (index, weight)) in forest.indexes().enumerate() {
-            let tree = index.tree();
             let view = index.view();
-            let mut place = vec![DraftNode::ROOT; tree.len()];
-            for node in 0..tree.len() as u32 {
+            let mut place = vec![DraftNode::ROOT; index.len()];
+            for node in 0..index.len() as u32 {
                 if node > 0 {
-                    let Step(step) = forest.step_of(at, view.method[node as usize]);
-                    let above = place[view.parent[node as usize] as usize];
+                    let old = &view.nodes[node as usize];
+                    let Step(step) = forest.step_of(at, old.method);
+                    let above = place[old.parent as usize];
                     place[node as usize] = builder.child(above, methods[step as usize])?;
                 }
                 let (cost, here) = (view.cost(node), place[node as usize]);
@@ -84,7 +84,7 @@ impl United {
         let (index, _) = self.forest.indexes().next()?;
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (at, member) in original.members().into_iter().enumerate() {
-            let cost = member.factor * nodes.cost(&index.tree().columns().2[at + 1]) as f64;
+            let cost = member.factor * index.other_cost(at, nodes) as f64;
             if member.first_side {
                 a.push(cost)
             } else {

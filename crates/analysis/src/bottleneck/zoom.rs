@@ -87,7 +87,7 @@ pub fn zoom<P: Profile>(
     loop {
         let from = through.as_ref().unwrap_or(summary);
         let mut extended = extensions(profile, from, end);
-        match profile.smallest_reaching(from, &extended, goal) {
+        match profile.smallest_reaching(&extended, goal) {
             // Recursion cannot go on for ever: each step makes the path longer.
             Some(1) => through = extended.into_iter().next(),
             Some(number) => {

@@ -8,7 +8,11 @@ use machine::Equivalence;
 
 /// How much the logarithm of a class's cycles varies about what is expected, and that of its
 /// visits.
-const SPREAD: [f64; 2] = [1.0, 0.3];
+const SPREAD: [f64; 2] = [1.0, 1.0];
+
+/// How many of a class's samples, or visits, say as much as one that is independent of the others:
+/// a stretch goes round the same loop again and again.
+const REPEATS: [f64; 2] = [1.0, 100.0];
 
 /// Beyond so many standard deviations, what is observed of a class weighs less and less.
 const ROBUST: f64 = 3.0;
@@ -115,10 +119,8 @@ impl Model {
             self.fit_factors();
             let (gradient, values) = self.system();
             let factor = self.pattern.factor(&values)?;
-            let mut right = vec![0.0; values_of_system(&self.network)];
-            for (right, gradient) in right.iter_mut().zip(&gradient) {
-                *right = -gradient;
-            }
+            let mut right: Vec<f64> = gradient.iter().map(|slope| -slope).collect();
+            right.extend(self.imbalance());
             let step = factor.solve(&right);
             let step = step.get(..self.network.variables)?;
             let decrease: f64 = step.iter().zip(&gradient).map(|(x, g)| x * g).sum();
@@ -130,9 +132,47 @@ impl Model {
             }
         }
         let (_, values) = self.system();
-        let mut variance = self.pattern.factor(&values)?.inverse_diagonal();
+        let factor = self.pattern.factor(&values)?;
+        // What rounding has left of imbalance, shared out as the errors of the variables are.
+        for _ in 0..3 {
+            let mut right = vec![0.0; self.network.variables];
+            right.extend(self.imbalance());
+            let step = factor.solve(&right);
+            for (flow, step) in self.flow.iter_mut().zip(step) {
+                *flow *= (1.0 + step).max(0.0);
+            }
+        }
+        let mut variance = factor.inverse_diagonal();
         variance.truncate(self.network.variables);
         Some(variance)
+    }
+
+    /// What is missing at each node, by what passes through it: rounding errors, which each step
+    /// makes good. And at the total.
+    fn imbalance(&self) -> Vec<f64> {
+        let mut missing = vec![0.0; self.network.nodes + 1];
+        for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
+            for (node, sign) in bound(&self.network, *arc) {
+                missing[node] -= sign * flow;
+            }
+        }
+        for (missing, passing) in missing.iter_mut().zip(self.passing()) {
+            *missing /= passing;
+        }
+        let shares = self.shares.iter().zip(&self.flow);
+        let executed: f64 = shares.map(|(share, flow)| share * flow).sum();
+        missing[self.network.nodes] = 1.0 - executed;
+        missing
+    }
+
+    /// The largest flow at each node.
+    fn passing(&self) -> Vec<f64> {
+        let mut passing = vec![f64::MIN_POSITIVE; self.network.nodes];
+        for ((from, to), flow) in self.network.arcs.iter().zip(&self.flow) {
+            passing[*from] = passing[*from].max(*flow);
+            passing[*to] = passing[*to].max(*flow);
+        }
+        passing
     }
 
     /// Goes along a step as far as it helps; `false` if it does not.
@@ -228,11 +268,7 @@ impl Model {
         values.append(&mut coupled);
         // The constraints, each by what passes through its node.
         let nodes = self.network.nodes;
-        let mut passing = vec![f64::MIN_POSITIVE; nodes];
-        for ((from, to), flow) in self.network.arcs.iter().zip(&self.flow) {
-            passing[*from] = passing[*from].max(*flow);
-            passing[*to] = passing[*to].max(*flow);
-        }
+        let passing = self.passing();
         values.extend(std::iter::repeat_n(-1e-11, nodes + 1));
         for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
             for (node, sign) in bound(&self.network, *arc) {
@@ -246,10 +282,6 @@ impl Model {
         }
         (gradient, values)
     }
-}
-
-fn values_of_system(network: &Network) -> usize {
-    network.variables + network.nodes + 1
 }
 
 /// The nodes whose balance an arc is part of.
@@ -294,7 +326,7 @@ impl Level {
         let observed = self.observed + 0.5;
         let residual = observed.ln() - (expected + 0.5).ln();
         let spread = SPREAD[self.kind];
-        let weight = 1.0 / (spread * spread + 1.0 / observed);
+        let weight = 1.0 / (spread * spread + REPEATS[self.kind] / observed);
         let deviation = residual.abs() * weight.sqrt();
         let (cost, robust) = if deviation <= ROBUST {
             (0.5 * deviation * deviation, 1.0)

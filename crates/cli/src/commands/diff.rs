@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut judged = comparison::judge(&sets, measure, by_size);
         empty = judged.rows.is_empty();
         judged.limit(&compare);
-        if compare.json {
+        if compare.shown.json {
             let kind = Kind {
                 schema: "vitalfew.diff/1",
                 per: Some(measure_name(args)),

@@ -6,11 +6,12 @@ use anyhow::Context;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
+use store::Wanted;
 use symbols::Detail;
 
 /// Runs the command.
 pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
-    let recording = source::open(&args.source)?;
+    let recording = source::open(&args.source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let detail = if args.no_inline && args.format == Format::Folded {
         Detail::Procedures

@@ -7,15 +7,20 @@ use crate::args::{Query as Args, Source};
 use crate::exit::{Coded, USAGE};
 use crate::output::{Align, Table, printable};
 use crate::source;
-use profile::{EventId, NameId, Recording, Sample, StackId, SymbolTable, Unit};
+use profile::{EventId, ImageId, NameId, Procedure, Recording, Sample, StackId, SymbolTable, Unit};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::rc::Rc;
-use store::Epoch;
+use store::{Epoch, Wanted};
 use symbols::Detail;
+
+/// The name of a column that is declared so.
+fn name_of(column: &str) -> &str {
+    column.split(' ').next().unwrap_or_default()
+}
 
 /// A table: its name and columns.
 struct Shape {
@@ -155,7 +160,7 @@ fn fill(
         .iter()
         .copied()
         .filter(|column| {
-            let name = column.split(' ').next().unwrap_or_default();
+            let name = name_of(column);
             names(words, name) || (all && !costly(name)) || name == "count"
         })
         .collect();
@@ -172,8 +177,22 @@ fn fill(
         if !tables.iter().any(|table| names(words, table.name)) {
             return Ok(()); // no table is named: SQLite says what is wrong, if anything is
         }
-        for epoch in epochs {
-            let recording = match epoch.read() {
+        let named = |column: &str| wanted.iter().any(|wanted| name_of(wanted) == column);
+        let parts = Wanted {
+            processes: named("process"),
+            ids: named("pid") || named("tid"),
+            callers: named("stack"),
+            threads: names(words, THREADS.name),
+        };
+        let others = [THREADS, EVENTS, IMAGES, EPOCHS];
+        let apart =
+            named("epoch") || named("host") || others.iter().any(|table| names(words, table.name));
+        // Where nothing tells the epochs apart, they are read as one.
+        for epochs in epochs.chunks(if apart { 1 } else { epochs.len().max(1) }) {
+            let Some(epoch) = epochs.first() else {
+                continue;
+            };
+            let recording = match store::read_all(epochs, parts) {
                 Ok(recording) => recording,
                 Err(error) => {
                     warnings.push(format!("left out: {error}"));
@@ -224,11 +243,7 @@ fn fill_samples(
     args: &Args,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let has = |name: &str| {
-        wanted
-            .iter()
-            .any(|column| column.split(' ').next() == Some(name))
-    };
+    let has = |name: &str| wanted.iter().any(|column| name_of(column) == name);
     let stacks = &recording.stacks;
     let locations: Vec<profile::Location> = match (has("stack"), has("procedure")) {
         (true, _) => stacks.frames().iter().map(|frame| frame.location).collect(),
@@ -267,9 +282,10 @@ fn fill_samples(
         |text: Option<&Rc<str>>| text.map_or(Value::Null, |text| Value::Text(text.to_string()));
     // Rows that agree in all columns of the query are one: a row is an aggregate, whatever its size.
     let mut rows: FxHashMap<Sample, [u64; 3]> = FxHashMap::default();
+    let mut representatives = Representatives::default();
+    let exact = has("offset") || has("stack");
     for sample in &recording.samples {
         let location = stacks.frame(sample.stack).location;
-        let placed = has("offset") || has("procedure") || has("stack");
         let key = Sample {
             event: if has("event") {
                 sample.event
@@ -283,10 +299,13 @@ fn fill_samples(
             },
             pid: sample.pid.filter(|_| has("pid")),
             tid: sample.tid.filter(|_| has("tid")),
-            stack: match (placed, has("image") || has("build_id")) {
-                (true, _) => sample.stack,
-                (false, true) => StackId(location.image.0),
-                _ => StackId(0),
+            stack: match () {
+                () if exact => sample.stack,
+                () if has("procedure") => {
+                    representatives.of(table.procedure(location), location.image, sample.stack)
+                }
+                () if has("image") || has("build_id") => StackId(location.image.0),
+                () => StackId(0),
             },
             waker: None,
             count: 0,
@@ -302,24 +321,35 @@ fn fill_samples(
         let stack = StackId(stack as u32);
         let location = stacks.frame(stack).location;
         let image = location.image.0 as usize;
-        let values = wanted.iter().map(|column| match column.split(' ').next() {
-            Some("epoch") => of[0].clone(),
-            Some("host") => of[1].clone(),
-            Some("event") => bound(events.get(usize::from(sample.event.0))),
-            Some("process") => bound(names.get(sample.process.0 as usize)),
-            Some("pid") => sample.pid.map_or(Value::Null, |id| whole(id.into())),
-            Some("tid") => sample.tid.map_or(Value::Null, |id| whole(id.into())),
-            Some("image") => bound(images.get(image)),
-            Some("build_id") => bound(build_ids.get(image).and_then(Option::as_ref)),
-            Some("offset") => whole(location.offset.0),
-            Some("procedure") => procedure(table, location),
-            Some("stack") => Value::Text(folded(recording, table, stack)),
-            Some("count") => whole(count),
+        let values = wanted.iter().map(|column| match name_of(column) {
+            "epoch" => of[0].clone(),
+            "host" => of[1].clone(),
+            "event" => bound(events.get(usize::from(sample.event.0))),
+            "process" => bound(names.get(sample.process.0 as usize)),
+            "pid" => sample.pid.map_or(Value::Null, |id| whole(id.into())),
+            "tid" => sample.tid.map_or(Value::Null, |id| whole(id.into())),
+            "image" => bound(images.get(image)),
+            "build_id" => bound(build_ids.get(image).and_then(Option::as_ref)),
+            "offset" => whole(location.offset.0),
+            "procedure" => procedure(table, location),
+            "stack" => Value::Text(folded(recording, table, stack)),
+            "count" => whole(count),
             _ => whole(weight),
         });
         statement.execute(params_from_iter(values))?;
     }
     Ok(())
+}
+
+/// For each procedure of an image, and for what is in none, a stack that stands for it.
+#[derive(Default)]
+struct Representatives<'a>(FxHashMap<(ImageId, Option<&'a str>), StackId>);
+
+impl<'a> Representatives<'a> {
+    fn of(&mut self, procedure: Option<&'a Procedure>, image: ImageId, stack: StackId) -> StackId {
+        let name = procedure.map(|procedure| &*procedure.name);
+        *self.0.entry((image, name)).or_insert(stack)
+    }
 }
 
 fn procedure(table: &SymbolTable, location: profile::Location) -> Value {

@@ -9,6 +9,7 @@ use profile::{CallGraph, Collector, EventId, Location, Recording, Target, Unit};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
+use store::{Range, Wanted};
 use symbols::{Detail, Resolved};
 
 /// Nodes of the call tree below this share of the total are left out.
@@ -22,7 +23,18 @@ const WIDEST: usize = 72;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let recording = source::open(&args.source)?;
+    let by_thread = matches!(args.by, By::Process | By::Thread);
+    let wanted = Wanted {
+        processes: by_thread || args.by == By::Waker || args.filter.process.is_some(),
+        ids: by_thread || args.filter.pid.is_some(),
+        callers: true,
+        threads: by_thread,
+    };
+    let mut chosen = args.source.clone();
+    if args.by == By::Host && chosen.epoch.is_none() && source::is_database(&chosen) {
+        chosen.epoch = Some(Range::default()); // all epochs: the last is of one host
+    }
+    let recording = source::open(&chosen, wanted)?;
     if recording.events.is_empty() {
         anyhow::bail!("the recording has no events");
     }
@@ -33,15 +45,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let root = report::tree(&recording, &resolved.table, &args.filter, event);
         print_tree(&mut out, &recording, &root, event)?;
     } else {
-        let mut report = report::make(&recording, &resolved.table, args.by, &args.filter, event);
+        let mut report = match args.by {
+            By::Host => by_host(args, wanted)?,
+            _ => report::make(&recording, &resolved.table, args.by, &args.filter, event),
+        };
         let rows = report.rows.len();
-        if !args.all {
-            report.rows.truncate(args.limit);
+        if !args.shown.all {
+            report.rows.truncate(args.shown.limit);
         }
-        if args.json {
+        if args.shown.json {
             print_json(&mut out, &recording, &report, rows)?;
         } else {
-            print_table(&mut out, args.by, &report, rows, args.wide)?;
+            print_table(&mut out, args.by, &report, rows, args.shown.wide)?;
             print_footer(&mut out, &recording, &report)?;
         }
         if report.rows.is_empty() {
@@ -53,8 +68,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for warning in recording.warnings.iter() {
         eprintln!("vitalfew: warning: {}", printable(warning));
     }
-    source::warn_of_gaps(&recording, event, &resolved, args.all);
+    source::warn_of_gaps(&recording, event, &resolved, args.shown.all);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The report by host: what is merged no longer says which host it is of.
+fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
+    let mut hosts = Vec::new();
+    for recording in source::open_by_host(&args.source, wanted)? {
+        // A host of a database may be without the event that is asked for.
+        let Ok(event) = event(&recording, args) else {
+            continue;
+        };
+        let resolved = resolve(&recording, args);
+        hosts.push(report::make(
+            &recording,
+            &resolved.table,
+            args.by,
+            &args.filter,
+            event,
+        ));
+    }
+    Ok(report::of_hosts(hosts))
 }
 
 /// The event that is reported; of the wakers, one that measures waiting.
@@ -88,7 +123,7 @@ fn resolve(recording: &Recording, args: &Args) -> Resolved {
     let all = args.tree || args.by == By::Waker || recording.call_graph != CallGraph::None;
     let locations: Vec<Location> = if all {
         stacks.frames().iter().map(|f| f.location).collect()
-    } else if matches!(args.by, By::Image | By::Process | By::Thread)
+    } else if matches!(args.by, By::Image | By::Process | By::Thread | By::Host)
         && args.filter.procedure.is_none()
     {
         Vec::new()
@@ -141,6 +176,7 @@ fn print_table(
         By::Process => ("process", Some("id")),
         By::Thread => ("thread", Some("ids")),
         By::Waker => ("waker", Some("procedure")),
+        By::Host => ("host", None),
     };
     let mut columns = vec![];
     for (index, event) in report.events.iter().enumerate() {

@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut judged = comparison::judge(&sets, measure, by_range);
     judged.limit(compare);
     let mut out = std::io::stdout().lock();
-    if compare.json {
+    if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.stats/1",
             per: None,

@@ -193,17 +193,9 @@ mod tests {
             Collector::Bpf,
             CallGraph::None,
         );
-        recording.events.push(profile::Event {
-            name: "cpu-clock".into(),
-            unit: profile::Unit::Samples,
-            period: 1,
-            frequency: None,
-            multiplex_scale: 1.0,
-            taken: 0,
-            stored: 0,
-            dropped: 0,
-            lost: 0,
-        });
+        recording
+            .events
+            .push(profile::Event::new("cpu-clock", profile::Unit::Samples, 1));
         let name = recording.names.intern("cc1");
         let thread = |tid: u32, count: u64, process: NameId| ThreadCount {
             event: EventId(0),

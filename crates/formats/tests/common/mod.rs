@@ -11,15 +11,9 @@ pub type Named = Vec<String>;
 
 pub fn event(name: &str, unit: Unit, period: u64, scale: f64) -> Event {
     Event {
-        name: name.to_owned(),
-        unit,
-        period,
         frequency: Some(1000.0),
         multiplex_scale: scale,
-        taken: 0,
-        stored: 0,
-        dropped: 0,
-        lost: 0,
+        ..Event::new(name, unit, period)
     }
 }
 

@@ -190,15 +190,10 @@ pub fn compile_job(samples: usize) -> Recording {
     recording.start_unix_ns = 1_795_230_900_123_456_789;
     recording.duration_ns = 60_000_000_000;
     recording.events.push(Event {
-        name: "cpu-clock".into(),
-        unit: Unit::Samples,
-        period: 200_000,
         frequency: Some(5000.0),
-        multiplex_scale: 1.0,
         taken: samples as u64,
         stored: samples as u64,
-        dropped: 0,
-        lost: 0,
+        ..Event::new("cpu-clock", Unit::Samples, 200_000)
     });
     let images = images();
     let texts: Vec<Text> = (0..)

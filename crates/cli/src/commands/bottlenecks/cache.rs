@@ -258,6 +258,8 @@ impl<T: Read> Read for Summed<T> {
 mod tests {
     use super::*;
     use formats::tree::ReadOptions;
+    use proptest::prelude::*;
+    use std::io::Seek;
 
     fn profile() -> TreeProfile {
         let value = |name: &str| ValueType {
@@ -311,6 +313,85 @@ mod tests {
         fs::write(&lab.source, "something longer").unwrap();
         assert!(lab.entry(LARGEST).read().is_none());
         assert!(lab.entry(LARGEST).read().is_none());
+    }
+
+    /// Trees of every shape that can be kept, with values of every size and sign.
+    fn any_profile() -> impl Strategy<Value = TreeProfile> {
+        let stack = prop::collection::vec(("[a-c]{0,2}", "[xy]?"), 0..7);
+        let stacks = prop::collection::vec((stack, -(1_i64 << 50)..1 << 50), 0..12);
+        (stacks, 0..3_usize, prop::collection::vec(".{0,9}", 0..3)).prop_map(
+            |(stacks, default_value, notes)| {
+                let value = |number: usize| ValueType {
+                    name: format!("value {number}"),
+                    unit: String::new(),
+                };
+                let values = (0..=default_value).map(value).collect();
+                let mut builder = profile::CallTreeBuilder::new(values);
+                for (stack, cost) in stacks {
+                    let mut node = profile::DraftNode::ROOT;
+                    for (name, module) in stack {
+                        let method = builder.method(&name, &module).unwrap();
+                        node = builder.child(node, method).unwrap();
+                    }
+                    builder.add(default_value, node, cost);
+                }
+                TreeProfile {
+                    tree: builder.finish().unwrap(),
+                    format: "pprof",
+                    default_value,
+                    notes,
+                }
+            },
+        )
+    }
+
+    fn encoded(profile: &TreeProfile) -> Vec<u8> {
+        let mut file = tempfile::tempfile().unwrap();
+        encode(profile, "key", &mut file).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn decoded(bytes: &[u8], key: &str) -> Option<TreeProfile> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        decode(&file, key)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_kept_comes_back(profile in any_profile()) {
+            let bytes = encoded(&profile);
+            let read = decoded(&bytes, "key").unwrap();
+            prop_assert_eq!(&read.tree, &profile.tree);
+            prop_assert_eq!((read.default_value, &read.notes), (profile.default_value, &profile.notes));
+            prop_assert!(decoded(&bytes, "another key").is_none());
+        }
+
+        /// Also where the checksum was made to fit: then it is some tree, or none, and never a panic.
+        #[test]
+        fn a_forged_file_is_a_tree_or_none(
+            profile in any_profile(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = encoded(&profile);
+            bytes.truncate(bytes.len() - 4);
+            let whole = bytes.clone();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            let forged = |bytes: &[u8]| [bytes, &crc32fast::hash(bytes).to_le_bytes()].concat();
+            if let Some(read) = decoded(&forged(&bytes), "key") {
+                prop_assert!(read.default_value < read.tree.value_types().len());
+            }
+            let cut = cut.index(whole.len());
+            prop_assert!(decoded(&forged(&whole[..cut]), "key").is_none());
+        }
     }
 
     #[test]

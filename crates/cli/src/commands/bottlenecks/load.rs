@@ -9,10 +9,11 @@ use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
 use formats::tree::{self, Group, ReadOptions, TreeProfile};
-use profile::CallGraph;
+use profile::{CallGraph, CallTree, EventId};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use store::Wanted;
 use symbols::Detail;
 
 /// The profiles of the command line, and what their readers have to say.
@@ -31,11 +32,11 @@ pub fn load(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
         let name = path.map_or_else(|| "the last recording".into(), |p| p.display().to_string());
         notes.extend(profile.notes.iter().map(|note| format!("{name}: {note}")));
         let value = value(&name, &profile, args.value.as_deref())?;
-        let tree = changed(profile, args)?;
+        let tree = changed(profile.tree.with_only(value), args)?;
         Ok(Run {
             name,
             tree,
-            value,
+            value: 0,
             work: work.next(),
         })
     };
@@ -106,12 +107,12 @@ fn read(
         path: path.map(Path::to_owned),
         debug_dir: args.debug_dir.clone(),
     };
-    let recording = source::open(&source)?;
+    let recording = source::open(&source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
     let mut profile = tree::from_recording(&recording, &resolved.table, options)?;
-    let warnings = resolved.warnings.iter().map(|warning| warning.to_string());
-    profile.notes.extend(warnings);
+    let gaps = source::gaps(&recording, EventId(0), &resolved, false);
+    profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {
         profile
             .notes
@@ -147,7 +148,7 @@ fn value(name: &str, profile: &TreeProfile, wanted: Option<&str>) -> anyhow::Res
         })
 }
 
-fn changed(profile: TreeProfile, args: &Bottlenecks) -> anyhow::Result<profile::CallTree> {
+fn changed(mut tree: CallTree, args: &Bottlenecks) -> anyhow::Result<CallTree> {
     let change = &args.change;
     let focus = change.focus.iter().cloned().map(Transform::Focus);
     let hide = change.hide.iter().cloned().map(Transform::HideFunctions);
@@ -167,7 +168,6 @@ fn changed(profile: TreeProfile, args: &Bottlenecks) -> anyhow::Result<profile::
         .collapse_recursion
         .then_some(Transform::CollapseRecursion);
     let all = focus.chain(hide).chain(hide_library).chain(merge);
-    let mut tree = profile.tree;
     for transform in all.chain(merge_library).chain(collapse) {
         tree = transform::apply(&tree, &transform).context("changing the tree")?;
     }

@@ -114,3 +114,85 @@ pub fn load(
     }
     Ok((*suggester, missing))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analysis::bottleneck::forest::Run;
+    use proptest::prelude::*;
+
+    fn forest() -> Forest {
+        let value = profile::ValueType {
+            name: "cpu".into(),
+            unit: "samples".into(),
+        };
+        let mut builder = profile::CallTreeBuilder::new(vec![value]);
+        let mut node = profile::DraftNode::ROOT;
+        for name in ["main", "parse", "read \"it\"", "parse"] {
+            let method = builder.method(name, "lib").unwrap();
+            node = builder.child(node, method).unwrap();
+            builder.add(0, node, 1);
+        }
+        Forest::single(Run {
+            name: "profile".into(),
+            tree: builder.finish().unwrap(),
+            value: 0,
+            work: None,
+        })
+        .unwrap()
+    }
+
+    /// A search with two labels, saved.
+    fn saved(forest: &Forest, path: &Path) -> Vec<u8> {
+        let mut search = Search::new(forest);
+        search.set_cutoff(0.5).unwrap();
+        for (label, path) in [("one", &[1, 2][..]), ("two words", &[1])] {
+            let steps: Vec<Step> = path.iter().map(|step| Step(*step)).collect();
+            search.label_summary(label, forest.summary_of(&steps).unwrap());
+        }
+        save(path, &search, SuggesterName::Auto).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_search_comes_back_and_no_part_of_it_does() {
+        let (forest, directory) = (forest(), tempfile::tempdir().unwrap());
+        let path = directory.path().join("search");
+        let whole = saved(&forest, &path);
+        let mut search = Search::new(&forest);
+        let (suggester, missing) = load(&path, &mut search).unwrap();
+        assert_eq!((suggester, missing.len()), (SuggesterName::Auto, 0));
+        assert_eq!(
+            (search.cutoff(), search.labelled_summaries().len()),
+            (0.5, 2)
+        );
+        // The last byte is the end of the line.
+        for length in 0..whole.len() - 1 {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let mut search = Search::new(&forest);
+            let error = load(&path, &mut search).unwrap_err().to_string();
+            assert!(error.contains("search"), "{error}");
+            assert!(search.labelled_summaries().is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn changed_bytes_are_a_search_or_an_error(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        ) {
+            let (forest, directory) = (forest(), tempfile::tempdir().unwrap());
+            let path = directory.path().join("search");
+            let mut bytes = saved(&forest, &path);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            std::fs::write(&path, bytes).unwrap();
+            let mut search = Search::new(&forest);
+            if load(&path, &mut search).is_ok() {
+                prop_assert!(search.cutoff() > 0.0);
+            }
+        }
+    }
+}

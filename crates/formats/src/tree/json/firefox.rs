@@ -70,6 +70,18 @@ pub(super) struct Thread {
     pub frames: Column<Frame>,
 }
 
+impl Thread {
+    pub fn owner(&self) -> Owner<'_> {
+        Owner {
+            host: None,
+            process: self.process_name.text(),
+            pid: self.pid.integer(),
+            thread: self.name.text(),
+            tid: self.tid.integer(),
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Samples {
@@ -172,14 +184,7 @@ pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Resu
         if thread.stack_table.is_some() {
             nodes.clear();
         }
-        let owner = Owner {
-            host: None,
-            process: thread.process_name.text(),
-            pid: thread.pid.integer(),
-            thread: thread.name.text(),
-            tid: thread.tid.integer(),
-        };
-        let root = draft.group(&owner, at)?;
+        let root = draft.group(&thread.owner(), at)?;
         for (source, (value_type, factor)) in sources(thread, &meta) {
             let wanted = |(s, v, _): &(Source, ValueType, f64)| *s == source && *v == value_type;
             let Some(value) = values.iter().position(wanted) else {

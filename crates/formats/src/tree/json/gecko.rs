@@ -6,7 +6,7 @@ use super::Document;
 use super::firefox::{FrameColumns, StackColumns, Thread, value_type};
 use super::value::{Column, Scalar, Text};
 use crate::frame::base_of_path;
-use crate::tree::draft::{Draft, Owner};
+use crate::tree::draft::Draft;
 use crate::tree::error::{Fault, Place};
 use crate::tree::options::ReadOptions;
 use crate::tree::stacks::{Link, StackNodes, StackTable};
@@ -122,14 +122,7 @@ fn read_thread(
     options: &ReadOptions,
     at: Place,
 ) -> Result<bool, Fault> {
-    let owner = Owner {
-        host: None,
-        process: thread.process_name.text(),
-        pid: thread.pid.integer(),
-        thread: thread.name.text(),
-        tid: thread.tid.integer(),
-    };
-    let root = draft.group(&owner, at)?;
+    let root = draft.group(&thread.owner(), at)?;
     let samples = Cells::new(&thread.samples.schema, &thread.samples.data, "stack");
     let empty = (
         StackColumns::default(),

@@ -239,7 +239,7 @@ impl<'o> Samples<'o> {
                 // The second is a weight of whatever unit.
                 self.recording
                     .events
-                    .push(plain_event(&value_type.name, unit));
+                    .push(Event::new(&value_type.name, unit, 0));
                 value_types.push(value_type);
             }
         }
@@ -356,20 +356,6 @@ impl<'o> Samples<'o> {
         }
         embedded.sort_unstable();
         self.recording.symbols = embedded;
-    }
-}
-
-fn plain_event(name: &str, unit: Unit) -> Event {
-    Event {
-        name: name.to_owned(),
-        unit,
-        period: 0,
-        frequency: None,
-        multiplex_scale: 1.0,
-        taken: 0,
-        stored: 0,
-        dropped: 0,
-        lost: 0,
     }
 }
 

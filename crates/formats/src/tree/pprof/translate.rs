@@ -138,35 +138,35 @@ impl<'o> Translation<'o> {
             interesting: false,
             cut: false,
         };
-        let mut places = vec![root; nodes.len()];
+        let mut places = Vec::with_capacity(nodes.len());
+        places.push(root);
         let mut frames: Vec<Option<Frames>> = Vec::new();
-        for (index, (parent, location)) in nodes.iter().enumerate().skip(1) {
+        let mut values = draining(values).skip(width);
+        for (parent, location) in draining(nodes).skip(1) {
             // A parent comes before its children.
-            let mut place = places.get(*parent as usize).copied().unwrap_or(root);
-            if *parent == 0 {
-                place.node = self.group(*location)?;
+            let mut place = places.get(parent as usize).copied().unwrap_or(root);
+            if parent == 0 {
+                place.node = self.group(location)?;
             } else if !place.cut {
-                let known = *location as usize;
+                let known = location as usize;
                 if frames.len() <= known {
                     frames.resize(known + 1, None);
                 }
-                let Some(entry) = frames.get_mut(known) else {
-                    continue;
-                };
-                let entry = match entry {
-                    Some(entry) => entry,
-                    None => entry.insert(self.frames(*location)?),
-                };
-                self.descend(&mut place, entry)?;
-            }
-            for (value, cost) in values.iter().skip(index * width).take(width).enumerate() {
-                if *cost != 0 {
-                    self.draft.add(value, place.node, *cost);
+                match frames.get_mut(known) {
+                    Some(Some(entry)) => self.descend(&mut place, entry)?,
+                    Some(entry) => {
+                        let found = self.frames(location)?;
+                        self.descend(&mut place, entry.insert(found))?;
+                    }
+                    None => {}
                 }
             }
-            if let Some(entry) = places.get_mut(index) {
-                *entry = place;
+            for (value, cost) in values.by_ref().take(width).enumerate() {
+                if cost != 0 {
+                    self.draft.add(value, place.node, cost);
+                }
             }
+            places.push(place);
         }
         Ok(())
     }
@@ -361,6 +361,19 @@ impl Drop {
     fn matches(&self, name: &str) -> bool {
         self.drop.is_match(name) && !self.keep.as_ref().is_some_and(|keep| keep.is_match(name))
     }
+}
+
+/// The entries in order. Their memory goes back to the system on the way (which it does in large pieces only),
+/// because what is made of them needs as much.
+fn draining<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
+    let piece = (32 << 20) / size_of::<T>();
+    let mut pieces = Vec::new();
+    while all.len() > piece {
+        pieces.push(all.split_off(all.len() - piece));
+        all.shrink_to_fit();
+    }
+    pieces.push(all);
+    pieces.into_iter().rev().flatten()
 }
 
 fn put<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {

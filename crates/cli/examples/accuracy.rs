@@ -1,8 +1,7 @@
-//! `accuracy IMAGE CALLGRIND SAMPLES [BRANCHES]`: how near estimated frequencies come to those that
+//! `accuracy IMAGE CALLGRIND RECORDING`: how near estimated frequencies come to those that
 //! callgrind counted (the metric of Figures 8 and 9). Used by `benches/instructions.py`.
 //!
-//! SAMPLES has lines `address samples` (hexadecimal, decimal), BRANCHES lines
-//! `branch target observed walked`. CALLGRIND was made with `--dump-instr=yes
+//! IMAGE is where it was linked to be (`-static -no-pie`). CALLGRIND was made with `--dump-instr=yes
 //! --collect-jumps=yes --compress-pos=no --compress-strings=no`.
 
 use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
@@ -156,34 +155,44 @@ enum Mode {
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [image, truth, samples, rest @ ..] = arguments.as_slice() else {
-        return Err("accuracy IMAGE CALLGRIND SAMPLES [BRANCHES]".into());
+    let [image, truth, recording] = arguments.as_slice() else {
+        return Err("accuracy IMAGE CALLGRIND RECORDING".into());
     };
     let bytes = std::fs::read(image)?;
     let file = object::File::parse(&*bytes)?;
     let truth = Truth::read(truth)?;
-    let mut at = HashMap::new();
-    for line in std::fs::read_to_string(samples)?.lines() {
-        let (address, count) = line.split_once(' ').ok_or("address samples")?;
-        at.insert(
-            hexadecimal(address).ok_or("an address")?,
-            count.parse::<f64>()?,
-        );
+    let recording = store::read_file(recording.as_ref())?;
+    let is_image = |id: profile::ImageId| recording.image(id).path == *image;
+    // From offsets in the file to addresses.
+    let address = |offset: profile::ImageOffset| {
+        file.segments().find_map(|segment| {
+            let (start, size) = segment.file_range();
+            let within = offset
+                .0
+                .checked_sub(start)
+                .filter(|within| *within < size)?;
+            Some(segment.address() + within)
+        })
+    };
+    let mut at: HashMap<u64, f64> = HashMap::new();
+    for sample in &recording.samples {
+        let location = recording.stacks.frame(sample.stack).location;
+        if is_image(location.image)
+            && let Some(address) = address(location.offset)
+        {
+            *at.entry(address).or_default() += sample.count as f64;
+        }
     }
     let mut seen: HashMap<(u64, u64), EdgeEvidence> = HashMap::new();
-    if let Some(path) = rest.first() {
-        for line in std::fs::read_to_string(path)?.lines() {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let [branch, target, observed, walked] = fields.as_slice() else {
-                return Err("branch target observed walked".into());
-            };
-            let ends = hexadecimal(branch)
-                .zip(hexadecimal(target))
-                .ok_or("an address")?;
+    for branch in recording.branches.iter().filter(|one| is_image(one.image)) {
+        if let Some(ends) = address(branch.branch).zip(address(branch.target)) {
             let evidence = seen.entry(ends).or_default();
-            evidence.observed += observed.parse::<f64>()?;
-            evidence.walked += walked.parse::<f64>()?;
+            evidence.observed += branch.observed as f64;
+            evidence.walked += branch.walked as f64;
         }
+    }
+    for warning in &recording.warnings {
+        println!("{warning}");
     }
     let procedures = procedures(&file, &at, &seen)?;
     report(&procedures, &truth);

@@ -1,0 +1,190 @@
+//! Where the next branches go, from the registers at a sample (section 7: *interpretation*).
+//!
+//! Instructions are followed forward from the program counter as far as what they compute follows
+//! from what is known: the registers, and, of a process that is stopped, its memory. Everything
+//! else is unknown, and so is what is computed from it; the first branch on something unknown
+//! ends it.
+
+mod memory;
+mod operation;
+mod state;
+
+use crate::x86_64::{MAX_LENGTH, is_written, parse};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory};
+use memory::{Nothing, Overlay};
+use profile::ImageAddress;
+use rustc_hash::FxHashMap;
+use state::State;
+
+/// Registers of interrupted x86-64 code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The integer registers in the order of their encoding: `rax`, `rcx`, `rdx`, `rbx`, `rsp`,
+    /// `rbp`, `rsi`, `rdi`, `r8` to `r15`.
+    pub integer: [u64; 16],
+    /// `rflags`.
+    pub flags: u64,
+    /// The program counter, as the process sees it.
+    pub counter: u64,
+    /// Where the segment `fs` starts: the thread's own memory.
+    pub thread: Option<u64>,
+}
+
+/// A branch, conditional or through a register, and where it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Observation {
+    /// The branch.
+    pub branch: ImageAddress,
+    /// The instruction that was executed next.
+    pub target: ImageAddress,
+}
+
+/// Instructions followed from one sample.
+const MAX_STEPS: usize = 96;
+
+/// Branches observed at one sample.
+const MAX_BRANCHES: usize = 8;
+
+/// Instructions remembered.
+const MAX_DECODED: usize = 1 << 18;
+
+/// Follows execution through one image, or one process. It remembers the code.
+#[derive(Debug, Default)]
+pub struct Interpreter {
+    decoded: FxHashMap<u64, Option<Decoded>>,
+}
+
+#[derive(Clone, Debug)]
+struct Decoded {
+    instruction: Instruction,
+    /// The integer registers and vector registers that it writes, as bits.
+    integer: u16,
+    vector: u32,
+    /// The flags that it changes.
+    flags: u8,
+    /// Whether it writes memory other than by its first operand.
+    stores: bool,
+}
+
+impl Interpreter {
+    /// Nothing decoded yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hands to `each` the branches after `start` whose way follows from the registers. `code`
+    /// fills a buffer with what stands at an address, and says how much that is.
+    pub fn follow(
+        &mut self,
+        start: ImageAddress,
+        registers: &Registers,
+        mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
+        mut each: impl FnMut(Observation),
+    ) {
+        let moved = registers.counter.wrapping_sub(start.0);
+        let mut state = State::new(registers, moved);
+        let (mut at, mut branches) = (start, 0);
+        for _ in 0..MAX_STEPS {
+            let next = self
+                .decode(at, |buffer| code(at, buffer))
+                .and_then(|one| Some((one.branches(), state.step(one, &mut Nothing)?)));
+            let Some((is_branch, target)) = next else {
+                return;
+            };
+            if is_branch {
+                let branch = at;
+                each(Observation { branch, target });
+                branches += 1;
+                if branches == MAX_BRANCHES {
+                    return;
+                }
+            }
+            at = target;
+        }
+    }
+
+    /// The same through the memory of a stopped process, so that more follows: of `steps`
+    /// instructions hands to `each` the branches among those after the first `skipped`. Addresses
+    /// are those of the process, whose memory `read` reads; it is not changed. Gives the number
+    /// of instructions that could be followed.
+    pub fn walk(
+        &mut self,
+        registers: &Registers,
+        skipped: usize,
+        steps: usize,
+        read: impl FnMut(u64, &mut [u8]) -> bool,
+        mut each: impl FnMut(Observation),
+    ) -> usize {
+        let mut state = State::new(registers, 0);
+        let mut memory = Overlay::new(read);
+        let mut at = ImageAddress(registers.counter);
+        for step in 0..steps {
+            let next = self
+                .decode(at, |buffer| memory.code(at.0, buffer))
+                .and_then(|one| Some((one.branches(), state.step(one, &mut memory)?)));
+            let Some((is_branch, target)) = next else {
+                return step;
+            };
+            if is_branch && step >= skipped {
+                each(Observation { branch: at, target });
+            }
+            at = target;
+        }
+        steps
+    }
+
+    fn decode(
+        &mut self,
+        at: ImageAddress,
+        code: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Option<&Decoded> {
+        if self.decoded.len() >= MAX_DECODED {
+            self.decoded.clear();
+        }
+        let decode = || {
+            let mut bytes = [0; MAX_LENGTH];
+            let length = code(&mut bytes);
+            Some(Decoded::new(parse(at, bytes.get(..length)?).ok()?))
+        };
+        self.decoded.entry(at.0).or_insert_with(decode).as_ref()
+    }
+}
+
+impl Decoded {
+    fn new(instruction: Instruction) -> Self {
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&instruction);
+        let (mut integer, mut vector) = (0, 0);
+        for used in info
+            .used_registers()
+            .iter()
+            .filter(|used| is_written(used.access()))
+        {
+            if let Some(index) = state::integer(used.register()) {
+                integer |= 1 << index;
+            }
+            if let Some(index) = state::vector(used.register()) {
+                vector |= 1 << index;
+            }
+        }
+        let stores = info
+            .used_memory()
+            .iter()
+            .filter(|used| is_written(used.access()));
+        Self {
+            integer,
+            vector,
+            flags: state::flags_of(instruction.rflags_modified()),
+            stores: stores.count() > 0,
+            instruction,
+        }
+    }
+
+    /// Whether it is a conditional branch or an indirect jump.
+    fn branches(&self) -> bool {
+        matches!(
+            self.instruction.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::IndirectBranch
+        )
+    }
+}
