@@ -22,6 +22,7 @@ use profile::{Recording, Unit};
 use select::{Chosen, Selection};
 use std::io::Write;
 use std::process::ExitCode;
+use store::Wanted;
 use symbols::ImageSymbols;
 
 /// Of a whole profile, procedures with less than this share of the samples are not looked into.
@@ -48,7 +49,7 @@ pub struct Setting {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (wanted, source) = positional(args);
-    let recording = source::open(&source, store::Wanted::ALL)?;
+    let recording = source::open(&source, Wanted::ALL)?;
     let event = source::event(&recording, args.event.as_deref())?;
     if recording.event(event).unit != Unit::Samples {
         return Err(usage(format!(
