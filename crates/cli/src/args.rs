@@ -187,6 +187,9 @@ pub enum DaemonAction {
     /// Merge the parts of an epoch (the daemon runs this beside itself)
     #[command(hide = true)]
     Merge(DaemonMerge),
+    /// Name code that cannot be read later (the daemon runs this beside itself)
+    #[command(hide = true)]
+    Names,
 }
 
 /// Where a daemon is.

@@ -17,6 +17,7 @@ use crate::perf;
 use crate::pins::{self, LeftBehind};
 use crate::session::host;
 use crate::tables::Tables;
+use crate::unreadable::FindNames;
 use crate::{Error, EventSpec, finish};
 use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
 use std::mem::MaybeUninit;
@@ -52,6 +53,9 @@ pub struct ContinuousOptions {
     pub interval: Duration,
     /// A directory in the BPF file system where the collector is pinned, if it can be.
     pub pins: Option<PathBuf>,
+    /// Finds names that cannot be found later, perhaps in a process of its own:
+    /// [`find_names`](crate::find_names) may take much memory.
+    pub find_names: FindNames,
 }
 
 /// A drain: what was counted since the one before.
@@ -76,6 +80,8 @@ pub struct Continuous<'memory> {
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
+    /// The CPUs that are sampled, and how long the event of each was enabled.
+    cpus: (Vec<i32>, Vec<u64>),
 }
 
 /// Loads a collector and hands it to `body`, after which it ends, unless it is left behind.
@@ -114,6 +120,7 @@ impl<'memory> Continuous<'memory> {
         let jitter = Some(Jitter::new(unix_ns()));
         let mut source = KernelSource::open(memory, SETTING, &cpus, jitter)?;
         let mut collection = Collection::new(specs.len());
+        collection.images.spare_mounts();
         source.watch_processes()?;
         collection.maps.scan_all(&mut collection.images);
         let timed = specs.iter().find(|spec| spec.is_timed());
@@ -151,6 +158,7 @@ impl<'memory> Continuous<'memory> {
             frequency,
             pinned,
             drains: 0,
+            cpus: (cpus, Vec::new()),
         })
     }
 
@@ -199,6 +207,7 @@ impl<'memory> Continuous<'memory> {
     /// # Errors
     /// [`Error::System`].
     pub fn disable(&mut self) -> Result<(), Error> {
+        self.cpus.1.clear();
         self.source.hold(true);
         self.source.disable()
     }
@@ -209,6 +218,15 @@ impl<'memory> Continuous<'memory> {
         for event in self.source.events.iter_mut().filter(|e| e.spec.is_timed()) {
             event.period = event.spec.period_at(self.frequency);
         }
+    }
+
+    /// What became of the CPUs, if they are not those any more that are sampled, each all the time: an
+    /// event ends with its CPU and does not come back with it, not even after a suspend. To be called
+    /// some seconds apart, while it counts; then a new collector is needed.
+    pub fn changed_cpus(&mut self) -> Option<String> {
+        let times = self.source.enabled_times();
+        let before = std::mem::replace(&mut self.cpus.1, times);
+        changed_cpus(&self.cpus.0, &perf::online_cpus(), &before, &self.cpus.1)
     }
 
     /// Waits for so long, or until records of processes have to be read.
@@ -255,6 +273,9 @@ impl<'memory> Continuous<'memory> {
         }
         self.move_samples(&mut recording);
         self.collection.maps.forget_ended(before);
+        // Samples of processes that had ended by the flip are all in.
+        let mapped = self.collection.maps.images_mapped_at(self.drained_ns);
+        self.collection.images.release_but(&mapped);
         self.drains += 1;
         if self.drains.is_multiple_of(FORGET_EVERY) {
             let used = self.collection.maps.used_images();
@@ -285,7 +306,12 @@ impl<'memory> Continuous<'memory> {
 
     fn move_samples(&mut self, recording: &mut Recording) {
         let kernel = self.layout.take();
-        self.layout = finish::move_samples(&mut self.collection, recording, kernel);
+        self.layout = finish::move_samples(
+            &mut self.collection,
+            recording,
+            kernel,
+            self.options.find_names,
+        );
     }
 
     /// The last drain is safe: the kernel forgets it.
@@ -392,6 +418,20 @@ impl<'memory> Continuous<'memory> {
     }
 }
 
+fn changed_cpus(sampled: &[i32], online: &[i32], before: &[u64], after: &[u64]) -> Option<String> {
+    if online != sampled {
+        let list = |cpus: &[i32]| {
+            let cpus: Vec<String> = cpus.iter().map(i32::to_string).collect();
+            cpus.join(", ")
+        };
+        let (were, are) = (list(sampled), list(online));
+        return Some(format!("CPUs {were} were sampled, now {are} are online"));
+    }
+    let mut stopped = sampled.iter().zip(before.iter().zip(after));
+    let (cpu, _) = stopped.find(|(_, (before, after))| after <= before)?;
+    Some(format!("CPU {cpu} was offline for a while"))
+}
+
 fn empty() -> Recording {
     Recording::new(host(), Target::Machine, Collector::Bpf, CallGraph::None)
 }
@@ -470,4 +510,24 @@ pub fn left_behind(pins: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_come_go_or_were_away_are_noticed() {
+        let changed = |online: &[i32], before: &[u64], after: &[u64]| {
+            changed_cpus(&[0, 1], online, before, after).unwrap_or_default()
+        };
+        assert_eq!(changed(&[0, 1], &[], &[5, 5]), "");
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 9]), "");
+        let away = "CPU 1 was offline for a while";
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 5]), away);
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 0]), away);
+        let more = changed(&[0, 1, 2], &[5, 5], &[9, 9]);
+        assert_eq!(more, "CPUs 0, 1 were sampled, now 0, 1, 2 are online");
+        assert!(changed(&[0], &[5, 5], &[9, 0]).contains("now 0 are"));
+    }
 }

@@ -2,7 +2,9 @@
 //! parts, and the symbols of everything that cannot be read again later.
 
 use crate::collection::Collection;
-use crate::images::{ImageTable, KERNEL, open_same};
+use crate::images::{ImageTable, KERNEL, open_regular, open_same};
+use crate::maps::ProcessMaps;
+use crate::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
 use profile::{
     BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location,
     ProcessAddress, Recording,
@@ -10,13 +12,9 @@ use profile::{
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use symbols::{ImageSymbols, KernelSymbols, ProcessSymbol};
-
-/// The largest perf map or jitdump that is read.
-const LARGEST_MAP: u64 = 256 << 20;
+use symbols::{ImageSymbols, KernelSymbols};
 
 /// Moves everything gathered into the recording.
 pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
@@ -24,22 +22,24 @@ pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
     }
-    move_samples(&mut collection, recording, None);
+    move_samples(&mut collection, recording, None, find_names);
     crate::wakers::drop_own_frames(recording);
     crate::wakers::name_interrupts(recording);
 }
 
 /// Moves the samples gathered so far into the recording; images and maps stay for those to come.
-/// The kernel's addresses are placed by `kernel`, which costs time and memory to read in full.
+/// The kernel's addresses are placed by `kernel`, which costs time and memory to read in full;
+/// so do names of what cannot be read later, which `find_names` finds.
 pub(crate) fn move_samples(
     collection: &mut Collection,
     recording: &mut Recording,
     kernel: Option<KernelSymbols>,
+    find_names: FindNames,
 ) -> Option<KernelSymbols> {
     let tally = collection.take_tally();
     let mut finisher = Finisher {
         images: &collection.images,
-        jitdumps: collection.maps.jitdumps(),
+        maps: &collection.maps,
         kernel: kernel.map(Some),
         new: Vec::new(),
         moved: FxHashMap::default(),
@@ -62,6 +62,7 @@ pub(crate) fn move_samples(
         )
         .collect();
     recording.branches.sort_unstable();
+    finisher.embed_names(find_names);
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();
     let kernel = finisher.kernel.flatten();
@@ -77,15 +78,15 @@ pub(crate) fn move_samples(
 enum Source {
     /// From nowhere: the reader finds them in the file.
     Later,
-    /// An ELF image.
+    /// An ELF image in memory.
     Elf(Box<ImageSymbols>),
-    /// A list by address.
-    List(Vec<ProcessSymbol>),
+    /// A file that names the places that are collected here.
+    Places(File, Names, BTreeSet<ImageOffset>),
 }
 
 struct Finisher<'a> {
     images: &'a ImageTable,
-    jitdumps: &'a FxHashMap<u32, String>,
+    maps: &'a ProcessMaps,
     kernel: Option<Option<KernelSymbols>>,
     new: Vec<Image>,
     /// New numbers of images.
@@ -128,14 +129,8 @@ impl Finisher<'_> {
         let mut image = self.images.finished(old);
         let source = match image.kind {
             ImageKind::File => self.file_source(old, &mut image),
-            ImageKind::Vdso => crate::vdso::bytes().map_or(Source::Later, |bytes| {
-                elf_source(ImageSymbols::from_bytes(
-                    Path::new("[vdso]"),
-                    bytes,
-                    &symbols::Options::default(),
-                ))
-            }),
-            ImageKind::Anonymous => self.generated_code(&mut image),
+            ImageKind::Vdso => crate::vdso::bytes().map_or(Source::Later, vdso_source),
+            ImageKind::Anonymous => self.generated_code(&image),
             _ => Source::Later,
         };
         if let Source::Elf(elf) = &source
@@ -160,78 +155,90 @@ impl Finisher<'_> {
             return Source::Later;
         }
         image.gone = true;
-        match self.images.held(id) {
+        let held = self.images.held(id).and_then(|file| file.try_clone().ok());
+        match held.or_else(|| self.maps.open_mapped(id, identity)) {
             Some(file) => {
                 if image.build_id.is_none() {
-                    image.build_id = build_id(file);
+                    image.build_id = build_id(&file);
                 }
-                elf_source(ImageSymbols::open(
-                    Path::new(&descriptor_path(file)),
-                    &symbols::Options::default(),
-                ))
+                Source::Places(file, Names::Elf, BTreeSet::new())
             }
             None => Source::Later,
         }
     }
 
     /// Code without a file: a perf map or a jitdump may name it.
-    fn generated_code(&self, image: &mut Image) -> Source {
-        let pid = image
-            .path
-            .strip_prefix("[anon ")
-            .and_then(|rest| rest.strip_suffix(']'));
-        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else {
+    fn generated_code(&self, image: &Image) -> Source {
+        let Some(pid) = generating_process(image) else {
             return Source::Later;
         };
         let own = format!("/proc/{pid}/root/tmp/perf-{pid}.map");
-        for path in [own, format!("/tmp/perf-{pid}.map")] {
-            if let Some(bytes) = read_limited(&path) {
-                let (list, _) = symbols::parse_perf_map(&String::from_utf8_lossy(&bytes));
-                if !list.is_empty() {
-                    image.kind = ImageKind::Jit;
-                    image.path = format!("[jit {pid}]");
-                    return Source::List(list);
-                }
-            }
-        }
-        if let Some(path) = self.jitdumps.get(&pid)
-            && let Some(bytes) = read_limited(path)
-            && let Ok(list) = symbols::parse_jitdump(Path::new(path), &bytes)
-        {
-            image.kind = ImageKind::Jit;
-            image.path = format!("[jit {pid}]");
-            return Source::List(list);
-        }
-        Source::Later
+        let maps = [own, format!("/tmp/perf-{pid}.map")].into_iter();
+        let maps = maps.map(|path| (path, Names::PerfMap));
+        let dump = self.maps.jitdumps().get(&pid).cloned();
+        maps.chain(dump.map(|path| (path, Names::JitDump)))
+            .find_map(|(path, kind)| {
+                let file = open_regular(&path)?;
+                let filled = file.metadata().is_ok_and(|meta| meta.len() > 0);
+                filled.then(|| Source::Places(file, kind, BTreeSet::new()))
+            })
+            .unwrap_or(Source::Later)
     }
 
-    /// Puts the symbol at a place into the recording, if the reader could not find it.
+    /// Sees to it that the recording has the symbol at a place, if the reader could not find it.
     fn embed(&mut self, image: ImageId, offset: ImageOffset) {
-        let symbol = match &self.sources[image.0 as usize] {
-            Source::Later => return,
-            Source::Elf(elf) => elf.procedure(offset).map(|procedure| {
-                let end = ImageOffset(procedure.start.0.saturating_add(procedure.size));
-                let name = String::from_utf8_lossy(procedure.name).into_owned();
-                (procedure.start, end, name)
-            }),
-            Source::List(list) => {
-                let after = list.partition_point(|symbol| symbol.start.0 <= offset.0);
-                list[..after]
-                    .last()
-                    .filter(|symbol| offset.0 < symbol.end.0)
-                    .map(|symbol| {
-                        let (start, end) = (symbol.start.0, symbol.end.0);
-                        (ImageOffset(start), ImageOffset(end), symbol.name.clone())
-                    })
+        match &mut self.sources[image.0 as usize] {
+            Source::Later => {}
+            Source::Elf(elf) => {
+                self.embedded
+                    .extend(elf_name(elf, offset).map(|named| EmbeddedSymbol {
+                        image,
+                        start: named.start,
+                        end: named.end,
+                        name: named.name,
+                    }));
             }
-        };
-        if let Some((start, end, name)) = symbol {
-            self.embedded.insert(EmbeddedSymbol {
-                image,
-                start,
-                end,
-                name,
-            });
+            Source::Places(_, _, offsets) => {
+                offsets.insert(offset);
+            }
+        }
+    }
+
+    /// Puts the names of the places that were collected into the recording.
+    fn embed_names(&mut self, find_names: FindNames) {
+        let sources = std::mem::take(&mut self.sources);
+        let numbered = (0..).map(ImageId).zip(sources);
+        let wanted = numbered.filter_map(|(image, source)| match source {
+            Source::Places(file, kind, offsets) if !offsets.is_empty() => {
+                let offsets = offsets.into_iter().collect();
+                let unreadable = Unreadable {
+                    file,
+                    kind,
+                    offsets,
+                };
+                Some((image, unreadable))
+            }
+            _ => None,
+        });
+        let (ids, unreadable): (Vec<ImageId>, Vec<Unreadable>) = wanted.unzip();
+        if ids.is_empty() {
+            return;
+        }
+        let found = find_names(&unreadable);
+        for (image, names) in ids.into_iter().zip(found) {
+            let Some(names) = names else { continue };
+            let described = &mut self.new[image.0 as usize];
+            if let Some(pid) = generating_process(described) {
+                described.kind = ImageKind::Jit;
+                described.path = format!("[jit {pid}]");
+            }
+            self.embedded
+                .extend(names.into_iter().map(|named| EmbeddedSymbol {
+                    image,
+                    start: named.start,
+                    end: named.end,
+                    name: named.name,
+                }));
         }
     }
 
@@ -293,8 +300,16 @@ impl Finisher<'_> {
     }
 }
 
-fn elf_source(elf: Result<ImageSymbols, symbols::Error>) -> Source {
+fn vdso_source(bytes: Vec<u8>) -> Source {
+    let options = symbols::Options::default();
+    let elf = ImageSymbols::from_bytes(Path::new("[vdso]"), bytes, &options);
     elf.map_or(Source::Later, |elf| Source::Elf(Box::new(elf)))
+}
+
+/// Whose code an image without a file is.
+fn generating_process(image: &Image) -> Option<u32> {
+    let pid = image.path.strip_prefix("[anon ")?.strip_suffix(']')?;
+    pid.parse().ok()
 }
 
 fn descriptor_path(file: &File) -> String {
@@ -324,13 +339,6 @@ fn kernel_build_id() -> Option<BuildId> {
         }
         rest = rest.get(start + len.next_multiple_of(4)..)?;
     }
-}
-
-fn read_limited(path: &str) -> Option<Vec<u8>> {
-    let file = crate::images::open_regular(path)?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST_MAP).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// Puts the names of the kernel's procedures into a recording of this machine that was made without

@@ -4,6 +4,7 @@ use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
 /// How many image files are held open, so that a file that is deleted can still be read.
@@ -21,6 +22,11 @@ pub(crate) struct ImageTable {
     /// Files of images that appeared while we watched.
     held: FxHashMap<ImageId, File>,
     held_limit: usize,
+    /// The mount of `/`, if files on others that we see are not to be held open: they would keep
+    /// these from being unmounted.
+    root_mount: Option<String>,
+    /// Files that are therefore not held.
+    spared: FxHashSet<ImageId>,
     /// Numbers of images that were forgotten.
     free: Vec<ImageId>,
 }
@@ -38,6 +44,8 @@ impl ImageTable {
             by_name: FxHashMap::default(),
             held: FxHashMap::default(),
             held_limit: HELD_FILES,
+            root_mount: None,
+            spared: FxHashSet::default(),
             free: Vec::new(),
         };
         table.images.push(Image::unknown());
@@ -148,22 +156,41 @@ impl ImageTable {
         self.images[id.0 as usize].build_id.get_or_insert(build_id);
     }
 
+    /// Lets others unmount file systems: of the files that are found under their path here, only
+    /// those on the mount of `/` will be held open.
+    pub fn spare_mounts(&mut self) {
+        self.root_mount = File::open("/").ok().and_then(|root| mount_of(&root));
+    }
+
     /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted. One
     /// that is deleted already is found by where it is mapped.
     pub fn hold(&mut self, id: ImageId, pid: u32, mapped: Option<Range<u64>>) {
-        if self.held.len() >= self.held_limit || self.held.contains_key(&id) {
+        if self.held.len() >= self.held_limit
+            || self.held.contains_key(&id)
+            || self.spared.contains(&id)
+        {
             return;
         }
         let image = &self.images[id.0 as usize];
         let Some(identity) = image.file else { return };
-        let by_mapping = || {
-            let Range { start, end } = mapped?;
-            let file = open_regular(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"))?;
-            is_same(&file, identity).then_some(file)
-        };
-        if let Some(file) = open_same(&image.path, identity, Some(pid)).or_else(by_mapping) {
+        let here = open_same(&image.path, identity, None);
+        if let (Some(file), Some(root)) = (&here, &self.root_mount)
+            && mount_of(file).as_ref() != Some(root)
+        {
+            self.spared.insert(id);
+            return;
+        }
+        let theirs = || open_same(&format!("/proc/{pid}/root{}", image.path), identity, None);
+        let by_mapping = || open_mapped(pid, mapped?, identity);
+        if let Some(file) = here.or_else(theirs).or_else(by_mapping) {
             self.held.insert(id, file);
         }
+    }
+
+    /// Closes the files of all images but these.
+    pub fn release_but(&mut self, used: &FxHashSet<ImageId>) {
+        self.held.retain(|id, _| used.contains(id));
+        self.spared.retain(|id| used.contains(id));
     }
 
     /// The file, if it is held open.
@@ -185,6 +212,7 @@ impl ImageTable {
         });
         self.by_name.retain(|_, id| kept(id));
         self.held.retain(|id, _| kept(id));
+        self.spared.retain(|id| kept(id));
         let free: FxHashSet<ImageId> = self.free.iter().copied().collect();
         for number in 0..self.images.len() as u32 {
             let id = ImageId(number);
@@ -237,6 +265,21 @@ pub(crate) fn open_regular(path: &str) -> Option<File> {
         .open(path)
         .ok()?;
     file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// Opens a file by where it is mapped.
+pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) -> Option<File> {
+    let Range { start, end } = mapped;
+    let file = open_regular(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"))?;
+    is_same(&file, identity).then_some(file)
+}
+
+/// The mount that a file was opened through, as the kernel numbers it.
+fn mount_of(file: &File) -> Option<String> {
+    let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    Some(line.trim().to_owned())
 }
 
 fn is_same(file: &File, identity: FileIdentity) -> bool {
@@ -294,6 +337,30 @@ mod tests {
         assert_eq!(table.file(identity(7, 1), "/kept"), kept);
         assert_ne!(table.file(identity(8, 1), "/old"), new);
         assert_eq!(table.get(UNKNOWN).path, "[unknown]");
+    }
+
+    #[test]
+    fn files_on_other_mounts_are_not_held_open() {
+        let mut program = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut program, b"code").unwrap();
+        let inode = program.as_file().metadata().unwrap().ino();
+        let path = program.path().to_str().unwrap().to_owned();
+        let held = |root: Option<&str>| {
+            let mut table = ImageTable::new();
+            table.root_mount = root.map(str::to_owned);
+            let id = table.file(identity(inode, 1), &path);
+            for _ in 0..2 {
+                table.hold(id, std::process::id(), None);
+            }
+            let held = table.held(id).is_some();
+            table.release_but(&FxHashSet::default());
+            assert!(table.held(id).is_none());
+            held
+        };
+        let own = mount_of(program.as_file()).unwrap();
+        assert!(held(None));
+        assert!(held(Some(&own)));
+        assert!(!held(Some("another")));
     }
 
     #[test]

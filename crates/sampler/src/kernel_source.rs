@@ -226,6 +226,14 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.disable()
     }
 
+    /// How long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
+    /// that cannot be read any more.
+    pub fn enabled_times(&self) -> Vec<u64> {
+        let per_cpu = self.events.iter().find(|event| !event.fds.is_empty());
+        let times = |fd| perf::times(fd).map_or(0, |(enabled, _)| enabled);
+        per_cpu.map_or_else(Vec::new, |event| event.fds.iter().map(times).collect())
+    }
+
     /// The factor by which an event's counts are multiplied because it shared a counter.
     pub fn multiplex_scale(&self, event: usize) -> f64 {
         match self.events.get(event) {

@@ -33,6 +33,7 @@ mod session;
 mod stacks;
 mod tables;
 mod tally;
+mod unreadable;
 mod vdso;
 mod wakers;
 
@@ -46,4 +47,5 @@ pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
 pub use session::{Outcome, Progress, Running, host, record};
+pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;

@@ -1,10 +1,11 @@
 //! Which image is mapped where in which process, and when (DCPI section 4.3.2).
 
-use crate::images::{ImageTable, UNKNOWN};
+use crate::images::{ImageTable, UNKNOWN, open_mapped};
 use crate::records::{Body, Record};
 use profile::{BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, ProcessAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::rc::Rc;
 
 /// An executable mapping.
@@ -187,6 +188,31 @@ impl ProcessMaps {
         let programs = self.processes.values().flatten();
         let mappings = programs.flat_map(|program| program.mappings.values());
         mappings.map(|mapping| mapping.image).collect()
+    }
+
+    /// The images that processes have mapped that were there at `time`.
+    pub fn images_mapped_at(&self, time: u64) -> FxHashSet<ImageId> {
+        let mut ends: FxHashMap<u32, u64> = FxHashMap::default();
+        for &(pid, ended) in self.ended.iter().filter(|(_, ended)| *ended < time) {
+            let last = ends.entry(pid).or_default();
+            *last = ended.max(*last);
+        }
+        let living = self.processes.iter().filter_map(|(pid, programs)| {
+            let program = programs.last()?;
+            let ended = ends.get(pid).is_some_and(|end| program.from <= *end);
+            (!ended).then_some(program)
+        });
+        let mappings = living.flat_map(|program| program.mappings.values());
+        mappings.map(|mapping| mapping.image).collect()
+    }
+
+    /// Opens the file of an image by where a process that is still there has it mapped.
+    pub fn open_mapped(&self, image: ImageId, identity: FileIdentity) -> Option<File> {
+        self.processes.iter().find_map(|(pid, programs)| {
+            let mut mappings = programs.last()?.mappings.iter();
+            let (start, mapping) = mappings.find(|(_, mapping)| mapping.image == image)?;
+            open_mapped(*pid, *start..mapping.end, identity)
+        })
     }
 
     /// What a process had mapped at a time, and the version of that.

@@ -103,17 +103,20 @@ pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
     Ok(id)
 }
 
+/// How long an event was enabled and how long it was counting, in nanoseconds.
+pub(crate) fn times(fd: &OwnedFd) -> Option<(u64, u64)> {
+    let mut values = [0u64; 3]; // value, time enabled, time running
+    // SAFETY: the buffer has the 24 bytes that the read format asks for.
+    let n = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 24) };
+    (n == 24).then_some((values[1], values[2]))
+}
+
 /// Time enabled over time running: above 1 where the event had to share a counter.
 pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> f64 {
     let (mut enabled, mut running) = (0.0, 0.0);
-    for fd in fds {
-        let mut values = [0u64; 3]; // value, time enabled, time running
-        // SAFETY: the buffer has the 24 bytes that the read format asks for.
-        let n = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 24) };
-        if n == 24 {
-            enabled += values[1] as f64;
-            running += values[2] as f64;
-        }
+    for times in fds.into_iter().filter_map(times) {
+        enabled += times.0 as f64;
+        running += times.1 as f64;
     }
     scale(enabled, running)
 }

@@ -39,6 +39,9 @@ pub struct Epoch {
     pub open: bool,
     /// What its `recording.json` says, or why that cannot be read.
     pub summary: Result<Summary, Error>,
+    /// Pieces that the summary leaves out: parts of an open epoch whose description cannot be read,
+    /// and files that were moved out of the way because they are damaged.
+    pub damaged: Vec<Error>,
 }
 
 /// What an epoch says of itself.
@@ -357,14 +360,16 @@ fn read_each<T: Send>(
 impl Epoch {
     fn new(path: PathBuf) -> Self {
         let open = closed(&path) != path;
-        let summary = match open {
+        let (summary, mut damaged) = match open {
             true => open_epoch::summary(&path),
-            false => Summary::read(&path),
+            false => (Summary::read(&path), Vec::new()),
         };
+        damaged.extend(open_epoch::set_aside(&path));
         Self {
             path,
             open,
             summary,
+            damaged,
         }
     }
 

@@ -84,6 +84,12 @@ pub enum Error {
         /// Where in the member.
         at: Place,
     },
+    /// A part of an epoch was damaged and was moved out of the way.
+    #[error("{} was damaged and is not part of its epoch any more", path.display())]
+    SetAside {
+        /// Where it is now.
+        path: PathBuf,
+    },
     /// The recording in memory contradicts itself or exceeds what the format can hold; nothing was
     /// written.
     #[error("the recording cannot be stored: {what}")]

@@ -436,29 +436,48 @@ pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.path).collect()
 }
 
-/// What an open epoch says of itself: the sum of its parts that can be read.
-pub(crate) fn summary(path: &Path) -> Result<Summary, Error> {
+/// What an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
+pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
+    let parts = match parts(path) {
+        Ok(parts) => parts,
+        Err(error) => return (Err(error), Vec::new()),
+    };
     let mut sum: Option<Summary> = None;
-    let mut failed = None;
-    for part in parts(path)? {
-        let summary = match Summary::read(&part.path) {
-            Ok(summary) => summary,
-            Err(error) => {
-                failed = Some(error);
-                continue;
+    let mut failed = Vec::new();
+    for part in parts {
+        match Summary::read(&part.path) {
+            Ok(summary) => {
+                sum = Some(match sum {
+                    None => summary,
+                    Some(sum) => sum.and(&summary),
+                });
             }
-        };
-        sum = Some(match sum {
-            None => summary,
-            Some(sum) => sum.and(&summary),
-        });
+            Err(error) => failed.push(error),
+        }
     }
-    match (sum, failed) {
-        (Some(sum), _) => Ok(sum),
-        (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::NotARecording {
-            path: path.to_owned(),
-            looks_like: "an epoch to which nothing was added yet",
-        }),
+    let nothing = || Error::NotARecording {
+        path: path.to_owned(),
+        looks_like: "an epoch to which nothing was added yet",
+    };
+    match sum {
+        Some(sum) => (Ok(sum), failed),
+        None => (Err(failed.pop().unwrap_or_else(nothing)), failed),
     }
+}
+
+/// What lies in `damaged=<host>/` beside an epoch.
+pub(crate) fn set_aside(path: &Path) -> Vec<Error> {
+    let name = closed(path);
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let host = name.strip_prefix("host=").unwrap_or(&name);
+    let aside = path.with_file_name(format!("{DAMAGED}{host}"));
+    let mut files: Vec<PathBuf> = fs::read_dir(aside)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    files.sort_unstable();
+    let set_aside = |path| Error::SetAside { path };
+    files.into_iter().map(set_aside).collect()
 }

@@ -119,8 +119,37 @@ fn a_damaged_part_is_named_and_costs_itself() {
     check(&only(&database));
     open.close(&database, |_| {}).unwrap().unwrap();
     check(&only(&database));
-    let aside = only(&database).path.with_file_name("damaged=h").join(name);
+    let closed = only(&database);
+    let aside = closed.path.with_file_name("damaged=h").join(name);
     assert!(aside.exists());
+    let [Error::SetAside { path }] = &closed.damaged[..] else {
+        panic!("{:?}", closed.damaged)
+    };
+    assert_eq!(*path, aside);
+}
+
+#[test]
+fn a_list_of_epochs_names_the_parts_that_it_cannot_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::create(directory.path()).unwrap();
+    let open = database.begin_epoch("h", 0).unwrap();
+    let whole = open.add(part(0), &recording(50)).unwrap().path;
+    let cut = open.add(part(1), &recording(50)).unwrap().path;
+    assert!(only(&database).damaged.is_empty());
+    let bytes = fs::read(&cut).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let epoch = only(&database);
+    assert_eq!(epoch.summary.unwrap().samples, 50);
+    assert_eq!(epoch.damaged.len(), 1);
+    assert!(epoch.damaged[0].to_string().contains(cut.to_str().unwrap()));
+    fs::write(&whole, "").unwrap();
+    let epoch = only(&database);
+    assert!(epoch.summary.is_err());
+    assert_eq!(
+        epoch.damaged.len(),
+        1,
+        "one is the reason, one is beside it"
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
     match &args.action {
         DaemonAction::Run(run) => daemon::run(run),
         DaemonAction::Merge(merge) => daemon::merge(merge),
+        DaemonAction::Names => daemon::names(),
         DaemonAction::Status(asked) => ask(asked, Request::Status),
         DaemonAction::Flush(asked) => ask(asked, Request::Flush),
         DaemonAction::Epoch(asked) => ask(asked, Request::Epoch),

@@ -34,6 +34,8 @@ struct JsonEpoch<'a> {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<String>,
 }
 
 /// Runs the command.
@@ -51,11 +53,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print(&mut out, &epochs)?;
     }
     out.flush()?;
-    for error in epochs
-        .iter()
-        .filter_map(|epoch| epoch.summary.as_ref().err())
-    {
-        eprintln!("vitalfew: warning: {}", printable(&error.to_string()));
+    for epoch in &epochs {
+        for error in &epoch.summary.as_ref().err() {
+            eprintln!("vitalfew: warning: {}", printable(&error.to_string()));
+        }
+        for error in &epoch.damaged {
+            let error = printable(&error.to_string());
+            eprintln!("vitalfew: warning: left out: {error}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,6 +78,7 @@ fn json(epoch: &Epoch) -> JsonEpoch<'_> {
         samples: summary.map(|s| s.samples),
         bytes: summary.map(|s| s.bytes),
         error: epoch.summary.as_ref().err().map(ToString::to_string),
+        damaged: epoch.damaged.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -94,6 +100,10 @@ fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
             (true, _) => "open",
             (false, _) => "closed",
         };
+        let state = match epoch.damaged.len() {
+            0 => state.to_owned(),
+            pieces => format!("{state}, {pieces} damaged"),
+        };
         let mut cells = vec![epoch.name()];
         match &epoch.summary {
             Ok(summary) => {
@@ -104,13 +114,13 @@ fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
                     grouped(summary.samples),
                     bytes(summary.bytes),
                     printable(&summary.host),
-                    state.to_owned(),
+                    state,
                     printable(&summary.events.join(", ")),
                 ]);
             }
             Err(_) => {
                 let dash = || "-".to_owned();
-                cells.extend([dash(), dash(), dash(), dash(), state.to_owned(), dash()]);
+                cells.extend([dash(), dash(), dash(), dash(), state, dash()]);
             }
         }
         table.row(cells);

@@ -152,6 +152,7 @@ mod tests {
                 samples: 1,
                 bytes: 100,
             }),
+            damaged: Vec::new(),
         }
     }
 

@@ -2,11 +2,13 @@
 
 mod control;
 mod merge;
+mod names;
 mod privileges;
 mod run;
 mod status;
 
 pub use control::{Request, ask};
 pub use merge::merge;
+pub use names::names;
 pub use run::run;
 pub use status::Status;

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use store::{Database, Error as StoreError, OpenEpoch, PartId};
 const TICK: Duration = Duration::from_millis(100);
 /// How often storing is tried again when it failed.
 const RETRY: Duration = Duration::from_secs(5);
+/// How often it is looked whether CPUs came or went.
+const CPUS: Duration = Duration::from_secs(5);
 /// How long cost is averaged before the rate is judged by it.
 const COST_WINDOW: Duration = Duration::from_secs(30);
 /// The rate is raised again only after so many windows well below the budget.
@@ -45,13 +48,19 @@ pub fn run(args: &DaemonRun) -> anyhow::Result<ExitCode> {
     }
     signal_hook::flag::register(SIGHUP, leave.clone())?;
 
+    let came_from = std::env::current_dir();
     let path = args.db.clone().unwrap_or_else(store::default_database);
     Database::create(&path).context("no place for the database (--db DIR)")?;
     let path = fs::canonicalize(&path)?;
     let database = Database::create(&path)?;
     let host = sampler::host().name;
     refuse_newer(&database, &host)?;
-    let place = Place::take(&database, &host, args.socket.as_deref())?;
+    let socket = args
+        .socket
+        .as_deref()
+        .map(std::path::absolute)
+        .transpose()?;
+    let place = Place::take(&database, &host, socket.as_deref())?;
     let pins = pins(args, &path);
     let left = match &pins {
         Ok(pins) => sampler::left_behind(pins)?,
@@ -73,8 +82,11 @@ pub fn run(args: &DaemonRun) -> anyhow::Result<ExitCode> {
             .as_ref()
             .ok()
             .map(|pins| pins.join(format!("{collector:020}"))),
+        find_names: super::names::find_elsewhere,
     };
-    sampler::sample_continuously(options, |collecting| {
+    // No file system is kept from being unmounted.
+    std::env::set_current_dir("/").context("changing to /")?;
+    let ended = sampler::sample_continuously(options, |collecting| {
         for problem in privileges::reduce(&path) {
             say(&problem);
         }
@@ -92,10 +104,27 @@ pub fn run(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         };
         daemon.start(collecting, open, left)?;
         daemon.serve(collecting, &stop, &leave)
-    })?
+    })??;
+    match ended {
+        Ended::With(code) => Ok(code),
+        Ended::ToStartAgain => {
+            std::env::set_current_dir(came_from?).context("starting again")?;
+            let mut args = std::env::args_os();
+            let mut again = Command::new("/proc/self/exe");
+            again.arg0(args.next().unwrap_or_default()).args(args);
+            Err(anyhow::Error::from(again.exec()).context("starting again"))
+        }
+    }
 }
 
-fn say(text: &str) {
+/// How a daemon ends.
+enum Ended {
+    With(ExitCode),
+    /// By a new daemon in the same process, that takes over.
+    ToStartAgain,
+}
+
+pub(super) fn say(text: &str) {
     eprintln!("vitalfew: {}", printable(text));
 }
 
@@ -107,7 +136,9 @@ fn unix_ns() -> u64 {
 /// A database that a newer program wrote to is left alone.
 fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
     for epoch in database.select(&store::Range::default(), Some(host))? {
-        if let Err(error @ StoreError::Newer { .. }) = epoch.summary {
+        let newer = |error: &StoreError| matches!(error, StoreError::Newer { .. });
+        let mut unreadable = epoch.summary.err().into_iter().chain(epoch.damaged);
+        if let Some(error) = unreadable.find(newer) {
             return Err(error.into());
         }
     }
@@ -444,14 +475,24 @@ impl<'a> Daemon<'a> {
         collecting: &mut Continuous<'_>,
         stop: &AtomicBool,
         leave: &AtomicBool,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> anyhow::Result<Ended> {
         let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 3);
         let mut alive = Instant::now();
+        let mut looked = Instant::now();
         loop {
             collecting.wait(TICK);
             let end = stop.load(Ordering::Relaxed);
             if end || leave.load(Ordering::Relaxed) {
-                return self.finish(collecting, end);
+                let _ = sd_notify::notify(&[NotifyState::Stopping]);
+                return self.finish(collecting, end).map(Ended::With);
+            }
+            if looked.elapsed() >= CPUS && self.stopped.is_none() {
+                looked = Instant::now();
+                if let Some(change) = collecting.changed_cpus() {
+                    say(&format!("{change}: starting again"));
+                    self.finish(collecting, false)?;
+                    return Ok(Ended::ToStartAgain);
+                }
             }
             let due = collecting.tick()?;
             if self.stopped.is_some() {
@@ -474,7 +515,6 @@ impl<'a> Daemon<'a> {
 
     /// The last drain. If the collector is not to end, it goes on counting for the next daemon.
     fn finish(&mut self, collecting: &mut Continuous<'_>, end: bool) -> anyhow::Result<ExitCode> {
-        let _ = sd_notify::notify(&[NotifyState::Stopping]);
         if end {
             collecting.disable()?;
         }
@@ -653,8 +693,8 @@ impl<'a> Daemon<'a> {
     fn place_again(&mut self) -> anyhow::Result<()> {
         if self.place.is_gone() {
             say("the database was removed while it was written to; it is made again");
-            let socket = self.args.socket.as_deref();
-            self.place = Place::take(&self.database, &self.host, socket)?;
+            let socket = self.args.socket.as_ref().map(|_| self.place.socket.clone());
+            self.place = Place::take(&self.database, &self.host, socket.as_deref())?;
             self.requests = listen(&self.place.socket)?;
         }
         Ok(())

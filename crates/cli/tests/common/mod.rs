@@ -1,6 +1,8 @@
 //! What the tests that measure programs share.
 #![allow(dead_code)] // each test binary uses a part
 
+pub mod daemon;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,86 @@
+//! Names of code that cannot be read later, found in a process of its own: the symbol table of a
+//! large program that was deleted would stay in the daemon's peak.
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use sampler::{Named, Names, Unreadable};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::process::{Command, ExitCode, Stdio};
+
+/// An image of a request: its file is a descriptor that the process inherits.
+#[derive(Serialize, Deserialize)]
+struct Asked {
+    descriptor: i32,
+    kind: Names,
+    offsets: Vec<profile::ImageOffset>,
+}
+
+/// What [`sampler::find_names`] does, by another process.
+pub fn find_elsewhere(images: &[Unreadable]) -> Vec<Option<Vec<Named>>> {
+    let inherited = |flags| {
+        let mut files = images.iter().map(|image| &image.file);
+        files.try_for_each(|file| fcntl_setfd(file, flags))
+    };
+    let found = inherited(FdFlags::empty())
+        .map_err(anyhow::Error::from)
+        .and_then(|()| ask(images));
+    let _ = inherited(FdFlags::CLOEXEC);
+    found.unwrap_or_else(|error| {
+        super::run::say(&format!(
+            "programs that were deleted have no names for now: {error:#}"
+        ));
+        vec![None; images.len()]
+    })
+}
+
+fn ask(images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
+    let asked: Vec<Asked> = images
+        .iter()
+        .map(|image| Asked {
+            descriptor: image.file.as_raw_fd(),
+            kind: image.kind,
+            offsets: image.offsets.clone(),
+        })
+        .collect();
+    let asked = serde_json::to_vec(&asked)?;
+    // This program, even if its file was replaced meanwhile.
+    let mut child = Command::new("/proc/self/exe")
+        .args(["daemon", "names"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // It answers when it has read all of it; if it dies before, its answer says so.
+    let told = child.stdin.take().map(|mut stdin| stdin.write_all(&asked));
+    let output = child.wait_with_output()?;
+    anyhow::ensure!(output.status.success(), "{}", output.status);
+    told.transpose()?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Runs the command that the daemon starts for it.
+pub fn names() -> anyhow::Result<ExitCode> {
+    let mut asked = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut asked)?;
+    let asked: Vec<Asked> = serde_json::from_slice(&asked)?;
+    let images: Vec<Option<Unreadable>> = asked
+        .into_iter()
+        .map(|asked| {
+            let path = format!("/proc/self/fd/{}", asked.descriptor);
+            let file = std::fs::File::open(path).ok()?;
+            Some(Unreadable {
+                file,
+                kind: asked.kind,
+                offsets: asked.offsets,
+            })
+        })
+        .collect();
+    let found: Vec<Option<Vec<Named>>> = images
+        .into_iter()
+        .map(|image| sampler::find_names(&[image?]).pop().flatten())
+        .collect();
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &found)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,185 @@
+//! What the tests of the daemon share.
+
+use super::VITALFEW;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A daemon; it is ended when the test ends.
+pub struct Daemon {
+    pub child: Child,
+    db: PathBuf,
+    talk: PathBuf,
+}
+
+impl Daemon {
+    /// Starts one and waits until it answers.
+    pub fn start(db: &Path, args: &[&str]) -> Self {
+        Self::start_with(db, args, |_| ())
+    }
+
+    /// The same by a command that `change` changes.
+    pub fn start_with(db: &Path, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let mut daemon = Self::spawn(db, args, change);
+        let end = Instant::now() + Duration::from_secs(30);
+        while daemon.try_ask("status").is_none() {
+            assert!(
+                daemon.child.try_wait().expect("waited").is_none(),
+                "{}",
+                daemon.said()
+            );
+            assert!(Instant::now() < end, "{}", daemon.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        daemon
+    }
+
+    fn spawn(db: &Path, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let talk = db.with_extension("talk");
+        let file = fs::File::options().append(true).create(true).open(&talk);
+        let mut command = Command::new(VITALFEW);
+        command
+            .args(["daemon", "run", "--interval", "200ms", "--db"])
+            .arg(db)
+            .args(match args.contains(&"--budget") {
+                true => &[][..],
+                false => &["--budget", "100", "-F", "1000"],
+            })
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file.expect("a file for what it says"));
+        change(&mut command);
+        let child = command.spawn().expect("vitalfew runs");
+        let db = db.to_owned();
+        Self { child, db, talk }
+    }
+
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.talk).unwrap_or_default()
+    }
+
+    pub fn try_ask(&self, what: &str) -> Option<Value> {
+        let output = Command::new(VITALFEW)
+            .args(["daemon", what, "--json", "--db"])
+            .arg(&self.db)
+            .output()
+            .expect("vitalfew runs");
+        output
+            .status
+            .success()
+            .then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    }
+
+    pub fn ask(&self, what: &str) -> Value {
+        self.try_ask(what)
+            .unwrap_or_else(|| panic!("no answer to {what}: {}", self.said()))
+    }
+
+    /// Asks for its status until it is as wanted.
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.ask("status");
+            if wanted(&status) {
+                return status;
+            }
+            assert!(
+                Instant::now() < end,
+                "not {what}: {status:#}\n{}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits until it has said this.
+    pub fn wait_for_word(&self, word: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.said().contains(word) {
+            assert!(Instant::now() < end, "not {word}: {}", self.said());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let kill = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(kill.expect("kill runs").success());
+    }
+
+    /// Ends it as a service manager does; its exit code.
+    pub fn end(mut self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().expect("waited").code()
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("waited");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Something to sample on a CPU.
+pub struct Load(Child);
+
+impl Load {
+    pub fn start() -> Self {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do sh -c :; done"])
+            .spawn();
+        Self(child.expect("a shell"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub fn query(db: &Path, sql: &str) -> Vec<BTreeMap<String, Value>> {
+    let output = Command::new(VITALFEW)
+        .args(["query", "--json", sql, "--db"])
+        .arg(db)
+        .output();
+    let output = output.expect("vitalfew runs");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaint}");
+    assert!(!complaint.contains("left out"), "{complaint}");
+    serde_json::from_slice(&output.stdout).expect("rows")
+}
+
+pub fn sum(db: &Path, sql: &str) -> u64 {
+    query(db, sql)[0]
+        .values()
+        .next()
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+}
+
+/// Every sample that was taken is stored or counted as dropped, once as a place and once as one of a
+/// thread.
+pub fn assert_accounted(db: &Path) -> u64 {
+    let stored = sum(db, "SELECT sum(stored) FROM events");
+    let taken = sum(db, "SELECT sum(taken) FROM events");
+    assert_eq!(taken, stored + sum(db, "SELECT sum(dropped) FROM events"));
+    assert_eq!(sum(db, "SELECT sum(count) FROM samples"), stored);
+    assert_eq!(sum(db, "SELECT sum(count) FROM threads"), stored);
+    stored
+}
+
+pub fn taken(status: &Value) -> u64 {
+    status["taken"].as_u64().expect("a count")
+}
