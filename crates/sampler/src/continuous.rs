@@ -39,6 +39,10 @@ const SETTING: Setting = Setting {
 /// How often images are looked through for such as nobody maps any more, in drains.
 const FORGET_EVERY: u32 = 8;
 
+/// How many processes that have ended are remembered, a kilobyte each, before a drain lets them be
+/// forgotten.
+const ENDED_MOST: usize = 3000;
+
 /// A jump of the clock that is worth a word, in nanoseconds.
 const CLOCK_JUMP_NS: i64 = 1_000_000_000;
 
@@ -245,7 +249,9 @@ impl<'memory> Continuous<'memory> {
         self.source.read_bookkeeping(&mut self.collection);
         let age = monotonic_ns().saturating_sub(self.drained_ns);
         let events = self.collection.totals.len();
-        Ok(age >= self.options.interval.as_nanos() as u64 || self.source.is_filling_up(events)?)
+        Ok(age >= self.options.interval.as_nanos() as u64
+            || self.collection.maps.ended() >= ENDED_MOST
+            || self.source.is_filling_up(events)?)
     }
 
     /// Reads what was counted since the last drain. The kernel forgets it only by
@@ -254,8 +260,9 @@ impl<'memory> Continuous<'memory> {
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
     pub fn drain(&mut self) -> Result<Drain, Error> {
-        let before = self.drained_ns;
+        let mut until = self.drained_ns;
         if !self.unstored {
+            until = monotonic_ns();
             self.source.flip();
             self.unstored = true;
         }
@@ -272,13 +279,12 @@ impl<'memory> Continuous<'memory> {
                 .push(event(&self.source.events[number], *total, scale));
         }
         self.move_samples(&mut recording);
-        self.collection.maps.forget_ended(before);
         // Samples of processes that had ended by the flip are all in.
-        let mapped = self.collection.maps.images_mapped_at(self.drained_ns);
-        self.collection.images.release_but(&mapped);
+        self.collection.maps.forget_ended(until);
+        let used = self.collection.maps.used_images();
+        self.collection.images.release_but(&used);
         self.drains += 1;
         if self.drains.is_multiple_of(FORGET_EVERY) {
-            let used = self.collection.maps.used_images();
             self.collection.images.forget_unused(&used);
         }
         Ok(Drain { number, recording })

@@ -183,26 +183,15 @@ impl ProcessMaps {
         self.processes.len()
     }
 
+    /// How many of them have ended.
+    pub fn ended(&self) -> usize {
+        self.ended.len()
+    }
+
     /// The images that are mapped somewhere.
     pub fn used_images(&self) -> FxHashSet<ImageId> {
         let programs = self.processes.values().flatten();
         let mappings = programs.flat_map(|program| program.mappings.values());
-        mappings.map(|mapping| mapping.image).collect()
-    }
-
-    /// The images that processes have mapped that were there at `time`.
-    pub fn images_mapped_at(&self, time: u64) -> FxHashSet<ImageId> {
-        let mut ends: FxHashMap<u32, u64> = FxHashMap::default();
-        for &(pid, ended) in self.ended.iter().filter(|(_, ended)| *ended < time) {
-            let last = ends.entry(pid).or_default();
-            *last = ended.max(*last);
-        }
-        let living = self.processes.iter().filter_map(|(pid, programs)| {
-            let program = programs.last()?;
-            let ended = ends.get(pid).is_some_and(|end| program.from <= *end);
-            (!ended).then_some(program)
-        });
-        let mappings = living.flat_map(|program| program.mappings.values());
         mappings.map(|mapping| mapping.image).collect()
     }
 

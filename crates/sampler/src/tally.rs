@@ -69,8 +69,8 @@ impl Tally {
         add(self.threads.entry(key), amount);
     }
 
-    /// Moves everything into the recording, in a stable order; `moved` says where each location is
-    /// in the end.
+    /// Moves everything into the recording, in no order; `moved` says where each location is in the
+    /// end.
     pub fn finish(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
         let mut stacks = StackTable::new();
         let mut ids: Vec<StackId> = Vec::with_capacity(self.stacks.len());
@@ -109,7 +109,6 @@ impl Tally {
                 weight: count,
             });
         }
-        recording.samples.sort_unstable();
         recording.threads = self
             .threads
             .into_iter()
@@ -122,7 +121,6 @@ impl Tally {
                 weight: amount.weight,
             })
             .collect();
-        recording.threads.sort_unstable();
         recording.names = self.names;
         recording.stacks = stacks;
     }

@@ -6,7 +6,8 @@ use crate::table::{BRANCHES, IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREAD
 use crate::table_writer::{RowsWriter, TableWriter, shared};
 use parquet::data_type::ByteArray;
 use profile::{
-    BranchCount, EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, StackFrame, StackId,
+    BranchCount, EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, Sample, StackFrame,
+    StackId,
 };
 
 /// The members of a recording: `recording.json` first, then the tables.
@@ -210,20 +211,62 @@ impl Callers {
     }
 }
 
-/// A row of the samples. Its order is that of the file: the samples of an image together, by
-/// ascending offset, so that a difference takes a byte or two.
+/// Where a sample stands among the rows: the samples of an image together, by ascending offset, so
+/// that a difference takes a byte or two. Rows are not copied to be sorted: a daemon is to stay small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct Key {
     event: u16,
     image: u32,
     offset: u64,
-    process: (u32, NameId),
-    pid: Option<u32>,
-    tid: Option<u32>,
-    caller: Option<i64>,
-    waker: Option<(u32, NameId, u32, Option<i64>)>,
-    count: u64,
-    weight: u64,
+    process: u32,
+    /// Position in the recording, in which equal keys are compared further.
+    sample: u32,
+}
+
+/// What of a sample is compared where places and processes are the same.
+type Rest = (
+    Option<u32>,
+    Option<u32>,
+    Option<i64>,
+    Option<(u32, u32, Option<i64>)>,
+    u64,
+    u64,
+);
+
+/// The order of the rows, whatever that of the samples.
+fn sorted(
+    recording: &Recording,
+    texts: &SharedTexts,
+    callers: &Callers,
+) -> Result<Vec<Key>, Error> {
+    if u32::try_from(recording.samples.len()).is_err() {
+        return Err(Error::unstorable("it has more than 2^32 rows"));
+    }
+    let key = |(number, sample): (u32, &Sample)| {
+        let location = recording.stacks.frame(sample.stack).location;
+        Key {
+            event: sample.event.0,
+            image: location.image.0,
+            offset: location.offset.0,
+            process: texts.rank(sample.process),
+            sample: number,
+        }
+    };
+    let rest = |key: &Key| -> Rest {
+        let sample = &recording.samples[key.sample as usize];
+        let waker = sample
+            .waker
+            .map(|w| (texts.rank(w.process), w.tid, callers.id(w.stack)));
+        let caller = callers.id(recording.stacks.frame(sample.stack).caller);
+        let (count, weight) = (sample.count, sample.weight);
+        (sample.pid, sample.tid, caller, waker, count, weight)
+    };
+    let mut keys: Vec<Key> = (0..).zip(&recording.samples).map(key).collect();
+    keys.sort_unstable_by(|a, b| {
+        let place = |key: &Key| (key.event, key.image, key.offset, key.process);
+        place(a).cmp(&place(b)).then_with(|| rest(a).cmp(&rest(b)))
+    });
+    Ok(keys)
 }
 
 fn samples(
@@ -231,49 +274,35 @@ fn samples(
     texts: &SharedTexts,
     callers: &Callers,
 ) -> Result<Vec<u8>, Error> {
-    let row = |sample: &profile::Sample| {
-        let frame = recording.stacks.frame(sample.stack);
-        let waker =
-            |w: profile::Waker| (texts.rank(w.process), w.process, w.tid, callers.id(w.stack));
-        Row {
-            event: sample.event.0,
-            image: frame.location.image.0,
-            process: (texts.rank(sample.process), sample.process),
-            pid: sample.pid,
-            tid: sample.tid,
-            offset: frame.location.offset.0,
-            caller: callers.id(frame.caller),
-            waker: sample.waker.map(waker),
-            count: sample.count,
-            weight: sample.weight,
-        }
-    };
-    let mut rows: Vec<Row> = recording.samples.iter().map(row).collect();
-    rows.sort_unstable();
+    let keys = sorted(recording, texts, callers)?;
+    let sample = |key: &Key| &recording.samples[key.sample as usize];
+    let caller = |stack: StackId| callers.id(recording.stacks.frame(stack).caller);
     let mut table = TableWriter::new(SAMPLES)?;
-    for rows in rows.chunks(ROW_GROUP) {
+    for keys in keys.chunks(ROW_GROUP) {
         let mut out = table.rows()?;
-        let images = || rows.iter().map(|row| ImageId(row.image));
-        out.ints("event_id", rows.iter().map(|row| row.event.into()))?;
+        let samples = || keys.iter().map(sample);
+        out.ints("event_id", keys.iter().map(|key| key.event.into()))?;
         out.texts(
             "event",
-            rows.iter().map(|row| &texts.events[usize::from(row.event)]),
+            keys.iter().map(|key| &texts.events[usize::from(key.event)]),
         )?;
-        out.texts("process", rows.iter().map(|row| texts.name(row.process.1)))?;
-        out.optional_ints("pid", rows.iter().map(|row| row.pid.map(i64::from)))?;
-        out.optional_ints("tid", rows.iter().map(|row| row.tid.map(i64::from)))?;
-        image_columns(&mut out, texts, images)?;
-        out.ints("offset", rows.iter().map(|row| row.offset.cast_signed()))?;
-        out.optional_ints("caller", rows.iter().map(|row| row.caller))?;
-        let wakers = || rows.iter().map(|row| row.waker);
-        out.optional_texts("waker_process", wakers().map(|w| Some(texts.name(w?.1))))?;
-        out.optional_ints("waker_tid", wakers().map(|w| Some(i64::from(w?.2))))?;
-        out.optional_ints("waker_stack", wakers().map(|w| w?.3))?;
-        out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
-        out.optional_ints(
-            "weight",
-            rows.iter().map(|row| weight(row.count, row.weight)),
+        out.texts("process", samples().map(|s| texts.name(s.process)))?;
+        out.optional_ints("pid", samples().map(|s| s.pid.map(i64::from)))?;
+        out.optional_ints("tid", samples().map(|s| s.tid.map(i64::from)))?;
+        image_columns(&mut out, texts, || {
+            keys.iter().map(|key| ImageId(key.image))
+        })?;
+        out.ints("offset", keys.iter().map(|key| key.offset.cast_signed()))?;
+        out.optional_ints("caller", samples().map(|s| caller(s.stack)))?;
+        let wakers = || samples().map(|s| s.waker);
+        out.optional_texts(
+            "waker_process",
+            wakers().map(|w| Some(texts.name(w?.process))),
         )?;
+        out.optional_ints("waker_tid", wakers().map(|w| Some(i64::from(w?.tid))))?;
+        out.optional_ints("waker_stack", wakers().map(|w| callers.id(w?.stack)))?;
+        out.ints("count", samples().map(|s| s.count.cast_signed()))?;
+        out.optional_ints("weight", samples().map(|s| weight(s.count, s.weight)))?;
         out.finish()?;
     }
     table.finish()

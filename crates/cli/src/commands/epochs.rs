@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     for epoch in &epochs {
-        for error in &epoch.summary.as_ref().err() {
+        if let Err(error) = &epoch.summary {
             eprintln!("vitalfew: warning: {}", printable(&error.to_string()));
         }
         for error in &epoch.damaged {

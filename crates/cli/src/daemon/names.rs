@@ -62,6 +62,9 @@ fn ask(images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
 pub fn names() -> anyhow::Result<ExitCode> {
     let mut asked = Vec::new();
     std::io::stdin().lock().read_to_end(&mut asked)?;
+    if asked.is_empty() {
+        return Ok(ExitCode::SUCCESS); // the daemon was killed
+    }
     let asked: Vec<Asked> = serde_json::from_slice(&asked)?;
     let images: Vec<Option<Unreadable>> = asked
         .into_iter()
