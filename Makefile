@@ -30,6 +30,7 @@ lint:
 # Our speed beside that of our peers, in one interleaved run.
 bench: all
 	@packaging/setup.sh bench
+	$(CARGO) build --release --locked -p store --example week
 	benches/run.sh $(VITALFEW)
 
 install: all

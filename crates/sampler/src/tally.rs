@@ -97,18 +97,7 @@ impl Tally {
                 weight: amount.weight,
             })
             .collect();
-        for (key, count) in self.places {
-            recording.samples.push(Sample {
-                event: key.event,
-                process: key.process,
-                pid: key.pid.map(NonZeroU32::get),
-                tid: key.tid.map(NonZeroU32::get),
-                stack: stacks.intern(moved(key.location), None),
-                waker: None,
-                count,
-                weight: count,
-            });
-        }
+        add_places(recording, self.places, &mut stacks, moved);
         recording.threads = self
             .threads
             .into_iter()
@@ -123,6 +112,39 @@ impl Tally {
             .collect();
         recording.names = self.names;
         recording.stacks = stacks;
+    }
+}
+
+/// Adds the samples that have no call stack. A daemon is to stay small: no table of frames is made.
+fn add_places(
+    recording: &mut Recording,
+    places: FxHashMap<PlaceKey, u64>,
+    stacks: &mut StackTable,
+    mut moved: impl FnMut(Location) -> Location,
+) {
+    let mut places: Vec<(PlaceKey, u64)> = places.into_iter().collect();
+    places.sort_unstable_by_key(|(key, _)| {
+        let Location { image, offset } = key.location;
+        (image, offset, key.event, key.process, key.pid, key.tid)
+    });
+    recording.samples.reserve_exact(places.len());
+    let mut last: Option<(Location, StackId)> = None;
+    for (key, count) in places {
+        let stack = match last {
+            Some((location, stack)) if location == key.location => stack,
+            _ => stacks.push_leaf(moved(key.location)),
+        };
+        last = Some((key.location, stack));
+        recording.samples.push(Sample {
+            event: key.event,
+            process: key.process,
+            pid: key.pid.map(NonZeroU32::get),
+            tid: key.tid.map(NonZeroU32::get),
+            stack,
+            waker: None,
+            count,
+            weight: count,
+        });
     }
 }
 
