@@ -90,23 +90,24 @@ def cost():
 
 
 def programs(directory):
-    """A shell script that runs 60 programs again and again: each with copies of its own of eight executables, and
-    with a text of its own to work on."""
+    """A shell script that runs 60 programs: each with copies of its own of eight executables, and with a text of its
+    own to work on."""
     text = (bench.HERE / "bench.py").read_text()
-    lines = ["while :; do"]
+    lines = []
     for number in range(60):
         place = directory / str(number)
         place.mkdir(parents=True)
         for tool in ("bash", "sort", "sed", "awk", "grep", "gzip", "perl", "as"):
-            shutil.copy(shutil.which(tool), place / tool)
-        (place / "text").write_text("".join(f"{(number * 7919 + i) % 10007} {line}\n" for i, line in enumerate(text.splitlines() * 12)))
-        (place / "code.s").write_text("".join(f"l{i}: add ${(i * number) % 97}, %rax\n" for i in range(3000)))
+            # Copies with one build-id would be one image.
+            subprocess.run(["objcopy", "-R", ".note.gnu.build-id", shutil.which(tool), place / tool], check=True)
+        (place / "text").write_text("".join(f"{(number * 7919 + i) % 10007} {line}\n" for i, line in enumerate(text.splitlines() * 2)))
+        (place / "code.s").write_text("".join(f"l{i}: add ${(i * number) % 97}, %rax\n" for i in range(500)))
         at = shlex.quote(str(place))
         lines.append(
             f"cd {at}; ./bash -c './sed s/a/b/g text | ./sort | ./grep -v x | ./gzip -9 | ./gzip -dc | ./awk \"{{ n += NF }} END {{ print n }}\"; "
             """./perl -ne "\\$n{\\$_}++ for split; END { print scalar keys %n }" text; ./as code.s -o code.o' >/dev/null"""
         )
-    return "\n".join([*lines, "done"])
+    return "\n".join(lines)
 
 
 def record_week(database):
@@ -117,14 +118,16 @@ def record_week(database):
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     daemon = bench.start(bench.VITALFEW, "daemon", "run", "--db", database, "-F", bench.HERTZ, "--budget", "100", **silent)
     bench.samples_taken(daemon)
-    loads = [bench.start("sh", script, **silent), bench.start(*bench.compile_for(project, bench.SECONDS))]
-    time.sleep(bench.SECONDS)
-    for load in loads:
-        bench.end(load)
+    begin = time.monotonic()
+    while time.monotonic() - begin < bench.SECONDS:
+        bench.start("sh", script, **silent).wait()
+    bench.start(*bench.compile_for(project, bench.SECONDS)).wait()
+    seconds = time.monotonic() - begin
     subprocess.run([bench.VITALFEW, "daemon", "epoch", "--db", database], check=True, stdout=subprocess.DEVNULL)
     bench.stop(daemon)
     for opened in database.glob("epoch=*/open=*"):  # what was counted while the daemon ended
         shutil.rmtree(opened)
+    return seconds
 
 
 def asked(database, sql):
@@ -137,14 +140,14 @@ def week():
         print(f"\nNo week: cargo build --release -p store --example week makes {WEEK}")
         return
     recorded, database = bench.TEMPORARY / "recorded", bench.TEMPORARY / "week"
-    record_week(recorded)
+    seconds = record_week(recorded)
     subprocess.run([WEEK, recorded, database, "7", "4"], check=True, stdout=subprocess.DEVNULL)
     sizes = {path: path.stat().st_size for path in database.rglob("*") if path.is_file()}
     size = sum(sizes.values())
     images = asked(database, "SELECT count(DISTINCT image) AS n FROM samples")
     rows = asked(database, "SELECT count(*) AS n FROM samples")
     samples = asked(database, "SELECT sum(samples) AS n FROM epochs")
-    bench.title(f"A week of four busy CPUs at {bench.HERTZ} Hz, replayed from {bench.SECONDS:.0f} s of two")
+    bench.title(f"A week of four busy CPUs at {bench.HERTZ} Hz, replayed from {seconds:.0f} s of {len(bench.CPUS)}")
     bench.head("images", "samples", "rows", "size", "goal", "")
     goal = bench.verdict(size, DISK_GOAL) if images >= IMAGES else f"**{IMAGES - images} images too few**"
     bench.row(f"{images:,}", f"{samples:,}", f"{rows:,}", f"{size / 2**20:.1f} MiB", f"≤ {DISK_GOAL >> 20} MiB", goal)

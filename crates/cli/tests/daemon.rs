@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -114,6 +114,39 @@ fn an_upgrade_leaves_no_gap() {
     assert!(status["taken_over"].as_u64() > Some(300), "{status:#}");
     assert_eq!(next.end("TERM"), Some(0));
     assert!(assert_accounted(&db) > stored + 300);
+}
+
+#[test]
+fn a_service_manager_is_told_of_its_life() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let path = lab.path("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    let patience = Some(Duration::from_secs(30));
+    manager.set_read_timeout(patience).expect("a timeout");
+    let heard = |wanted: &str| {
+        let mut message = [0; 4096];
+        loop {
+            let length = manager.recv(&mut message);
+            let length = length.unwrap_or_else(|error| panic!("no {wanted}: {error}"));
+            if message[..length].starts_with(wanted.as_bytes()) {
+                return;
+            }
+        }
+    };
+    let daemon = Daemon::start_with(&db, &[], |command| {
+        command
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "900000");
+    });
+    heard("READY=1");
+    heard("WATCHDOG=1");
+    heard("WATCHDOG=1");
+    assert_eq!(daemon.end("TERM"), Some(0));
+    heard("STOPPING=1");
 }
 
 #[test]

@@ -33,6 +33,8 @@ const CPUS: Duration = Duration::from_secs(5);
 const COST_WINDOW: Duration = Duration::from_secs(30);
 /// The rate is raised again only after so many windows well below the budget.
 const PATIENT_WINDOWS: u32 = 60;
+/// A cost that is so many times the budget is not averaged.
+const BURST: f64 = 5.0;
 /// The lowest rate that the budget leads to, in samples a second on each CPU.
 const LEAST_RATE: u64 = 10;
 /// The part of the budget that samples may take at the start; the daemon needs some.
@@ -266,6 +268,8 @@ struct Cost {
     taken: u64,
     sampling: f64,
     own: f64,
+    /// Of both, over the time between two merges, so that one does not lower the rate.
+    average: Option<f64>,
     calm: u32,
 }
 
@@ -328,6 +332,7 @@ impl<'a> Daemon<'a> {
                 taken: 0,
                 sampling: 0.0,
                 own: 0.0,
+                average: None,
                 calm: 0,
             },
             most_frequency: 0,
@@ -386,7 +391,8 @@ impl<'a> Daemon<'a> {
             }
         }
         self.store(collecting)?;
-        self.cost.cpu_ns = sampler::cpu_time_ns();
+        // What was counted before is not a cost of this time.
+        (self.cost.cpu_ns, self.cost.taken) = (sampler::cpu_time_ns(), self.counts.taken);
         self.cost.since = Instant::now();
         let events: Vec<&str> = collecting.events().collect();
         say(&format!(
@@ -700,6 +706,21 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
+    /// The cost that the rate is judged by: the average over the time between two merges, unless it
+    /// is far too high.
+    fn judged(&mut self, share: f64, passed: Duration, budget: f64) -> f64 {
+        if share > BURST * budget {
+            return share;
+        }
+        let weight = passed.as_secs_f64() / self.args.merge.max(passed).as_secs_f64();
+        // Half of the budget is as good a guess as any before there is an average.
+        let average = self.cost.average.unwrap_or(budget / 2.0);
+        *self
+            .cost
+            .average
+            .insert(average + (share - average) * weight)
+    }
+
     /// Measures what collecting costs, and lowers the rate rather than exceed the budget.
     fn mind_cost(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         let passed = self.cost.since.elapsed();
@@ -714,8 +735,8 @@ impl<'a> Daemon<'a> {
         self.cost.since = Instant::now();
         (self.cost.cpu_ns, self.cost.taken) = (cpu_ns, self.counts.taken);
         self.place_again()?;
-        let share = self.cost.own + self.cost.sampling;
         let budget = self.args.budget / 100.0;
+        let share = self.judged(self.cost.own + self.cost.sampling, passed, budget);
         let now = collecting.frequency();
         let least = LEAST_RATE.min(self.most_frequency);
         let wanted = if share > budget {
@@ -733,6 +754,7 @@ impl<'a> Daemon<'a> {
         };
         if wanted != now && self.stopped.is_none() {
             self.cost.calm = 0;
+            self.cost.average = None;
             say(&format!(
                 "{:.2} % of the machine, with a budget of {:.2} %: from {now} to {wanted} Hz, and a new epoch",
                 100.0 * share,
