@@ -13,7 +13,8 @@
 //! in common with ours: names in calling contexts, with costs.
 //!
 //! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
-//! much, and what that did to the rate of progress.
+//! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
+//! of each execution of some blocks of code.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -25,6 +26,7 @@ mod image;
 mod recording;
 mod stack;
 mod symbol;
+mod trace;
 
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
 pub use call_tree::{
@@ -43,3 +45,7 @@ pub use recording::{
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};
+pub use trace::{
+    BlockId, BlockKind, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem,
+    TracedBlock, TracedPlace, TracedThread, Wait,
+};
