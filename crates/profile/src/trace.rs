@@ -1,6 +1,6 @@
 //! What the interference method measures: each execution of each block of code, by each thread.
 //!
-//! Jin et al., *Interference Spotter* (the SCI score), §3: a block is entered and left, by a thread,
+//! The ISPOT paper (the SCI score), §3: a block is entered and left, by a thread,
 //! at a time of its CPU's time-stamp counter. We keep one item an execution, written when it ends, so
 //! that the executions of a thread come in the order of their ends: what a block called comes before
 //! the block itself (post-order), and what lies in its interval is what it called.
