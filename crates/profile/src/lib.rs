@@ -14,7 +14,7 @@
 //!
 //! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
 //! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
-//! of each execution of some blocks of code.
+//! of each execution of some blocks of code; [`Interference`] is what follows from it.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -23,6 +23,7 @@ mod call_tree_builder;
 mod event;
 mod experiment;
 mod image;
+mod interference;
 mod recording;
 mod stack;
 mod symbol;
@@ -39,6 +40,10 @@ pub use experiment::{
     ProfiledImage, Progress, ProgressPoint, RunEnd,
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
+pub use interference::{
+    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, Floor,
+    Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore, StackScore, ThreadScore,
+};
 pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
     Waker,
