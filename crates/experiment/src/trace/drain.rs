@@ -2,8 +2,10 @@
 
 use super::memory::Shared;
 use super::stacks::Stacks;
+use super::waiting::Waiting;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedThread};
 use runtime_abi::trace::{RECORD, RECORDS, SEGMENT, SPARE, record};
+use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -25,22 +27,23 @@ struct Reading {
 pub(super) struct Drain {
     /// By slot.
     reading: Vec<Option<Reading>>,
+    /// Those that live, by id.
+    living: FxHashMap<u32, ThreadIndex>,
     /// All that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
     /// Executions read, by block: all, and by unwinding.
     pub executions: Vec<u64>,
-    pub first: Option<u64>,
 }
 
 impl Drain {
     pub fn new() -> Self {
         Self {
             reading: Vec::new(),
+            living: FxHashMap::default(),
             threads: Vec::new(),
             lost: 0,
             executions: Vec::new(),
-            first: None,
         }
     }
 
@@ -54,9 +57,11 @@ impl Drain {
         &mut self,
         shared: &Shared,
         stacks: &mut Stacks,
+        waiting: &mut Waiting,
         all: bool,
         sink: &mut dyn FnMut(&TraceBatch),
     ) {
+        waiting.tick();
         let now = super::ticks();
         let used = (shared.used.load(Acquire) as usize).min(shared.threads.len());
         self.reading
@@ -73,7 +78,6 @@ impl Drain {
             let known = self.reading.get_mut(slot).and_then(Option::take);
             let mut reading = known.unwrap_or_else(|| {
                 let start = thread.start.load(Relaxed);
-                self.first = Some(self.first.map_or(start, |first| first.min(start)));
                 self.threads.push(TracedThread {
                     pid: thread.pid.load(Relaxed),
                     tid: thread.tid.load(Relaxed),
@@ -81,6 +85,10 @@ impl Drain {
                     start,
                     end: start,
                 });
+                let (pid, tid) = (thread.pid.load(Relaxed), thread.tid.load(Relaxed));
+                self.living
+                    .insert(tid, self.threads.len() as ThreadIndex - 1);
+                waiting.begin(pid, tid, thread.address.load(Relaxed));
                 Reading {
                     index: self.threads.len() as ThreadIndex - 1,
                     segment: thread.first.load(Relaxed).checked_sub(1),
@@ -99,13 +107,17 @@ impl Drain {
                 }
                 known.end = known.end.max(end);
             }
+            let tid = thread.tid.load(Relaxed);
             if !batch.items.is_empty() {
+                waiting.merge(tid, &mut batch.items, &self.living);
                 sink(&batch);
             }
             if ended && !all {
                 if let Some(segment) = reading.segment {
                     clear(shared, segment);
                 }
+                self.living.remove(&tid);
+                waiting.end(tid);
                 shared.give_thread(slot as u32);
             } else if let Some(to) = self.reading.get_mut(slot) {
                 *to = Some(reading);

@@ -14,6 +14,7 @@ mod select;
 mod session;
 mod stacks;
 mod stub;
+mod waiting;
 
 pub use relocate::Refusal;
 pub use select::FunctionPattern;

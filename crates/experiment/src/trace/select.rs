@@ -1,12 +1,15 @@
 //! Which functions are asked for.
 
 use super::functions::Function;
+use profile::ImageOffset;
 
 /// A pattern for functions: `NAME` or `IMAGE!NAME`, where `*` stands for anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionPattern {
     image: Option<String>,
     name: String,
+    /// Where it begins; the name is only for the reader.
+    offset: Option<ImageOffset>,
 }
 
 impl FunctionPattern {
@@ -16,11 +19,22 @@ impl FunctionPattern {
             Some((image, name)) => Self {
                 image: Some(image.to_owned()),
                 name: name.to_owned(),
+                offset: None,
             },
             None => Self {
                 image: None,
                 name: text.to_owned(),
+                offset: None,
             },
+        }
+    }
+
+    /// The one function that begins at a position of an image.
+    pub fn at(image: &str, offset: ImageOffset, name: &str) -> Self {
+        Self {
+            image: Some(image.to_owned()),
+            name: name.to_owned(),
+            offset: Some(offset),
         }
     }
 
@@ -38,6 +52,9 @@ impl FunctionPattern {
         let Some(image) = &self.image else {
             return executable;
         };
+        if self.offset.is_some() {
+            return image == path;
+        }
         let file = path.rsplit('/').next().unwrap_or(path);
         let stem = file.split(".so").next().unwrap_or(file);
         [file, stem, path].iter().any(|name| glob(image, name))
@@ -51,6 +68,9 @@ impl FunctionPattern {
     /// Whether a name is meant: as the symbol table has it, as the source has it, or as that without
     /// the parameters.
     pub(super) fn means(&self, function: &Function) -> bool {
+        if let Some(offset) = self.offset {
+            return function.offset == offset;
+        }
         function.names.iter().any(|name| self.fits(name))
     }
 

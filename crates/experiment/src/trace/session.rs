@@ -7,6 +7,7 @@ use super::plan::{Planner, Wish};
 use super::select::FunctionPattern;
 use super::stacks::Stacks;
 use super::ticks;
+use super::waiting::Waiting;
 use crate::{Error, launch};
 use profile::{BlockId, RunEnd, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use runtime_abi::state;
@@ -137,6 +138,7 @@ struct Session<'a> {
     planner: Planner,
     drain: Drain,
     stacks: Stacks,
+    waiting: Waiting,
     pace: Pace,
     start: Instant,
     start_ticks: u64,
@@ -168,6 +170,7 @@ impl<'a> Session<'a> {
             planner,
             drain: Drain::new(),
             stacks: Stacks::new(pid),
+            waiting: Waiting::new(pid),
             pace,
             start: Instant::now(),
             start_ticks: ticks(),
@@ -268,10 +271,13 @@ impl<'a> Session<'a> {
 
     fn read(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
         let blocks = &self.planner.blocks;
-        self.drain
-            .read(&self.shared, &mut self.stacks, all, &mut |batch| {
-                sink(blocks, batch)
-            });
+        self.drain.read(
+            &self.shared,
+            &mut self.stacks,
+            &mut self.waiting,
+            all,
+            &mut |batch| sink(blocks, batch),
+        );
     }
 
     /// Plans for a library that the target has loaded; it waits for that.
@@ -377,12 +383,17 @@ impl<'a> Session<'a> {
             threads: self.drain.threads,
             places: self.stacks.named(),
             lost: self.drain.lost,
-            waits: false,
+            waits: self.waiting.works(),
             warnings: self.warnings,
         }
     }
 
     fn warn(&mut self) {
+        if let Some(error) = &self.waiting.refused {
+            self.warnings.push(format!(
+                "waits of threads are not seen, so that causes are less certain: {error}"
+            ));
+        }
         let shared = &self.shared;
         let step = shared.failed_step.load(Relaxed);
         if step != 0 {
@@ -391,11 +402,16 @@ impl<'a> Session<'a> {
                 "code could not be put in place (step {step}): {error}"
             ));
         }
+        let unseen = self.waiting.lost();
         let mut count = |number: u64, what: &str| {
             if number > 0 {
                 self.warnings.push(format!("{number} {what}"));
             }
         };
+        count(
+            unseen,
+            "waits were not recorded, because they came faster than they could be read",
+        );
         count(
             self.drain.lost,
             "executions were lost, because they came faster than they could be read: use --overhead or --every, or trace fewer functions",
