@@ -37,6 +37,8 @@ pub(super) struct Planner {
     /// Images that were looked at.
     seen: Vec<(String, u64)>,
     pub blocks: Vec<TracedBlock>,
+    /// Addresses that are to be mapped.
+    reserved: Vec<Range<u64>>,
     /// Offset of the next free byte of code.
     used: usize,
     process: Process,
@@ -75,6 +77,7 @@ impl Planner {
             executable: executable.to_owned(),
             seen: Vec::new(),
             blocks: Vec::new(),
+            reserved: Vec::new(),
             used: 0,
             process: Process {
                 local: shared.local.load(Relaxed) as i32,
@@ -227,7 +230,7 @@ impl Planner {
         let stubs = (wanted.len() * stub::SIZE).next_multiple_of(PAGE as usize);
         let bodies = wanted.len() * BODY + 4096;
         let size = (stubs + bodies).next_multiple_of(PAGE as usize);
-        let place = near(self.pid, &mapping.range, size as u64);
+        let place = near(self.pid, &self.reserved, &mapping.range, size as u64);
         let room = self.used + size <= CODE / 2;
         let Some(base) = place.filter(|_| room) else {
             for at in wanted {
@@ -237,6 +240,7 @@ impl Planner {
             }
             return Ok(());
         };
+        self.reserved.push(base..base + size as u64);
         let offset = self.used;
         self.used += size;
         let mut writer = Writer {
@@ -487,17 +491,22 @@ fn padding(text: &[u8], mapping: &Mapping, function: &Function, next: Option<u64
 
 /// Free addresses within reach of an image, as close to it as can be, best below it: memory grows
 /// upwards behind an executable.
-fn near(pid: u32, image: &Range<u64>, size: u64) -> Option<u64> {
+fn near(pid: u32, reserved: &[Range<u64>], image: &Range<u64>, size: u64) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let mut free = Vec::new();
-    let mut end = 1 << 16;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let mut taken = reserved.to_vec();
     for line in text.lines() {
         let (start, stop) = line.split_once(' ')?.0.split_once('-')?;
-        let start = u64::from_str_radix(start, 16).ok()?;
-        if start > end {
-            free.push(end..start);
+        taken.push(number(start)?..number(stop)?);
+    }
+    taken.sort_by_key(|range| range.start);
+    let mut free = Vec::new();
+    let mut end = 1 << 16;
+    for range in taken {
+        if range.start > end {
+            free.push(end..range.start);
         }
-        end = u64::from_str_radix(stop, 16).ok()?.max(end);
+        end = range.end.max(end);
     }
     const MARGIN: u64 = 1 << 16;
     let fits = |gap: &&Range<u64>| gap.end - gap.start >= size + 2 * MARGIN;
