@@ -25,4 +25,4 @@ pub use error::Error;
 pub use launch::runtime;
 pub use options::{Hint, Options, PointKind, PointSpec};
 #[cfg(target_arch = "x86_64")]
-pub use trace::{FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, trace};
+pub use trace::{FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, call_overhead, trace};

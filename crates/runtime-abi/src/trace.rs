@@ -83,7 +83,7 @@ pub struct Memory {
     pub news: AtomicU32,
     /// The controller sleeps on `news`.
     pub waiting: AtomicU32,
-    /// Requests to look for new code, counted; runtime.
+    /// Requests to look for new code and new marked blocks, counted; runtime.
     pub asked: AtomicU32,
     /// Requests answered, a futex; controller.
     pub answered: AtomicU32,
@@ -95,8 +95,6 @@ pub struct Memory {
     pub personality: AtomicU64,
     /// Address of this memory in the target; runtime.
     pub address: AtomicU64,
-    /// Where the first unwinding information of code that was not registered yet is, 0: none; controller.
-    pub frames: AtomicU64,
     /// First step to be taken ([`Step`], in bytes from the start of the memory), and their number; controller.
     pub steps: AtomicU64,
     /// See `steps`.
@@ -109,8 +107,6 @@ pub struct Memory {
     pub untraced: AtomicU64,
     /// Calls that were not traced because blocks nested too deep; runtime.
     pub too_deep: AtomicU64,
-    /// Marked blocks in use; runtime.
-    pub marked_count: AtomicU32,
     /// Slots that have been in use so far.
     pub used: AtomicU32,
     /// Head of the list of free slots: a tag above an index + 1.
@@ -155,9 +151,11 @@ pub struct Thread {
 /// A block that is marked in the source.
 #[repr(C, align(128))]
 pub struct Marked {
-    /// 0 free, 1 being named, 2 in use.
+    /// 0 free, 1 being named, 2 in use; runtime.
     pub state: AtomicU32,
-    /// Its name.
+    /// The block that it is, from 1; controller.
+    pub block: AtomicU32,
+    /// Its name; runtime.
     pub name: [core::sync::atomic::AtomicU8; NAME],
 }
 

@@ -18,7 +18,7 @@ mod waiting;
 
 pub use relocate::Refusal;
 pub use select::FunctionPattern;
-pub use session::{TraceLive, TraceOptions, Traced, trace};
+pub use session::{TraceLive, TraceOptions, Traced, call_overhead, trace};
 
 /// The time-stamp counter, which all processors of a machine agree on.
 fn ticks() -> u64 {

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::maps::{self, Mapping};
 use profile::{BlockKind, TracedBlock};
 use runtime_abi::trace::{BLOCKS, CODE, CODE_OFFSET, Step, step};
+use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -34,9 +35,11 @@ pub(super) struct Wish<'a> {
 pub(super) struct Planner {
     pid: u32,
     executable: String,
-    /// Images that were looked at.
+    /// Images that are mapped and were looked at.
     seen: Vec<(String, u64)>,
     pub blocks: Vec<TracedBlock>,
+    /// The functions among them, by image and offset: libraries come again.
+    known: FxHashMap<(String, u64), u32>,
     /// Addresses that are to be mapped.
     reserved: Vec<Range<u64>>,
     /// Offset of the next free byte of code.
@@ -77,6 +80,7 @@ impl Planner {
             executable: executable.to_owned(),
             seen: Vec::new(),
             blocks: Vec::new(),
+            known: FxHashMap::default(),
             reserved: Vec::new(),
             used: 0,
             process: Process {
@@ -93,6 +97,16 @@ impl Planner {
     /// Patterns that nothing was found for.
     pub fn unmatched(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.matched.len()).filter(|at| !self.matched[*at])
+    }
+
+    /// Whether an image that the pattern is about is mapped.
+    pub fn could_match(&self, pattern: &FunctionPattern) -> bool {
+        let own = |path: &str| path == self.executable;
+        pattern.is_anywhere()
+            || self
+                .seen
+                .iter()
+                .any(|(path, _)| pattern.is_for(path, own(path)))
     }
 
     /// Names that are like those of a pattern.
@@ -128,13 +142,18 @@ impl Planner {
                 what: "reading the target's code".into(),
                 source,
             })?;
+        // Where an image begins: its mappings are split where their protection was changed.
+        let key = |mapping: &Mapping| {
+            let start = mapping.range.start.wrapping_sub(mapping.offset);
+            (mapping.path.clone(), start)
+        };
+        let seen: Vec<_> = mappings.iter().map(key).collect();
+        let before = std::mem::replace(&mut self.seen, seen);
         let mut images: Vec<(Image, Mapping)> = Vec::new();
         for mapping in &mappings {
-            let key = (mapping.path.clone(), mapping.range.start);
-            if !mapping.path.starts_with('/') || self.seen.contains(&key) {
+            if !mapping.path.starts_with('/') || before.contains(&key(mapping)) {
                 continue;
             }
-            self.seen.push(key);
             if mapping.path.ends_with("/libvitalfew_runtime.so") {
                 continue;
             }
@@ -150,6 +169,10 @@ impl Planner {
                 self.piece(shared, &memory, image, mapping, piece, wish, &mut steps)?;
             }
         }
+        for (image, mapping) in &images {
+            self.hook(shared, &memory, image, mapping, &mut steps);
+        }
+        self.marked(shared);
         self.hand_over(shared, &steps)
     }
 
@@ -210,15 +233,9 @@ impl Planner {
         wish: &Wish<'_>,
         steps: &mut Steps,
     ) -> Result<(), Error> {
-        let length = (mapping.range.end - mapping.range.start) as usize;
-        let mut text = vec![0; length];
-        if wanted.is_empty()
-            || memory
-                .read_exact_at(&mut text, mapping.range.start)
-                .is_err()
-        {
+        let Some(text) = text_of(memory, mapping).filter(|_| !wanted.is_empty()) else {
             return Ok(());
-        }
+        };
         let file = self.readable(&image.path);
         let module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
         let code_of = |function: &Function| -> Option<(u64, &[u8])> {
@@ -276,7 +293,7 @@ impl Planner {
                     code: code.to_vec(),
                     free,
                 };
-                self.one(&candidate, &mut writer, slow, &targets, wish)
+                self.one(image, &candidate, &mut writer, slow, &targets, wish)
             });
             match planned {
                 Ok((patch, arguments)) => {
@@ -297,25 +314,99 @@ impl Planner {
         Ok(())
     }
 
+    /// Plans to hear of libraries that are loaded later: the dynamic linker calls an empty function
+    /// then, for debuggers, before anything of the library runs.
+    fn hook(
+        &mut self,
+        shared: &Shared,
+        memory: &File,
+        image: &Image,
+        mapping: &Mapping,
+        steps: &mut Steps,
+    ) -> Option<()> {
+        let called = |function: &Function| function.names.iter().any(|n| n == "_dl_debug_state");
+        let at = image.functions.iter().position(called)?;
+        let function = image.functions.get(at)?;
+        let text = text_of(memory, mapping)?;
+        let start = function.offset.0.checked_sub(mapping.offset)? as usize;
+        let code = text.get(start..start.checked_add(function.size as usize)?)?;
+        let next = image.functions.get(at + 1).map(|next| next.offset.0);
+        let free = padding(&text, mapping, function, next);
+        let prologue = Prologue::of(mapping.range.start + start as u64, code, free, &[]).ok()?;
+        let base = near(self.pid, &self.reserved, &mapping.range, PAGE)?;
+        let mut writer = Writer {
+            code: vec![0; PAGE as usize],
+            base,
+            stub: 0,
+            body: stub::SIZE,
+        };
+        let slow = writer.append(&island(self.slow));
+        let body = writer.next_body();
+        writer.put_body(&prologue.encode(body).ok()?);
+        writer.put_stub(&stub::library(body + 8, slow, base).ok()?);
+        let patch = (prologue.at, jump(&prologue, base).ok()?);
+        self.reserved.push(base..base + PAGE);
+        shared.write_code(self.used, &writer.code);
+        let offset = (CODE_OFFSET + self.used) as u64;
+        self.used += PAGE as usize;
+        steps.push(step::MAP, PAGE as usize, base, offset);
+        self.patch(shared, vec![patch], steps);
+        Some(())
+    }
+
+    /// Gives numbers to blocks that were marked since the last time.
+    pub fn marked(&mut self, shared: &Shared) {
+        for marked in &shared.marked {
+            const USED: u32 = 2;
+            if marked.state.load(Acquire) != USED || marked.block.load(Relaxed) != 0 {
+                continue;
+            }
+            let bytes: Vec<u8> = marked.name.iter().map(|byte| byte.load(Relaxed)).collect();
+            let end = bytes
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(bytes.len());
+            let name = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
+            self.blocks.push(TracedBlock {
+                name: name.into_owned(),
+                image: self.executable.clone(),
+                build_id: None,
+                offset: profile::ImageOffset(0),
+                kind: BlockKind::Marked,
+                arguments: Vec::new(),
+                period: 1,
+                refused: None,
+                unfinished: 0,
+            });
+            marked.block.store(
+                self.blocks.len() as u32,
+                std::sync::atomic::Ordering::Release,
+            );
+        }
+    }
+
     /// Plans one function: the patch of its entry, and which arguments are kept.
     #[allow(clippy::type_complexity)]
     fn one(
         &self,
+        image: &Image,
         candidate: &Candidate<'_>,
         writer: &mut Writer,
         slow: u64,
         targets: &[u64],
         wish: &Wish<'_>,
     ) -> Result<((u64, Vec<u8>), Vec<u8>), Refusal> {
-        if self.blocks.len() >= BLOCKS {
-            return Err(Refusal::TooMany);
-        }
         let Candidate {
             function,
             address,
             code,
             free,
         } = candidate;
+        let block = match self.known.get(&(image.path.clone(), function.offset.0)) {
+            Some(known) => *known,
+            None if self.blocks.len() >= BLOCKS => return Err(Refusal::TooMany),
+            None => self.blocks.len() as u32,
+        };
         let prologue = Prologue::of(*address, code, *free, targets)?;
         let body_at = writer.next_body();
         let body = prologue.encode(body_at)?;
@@ -334,7 +425,7 @@ impl Planner {
                 .unwrap_or_default(),
         };
         let stub = Stub {
-            block: self.blocks.len() as u32,
+            block,
             arguments: &arguments,
             body: body_at + 8,
             slow,
@@ -346,12 +437,7 @@ impl Planner {
         if code.len() > stub::SIZE {
             return Err(Refusal::TooFar);
         }
-        let mut jump = vec![0x90; prologue.length];
-        let distance = stub_at.wrapping_sub(prologue.at + 5) as i64;
-        let Ok(distance) = i32::try_from(distance) else {
-            return Err(Refusal::TooFar);
-        };
-        jump.splice(..5, std::iter::once(0xe9).chain(distance.to_le_bytes()));
+        let jump = jump(&prologue, stub_at)?;
         writer.put_body(&body);
         writer.put_stub(&code);
         Ok(((prologue.at, jump), arguments))
@@ -368,6 +454,11 @@ impl Planner {
         arguments: Vec<u8>,
         refused: Option<String>,
     ) {
+        let key = (image.path.clone(), function.offset.0);
+        if self.known.contains_key(&key) {
+            return;
+        }
+        self.known.insert(key, self.blocks.len() as u32);
         let name = function.names.first().map_or("", String::as_str);
         self.blocks.push(TracedBlock {
             name: symbols::demangle(name).into_owned(),
@@ -433,6 +524,23 @@ impl Planner {
         let _ = shared.steps.load(Acquire);
         Ok(())
     }
+}
+
+/// What a mapping holds; `None` if it is gone.
+fn text_of(memory: &File, mapping: &Mapping) -> Option<Vec<u8>> {
+    let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
+    memory.read_exact_at(&mut text, mapping.range.start).ok()?;
+    Some(text)
+}
+
+/// The bytes that take the place of a function's first instructions.
+fn jump(prologue: &Prologue, to: u64) -> Result<Vec<u8>, Refusal> {
+    let distance = to.wrapping_sub(prologue.at + 5) as i64;
+    let distance = i32::try_from(distance).map_err(|_| Refusal::TooFar)?;
+    let mut jump = vec![0xe9];
+    jump.extend(distance.to_le_bytes());
+    jump.resize(prologue.length, 0x90);
+    Ok(jump)
 }
 
 /// Code for one place.

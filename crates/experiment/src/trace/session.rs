@@ -45,6 +45,8 @@ pub struct TraceOptions<'a> {
     pub budget: Option<f64>,
     /// Trace one execution in so many from the start (section 3.2.3); 1: all.
     pub every: u32,
+    /// What an execution adds to the duration of its caller, in ticks: [`call_overhead`].
+    pub call_overhead: u64,
 }
 
 /// What can be said while a run goes on.
@@ -181,7 +183,9 @@ impl<'a> Session<'a> {
         session.plan()?;
         let unmatched: Vec<usize> = session.planner.unmatched().collect();
         for number in unmatched {
-            if let Some(pattern) = options.functions.get(number) {
+            if let Some(pattern) = options.functions.get(number)
+                && session.planner.could_match(pattern)
+            {
                 return Err(Error::NoSuchPlace {
                     what: pattern.text(),
                     program: executable.into(),
@@ -189,12 +193,16 @@ impl<'a> Session<'a> {
                 });
             }
         }
-        if session
+        let later = options
+            .functions
+            .iter()
+            .any(|p| !session.planner.could_match(p));
+        let none = session
             .planner
             .blocks
             .iter()
-            .all(|block| block.refused.is_some())
-        {
+            .all(|block| block.refused.is_some());
+        if none && !later {
             let reason = session
                 .planner
                 .blocks
@@ -250,7 +258,7 @@ impl<'a> Session<'a> {
         loop {
             let seen = self.shared.news.load(Acquire);
             let exit = launched.try_wait();
-            self.answer();
+            self.answer(sink);
             self.read(false, sink);
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
@@ -280,17 +288,22 @@ impl<'a> Session<'a> {
         );
     }
 
-    /// Plans for a library that the target has loaded; it waits for that.
-    fn answer(&mut self) {
+    /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
+    fn answer(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
         let asked = self.shared.asked.load(Acquire);
         if asked == self.answered {
             return;
         }
         self.answered = asked;
+        let known = self.planner.blocks.len() as BlockId;
         if let Err(error) = self.plan() {
             self.warnings.push(format!(
                 "a library that was loaded later is not traced: {error}"
             ));
+        }
+        if self.options.every > 1 {
+            let new = known..self.planner.blocks.len() as BlockId;
+            self.tell_periods(&new.collect::<Vec<_>>(), sink);
         }
         self.stacks.refresh();
         self.shared.answered.store(asked, Release);
@@ -373,7 +386,7 @@ impl<'a> Session<'a> {
             ticks_per_second: (duration as f64 / elapsed.max(1e-9)) as u64,
             duration,
             empty_duration: stamp(),
-            call_overhead: 2 * stamp(),
+            call_overhead: self.options.call_overhead,
             end: match exit {
                 Some(Exit::Code(code)) => RunEnd::Exited(code),
                 Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
@@ -402,6 +415,13 @@ impl<'a> Session<'a> {
                 "code could not be put in place (step {step}): {error}"
             ));
         }
+        for number in self.planner.unmatched() {
+            if let Some(pattern) = self.options.functions.get(number) {
+                let text = pattern.text();
+                self.warnings
+                    .push(format!("no library with {text} was loaded"));
+            }
+        }
         let unseen = self.waiting.lost();
         let mut count = |number: u64, what: &str| {
             if number > 0 {
@@ -427,7 +447,22 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a time stamp takes here, in ticks.
+/// What one traced execution costs here, in ticks: two time stamps, and a quarter of that for the rest
+/// (`benches/interference.py` measures it).
+pub fn call_overhead() -> u64 {
+    const PAIRS: u64 = 1000;
+    let pairs = || {
+        let start = ticks();
+        for _ in 0..2 * PAIRS {
+            std::hint::black_box(ticks());
+        }
+        ticks().saturating_sub(start) / PAIRS
+    };
+    let least = (0..20).map(|_| pairs()).min().unwrap_or(0);
+    least + least / 4
+}
+
+/// What a time stamp takes here at least, in ticks.
 fn stamp() -> u64 {
     (0..1000)
         .map(|_| {

@@ -199,6 +199,18 @@ impl Stub<'_> {
     }
 }
 
+/// Code that tells the runtime of a library, and goes on at `body`.
+pub(super) fn library(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    a.lea(rsp, qword_ptr(rsp - BELOW))?;
+    a.mov(rax, u64::from(reason::LIBRARY) << 32)?;
+    a.call(slow)?;
+    a.lea(rsp, qword_ptr(rsp + BELOW))?;
+    a.jmp(body)?;
+    let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
+    Ok(result.inner.code_buffer)
+}
+
 /// Unwinding information for the stubs in a range: while the function runs, its frame is in rbx.
 ///
 /// The frame of the code has a canonical address of its own, four bytes above the stack pointer,

@@ -99,7 +99,7 @@ unsafe extern "C" fn slow(request: u64, frame: u64) -> u64 {
 /// `own` is this thread's pointer, which is [`BUSY`] now; `frame` that of the code above.
 unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, frame: u64) -> bool {
     if why == reason::LIBRARY {
-        super::steps::library(memory);
+        super::steps::ask(memory);
         local::replace(own);
         return false;
     }
@@ -114,12 +114,8 @@ unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, fram
     // SAFETY: this thread's own, which stays.
     let local = unsafe { &mut *(own as *mut Local) };
     let traced = match why {
-        reason::SEGMENT if !runs => {
-            segment::spill(local); // nobody reads any more
-            true
-        }
         reason::SEGMENT => {
-            segment::full(memory, local);
+            full(memory, local);
             true
         }
         _ if !runs => false,
@@ -130,6 +126,15 @@ unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, fram
     };
     local::replace(own);
     traced
+}
+
+/// Goes on in another segment, if this one is full.
+pub fn full(memory: &Memory, local: &mut Local) {
+    if memory.state.load(Acquire) == state::RUNNING {
+        segment::full(memory, local);
+    } else if local.head > local.end {
+        segment::spill(local); // nobody reads any more
+    }
 }
 
 /// Drops frames of blocks that were left by a long jump: those whose return address was where that of
@@ -232,6 +237,9 @@ fn clean(local: &Local, stack: u64, copy: u64, words: usize) {
         at -= size_of::<Frame>() as u64;
         // SAFETY: a frame of this thread's, between the first and the last in use.
         let frame = unsafe { &*(at as *const Frame) };
+        if frame.return_address == 0 {
+            continue; // a marked block
+        }
         let Some(offset) = (frame.stack - 8).checked_sub(stack) else {
             continue;
         };

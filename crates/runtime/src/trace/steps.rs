@@ -3,7 +3,7 @@
 use super::{tell, unwind};
 use crate::sys;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use runtime_abi::trace::{LENGTH, Memory, Step, step};
+use runtime_abi::trace::{LENGTH, Memory, Step, state, step};
 
 /// How long the controller may take to plan for a library.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -82,8 +82,12 @@ unsafe fn map(from: usize, length: usize, to: usize) -> isize {
     }
 }
 
-/// A library was loaded: the controller looks at it before anything in it runs.
-pub fn library(memory: &Memory) {
+/// Asks the controller to look, before anything in a library that was loaded runs, or at a new
+/// marked block.
+pub fn ask(memory: &Memory) {
+    if memory.state.load(Acquire) != state::RUNNING {
+        return;
+    }
     let asked = memory.asked.fetch_add(1, AcqRel).wrapping_add(1);
     tell(memory);
     let end = sys::now() + PATIENCE_NS;

@@ -45,7 +45,7 @@ unsafe fn left(frame: &mut Frame) {
     let second = frame.block << 44 | duration;
     segment::put(local, now << record::TAG | record::UNWOUND, second);
     if let Some(memory) = super::memory() {
-        segment::full(memory, local);
+        super::slow::full(memory, local);
     }
     local::replace(own);
 }
