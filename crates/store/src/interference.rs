@@ -53,7 +53,9 @@ pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, Error> {
     for entry in fs::read_dir(&directory).map_err(failed())? {
         let path = entry.map_err(failed())?.path();
         // "trace" is behind "json", so that of one run it is the last.
-        let ours = path.extension().is_some_and(|e| e == "json" || e == "trace");
+        let ours = path
+            .extension()
+            .is_some_and(|e| e == "json" || e == "trace");
         if ours && last.as_ref().is_none_or(|last| *last < path) {
             last = Some(path);
         }

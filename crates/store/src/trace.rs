@@ -315,7 +315,10 @@ impl TraceReader {
             });
         }
         if found != tag as u32 {
-            return Err(self.damaged(at, format!("a chunk of kind {found} where {} belongs", tag as u32)));
+            return Err(self.damaged(
+                at,
+                format!("a chunk of kind {found} where {} belongs", tag as u32),
+            ));
         }
         let bytes = zstd::bulk::decompress(&packed, length as usize);
         let bytes = bytes.map_err(|e| self.damaged(at + 16, e.to_string()))?;

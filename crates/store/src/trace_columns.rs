@@ -4,9 +4,7 @@
 //! differences to the item before in the thread, arguments to those of the block's execution before. What
 //! is said here of "before" begins anew with each chunk.
 
-use profile::{
-    Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait,
-};
+use profile::{Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait};
 use rustc_hash::FxHashMap;
 
 /// The columns, in their order in the chunk: runs (thread, how many items), tokens (what an item is, of which
@@ -86,13 +84,23 @@ impl Columns {
                 TraceItem::Execution(execution) => {
                     let named = execution.arguments != [0; TRACED_ARGUMENTS];
                     let block = u64::from(execution.block) << 1 | u64::from(execution.unwound);
-                    put(tokens, block << 3 | if named { EXECUTION_WITH_ARGUMENTS } else { EXECUTION });
+                    put(
+                        tokens,
+                        block << 3
+                            | if named {
+                                EXECUTION_WITH_ARGUMENTS
+                            } else {
+                                EXECUTION
+                            },
+                    );
                     put(durations, execution.duration);
                     put(gaps, gap(execution, before.leave));
                     before.leave = execution.leave;
                     if named && let Some(last) = before.arguments(execution.block) {
                         let columns = [&mut *a, &mut *b, &mut *c];
-                        for ((to, value), last) in columns.into_iter().zip(execution.arguments).zip(last) {
+                        for ((to, value), last) in
+                            columns.into_iter().zip(execution.arguments).zip(last)
+                        {
                             put(to, signed(value.wrapping_sub(*last)));
                             *last = value;
                         }
@@ -123,7 +131,9 @@ impl Columns {
     /// The chunk: the lengths of the columns, and the columns. Begins anew.
     pub fn take(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes() + 5 * COLUMNS);
-        self.columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
+        self.columns
+            .iter()
+            .for_each(|column| put(&mut bytes, column.len() as u64));
         for column in &mut self.columns {
             bytes.append(column);
         }
@@ -254,7 +264,9 @@ pub(crate) fn decode(bytes: &[u8], head: &TraceHead) -> Result<Vec<TraceBatch>, 
     let mut rest = all.0;
     let mut columns = [const { Cursor(&[]) }; COLUMNS];
     for (column, length) in columns.iter_mut().zip(lengths) {
-        let cut = usize::try_from(length).ok().and_then(|at| rest.split_at_checked(at));
+        let cut = usize::try_from(length)
+            .ok()
+            .and_then(|at| rest.split_at_checked(at));
         let Some((own, next)) = cut else {
             return Err("a column is longer than the chunk".to_owned());
         };
@@ -296,7 +308,9 @@ fn run(
                 if kind == EXECUTION_WITH_ARGUMENTS
                     && let Some(last) = before.arguments(block)
                 {
-                    for (column, last) in [&mut *a, &mut *b, &mut *c].into_iter().zip(last.iter_mut()) {
+                    for (column, last) in
+                        [&mut *a, &mut *b, &mut *c].into_iter().zip(last.iter_mut())
+                    {
                         *last = last.wrapping_add(unsigned(column.number()?));
                     }
                     arguments = *last;
@@ -330,9 +344,13 @@ fn run(
 fn places(others: &mut Cursor<'_>, head: &TraceHead) -> Result<Vec<u32>, Wrong> {
     let length = others.number()?;
     if length > others.0.len() as u64 {
-        return Err(format!("a stack of {length} places is longer than the chunk"));
+        return Err(format!(
+            "a stack of {length} places is longer than the chunk"
+        ));
     }
-    (0..length).map(|_| others.index(head.places.len(), "place")).collect()
+    (0..length)
+        .map(|_| others.index(head.places.len(), "place"))
+        .collect()
 }
 
 fn wait(others: &mut Cursor<'_>, before: u64) -> Result<Wait, Wrong> {

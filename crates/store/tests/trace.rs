@@ -31,7 +31,10 @@ fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), Error> {
 /// The items in order, without how they were cut.
 fn items(batches: &[TraceBatch]) -> Vec<(u32, &TraceItem)> {
     let items = |batch: &'_ TraceBatch| batch.thread;
-    batches.iter().flat_map(|b| b.items.iter().map(move |i| (items(b), i))).collect()
+    batches
+        .iter()
+        .flat_map(|b| b.items.iter().map(move |i| (items(b), i)))
+        .collect()
 }
 
 #[test]
@@ -40,7 +43,10 @@ fn what_was_written_comes_back_in_order() {
     let path = directory.path().join("new/run.trace");
     let mut trace = contended_lock(4, 20_000, 12 * US, 4 * US);
     trace.items[0].push(TraceItem::Lost(7));
-    trace.items[1].push(TraceItem::Period { block: 1, period: 64 });
+    trace.items[1].push(TraceItem::Period {
+        block: 1,
+        period: 64,
+    });
     let batches = trace.batches(TICKS_PER_SECOND / 10, 1000);
     let bytes = write(&trace, &batches, &path);
     assert_eq!(bytes, fs::metadata(&path).unwrap().len());
@@ -48,7 +54,10 @@ fn what_was_written_comes_back_in_order() {
     assert_eq!(head, trace.head);
     assert_eq!(items(&read), items(&batches));
     // Nothing else is left in the directory.
-    assert_eq!(fs::read_dir(directory.path().join("new")).unwrap().count(), 1);
+    assert_eq!(
+        fs::read_dir(directory.path().join("new")).unwrap().count(),
+        1
+    );
 }
 
 #[test]
@@ -56,7 +65,11 @@ fn an_event_takes_at_most_a_byte() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.trace");
     let trace = realistic(4, 20_000);
-    let bytes = write(&trace, &trace.batches(TICKS_PER_SECOND / 10, usize::MAX), &path);
+    let bytes = write(
+        &trace,
+        &trace.batches(TICKS_PER_SECOND / 10, usize::MAX),
+        &path,
+    );
     let events = 2 * trace.items.iter().map(Vec::len).sum::<usize>();
     let each = bytes as f64 / events as f64;
     println!("{each:.3} bytes an event, of {events}");
@@ -88,7 +101,11 @@ fn damage_is_found() {
     for length in 0..bytes.len() {
         fs::write(&bad, &bytes[..length]).unwrap();
         let error = read(&bad).expect_err("it was cut").to_string();
-        assert!(error.contains("bad.trace") && (error.contains("offset") || error.contains("not a recording")), "{error}");
+        assert!(
+            error.contains("bad.trace")
+                && (error.contains("offset") || error.contains("not a recording")),
+            "{error}"
+        );
     }
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
@@ -163,29 +180,50 @@ fn item() -> impl Strategy<Value = TraceItem> {
     let time = 0u64..1 << 61;
     let option = || proptest::option::of(0u32..2);
     prop_oneof![
-        (0u32..2, any::<bool>(), time.clone(), any::<u64>(), any::<[u64; 3]>()).prop_map(
-            |(block, unwound, leave, duration, arguments)| TraceItem::Execution(Execution {
-                block,
-                unwound,
-                leave,
-                duration: duration % (leave + 1),
-                arguments,
-            })
-        ),
-        (time.clone(), time, any::<u64>(), any::<bool>(), option(), option(), option()).prop_map(
-            |(start, end, queued, preempted, system_call, waker, waker_block)| TraceItem::Wait(Wait {
-                start,
-                end,
-                queued,
-                preempted,
-                system_call,
-                waker,
-                waker_block,
-            })
-        ),
+        (
+            0u32..2,
+            any::<bool>(),
+            time.clone(),
+            any::<u64>(),
+            any::<[u64; 3]>()
+        )
+            .prop_map(
+                |(block, unwound, leave, duration, arguments)| TraceItem::Execution(Execution {
+                    block,
+                    unwound,
+                    leave,
+                    duration: duration % (leave + 1),
+                    arguments,
+                })
+            ),
+        (
+            time.clone(),
+            time,
+            any::<u64>(),
+            any::<bool>(),
+            option(),
+            option(),
+            option()
+        )
+            .prop_map(
+                |(start, end, queued, preempted, system_call, waker, waker_block)| TraceItem::Wait(
+                    Wait {
+                        start,
+                        end,
+                        queued,
+                        preempted,
+                        system_call,
+                        waker,
+                        waker_block,
+                    }
+                )
+            ),
         (0u32..2, proptest::collection::vec(0u32..1, 0..5))
             .prop_map(|(block, places)| TraceItem::Stack { block, places }),
-        (0u32..2, any::<u32>()).prop_map(|(block, period)| TraceItem::Period { block, period: period.max(1) - 1 }),
+        (0u32..2, any::<u32>()).prop_map(|(block, period)| TraceItem::Period {
+            block,
+            period: period.max(1) - 1
+        }),
         any::<u64>().prop_map(TraceItem::Lost),
     ]
 }
