@@ -275,25 +275,30 @@ pub fn barrier(threads: usize, rounds: usize, work: u64, skew: u64) -> Trace {
 /// Two threads that increment counters; in one cache line, an increment takes `slow` times as long while
 /// the other thread does so too.
 pub fn counters(rounds: usize, pause: u64, slow: u64) -> Trace {
+    const STEP: u64 = 20;
     let mut trace = Trace::new("./counters");
     let add = trace.block("add_fifty", &[]);
     let mut chance = Chance::new(3);
-    let mut clocks = [1000, 1500];
-    let mut busy = [0, 0];
     trace.thread("even", 0);
     trace.thread("odd", 0);
-    for _ in 0..2 * rounds {
-        let t = earliest(&clocks);
-        let enter = clocks[t];
-        let disturbed = busy[1 - t] > enter;
-        let alone = 400 + chance.below(5);
-        let duration = if disturbed {
-            slow * alone + chance.below(200)
-        } else {
-            alone
-        };
-        busy[t] = trace.execute(t, add, enter, duration);
-        clocks[t] = busy[t] + pause / 4 + chance.below(pause);
+    // When each thread enters the block, and how much it still has to do in it.
+    let (mut enter, mut left) = ([1000, 1500], [400 * slow; 2]);
+    let mut now = 1000;
+    while trace.items.iter().map(Vec::len).sum::<usize>() < 2 * rounds {
+        let inside = enter.map(|enter| enter <= now);
+        for t in 0..2 {
+            if inside[t] {
+                let speed = if inside[1 - t] { 1 } else { slow };
+                left[t] = u64::saturating_sub(left[t], STEP * speed);
+                if left[t] == 0 {
+                    let leave = now + STEP + chance.below(STEP);
+                    let leave = trace.execute(t, add, enter[t], leave - enter[t]);
+                    enter[t] = leave + pause / 4 + chance.below(pause);
+                    left[t] = 400 * slow;
+                }
+            }
+        }
+        now += STEP;
     }
     trace.end();
     trace

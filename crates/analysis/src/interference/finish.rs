@@ -328,7 +328,9 @@ fn interval(groups: &[Group], kinds: &[&Kind]) -> Between {
             to.1 += window.sum as f64 - window.n as f64 * floor as f64;
         }
     }
-    for kind in kinds.iter().filter(|kind| kind.recorded > 0) {
+    // Of kinds that there was no room to tell apart, nothing is certain.
+    let exact = |kind: &&&Kind| kind.recorded > 0 && kind.level == Level::Exact;
+    for kind in kinds.iter().filter(exact) {
         let group = Group::one(kind);
         low += group.excess(group.high()).max(0.0);
     }

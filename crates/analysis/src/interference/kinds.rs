@@ -86,13 +86,6 @@ impl Kind {
             windows: Box::default(),
         }
     }
-
-    /// All windows together.
-    pub fn total(&self) -> Window {
-        let mut total = Window::default();
-        self.windows.iter().for_each(|window| total.merge(window));
-        total
-    }
 }
 
 /// How many kinds of a block there are, by level.

@@ -249,11 +249,6 @@ impl Pending {
         self.nodes.push(node);
     }
 
-    /// The end of the last item.
-    pub fn last_leave(&self) -> u64 {
-        self.nodes.last().map_or(0, |node| node.leave)
-    }
-
     #[cold]
     fn join_older(&mut self, mut pair: impl FnMut(&Node, &Node)) {
         let older = self.nodes.len() / 2;

@@ -68,13 +68,6 @@ impl WaitSum {
         }
     }
 
-    /// All time off the CPU.
-    pub fn off_cpu(&self) -> u64 {
-        self.blocked
-            .saturating_add(self.queued)
-            .saturating_add(self.preempted)
-    }
-
     /// Both together.
     pub fn join(one: Option<Arc<Self>>, other: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let (mut one, other) = match (one, other) {
