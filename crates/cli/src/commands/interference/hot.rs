@@ -29,7 +29,12 @@ fn of(recording: &Recording) -> Vec<FunctionPattern> {
         })
     };
     let locations = leaves().map(|(location, _)| location);
-    let resolved = symbols::resolve(recording, locations, Detail::Procedures, &symbols::Options::default());
+    let resolved = symbols::resolve(
+        recording,
+        locations,
+        Detail::Procedures,
+        &symbols::Options::default(),
+    );
     let mut all = 0;
     let mut sums: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();
     for (location, weight) in leaves() {
@@ -37,14 +42,20 @@ fn of(recording: &Recording) -> Vec<FunctionPattern> {
         let Some(image) = recording.images.get(location.image.0 as usize) else {
             continue;
         };
-        let known = resolved.table.get(location).and_then(|known| known.procedure.as_ref());
+        let known = resolved
+            .table
+            .get(location)
+            .and_then(|known| known.procedure.as_ref());
         if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
             let key = (image.path.to_string(), procedure.start.0);
             let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
             sum.0 += weight;
         }
     }
-    let mut hot: Vec<_> = sums.into_iter().filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64).collect();
+    let mut hot: Vec<_> = sums
+        .into_iter()
+        .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
+        .collect();
     hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
     hot.into_iter()
         .map(|((image, offset), (_, name))| {

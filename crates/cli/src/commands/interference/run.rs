@@ -3,7 +3,7 @@
 use super::args::Run;
 use super::hot;
 use crate::output::grouped;
-use analysis::interference::{Analyser, KNOWN_FUNCTIONS, Options, Pattern, known_function};
+use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use anyhow::Context;
 use experiment::{FunctionPattern, TraceLive, TraceOptions, Traced};
 use profile::{Interference, TraceBatch, TraceHead, TracedBlock};
@@ -30,7 +30,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let default_arguments =
         |name: &str| known_function(name).map_or(Vec::new(), |known| known.arguments.to_vec());
     let options = options(args, &default_arguments, &stop)?;
-    let mut keeper = Keeper::new(args)?;
+    let mut keeper = Keeper::new(args, options.call_overhead)?;
     let mut talk = Talk::new(args);
     let traced = experiment::trace(
         &options,
@@ -43,7 +43,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let exit = finish(traced, asked.load(Ordering::Relaxed) as i32, args.quiet);
     if !args.quiet {
         eprintln!("vitalfew: what was measured is in {}", path.display());
-        super::report::show(&result, &path, args.json)?;
+        super::report::print(&result, &args.shown, &path.display().to_string())?;
     }
     Ok(match exit {
         Some(exit) => ExitCode::from(exit.code() as u8),
@@ -63,7 +63,10 @@ fn options<'a>(
             experiment::runtime(&own)?
         }
     };
-    let functions = args.functions.iter().map(|text| FunctionPattern::parse(text));
+    let functions = args
+        .functions
+        .iter()
+        .map(|text| FunctionPattern::parse(text));
     let mut functions: Vec<_> = functions.collect();
     let mut also = Vec::new();
     if functions.is_empty() {
@@ -77,7 +80,7 @@ fn options<'a>(
         let exact = names.filter(|name| !name.contains('*'));
         also = exact.map(|name| FunctionPattern::parse(name)).collect();
     }
-    let arguments = args.arguments.iter();
+    let arguments = args.regroup.arguments.iter();
     Ok(TraceOptions {
         command: args.command.clone(),
         runtime,
@@ -88,15 +91,15 @@ fn options<'a>(
             .collect(),
         default_arguments,
         duration: args.duration,
-        budget: args.overhead.map(|percent| percent / 100.0),
+        budget: (args.every == 1).then_some(args.overhead / 100.0),
         every: args.every,
+        call_overhead: experiment::call_overhead(),
     })
 }
 
 /// What becomes of the events: they are analysed as they come, and kept.
 struct Keeper {
     analyser: Analyser,
-    options: Options,
     writer: Option<TraceWriter>,
     result: PathBuf,
     limit: u64,
@@ -106,7 +109,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(args: &Run) -> anyhow::Result<Self> {
+    fn new(args: &Run, call_overhead: u64) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
         let database = args.db.clone().unwrap_or_else(store::default_database);
@@ -114,20 +117,14 @@ impl Keeper {
             Some(path) => path.clone(),
             None => store::interference_path(&database, now, kept),
         };
-        let arguments = args.arguments.iter();
-        let options = Options {
-            arguments: arguments.map(|(name, numbers)| (Pattern::new(name), numbers.clone())).collect(),
-            ..Options::default()
-        };
         Ok(Self {
-            analyser: Analyser::new(&[], options.clone()),
-            options,
+            analyser: Analyser::new(&[], args.regroup.options(call_overhead)),
             writer: match args.no_trace {
                 true => None,
                 false => Some(TraceWriter::create(&path(Kept::Trace))?),
             },
             result: path(Kept::Result),
-            limit: args.trace_limit,
+            limit: args.trace_limit.saturating_mul(1 << 20),
             failed: None,
             blocks: 0,
         })
@@ -155,7 +152,6 @@ impl Keeper {
 
     /// Where it is, and what it means.
     fn finish(self, head: &TraceHead) -> anyhow::Result<(PathBuf, Interference)> {
-        let _ = &self.options;
         let mut head = head.clone();
         head.warnings.extend(self.failed);
         let result = self.analyser.finish(&head);
