@@ -55,6 +55,7 @@ def calls():
         "not traced": lambda: plain(),
         "between two time stamps": lambda: plain("stamped"),
         "vitalfew interference run": lambda: run(every, program, *arguments)[1],
+        "vitalfew, --no-arguments": lambda: run([*every, "--no-arguments"], program, *arguments)[1],
         "vitalfew, 1 call in 1000": lambda: run(["-f", "called", "--every", "1000"], program, *arguments)[1],
     }
     if shutil.which("uftrace"):
@@ -73,8 +74,9 @@ def calls():
             bench.row(name, f"{least[name]:.1f}", f"{statistics.median(cost[1] for cost in costs):.1f}")
         else:
             bench.row(name, "-", "failed")
-    beyond = least["vitalfew interference run"] - least["between two time stamps"]
-    print(f"\nBeyond two time stamps: {beyond:.1f} ns, goal {STAMPS_GOAL}: {bench.verdict(beyond, STAMPS_GOAL)}")
+    for name in ("vitalfew interference run", "vitalfew, --no-arguments"):
+        beyond = least[name] - least["between two time stamps"]
+        print(f"\n{name}, beyond two time stamps: {beyond:.1f} ns, goal {STAMPS_GOAL}: {bench.verdict(beyond, STAMPS_GOAL)}")
     if "uftrace, dynamic" in least:
         ratio = least["vitalfew interference run"] / least["uftrace, dynamic"]
         print(f"Of uftrace's dynamic tracing: {ratio:.2f}, goal {UFTRACE_GOAL:.2f}: {bench.verdict(ratio, UFTRACE_GOAL)}")

@@ -74,6 +74,10 @@ pub struct Run {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub db: Option<PathBuf>,
+    /// Do not keep the first three arguments of functions: that is cheaper, but the report can tell
+    /// executions apart only by arguments that --args names now
+    #[arg(long)]
+    pub no_arguments: bool,
     /// Keep only the result: it cannot be regrouped later
     #[arg(long)]
     pub no_trace: bool,

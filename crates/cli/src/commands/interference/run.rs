@@ -27,8 +27,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
         signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
     }
-    let default_arguments =
-        |name: &str| known_function(name).map_or(Vec::new(), |known| known.arguments.to_vec());
+    // Kept of all, so that a report can tell executions apart by them without another run.
+    let default_arguments = |name: &str| match known_function(name) {
+        Some(known) => known.arguments.to_vec(),
+        None if args.no_arguments => Vec::new(),
+        None => vec![1, 2, 3],
+    };
     let options = options(args, &default_arguments, &stop)?;
     let mut keeper = Keeper::new(args, options.call_overhead)?;
     let mut talk = Talk::new(args);
