@@ -78,7 +78,10 @@ fn a_contended_lock_is_named() {
     first_is(&result, "pthread_mutex_lock", CauseKind::Lock);
     let truth = truth(&trace, "pthread_mutex_lock", 60);
     let found = result.findings[0].sci;
-    assert!(truth > 0.1 && found.low <= truth && truth <= found.high, "{truth} {found:?}");
+    assert!(
+        truth > 0.1 && found.low <= truth && truth <= found.high,
+        "{truth} {found:?}"
+    );
     assert!((found.estimate / truth - 1.0).abs() < 0.02);
     assert!(result.findings[0].causes[0].measured);
     // Repaired: the lock is hardly ever taken.

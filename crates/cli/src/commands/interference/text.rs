@@ -3,7 +3,9 @@
 use super::load::image;
 use super::report::Report;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
-use profile::{BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Level, Quality, SequenceScore};
+use profile::{
+    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Level, Quality, SequenceScore,
+};
 use std::io::Write;
 
 /// Columns of a line.
