@@ -1,162 +1,202 @@
-//! `vitalfew interference report` on made-up traces.
+//! `vitalfew interference run` on programs with a known truth, on the machine that the tests run on. What is
+//! asserted are outputs, counts and orders; never times.
 
-#[path = "../../../tests/traces/simulate.rs"]
-#[allow(dead_code)]
-mod simulate;
+mod common;
 
-use profile::{CauseKind, Interference, TraceBatch};
-use simulate::*;
-use std::path::Path;
-use std::process::{Command, Output};
+use common::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
-fn report(args: &[&str], database: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vitalfew"));
-    command.args(["interference", "report"]).args(args);
-    command
-        .env("VITALFEW_DB", database)
+/// Compiles a program of tests/programs/interference/.
+fn compile(lab: &Lab, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/programs/interference")
+        .join(source);
+    let program = lab.path(source.file_stem().expect("a name").to_str().expect("text"));
+    let status = Command::new(compiler)
+        .args(options)
+        .arg("-o")
+        .args([&program, &source])
+        .status()
+        .expect("a compiler");
+    assert!(status.success(), "{} does not compile", source.display());
+    program
+}
+
+const C: &[&str] = &["-O2", "-g", "-pthread", "-fomit-frame-pointer"];
+
+fn run(lab: &Lab, options: &[&str], program: &Path, args: &[&str]) -> Output {
+    Command::new(VITALFEW)
+        .args(["interference", "run", "--quiet", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("trace"))
+        .args(options)
+        .arg("--")
+        .arg(program)
+        .args(args)
+        .current_dir(lab.path(""))
+        .stdin(Stdio::null())
         .output()
         .expect("vitalfew runs")
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("text")
+fn report(lab: &Lab, options: &[&str]) -> Value {
+    let output = Command::new(VITALFEW)
+        .args(["interference", "report", "--json", "--all"])
+        .arg(lab.path("trace"))
+        .args(options)
+        .output()
+        .expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn write(trace: &Trace, path: &Path) {
-    let mut writer = store::TraceWriter::create(path).unwrap();
-    for batch in batches(trace) {
-        writer.write(&batch).unwrap();
+fn finding<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let findings = report["findings"].as_array().expect("findings");
+    let named = findings.iter().find(|finding| finding["name"] == name);
+    named.unwrap_or_else(|| panic!("nothing on {name} in {report}"))
+}
+
+/// A traced program must print and return what it does alone.
+fn is_as_alone(lab: &Lab, program: &Path, options: &[&str]) {
+    let alone = Command::new(program).output().expect("the program runs");
+    let traced = run(lab, options, program, &[]);
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&traced.stdout),
+        String::from_utf8_lossy(&alone.stdout),
+        "{options:?}: {said}"
+    );
+    assert_eq!(
+        traced.status.code(),
+        alone.status.code(),
+        "{options:?}: {said}"
+    );
+}
+
+#[test]
+fn a_program_with_everything_traced_does_what_it_does_alone() {
+    if !live() {
+        return;
     }
-    writer.finish(&trace.head).unwrap();
-}
-
-fn batches(trace: &Trace) -> Vec<TraceBatch> {
-    trace.batches(TICKS_PER_SECOND / 20, usize::MAX)
-}
-
-/// The files that transcripts read are what the simulation makes. To make them anew: OVERWRITE=1.
-#[test]
-fn fixtures_are_what_is_simulated() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interference");
-    let all = [
-        ("lock.trace", contended_lock(4, 1_000, 10 * US, 4 * US)),
-        ("sizes.trace", sizes(300)),
+    let lab = Lab::new();
+    let program = compile(
+        &lab,
+        "c++",
+        "matrix.cc",
+        &["-O2", "-g", "-pthread", "-Wno-psabi"],
+    );
+    let all = ["-f", "*", "--every", "1", "--overhead", "100"];
+    is_as_alone(&lab, &program, &all);
+    let report = report(&lab, &[]);
+    let catches = finding(&report, "(anonymous namespace)::catches(int, int*)");
+    assert_eq!(catches["calls"].as_u64(), Some(3000 + 20), "{catches}");
+    let throws = finding(&report, "(anonymous namespace)::throws(int)");
+    assert_eq!(throws["unwound"].as_u64(), Some(2000 + 20), "{throws}");
+    // The C library, the unwinder and the C++ library as well.
+    let libraries = [
+        "-f",
+        "*",
+        "-f",
+        "libc!*",
+        "-f",
+        "libgcc_s!*",
+        "-f",
+        "libstdc++!*",
     ];
-    for (name, trace) in all {
-        let path = directory.join(name);
-        if std::env::var_os("OVERWRITE").is_some() {
-            write(&trace, &path);
-        }
-        let mut reader = store::TraceReader::open(&path).unwrap();
-        assert_eq!(*reader.head(), trace.head);
-        let mut read = Vec::new();
-        while let Some(chunk) = reader.next_chunk().unwrap() {
-            read.extend(chunk);
-        }
-        assert_eq!(read, batches(&trace), "{name}");
+    is_as_alone(&lab, &program, &libraries);
+    is_as_alone(&lab, &program, &["-f", "*", "--every", "50"]);
+}
+
+#[test]
+fn panics_pass_through_traced_functions() {
+    if !live() {
+        return;
     }
+    let lab = Lab::new();
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let program = compile(
+        &lab,
+        &rustc,
+        "panics.rs",
+        &["--edition", "2024", "-O", "-g"],
+    );
+    is_as_alone(&lab, &program, &["-f", "*", "-f", "libgcc_s!*"]);
 }
 
 #[test]
-fn json_has_the_documented_fields_and_the_last_run_is_found() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = directory.path().join("db");
-    let none = report(&[], &database);
-    assert_eq!(none.status.code(), Some(4));
-    assert!(text(&none.stderr).contains("has no run: make one"));
-
-    let trace = pool(4, 3_000, 20 * US);
-    write(
-        &trace,
-        &store::interference_path(&database, 1_700_000_000_000_000_000, store::Kept::Trace),
-    );
-    let output = report(&["--json", "--limit", "2"], &database);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], "vitalfew.interference/1");
-    assert_eq!(json["findings_total"], 3);
-    let result: Interference = serde_json::from_value(json).unwrap();
-    assert_eq!(result.findings.len(), 2);
-    assert_eq!(result.findings[0].name, "read");
-    assert_eq!(result.findings[0].causes[0].kind, CauseKind::Pool);
-
-    // The same from a stored result; which cannot be computed anew.
-    let stored = directory.path().join("run.json");
-    store::write_interference(&result, &stored).unwrap();
-    let stored = stored.to_str().unwrap();
-    let again = report(&[stored, "--json"], &database);
-    let again: Interference = serde_json::from_slice(&again.stdout).unwrap();
-    assert_eq!(again, result);
-    let anew = report(&[stored, "--exclude", "read"], &database);
-    assert_eq!(anew.status.code(), Some(2));
-    assert!(text(&anew.stderr).contains("without its trace"));
-}
-
-#[test]
-fn curves_are_drawn() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.trace");
-    let mut trace = contended_lock(4, 500, 10 * US, 4 * US);
-    trace.head.blocks[1].name = "a<b>::\"c\" & d".into();
-    write(&trace, &path);
-    let file = path.to_str().unwrap();
-    let one = directory.path().join("all.svg");
-    assert!(
-        report(&[file, "--curves", one.to_str().unwrap()], directory.path())
-            .status
-            .success()
-    );
-    let svg = std::fs::read_to_string(one).unwrap();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert_eq!(svg.matches("<polyline").count(), 2);
-    assert!(svg.contains("a&lt;b&gt;::&quot;c&quot; &amp; d"));
-    let many = directory.path().join("curves");
-    assert!(
-        report(
-            &[file, "--curves", many.to_str().unwrap()],
-            directory.path()
-        )
-        .status
-        .success()
-    );
-    let mut names: Vec<_> = std::fs::read_dir(many)
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
-    names.sort();
-    assert_eq!(names, ["01-pthread_mutex_lock.svg", "02-a_b____c____d.svg"]);
-}
-
-/// An error that names the file, and an exit code that says what kind it is; no panic.
-#[test]
-fn bad_files_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bad.trace");
-    let trace = contended_lock(2, 200, 10 * US, 4 * US);
-    write(&trace, &path);
-    let bytes = std::fs::read(&path).unwrap();
-    let cut = &bytes[..bytes.len() / 2];
-    let mut changed = bytes.clone();
-    changed[100] ^= 4;
-    let cases: [(&[u8], &str); 5] = [
-        (cut, "the end of the trace is missing"),
-        (&changed, "the chunk at offset 16"),
-        (b"", "is neither a trace nor a result"),
-        (b"VFTRACE\0", "the file ends here, at offset 0"),
-        (
-            b"{\"format\":\"vitalfew-interference\",\"version\":9,\"crc32\":0,\"result\":{}}",
-            "upgrade it",
-        ),
+fn what_threads_wait_for_comes_first_and_the_repaired_program_is_clean() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "causes.c", C);
+    let functions = [
+        "-f",
+        "count",
+        "-f",
+        "meet",
+        "-f",
+        "bump",
+        "-f",
+        "keep",
+        "-f",
+        "take",
+        "--overhead",
+        "100",
     ];
-    for (bytes, what) in cases {
-        std::fs::write(&path, bytes).unwrap();
-        let output = report(&[path.to_str().unwrap()], directory.path());
-        assert_eq!(output.status.code(), Some(1));
-        let message = text(&output.stderr);
+    for (kind, name, cause) in [
+        ("barrier", "meet", "barrier"),
+        ("disk", "keep", "io"),
+        ("pool", "take", "pool"),
+    ] {
+        let also = match kind {
+            "barrier" => "pthread_barrier_wait",
+            "disk" => "fdatasync",
+            _ => "read",
+        };
+        let mut options = functions.to_vec();
+        options.extend(["-f", also]);
+        run(&lab, &options, &program, &[kind]);
+        let found = report(&lab, &[]);
+        let suffers = finding(&found, name);
         assert!(
-            message.contains("bad.trace") && message.contains(what),
-            "{message}"
+            suffers["sci"]["high"].as_f64() > Some(0.1),
+            "{kind}: {suffers}"
         );
-        assert!(output.stdout.is_empty() && !message.contains("panicked"));
+        let causes = found["findings"].as_array().expect("findings").iter();
+        let named = causes.flat_map(|f| f["causes"].as_array().cloned().unwrap_or_default());
+        let named: Vec<Value> = named.collect();
+        assert!(
+            named.iter().any(|c| c["kind"] == cause),
+            "{kind}: {named:?}"
+        );
     }
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused_with_the_reason() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "causes.c", C);
+    let says = |options: &[&str], program: &Path, expected: &str| {
+        let output = run(&lab, options, program, &["lock"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(expected), "{said}");
+    };
+    says(&["-f", "counts"], &program, "did you mean count");
+    says(
+        &["-f", "_start"],
+        &program,
+        "none of the functions can be traced",
+    );
+    let still = compile(&lab, "cc", "contention.c", &["-O2", "-static", "-pthread"]);
+    says(&["-f", "main"], &still, "statically linked");
+    says(&["-f", "main"], Path::new("/etc/hostname"), "");
 }

@@ -207,7 +207,7 @@ pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
     };
     KNOWN_FUNCTIONS
         .iter()
-        .find(|f| f.names.iter().any(|p| matches(&p)))
+        .find(|f| f.names.iter().any(&matches))
 }
 
 /// The functions that threads wake others from, by the kind of waiting that they end.

@@ -32,12 +32,8 @@ impl Smallest {
 
     /// The `k`-th smallest, from 1, or the last that there is.
     pub fn at(&self, k: usize) -> u64 {
-        let known = self.0.iter().take(k.max(1));
-        known
-            .filter(|d| **d != u64::MAX)
-            .next_back()
-            .copied()
-            .unwrap_or(0)
+        let mut known = self.0.iter().take(k.max(1));
+        known.rfind(|d| **d != u64::MAX).copied().unwrap_or(0)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The command line of `vitalfew interference`.
 
+use crate::args::{duration, percent};
 use analysis::interference::Pattern;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `vitalfew interference`.
 #[derive(Debug, clap::Args)]
@@ -14,17 +16,84 @@ pub struct Interference {
 impl Interference {
     /// Whether it runs a command and passes its exit code on.
     pub fn wraps(&self) -> bool {
-        match self.action {
-            InterferenceAction::Report(_) => false,
-        }
+        matches!(self.action, InterferenceAction::Run(_))
     }
 }
 
 /// What `interference` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum InterferenceAction {
+    /// Run a command, and find the functions that threads slow down for each other
+    Run(Box<Run>),
     /// Say which functions lose time to what other threads do
     Report(InterferenceReport),
+}
+
+/// `vitalfew interference run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew interference run -- ./app                        functions that take time, locks, I/O
+  vitalfew interference run -f 'db::*' -f pthread_mutex_lock -- ./app
+  vitalfew interference run -f 'libfoo!foo_*' --for 30s -- ./server
+  vitalfew interference run --every 100 -f parse -- ./app   one execution in a hundred
+  vitalfew interference run --args fill=2 -f fill -- ./app
+
+Nothing needs to be rebuilt. Blocks of code finer than a function are marked in the source
+(include/vitalfew.h). Without -f the command is run twice: the first time is sampled.
+
+What the numbers mean: docs/interference.md
+
+Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be traced,
+126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
+pub struct Run {
+    /// Trace these functions of the executable, or, where it has none of that name, of its libraries;
+    /// LIB!NAME of one library; * is any text; C++ and Rust names as the source has them; can be
+    /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)
+    #[arg(short, long = "function", value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Stop tracing after this time (30s, 5m); the command runs on
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Trace one in so many executions of each function
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1 << 20))]
+    pub every: u32,
+    /// Trace only one in many executions of a function where tracing would take more of the
+    /// program's time than this percentage
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent)]
+    pub overhead: f64,
+    /// What executions are compared with each other.
+    #[command(flatten)]
+    pub regroup: Regroup,
+    /// How the result is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+    /// Keep the trace in this file (default: a new one in the database)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub db: Option<PathBuf>,
+    /// Keep only the result: it cannot be regrouped later
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Keep only the result of a run whose trace is larger than so many MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub trace_limit: u64,
+    /// Say nothing but errors, and no result
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The library to preload
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub runtime: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<String>,
 }
 
 /// `vitalfew interference report`.
