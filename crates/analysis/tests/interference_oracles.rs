@@ -179,8 +179,12 @@ proptest! {
         }
         let sequences = paper(events);
         for (shape, durations) in tops.iter().filter(|(_, durations)| durations.len() > 1) {
-            let of = sequences.values().find(|found| **found == *durations);
-            prop_assert!(of.is_some(), "{shape} {durations:?} {sequences:?}");
+            // The same sequence may also have been found inside other calls.
+            let has = |found: &&Vec<u64>| {
+                let count = |of: &[u64], d: &u64| of.iter().filter(|other| *other == d).count();
+                durations.iter().all(|d| count(found, d) >= count(durations, d))
+            };
+            prop_assert!(sequences.values().any(|found| has(&found)), "{shape} {durations:?} {sequences:?}");
         }
         // Ours has all of these kinds, with others that are only ever inside.
         trace.end();

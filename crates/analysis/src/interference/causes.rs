@@ -16,7 +16,8 @@ struct Case {
     measured: f64,
     waits: u64,
     calls: BTreeMap<&'static str, f64>,
-    wakers: BTreeMap<String, f64>,
+    /// Blocks that ended waits, with the threads that were in them.
+    wakers: BTreeMap<String, (f64, BTreeMap<String, f64>)>,
     other: Vec<String>,
 }
 
@@ -57,10 +58,16 @@ impl Case {
                 calls.join(", ")
             ));
         }
-        let mut wakers = largest(&self.wakers);
-        if let Some((waker, ticks)) = wakers.next() {
+        let first = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
+        let waker = self.wakers.iter().max_by(|a, b| first(a.1, b.1));
+        if let Some((block, (ticks, threads))) = waker {
             let share = 100.0 * ticks / blocked.max(1.0);
-            evidence.push(format!("{share:.0} % of it ended by {waker}"));
+            let of = match (largest(threads).next(), threads.len()) {
+                (None, _) => String::new(),
+                (Some((thread, _)), 1) => format!(" of {thread}"),
+                (Some((thread, _)), n) => format!(" of {n} threads, most of {thread}"),
+            };
+            evidence.push(format!("{share:.0} % of it ended by {block}{of}"));
         }
         evidence.extend(self.other);
         Cause {
@@ -129,13 +136,16 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             .reason
             .waker
             .and_then(|at| head.threads.get(at as usize));
-        let waker = match (waker_block, waker) {
-            (Some(block), Some(thread)) => format!("{block} of {}", thread.name),
-            (Some(block), None) => format!("{block} of another thread"),
-            (None, Some(thread)) => format!("{} outside any traced block", thread.name),
+        let ended_by = match (waker_block, part.reason.waker) {
+            (Some(block), _) => block.to_owned(),
+            (None, Some(_)) => "code outside any traced function".to_owned(),
             (None, None) => "no thread of the program".to_owned(),
         };
-        *case.wakers.entry(waker).or_default() += part.blocked as f64;
+        let (ticks, threads) = case.wakers.entry(ended_by).or_default();
+        *ticks += part.blocked as f64;
+        if let Some(thread) = waker {
+            *threads.entry(thread.name.clone()).or_default() += part.blocked as f64;
+        }
     }
     let rest = known.parts.blocked - explained;
     if rest > 0.0 {

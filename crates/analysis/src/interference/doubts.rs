@@ -136,6 +136,10 @@ fn fast_path(known: &Known<'_>) -> Option<Doubt> {
 
 fn not_concurrent(known: &Known<'_>) -> Option<Doubt> {
     let ratio = known.slower_with_others().filter(|ratio| *ratio < 1.1)?;
+    // Whoever waits, waits for somebody elsewhere.
+    if known.waits && known.parts.running < 0.5 * known.excess {
+        return None;
+    }
     let text = format!(
         "executions take {ratio:.2} times as long while another thread is in the block as without: it does not disturb itself"
     );

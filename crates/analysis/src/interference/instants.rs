@@ -11,9 +11,7 @@ use profile::ThreadIndex;
 const KEPT: usize = 1024;
 /// And so many executions at each.
 const AT_ONCE: usize = 6;
-/// An execution is met at most so often; instants are further apart otherwise.
-const MET: u64 = 16;
-/// The first distance of two instants: about a millisecond.
+/// Instants are `2^SHIFT` ticks apart: about a millisecond.
 const SHIFT: u32 = 21;
 
 /// An execution as it is met.
@@ -50,26 +48,13 @@ impl Group {
 }
 
 /// The instants of a block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Instants {
-    shift: u32,
     kept: Vec<Instant>,
     pub alone: Group,
     pub with_others: Group,
     /// Executions that came when their instant was over.
     pub late: u64,
-}
-
-impl Default for Instants {
-    fn default() -> Self {
-        Self {
-            shift: SHIFT,
-            kept: Vec::new(),
-            alone: Group::default(),
-            with_others: Group::default(),
-            late: 0,
-        }
-    }
 }
 
 impl Instants {
@@ -84,22 +69,21 @@ impl Instants {
 
     #[inline]
     pub fn add(&mut self, seen: Seen) {
-        if seen.enter >> self.shift != seen.leave >> self.shift {
+        if seen.enter >> SHIFT != seen.leave >> SHIFT {
             self.meet(seen);
         }
     }
 
     #[cold]
     fn meet(&mut self, seen: Seen) {
-        while (seen.leave >> self.shift) - (seen.enter >> self.shift) > MET {
-            self.settle();
-            self.shift += 1;
-        }
         if self.kept.is_empty() {
             self.kept = vec![Instant::default(); KEPT];
         }
         let duration = (seen.leave - seen.enter) as f64;
-        for number in (seen.enter >> self.shift) + 1..=seen.leave >> self.shift {
+        let last = seen.leave >> SHIFT;
+        // Of a very long one only as many as are kept.
+        let first = ((seen.enter >> SHIFT) + 1).max(last.saturating_sub(KEPT as u64 - 1));
+        for number in first..=last {
             let place = number as usize % KEPT;
             let Some(instant) = self.kept.get_mut(place) else {
                 return;
