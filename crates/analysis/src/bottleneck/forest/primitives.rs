@@ -84,6 +84,10 @@ impl Profile for Forest {
         self.whole.1
     }
 
+    fn may_be_negative(&self) -> bool {
+        self.signed
+    }
+
     fn cover(&self, summaries: &[&CallSequence]) -> CallCover {
         let mut cover = CallCover::default();
         for (at, member) in self.members.iter().enumerate() {
