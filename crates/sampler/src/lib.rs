@@ -34,6 +34,7 @@ mod stacks;
 mod tables;
 mod tally;
 mod vdso;
+mod waits;
 mod wakers;
 
 pub use continuous::{
@@ -47,3 +48,4 @@ pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
 pub use session::{Outcome, Progress, Running, host, record};
 pub use vdso::bytes as vdso_bytes;
+pub use waits::{FrameLayout, ThreadWait, Waits};
