@@ -40,7 +40,7 @@ fn fixtures_are_what_is_simulated() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interference");
     let all = [
         ("lock.trace", contended_lock(4, 1_000, 10 * US, 4 * US)),
-        ("sizes.trace", sizes(300)),
+        ("sizes.trace", sizes(600)),
     ];
     for (name, trace) in all {
         let path = directory.join(name);

@@ -40,7 +40,7 @@ pub fn load(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
         return Err(Coded {
             code: USAGE,
             message: format!(
-                "{}: is a result without its trace, from which nothing can be computed anew: run again with --trace",
+                "{}: is a result without its trace, from which nothing can be computed anew: run again without --no-trace",
                 path.display()
             ),
         }
