@@ -1,11 +1,15 @@
-/* Progress points for vitalfew causal run. One file, C and C++, no library:
+/* Progress points for vitalfew causal run, and blocks for vitalfew interference run. One file, C and
+ * C++, no library:
  *
  *     #include "vitalfew.h"
  *     ...
  *     VITALFEW_PROGRESS("request");              a unit of work is done
  *     VITALFEW_BEGIN("query"); ... VITALFEW_END("query");     how long one takes
  *
- * Without vitalfew a point costs a test and does nothing. Programs built for Coz (coz.h) work too.
+ *     VITALFEW_ENTER("insert"); ... VITALFEW_LEAVE("insert");   a block, in one thread
+ *     for (...) { VITALFEW_TURN("rows", 10); ... }             ten turns of a loop are a block
+ *
+ * Without vitalfew one costs a test and does nothing. Programs built for Coz (coz.h) work too.
  * Older C libraries (before glibc 2.34) need -ldl.
  *
  * Dedicated to the public domain (CC0), so that it can be copied into any source tree. */
@@ -44,9 +48,58 @@ static inline void vitalfew_call(const char *name, int argument) {
   if (found.symbol) found.function(argument);
 }
 
+/* The functions of the tracer, or what does nothing. */
+static inline unsigned vitalfew_block_of(const char *name) {
+  union {
+    void *symbol;
+    unsigned (*function)(const char *);
+  } found;
+  found.symbol = dlsym((void *)0, "vitalfew_block");
+  return found.symbol ? found.function(name) : 0;
+}
+
+static inline void vitalfew_nothing(unsigned block) { (void)block; }
+
+typedef void (*vitalfew_edge)(unsigned);
+static inline vitalfew_edge vitalfew_edge_of(const char *name) {
+  union {
+    void *symbol;
+    vitalfew_edge function;
+  } found;
+  found.symbol = dlsym((void *)0, name);
+  return found.symbol ? found.function : vitalfew_nothing;
+}
+
 #if defined(__cplusplus)
 }
 #endif
+
+#define VITALFEW_EDGE(edge, name)                                                           \
+  do {                                                                                      \
+    static unsigned vitalfew_id; /* number + 1; 1: nothing is traced; 0: unknown */ \
+    static vitalfew_edge vitalfew_to;                                                       \
+    unsigned vitalfew_now = __atomic_load_n(&vitalfew_id, __ATOMIC_ACQUIRE);                \
+    if (!vitalfew_now) {                                                                    \
+      __atomic_store_n(&vitalfew_to, vitalfew_edge_of(edge), __ATOMIC_RELAXED);             \
+      vitalfew_now = vitalfew_block_of(name) + 1;                                           \
+      __atomic_store_n(&vitalfew_id, vitalfew_now, __ATOMIC_RELEASE);                       \
+    }                                                                                       \
+    if (vitalfew_now > 1)                                                                   \
+      __atomic_load_n(&vitalfew_to, __ATOMIC_RELAXED)(vitalfew_now - 1);                    \
+  } while (0)
+
+/* A block of code, entered and left by one thread, in order. */
+#define VITALFEW_ENTER(name) VITALFEW_EDGE("vitalfew_enter", name)
+#define VITALFEW_LEAVE(name) VITALFEW_EDGE("vitalfew_leave", name)
+/* At the beginning of a loop's body: so many turns are one block. */
+#define VITALFEW_TURN(name, turns)                                                          \
+  do {                                                                                      \
+    static __thread unsigned vitalfew_turns;                                                \
+    if (vitalfew_turns++ % (turns) == 0) {                                                  \
+      VITALFEW_LEAVE(name);                                                                 \
+      VITALFEW_ENTER(name);                                                                 \
+    }                                                                                       \
+  } while (0)
 
 #define VITALFEW_VISIT(kind, name)                                                          \
   do {                                                                                      \

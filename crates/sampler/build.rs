@@ -4,6 +4,7 @@ use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
+const WAITS: &str = "src/bpf/waits.bpf.c";
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -12,14 +13,21 @@ fn main() {
         Ok("aarch64") => "arm64",
         other => panic!("vitalfew measures x86-64 and AArch64, not {other:?}"),
     };
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang_args([
+    let builder = |source: &str| {
+        let mut builder = SkeletonBuilder::new();
+        builder.source(source).clang_args([
             "-mcpu=v3".to_owned(),
             "-Wall".to_owned(),
             format!("-D__TARGET_ARCH_{arch}"),
-        ])
+        ]);
+        builder
+    };
+    builder(SOURCE)
         .build_and_generate(out.join("collect.skel.rs"))
         .unwrap_or_else(|error| panic!("{SOURCE} does not compile; is clang installed? {error:?}"));
+    builder(WAITS)
+        .obj(out.join("waits.bpf.o"))
+        .build()
+        .unwrap_or_else(|error| panic!("{WAITS} does not compile: {error:?}"));
     println!("cargo:rerun-if-changed=src/bpf");
 }

@@ -6,6 +6,7 @@
 
 pub mod bottleneck;
 pub mod causal;
+pub mod interference;
 pub mod stall;
 pub mod statistics;
 pub mod variation;

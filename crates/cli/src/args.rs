@@ -49,6 +49,8 @@ pub enum Command {
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
     /// Say what speeding code up would be worth
     Causal(crate::commands::causal::args::Causal),
+    /// Say which functions lose time to what other threads do
+    Interference(Box<crate::commands::interference::args::Interference>),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest

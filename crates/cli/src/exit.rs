@@ -61,6 +61,7 @@ fn code(command: &Command, error: &anyhow::Error) -> u8 {
     let wraps = match command {
         Command::Record(record) => !record.command.is_empty(),
         Command::Causal(causal) => causal.wraps(),
+        Command::Interference(interference) => interference.wraps(),
         _ => false,
     };
     use sampler::Error as E;

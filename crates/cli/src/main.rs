@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Diff(diff) => commands::diff::run(diff),
         Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
         Command::Causal(causal) => commands::causal::run(causal),
+        Command::Interference(interference) => commands::interference::run(interference),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

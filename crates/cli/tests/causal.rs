@@ -7,29 +7,6 @@ use common::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
-
-/// The library to preload, built once: cargo builds nothing for tests that they do not depend on.
-fn runtime() -> &'static Path {
-    static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "-p", "runtime"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .expect("cargo runs");
-        assert!(status.success(), "the runtime does not build");
-        let beside = Path::new(VITALFEW).with_file_name("libvitalfew_runtime.so");
-        let debug = beside
-            .parent()
-            .and_then(Path::parent)
-            .map(|target| target.join("debug"));
-        let debug = debug
-            .expect("a target directory")
-            .join("libvitalfew_runtime.so");
-        if debug.exists() { debug } else { beside }
-    })
-}
 
 /// Compiles a program of tests/programs/ with -O2 and without frame pointers.
 fn compile(lab: &Lab, source: &str, more: &[&str]) -> PathBuf {

@@ -9,7 +9,6 @@ use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPo
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched};
 use std::io;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant, SystemTime};
@@ -64,13 +63,14 @@ pub fn run(
     let memory = Memory::new()?;
     memory.period_ns.store(options.period_ns, Relaxed);
     let inherited = memory.inheritable()?;
-    let environment = launch::environment(&options.runtime, &inherited)?;
+    let environment = launch::environment(&options.runtime, &inherited, runtime_abi::VARIABLE)?;
     let mut launched = Launched::prepare_with(&options.command, &environment)?;
     drop(inherited);
     launched.start()?;
     let mut warnings = Vec::new();
     if !await_runtime(&memory, &mut launched, stop) {
-        warnings.push(not_loaded(&launched, options));
+        let error = launch::not_loaded(&options.command, launched.pid(), false);
+        warnings.push(error.to_string());
         return Ok(unmeasured(options, launched, warnings));
     }
     let prepared = Session::prepare(options, memory, launched.pid());
@@ -106,21 +106,6 @@ fn await_runtime(memory: &Memory, launched: &mut Launched, stop: &AtomicBool) ->
         }
         memory.wait(seen, TICK);
     }
-}
-
-fn not_loaded(launched: &Launched, options: &Options) -> String {
-    let program = options.command.first().cloned().unwrap_or_default();
-    let secure = Path::new(&format!("/proc/{}/exe", launched.pid())).exists();
-    let reason = if secure {
-        "it may have capabilities of its own, or not use the C library"
-    } else {
-        "it ended before"
-    };
-    let program = Error::NotLoaded {
-        program,
-        reason: reason.into(),
-    };
-    program.to_string()
 }
 
 fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) -> Outcome {

@@ -49,6 +49,14 @@ pub enum Error {
         /// What is like it.
         near: Vec<String>,
     },
+    /// Of the functions that were asked for none can be traced.
+    #[error("{program}: none of the functions can be traced: {reason}")]
+    NothingTraceable {
+        /// The program.
+        program: PathBuf,
+        /// Why, of the first one.
+        reason: String,
+    },
     /// A progress point does not parse.
     #[error("progress point '{text}': {reason}")]
     PointSyntax {

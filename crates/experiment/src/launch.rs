@@ -71,6 +71,7 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
 pub(crate) fn environment(
     runtime: &Path,
     memory: &impl AsRawFd,
+    variable: &'static str,
 ) -> Result<Vec<(&'static str, OsString)>, Error> {
     let text = runtime.to_string_lossy();
     if text.contains([':', ' ']) {
@@ -86,10 +87,20 @@ pub(crate) fn environment(
         preload.push(own);
     }
     let number = memory.as_raw_fd().to_string().into();
-    Ok(vec![
-        ("LD_PRELOAD", preload),
-        (runtime_abi::VARIABLE, number),
-    ])
+    Ok(vec![("LD_PRELOAD", preload), (variable, number)])
+}
+
+/// The runtime in a command that was started has not reported.
+pub(crate) fn not_loaded(command: &[String], pid: u32, ended: bool) -> Error {
+    let reason = if !ended && Path::new(&format!("/proc/{pid}/exe")).exists() {
+        "it may have capabilities of its own, or not use the C library"
+    } else {
+        "it ended before"
+    };
+    Error::NotLoaded {
+        program: command.first().cloned().unwrap_or_default(),
+        reason: reason.into(),
+    }
 }
 
 /// The file that a command's name stands for.

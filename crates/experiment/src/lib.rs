@@ -17,8 +17,12 @@ mod points;
 mod probes;
 mod scope;
 mod search;
+#[cfg(target_arch = "x86_64")]
+mod trace;
 
 pub use controller::{Live, Outcome, run};
 pub use error::Error;
 pub use launch::runtime;
 pub use options::{Hint, Options, PointKind, PointSpec};
+#[cfg(target_arch = "x86_64")]
+pub use trace::{FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, call_overhead, trace};

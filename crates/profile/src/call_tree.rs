@@ -76,7 +76,8 @@ pub enum CallTreeError {
     /// The costs of one value type, without their signs, add up to more than 2⁶³ − 1.
     #[error("the sum of the values of {0:?} does not fit in 63 bits")]
     SumOverflows(String),
-    /// Arrays of different lengths, a parent after its child, a method that is not in the table.
+    /// Arrays of different lengths, a parent after its child, a method that is not in the table or comes twice
+    /// below one node.
     #[error("not a call tree: {0}")]
     Invalid(&'static str),
 }
@@ -84,12 +85,11 @@ pub enum CallTreeError {
 impl CallTree {
     /// The tree of these nodes, which are in preorder; node 0 is the root, and what is said of its
     /// method and its parent is ignored. `costs` has one entry a value type, with the cost of each
-    /// node itself. That no node has two children of one method is not checked; a tree where one has is a
-    /// tree, but no search promises anything of it.
+    /// node itself.
     ///
     /// # Errors
-    /// If that is no tree in preorder or something is out of range. The arguments may come out of
-    /// an untrusted file.
+    /// If that is no tree in preorder, two children of a node are of one method, or something is out of range.
+    /// The arguments may come out of an untrusted file.
     pub fn new(
         methods: Vec<Method>,
         value_types: Vec<ValueType>,
@@ -113,6 +113,9 @@ impl CallTree {
             return Err(CallTreeError::Invalid("a node names no method"));
         }
         let end = order::ends(&parent).ok_or(CallTreeError::Invalid("not in preorder"))?;
+        if !siblings_differ(&method, &end, methods.len()) {
+            return Err(CallTreeError::Invalid("a calling context comes twice"));
+        }
         let prefix = costs
             .into_iter()
             .zip(&value_types)
@@ -224,6 +227,28 @@ impl CallTree {
     pub fn columns(&self) -> (&[u32], &[u32], &[Vec<i64>]) {
         (&self.method, &self.parent, &self.prefix)
     }
+}
+
+/// Whether no node has two children of one method: a calling context is one node.
+fn siblings_differ(method: &[u32], end: &[u32], methods: usize) -> bool {
+    // By method: the number after that of the last node with a child of it.
+    let mut seen = vec![0; methods];
+    (0..method.len()).all(|node| {
+        let (first, last) = (node + 1, end[node]);
+        // Most nodes have no children or one.
+        if first as u32 >= last || end[first] == last {
+            return true;
+        }
+        let mark = node as u32 + 1;
+        let mut child = first;
+        while (child as u32) < last {
+            if std::mem::replace(&mut seen[method[child] as usize], mark) == mark {
+                return false;
+            }
+            child = end[child] as usize;
+        }
+        true
+    })
 }
 
 fn prefix_sums(mut cost: Vec<i64>, value: &ValueType) -> Result<Vec<i64>, CallTreeError> {

@@ -292,11 +292,14 @@ mod tests {
         }
 
         #[test]
-        fn only_trees_in_preorder_are_taken(parents in prop::collection::vec(0..9_u32, 1..9)) {
+        fn only_trees_in_preorder_with_each_context_once_are_taken(
+            nodes in prop::collection::vec((0..9_u32, 0..4_u32), 1..9),
+        ) {
+            let (parents, method): (Vec<u32>, Vec<u32>) = nodes.into_iter().unzip();
             let nodes = parents.len();
-            let methods = vec![Method { name: "m".into(), module: String::new() }];
-            let taken = CallTree::new(methods, samples(), vec![0; nodes], parents.clone(),
-                vec![vec![1; nodes]]);
+            let named = |m: u32| Method { name: m.to_string(), module: String::new() };
+            let taken = CallTree::new((0..4).map(named).collect(), samples(), method.clone(),
+                parents.clone(), vec![vec![1; nodes]]);
             // By definition: every node comes after its parent, and between a node and its parent
             // there are only descendants of the parent.
             let below = |mut node: usize, ancestor: usize| loop {
@@ -304,12 +307,14 @@ mod tests {
                 if node == 0 { break false }
                 node = parents[node] as usize;
             };
-            let valid = (1..nodes).all(|n| (parents[n] as usize) < n)
+            let in_order = (1..nodes).all(|n| (parents[n] as usize) < n)
                 && (1..nodes).all(|n| {
                     let above = parents[n] as usize;
                     (above..n).all(|between| below(between, above))
                 });
-            prop_assert_eq!(taken.is_ok(), valid, "{:?}", taken);
+            let twice = |a: usize, b: usize| (parents[a], method[a]) == (parents[b], method[b]);
+            let once = (1..nodes).all(|n| (1..n).all(|other| !twice(n, other)));
+            prop_assert_eq!(taken.is_ok(), in_order && once, "{:?}", taken);
         }
     }
 

@@ -13,7 +13,8 @@
 //! in common with ours: names in calling contexts, with costs.
 //!
 //! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
-//! much, and what that did to the rate of progress.
+//! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
+//! of each execution of some blocks of code; [`Interference`] is what follows from it.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -22,9 +23,11 @@ mod call_tree_builder;
 mod event;
 mod experiment;
 mod image;
+mod interference;
 mod recording;
 mod stack;
 mod symbol;
+mod trace;
 
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
 pub use call_tree::{
@@ -37,9 +40,17 @@ pub use experiment::{
     ProfiledImage, Progress, ProgressPoint, RunEnd,
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
+pub use interference::{
+    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, Floor,
+    Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore, StackScore, ThreadScore,
+};
 pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
     Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};
+pub use trace::{
+    BlockId, BlockKind, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem,
+    TracedBlock, TracedPlace, TracedThread, Wait,
+};

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod place;
+pub mod trace;
 
 pub use place::{Place, Rule};
 

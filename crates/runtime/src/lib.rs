@@ -23,3 +23,5 @@ mod sample;
 mod start;
 mod sys;
 mod thread;
+#[cfg(target_arch = "x86_64")]
+mod trace;

@@ -4,7 +4,7 @@ use crate::{sample, sys, thread};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use runtime_abi::{MAGIC, Page, Thread, VARIABLE, state};
+use runtime_abi::{MAGIC, Page, Thread, VARIABLE, state, trace};
 
 /// The main thread's stack may grow to its limit, or to this where there is none.
 const LARGEST_STACK: u64 = 64 << 20;
@@ -28,7 +28,12 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
         return;
     }
     // SAFETY: nothing else runs yet that could change the environment.
-    let Some(descriptor) = (unsafe { take_environment() }) else {
+    let (descriptor, traced) = unsafe { take_environment() };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(descriptor) = traced {
+        crate::trace::start(descriptor);
+    }
+    let Some(descriptor) = descriptor else {
         return;
     };
     let length = size_of::<Page>();
@@ -124,12 +129,12 @@ unsafe extern "C" fn thread_ends(thread: *mut c_void) {
 }
 
 /// Takes what is ours out of the environment, so that programs started by the target are left
-/// alone; the descriptor of the shared memory, if there is one.
+/// alone; the descriptors of the memory shared for experiments and of that for tracing, if there are any.
 ///
 /// # Safety
 /// Nothing else may use the environment meanwhile.
-unsafe fn take_environment() -> Option<usize> {
-    let mut descriptor = None;
+unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
+    let (mut descriptor, mut traced) = (None, None);
     // SAFETY: the environment is a list of strings that ends with null; strings are only shortened,
     // in place, and entries only moved forward.
     unsafe {
@@ -140,6 +145,9 @@ unsafe fn take_environment() -> Option<usize> {
             let mut keep = true;
             if let Some(value) = value_of(entry, VARIABLE) {
                 descriptor = number(value);
+                keep = false;
+            } else if let Some(value) = value_of(entry, trace::VARIABLE) {
+                traced = number(value);
                 keep = false;
             } else if let Some(value) = value_of(entry, "LD_PRELOAD") {
                 // We stand first in it; what the user wants preloaded follows.
@@ -159,7 +167,7 @@ unsafe fn take_environment() -> Option<usize> {
         }
         *write = core::ptr::null_mut();
     }
-    descriptor
+    (descriptor, traced)
 }
 
 fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {

@@ -35,6 +35,7 @@ mod tables;
 mod tally;
 mod unreadable;
 mod vdso;
+mod waits;
 mod wakers;
 
 pub use continuous::{
@@ -49,3 +50,4 @@ pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
 pub use session::{Outcome, Progress, Running, host, record};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;
+pub use waits::{FrameLayout, ThreadWait, Waits};

@@ -32,7 +32,7 @@ struct Stamp {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     crc32: u32,
-    #[serde(borrow, alias = "recording", alias = "run")]
+    #[serde(borrow, alias = "recording", alias = "run", alias = "result")]
     content: &'a RawValue,
 }
 

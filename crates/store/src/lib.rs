@@ -5,7 +5,8 @@
 //! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
 //! [`Database::write`] and [`Epoch::read`] in a directory of its own among others. Both are whole
 //! or not there, whenever a writer dies. [`open`] finds out what a path is, [`merge`] makes one
-//! recording of several. Causal profiles are files of their own ([`append_causal`], [`read_causal`]).
+//! recording of several. Causal profiles are files of their own ([`append_causal`], [`read_causal`]), and so
+//! are traces ([`TraceWriter`], [`TraceReader`]) and their results ([`write_interference`]).
 //!
 //! What comes back is what was written, except for what carries no meaning: the order of samples
 //! and threads, the numbers of names and stacks, and names and stacks that nothing refers to.
@@ -49,6 +50,7 @@ mod error;
 mod file;
 #[cfg(test)]
 mod hostile;
+mod interference;
 mod manifest;
 mod merge;
 mod open_epoch;
@@ -57,14 +59,21 @@ mod table;
 mod table_reader;
 mod table_writer;
 mod thrift;
+mod trace;
+mod trace_columns;
 
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
 pub use database::{Database, Epoch, Range, Summary, read_all};
 pub use decode::Wanted;
 pub use error::{Error, Place};
 pub use file::{Written, read_file, write_file};
+pub use interference::{
+    Kept, interference_path, is_interference, latest_interference, read_interference,
+    write_interference,
+};
 pub use merge::merge;
 pub use open_epoch::{OpenEpoch, PartId};
+pub use trace::{TraceReader, TraceWriter, is_trace};
 
 use profile::Recording;
 use std::env;

@@ -316,9 +316,10 @@ impl<'a> Greedy<'a> {
         let mut sequence = start;
         for end in [End::Top, End::Bottom] {
             loop {
-                let extended = self
-                    .forest
-                    .extended_by(&sequence, None, end, Some(&self.left));
+                let extended = match end {
+                    End::Top => self.forest.extended_top(&sequence),
+                    End::Bottom => self.forest.extended_bottom(&sequence),
+                };
                 // Not the cum: that has the cost of the callers themselves, so that a hot method
                 // would be extended by whatever it happened to call.
                 let gain = |s: &CallSequence| self.gain_of_calls(s);
@@ -331,9 +332,7 @@ impl<'a> Greedy<'a> {
                 }
             }
         }
-        // With the metrics by the whole cost.
-        let path = self.forest.path_of(&sequence);
-        self.forest.summary_of(path).unwrap_or(sequence)
+        sequence
     }
 
     /// Covers the sequence, and says how much was not covered before.

@@ -320,7 +320,8 @@ impl Forest {
 
     /// The metrics of a sequence in each of the profiles, before weighting.
     pub fn by_member(&self, sequence: &CallSequence) -> Vec<(i64, i64)> {
-        sequence.parts.iter().map(|p| (p.base, p.cum)).collect()
+        let cums = sequence.parts.iter().map(|part| part.cum);
+        self.bases(sequence).zip(cums).collect()
     }
 
     /// The number of distinct calling contexts that end in the sequence, in all profiles.
@@ -338,6 +339,11 @@ impl Forest {
         (self.is_comparison() && sides.0 != sides.1).then_some(sides.0)
     }
 
+    fn bases<'a>(&'a self, sequence: &'a CallSequence) -> impl Iterator<Item = i64> + 'a {
+        let parts = self.members.iter().zip(sequence.parts.iter());
+        parts.map(|(member, part)| part.base(member.index.view(), sequence.path.len()))
+    }
+
     fn weighted(&self, each: impl Iterator<Item = i64>) -> f64 {
         let values = self.members.iter().zip(each);
         values.map(|(m, value)| m.weight * value as f64).sum()
@@ -348,28 +354,14 @@ impl Forest {
         Step(self.members[member].global[method as usize])
     }
 
+    /// The extensions of `s`, or the one by `only`.
     fn extended(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
-        self.extended_by(s, only, end, None)
-    }
-
-    /// The extensions of `s`, or the one by `only`, with metrics by other costs, which are given as
-    /// prefix sums by tree.
-    pub(crate) fn extended_by(
-        &self,
-        s: &CallSequence,
-        only: Option<Step>,
-        end: End,
-        costs: Option<&[Vec<i64>]>,
-    ) -> Vec<CallSequence> {
         let length = s.path.len();
         let mut found: Vec<(u32, Vec<Paths>)> = Vec::new();
         let mut place: FxHashMap<u32, usize> = FxHashMap::default();
         for (at, (member, part)) in self.members.iter().zip(s.parts.iter()).enumerate() {
             let only = only.map(|step| member.local[step.0 as usize]);
-            let view = match costs {
-                Some(costs) => member.index.view_with(&costs[at]),
-                None => member.index.view(),
-            };
+            let view = member.index.view();
             let extensions = match end {
                 End::Top => view.extended_top(part, length, only),
                 End::Bottom => view.extended_bottom(part, length, only),

@@ -105,6 +105,12 @@ pub trait Profile {
     /// What is called 100 %. Never 0 and never negative.
     fn whole(&self) -> f64;
 
+    /// Whether a measurement may be negative. If not, a path has no more cum than its beginning, and the
+    /// search makes use of that.
+    fn may_be_negative(&self) -> bool {
+        true
+    }
+
     /// Prepares the summaries' measurements for [`overlap`](Self::overlap).
     fn cover(&self, summaries: &[&Self::Summary]) -> Self::Cover;
 

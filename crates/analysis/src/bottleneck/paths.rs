@@ -12,8 +12,9 @@
 
 use super::spans::Spans;
 use super::tree::View;
+use std::cell::RefMut;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Paths of one length: the last and the first node of each, and what its nodes cost but for the last.
 #[derive(Clone, Debug, Default)]
@@ -52,49 +53,46 @@ impl Found {
     }
 
     /// Puts these paths in order.
-    fn sort(&mut self, range: Range<usize>) {
-        let mut paths: Vec<_> = range.clone().map(|at| self.path(at)).collect();
+    fn sort(&mut self) {
+        let mut paths: Vec<_> = (0..self.finals.len()).map(|at| self.path(at)).collect();
         paths.sort_unstable_by_key(|path| path.0);
-        for (at, (last, root, above)) in range.zip(paths) {
+        for (at, (last, root, above)) in paths.into_iter().enumerate() {
             (self.finals[at], self.roots[at], self.above[at]) = (last, root, above);
         }
     }
 }
 
-/// The paths of a call sequence in a tree, and their metrics (by the cost of the view that made them).
+/// The paths of a call sequence in a tree, and their metrics by the tree's own cost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
     found: Arc<Found>,
     range: Range<usize>,
-    pub base: i64,
     pub cum: i64,
+    /// Made when it is wanted: most sequences are looked at for their cum only.
+    base: OnceLock<i64>,
 }
 
 /// A method by which paths can be extended, and the extended paths.
 pub(crate) type Extension = (u32, Paths);
 
 impl Paths {
-    /// These of the paths, which have `length` steps. `sums` is of them, if they share no node.
+    /// These of the paths, which have `length` steps. `cum` is theirs, if no two share a node.
     fn new(
         view: View<'_>,
         found: Arc<Found>,
         range: Range<usize>,
         length: usize,
-        sums: Option<Sums>,
+        cum: Option<i64>,
     ) -> Self {
-        let mut paths = Self::unmeasured(found, range);
-        let sums = if view.share_no_node(&paths, length) {
-            sums.unwrap_or_else(|| {
-                let mut sums = Sums::default();
-                paths.iter().for_each(|path| sums.add(&view, path));
-                sums
-            })
-        } else {
-            let mut sums = Sums::default();
-            view.sweep(paths.finals(), length, &mut sums);
-            sums
+        let mut paths = Self {
+            found,
+            range,
+            ..Self::default()
         };
-        (paths.base, paths.cum) = (sums.base, sums.cum);
+        paths.cum = match cum {
+            Some(cum) if view.share_no_node(&paths, length) => cum,
+            _ => view.cum_with(&paths, length, |_, above| above),
+        };
         paths
     }
 
@@ -104,13 +102,27 @@ impl Paths {
         Self::new(view, Arc::new(found), range, length, None)
     }
 
-    /// Without metrics.
-    pub fn unmeasured(found: Arc<Found>, range: Range<usize>) -> Self {
+    /// Paths whose metrics are known.
+    pub fn measured(found: Arc<Found>, range: Range<usize>, (base, cum): (i64, i64)) -> Self {
         Self {
             found,
             range,
-            ..Self::default()
+            cum,
+            base: base.into(),
         }
+    }
+
+    /// The base of these paths of `length` steps; `view` is of their tree.
+    pub fn base(&self, view: View<'_>, length: usize) -> i64 {
+        *self.base.get_or_init(|| {
+            if view.share_no_node(self, length) {
+                let costs = self.iter().map(|(last, _, above)| above + view.cost(last));
+                return costs.sum();
+            }
+            let mut along = Along::default();
+            view.sweep(self, length, &mut along);
+            along.base
+        })
     }
 
     pub fn finals(&self) -> &[u32] {
@@ -118,8 +130,12 @@ impl Paths {
     }
 
     /// See [`Found::path`].
+    fn path(&self, at: usize) -> (u32, u32, i64) {
+        self.found.path(self.range.start + at)
+    }
+
     fn iter(&self) -> impl Iterator<Item = (u32, u32, i64)> + '_ {
-        self.range.clone().map(|at| self.found.path(at))
+        (0..self.range.len()).map(|at| self.path(at))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -129,6 +145,8 @@ impl Paths {
 
 /// What a sweep over paths meets, each node once.
 trait Visitor {
+    /// Whether only maximal finals and bare nodes are wanted. Paths without such can then be skipped.
+    const ONLY_BARE: bool = false;
     /// A maximal final.
     fn maximal(&mut self, view: &View<'_>, node: u32);
     /// A node along the paths; `bare` if it is in the cum but in no maximal final's subtree.
@@ -137,36 +155,36 @@ trait Visitor {
     fn next_path(&mut self) {}
 }
 
-#[derive(Clone, Copy, Default)]
-struct Sums {
+/// The base.
+#[derive(Default)]
+struct Along {
     base: i64,
-    cum: i64,
-    /// The end of the subtree of the last maximal final.
-    end: u32,
 }
 
-impl Visitor for Sums {
+impl Visitor for Along {
+    fn maximal(&mut self, _: &View<'_>, _: u32) {}
+
+    fn along(&mut self, view: &View<'_>, node: u32, _: bool) {
+        self.base += view.cost(node);
+    }
+}
+
+/// The cum.
+#[derive(Default)]
+struct Covered {
+    cum: i64,
+}
+
+impl Visitor for Covered {
+    const ONLY_BARE: bool = true;
+
     fn maximal(&mut self, view: &View<'_>, node: u32) {
         self.cum += view.cum_cost(node);
     }
 
     fn along(&mut self, view: &View<'_>, node: u32, bare: bool) {
-        let cost = view.cost(node);
-        self.base += cost;
         if bare {
-            self.cum += cost;
-        }
-    }
-}
-
-impl Sums {
-    /// Adds the next path, where no two share a node. One that ends below another one's final is then wholly
-    /// below it.
-    fn add(&mut self, view: &View<'_>, (last, _, above): (u32, u32, i64)) {
-        self.base += above + view.cost(last);
-        if last >= self.end {
-            self.end = view.nodes[last as usize].end;
-            self.cum += above + view.cum_cost(last);
+            self.cum += view.cost(node);
         }
     }
 }
@@ -233,17 +251,21 @@ impl View<'_> {
         below.all(|node| self.nodes[node as usize].method != first)
     }
 
-    /// Visits the paths of `length` steps that end in `finals`.
-    fn sweep(&self, finals: &[u32], length: usize, visitor: &mut impl Visitor) {
+    /// Visits `paths`, which have `length` steps.
+    fn sweep<V: Visitor>(&self, paths: &Paths, length: usize, visitor: &mut V) {
         let epoch = self.begin(length);
         // A node's stamp says at which place of the path, counted from its end, it was visited. What
         // is above it was visited then if it comes at the same place again; with recursion, it can come
         // at another place, and the path then reaches up to another root.
         let (mut maximal, mut end) = (0, 0);
-        for &last in finals {
+        for (last, root, _) in paths.iter() {
             if last >= end {
                 (maximal, end) = (last, self.nodes[last as usize].end);
                 visitor.maximal(self, last);
+            }
+            // All of the path is in the maximal final's subtree.
+            if V::ONLY_BARE && root >= maximal {
+                continue;
             }
             for (node, place) in self.callers(last, length).zip(epoch..) {
                 let stamp = &self.nodes[node as usize].stamp;
@@ -262,26 +284,34 @@ impl View<'_> {
     /// along(s), and along(s) ∪ descendants(s), of paths of `length` steps.
     pub fn sets(&self, paths: &Paths, length: usize) -> (Spans, Spans) {
         let mut runs = Runs::default();
-        self.sweep(paths.finals(), length, &mut runs);
+        self.sweep(paths, length, &mut runs);
         (Spans::union(runs.along), Spans::union(runs.cover.parts))
     }
 
     /// The cum of paths of `length` steps by this view's cost.
     pub fn cum(&self, paths: &Paths, length: usize) -> i64 {
-        let mut sums = Sums::default();
+        self.cum_with(paths, length, |last, _| {
+            let above = self.callers(last, length).skip(1);
+            above.map(|n| self.cost(n)).sum()
+        })
+    }
+
+    /// The same; `above` is what a path costs but for its last node, of that and what the tree's own cost says.
+    fn cum_with(&self, paths: &Paths, length: usize, above: impl Fn(u32, i64) -> i64) -> i64 {
         if !self.share_no_node(paths, length) {
-            self.sweep(paths.finals(), length, &mut sums);
-            return sums.cum;
+            let mut covered = Covered::default();
+            self.sweep(paths, length, &mut covered);
+            return covered.cum;
         }
-        let mut end = 0;
-        for &last in paths.finals() {
+        // A path that ends below another one's final is wholly below it.
+        let (mut end, mut cum) = (0, 0);
+        for (last, _, own) in paths.iter() {
             if last >= end {
                 end = self.nodes[last as usize].end;
-                let above = self.callers(last, length).skip(1);
-                sums.cum += self.cum_cost(last) + above.map(|n| self.cost(n)).sum::<i64>();
+                cum += above(last, own) + self.cum_cost(last);
             }
         }
-        sums.cum
+        cum
     }
 
     /// What each of these lists of paths of `length` steps adds to the cum of those before it: each node's
@@ -292,14 +322,13 @@ impl View<'_> {
     /// each subtree to the first list of those finals, and takes it from the one that had it; then likewise
     /// the single nodes above a final, which the stamp says the owner of.
     pub fn ranked_costs(&self, list: &[&Paths], length: usize) -> Vec<i64> {
-        // In one number, for a fast sort: the final and the rank.
-        let ranked = |(rank, paths): (usize, &&Paths)| {
-            let finals = paths.finals().to_vec().into_iter();
-            finals.map(move |last| u64::from(last) << 32 | rank as u64)
+        let ranked = |(rank, paths): (u32, &'_ &Paths)| -> Vec<(u32, u32, u32)> {
+            let path = |(last, root, _)| (last, rank, root);
+            paths.iter().map(path).collect()
         };
-        let mut finals: Vec<u64> = list.iter().enumerate().flat_map(ranked).collect();
+        let mut paths: Vec<_> = (0..).zip(list).flat_map(ranked).collect();
         // Stable, because that knows to merge sorted runs.
-        finals.sort();
+        paths.sort_by_key(|(last, ..)| *last);
         let epoch = self.begin(list.len());
         let mut costs = vec![0; list.len()];
         let mut give = |to: u32, from: Option<u32>, cost: i64| {
@@ -309,13 +338,19 @@ impl View<'_> {
             }
         };
         let mut around: Vec<(u32, u32)> = Vec::new();
-        for entry in finals {
-            let (last, rank) = ((entry >> 32) as u32, entry as u32);
+        for (last, rank, root) in paths {
             while around
                 .last()
                 .is_some_and(|(n, _)| self.nodes[*n as usize].end <= last)
             {
                 around.pop();
+            }
+            // An earlier list has the subtree that all of the path is in.
+            if around
+                .last()
+                .is_some_and(|(n, first)| *first <= rank && *n <= root)
+            {
+                continue;
             }
             let mut outer = around.iter().rev().peekable();
             let owner = outer.peek().map(|(_, rank)| *rank);
@@ -345,17 +380,14 @@ impl View<'_> {
     /// The paths extended by each of their roots' callers, or by one of them only. `length` is the
     /// length of `paths`.
     pub fn extended_top(&self, paths: &Paths, length: usize, only: Option<u32>) -> Vec<Extension> {
-        let mut groups = Groups::default();
-        let mut slot = self.scratch.slot.borrow_mut();
+        let mut groups = Groups::new(self, only);
         for (last, root, above) in paths.iter() {
             let caller = self.nodes[root as usize].parent;
-            let method = self.nodes[caller as usize].method;
-            if caller != 0 && only.is_none_or(|m| m == method) {
-                let above = above + self.cost(caller);
-                groups.add(self, &mut slot, method, (last, caller, above));
+            if caller != 0 {
+                groups.add(caller, (last, caller, above + self.cost(caller)));
             }
         }
-        groups.finish(self, &mut slot, length + 1)
+        groups.finish(length + 1)
     }
 
     /// The paths extended by each method that their finals call, or by one of them only.
@@ -365,18 +397,36 @@ impl View<'_> {
         length: usize,
         only: Option<u32>,
     ) -> Vec<Extension> {
-        let mut groups = Groups::default();
-        let mut slot = self.scratch.slot.borrow_mut();
-        for (last, root, above) in paths.iter() {
-            let above = above + self.cost(last);
-            for child in self.children(last) {
-                let method = self.nodes[child as usize].method;
-                if only.is_none_or(|m| m == method) {
-                    groups.add(self, &mut slot, method, (child, root, above));
+        let mut groups = Groups::new(self, only);
+        self.callees_in_order(paths.finals(), |at, callee| {
+            let (last, root, above) = paths.path(at);
+            groups.add(callee, (callee, root, above + self.cost(last)));
+        });
+        groups.finish(length + 1)
+    }
+
+    /// Visits what the nodes call, in preorder, each with the position of its caller in `nodes`, which are in
+    /// preorder. Where these nest, what an outer one calls comes before and after what the inner one does.
+    fn callees_in_order(&self, nodes: &[u32], mut visit: impl FnMut(usize, u32)) {
+        // By nesting: a caller's position, its next callee, and its end.
+        let mut around: Vec<(usize, u32, u32)> = Vec::new();
+        let next_callers = nodes.iter().copied().chain([u32::MAX]);
+        for (at, caller) in next_callers.enumerate() {
+            while let Some((outer, next, end)) = around.last_mut() {
+                while *next < *end && *next <= caller {
+                    visit(*outer, *next);
+                    *next = self.nodes[*next as usize].end;
                 }
+                if *end > caller {
+                    break;
+                }
+                around.pop();
+            }
+            let end = self.nodes.get(caller as usize).map_or(0, |node| node.end);
+            if caller.saturating_add(1) < end {
+                around.push((at, caller + 1, end));
             }
         }
-        groups.finish(self, &mut slot, length + 1)
     }
 
     /// The paths extended by one method that their finals call.
@@ -389,15 +439,19 @@ impl View<'_> {
             }
         }
         if !found.finals.is_sorted() {
-            found.sort(0..found.finals.len());
+            found.sort();
         }
         found
     }
 }
 
 /// Paths by the method that extends them.
-#[derive(Default)]
-struct Groups {
+struct Groups<'a> {
+    view: View<'a>,
+    /// The only method that is wanted.
+    only: Option<u32>,
+    /// By method: the number of its group plus one, or 0.
+    slot: RefMut<'a, Vec<u32>>,
     groups: Vec<Group>,
     /// The group of each path, and the path.
     entries: Vec<(u32, (u32, u32, i64))>,
@@ -406,43 +460,56 @@ struct Groups {
 struct Group {
     method: u32,
     count: usize,
-    /// The last final.
-    last: u32,
-    /// Whether the finals are in order.
-    sorted: bool,
-    /// Of what was added, if it was in order and shares no node.
-    sums: Sums,
+    /// The cum, if no paths share a node.
+    cum: i64,
+    /// The end of the subtree of the last maximal final.
+    end: u32,
 }
 
-impl Groups {
-    /// `slot` is the number of each method's group plus one, or 0.
-    fn add(&mut self, view: &View<'_>, slot: &mut [u32], method: u32, path: (u32, u32, i64)) {
-        let slot = &mut slot[method as usize];
+impl<'a> Groups<'a> {
+    fn new(view: &View<'a>, only: Option<u32>) -> Self {
+        Self {
+            view: *view,
+            only,
+            slot: view.scratch.slot.borrow_mut(),
+            groups: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Adds a path that was extended by `node`. Paths come in the order of their finals.
+    fn add(&mut self, node: u32, path: (u32, u32, i64)) {
+        let method = self.view.nodes[node as usize].method;
+        if self.only.is_some_and(|only| only != method) {
+            return;
+        }
+        let slot = &mut self.slot[method as usize];
         if *slot == 0 {
             self.groups.push(Group {
                 method,
                 count: 0,
-                last: 0,
-                sorted: true,
-                sums: Sums::default(),
+                cum: 0,
+                end: 0,
             });
             *slot = self.groups.len() as u32;
         }
         let group = &mut self.groups[*slot as usize - 1];
         group.count += 1;
-        group.sorted &= group.last < path.0;
-        group.last = path.0;
         // Now, while the node is at hand.
-        group.sums.add(view, path);
+        let (last, _, above) = path;
+        if last >= group.end {
+            group.end = self.view.nodes[last as usize].end;
+            group.cum += above + self.view.cum_cost(last);
+        }
         self.entries.push((*slot - 1, path));
     }
 
-    fn finish(self, view: &View<'_>, slot: &mut [u32], length: usize) -> Vec<Extension> {
-        let Self { groups, entries } = self;
-        let mut next = Vec::with_capacity(groups.len());
+    /// The extensions, of `length` steps.
+    fn finish(mut self, length: usize) -> Vec<Extension> {
+        let mut next = Vec::with_capacity(self.groups.len());
         let mut count = 0;
-        for group in &groups {
-            slot[group.method as usize] = 0;
+        for group in &self.groups {
+            self.slot[group.method as usize] = 0;
             next.push(count);
             count += group.count;
         }
@@ -451,23 +518,17 @@ impl Groups {
             roots: vec![0; count],
             above: vec![0; count],
         };
-        for (group, path) in entries {
-            let at = next[group as usize];
-            (found.finals[at], found.roots[at], found.above[at]) = path;
-            next[group as usize] += 1;
-        }
-        for (group, end) in groups.iter().zip(&next) {
-            if !group.sorted {
-                found.sort(end - group.count..*end);
-            }
+        for (group, path) in &self.entries {
+            let at = &mut next[*group as usize];
+            (found.finals[*at], found.roots[*at], found.above[*at]) = *path;
+            *at += 1;
         }
         let found = Arc::new(found);
-        let extension = |(group, end): (&Group, &usize)| {
-            let range = end - group.count..*end;
-            let sums = group.sorted.then_some(group.sums);
-            let paths = Paths::new(*view, found.clone(), range, length, sums);
+        let extension = |(group, end): (&Group, usize)| {
+            let range = end - group.count..end;
+            let paths = Paths::new(self.view, found.clone(), range, length, Some(group.cum));
             (group.method, paths)
         };
-        groups.iter().zip(&next).map(extension).collect()
+        self.groups.iter().zip(next).map(extension).collect()
     }
 }

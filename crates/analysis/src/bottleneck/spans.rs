@@ -33,28 +33,26 @@ impl Spans {
         &self.0
     }
 
-    /// The cost of the set; entry `n` of `prefix` is the sum of the costs of the nodes before `n`.
-    pub fn cost(&self, prefix: &[i64]) -> i64 {
-        self.0.iter().map(|run| cost(prefix, *run)).sum()
+    /// The cost of the set; `before` is the sum of the costs of the nodes before a node.
+    pub fn cost(&self, before: impl Fn(u32) -> i64) -> i64 {
+        self.0.iter().map(|run| cost(&before, *run)).sum()
     }
 
-    /// The prefix sums without the costs of the set.
-    pub fn left(&self, prefix: &[i64]) -> Vec<i64> {
-        let mut left = Vec::with_capacity(prefix.len());
+    /// The first `count` sums `before` a node, without the costs of the set.
+    pub fn left(&self, count: usize, before: impl Fn(u32) -> i64) -> Vec<i64> {
+        let mut left = Vec::with_capacity(count);
         let mut taken = 0;
         for &(start, end) in &self.0 {
-            let before = &prefix[left.len()..start as usize];
-            left.extend(before.iter().map(|sum| sum - taken));
-            left.resize(end as usize, prefix[start as usize] - taken);
-            taken += cost(prefix, (start, end));
+            left.extend((left.len() as u32..start).map(|node| before(node) - taken));
+            left.resize(end as usize, before(start) - taken);
+            taken += cost(&before, (start, end));
         }
-        let after = &prefix[left.len()..];
-        left.extend(after.iter().map(|sum| sum - taken));
+        left.extend((left.len() as u32..count as u32).map(|node| before(node) - taken));
         left
     }
 
     /// The cost of what this set shares with `other`.
-    pub fn shared_cost(&self, other: &Self, prefix: &[i64]) -> i64 {
+    pub fn shared_cost(&self, other: &Self, before: impl Fn(u32) -> i64) -> i64 {
         let (mut few, mut many) = (self.0.as_slice(), other.0.as_slice());
         if few.len() > many.len() {
             std::mem::swap(&mut few, &mut many);
@@ -66,15 +64,15 @@ impl Spans {
                 if run.0 >= end {
                     break;
                 }
-                sum += cost(prefix, (run.0.max(start), run.1.min(end)));
+                sum += cost(&before, (run.0.max(start), run.1.min(end)));
             }
         }
         sum
     }
 }
 
-fn cost(prefix: &[i64], (start, end): (u32, u32)) -> i64 {
-    prefix[end as usize] - prefix[start as usize]
+fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
+    before(end) - before(start)
 }
 
 /// How many of the first runs are `before`; in time logarithmic in that number.
@@ -106,16 +104,16 @@ mod tests {
         #[test]
         fn unions_and_intersections_are_those_of_sets(a in runs(), b in runs()) {
             let costs: Vec<i64> = (0..70).map(|n| (n * n) % 17 - 3).collect();
-            let prefix: Vec<i64> = (0..=70).map(|n| costs[..n].iter().sum()).collect();
+            let before = |n: u32| -> i64 { costs[..n as usize].iter().sum() };
             let sum = |nodes: &BTreeSet<u32>| -> i64 { nodes.iter().map(|n| costs[*n as usize]).sum() };
             let (x, y) = (Spans::union(a.clone()), Spans::union(b.clone()));
             prop_assert_eq!(set(x.runs()), set(&a));
             prop_assert!(x.runs().windows(2).all(|w| w[0].1 < w[1].0));
-            prop_assert_eq!(x.cost(&prefix), sum(&set(&a)));
+            prop_assert_eq!(x.cost(before), sum(&set(&a)));
             let both = &set(&a) & &set(&b);
-            prop_assert_eq!(x.shared_cost(&y, &prefix), sum(&both));
+            prop_assert_eq!(x.shared_cost(&y, before), sum(&both));
             prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
-            let left = x.left(&prefix);
+            let left = x.left(71, before);
             prop_assert_eq!(left.len(), 71);
             for node in 0..70 {
                 let expected = if set(&a).contains(&node) { 0 } else { costs[node as usize] };

@@ -9,10 +9,9 @@ use std::sync::Arc;
 /// A call tree, where each method occurs, and the metrics of each method.
 #[derive(Debug)]
 pub(crate) struct IndexedTree {
+    /// One more than there are nodes: after the last one there is a cost before it, too.
     nodes: Vec<Node>,
-    /// Entry `n` is the sum of the costs of the nodes before `n`.
-    prefix: Vec<i64>,
-    /// The same of the value types that are not the cost.
+    /// By value type that is not the cost: entry `n` is the sum of the costs of the nodes before `n`.
     others: Vec<Vec<i64>>,
     /// The nodes of method `m`, in preorder, are the finals at `start[m]..start[m + 1]`.
     start: Vec<u32>,
@@ -20,14 +19,16 @@ pub(crate) struct IndexedTree {
     scratch: Scratch,
 }
 
-/// A node with all that a walk asks of it, in a quarter of a cache line: walks jump about in trees that are
-/// larger than the caches, and what they wait for is memory.
+/// A node with all that a walk asks of it in one place: walks jump about in trees that are larger than the
+/// caches, and what they wait for is memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub method: u32,
     pub parent: u32,
     /// The first node after it that is no descendant.
     pub end: u32,
+    /// The sum of the costs of the nodes before it.
+    before: i64,
     /// See [`View::begin`].
     pub stamp: Cell<u32>,
 }
@@ -37,8 +38,8 @@ pub(crate) struct Node {
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub nodes: &'a [Node],
-    /// Entry `n` is the sum of the costs of the nodes before `n`.
-    prefix: &'a [i64],
+    /// The sums of the costs before each node, if they are not the tree's own.
+    left: Option<&'a [i64]>,
     pub scratch: &'a Scratch,
 }
 
@@ -49,6 +50,9 @@ pub(crate) struct Scratch {
     /// By method; 0 between computations.
     pub slot: RefCell<Vec<u32>>,
 }
+
+/// The work of following a node's callees, where that of following its callers is 1.
+const CALLEES: usize = 4;
 
 impl IndexedTree {
     /// Indexes the tree for the value type at position `value`, which it has.
@@ -62,15 +66,16 @@ impl IndexedTree {
             ..
         } = tree.into_columns();
         let prefix = others.remove(value);
-        let columns = method.iter().zip(&parent).zip(&end);
-        let node = |((method, parent), end): ((&u32, &u32), &u32)| Node {
-            method: *method,
-            parent: *parent,
-            end: *end,
+        let count = method.len();
+        let node = |n: usize| Node {
+            method: method.get(n).copied().unwrap_or(u32::MAX),
+            parent: parent.get(n).copied().unwrap_or(0),
+            end: end.get(n).copied().unwrap_or(0),
             stamp: Cell::new(0),
+            before: prefix[n],
         };
-        let nodes: Vec<Node> = columns.map(node).collect();
-        drop((parent, end));
+        let nodes: Vec<Node> = (0..=count).map(node).collect();
+        drop((parent, end, prefix));
         let mut start = vec![0_u32; methods.len() + 1];
         for m in &method[1..] {
             start[*m as usize + 1] += 1;
@@ -79,14 +84,13 @@ impl IndexedTree {
             start[m] += start[m - 1];
         }
         let mut next = start.clone();
-        let mut finals = vec![0; nodes.len() - 1];
+        let mut finals = vec![0; count - 1];
         for (node, m) in method.iter().enumerate().skip(1) {
             finals[next[*m as usize] as usize] = node as u32;
             next[*m as usize] += 1;
         }
         Self {
             nodes,
-            prefix,
             others,
             start,
             occurrences: Arc::new(Found::single_nodes(finals)),
@@ -99,7 +103,7 @@ impl IndexedTree {
 
     /// The number of nodes, with the root.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.len() - 1
     }
 
     pub fn total(&self) -> i64 {
@@ -107,20 +111,20 @@ impl IndexedTree {
     }
 
     pub fn has_negative_cost(&self) -> bool {
-        self.prefix.windows(2).any(|w| w[1] < w[0])
+        self.nodes.windows(2).any(|w| w[1].before < w[0].before)
     }
 
     /// The sum of the costs without their signs.
     pub fn absolute(&self) -> i64 {
-        let pairs = self.prefix.windows(2);
-        pairs.map(|w| (w[1] - w[0]).abs()).sum()
+        let pairs = self.nodes.windows(2);
+        pairs.map(|w| (w[1].before - w[0].before).abs()).sum()
     }
 
     /// The tree with its own cost.
     pub fn view(&self) -> View<'_> {
         View {
             nodes: &self.nodes,
-            prefix: &self.prefix,
+            left: None,
             scratch: &self.scratch,
         }
     }
@@ -128,14 +132,15 @@ impl IndexedTree {
     /// The tree with what [`View::left`] gave.
     pub fn view_with<'a>(&'a self, left: &'a [i64]) -> View<'a> {
         View {
-            prefix: left,
+            left: Some(left),
             ..self.view()
         }
     }
 
     /// The cost of these nodes by one of the other value types, in their order.
     pub fn other_cost(&self, other: usize, nodes: &Spans) -> i64 {
-        nodes.cost(&self.others[other])
+        let before = &self.others[other];
+        nodes.cost(|node| before[node as usize])
     }
 
     /// The nodes of a method, in preorder.
@@ -146,19 +151,20 @@ impl IndexedTree {
 
     /// By method: the paths of that one step.
     pub fn singles(&self) -> Vec<Paths> {
-        let range = |m: usize| self.start[m] as usize..self.start[m + 1] as usize;
-        let paths = |m| Paths::unmeasured(self.occurrences.clone(), range(m));
-        let mut singles: Vec<Paths> = (0..self.start.len() - 1).map(paths).collect();
-        for (single, metrics) in singles.iter_mut().zip(self.view().metrics_of_methods()) {
-            (single.base, single.cum) = metrics;
-        }
-        singles
+        let ranges = self.start.windows(2).map(|w| w[0] as usize..w[1] as usize);
+        let metrics = self.view().metrics_of_methods();
+        let paths = |(range, metrics)| Paths::measured(self.occurrences.clone(), range, metrics);
+        ranges.zip(metrics).map(paths).collect()
     }
 
     /// The paths labelled with these methods.
     pub fn locate(&self, path: &[u32]) -> Paths {
-        let count = |m: &u32| self.occurrences(*m).len();
-        let Some(pivot) = (0..path.len()).min_by_key(|at| count(&path[*at])) else {
+        // From the method that is rarest; but to look for callees is more work than to look for callers.
+        let work = |at: &usize| {
+            let each = if at + 1 < path.len() { CALLEES } else { 1 };
+            each * self.occurrences(path[*at]).len()
+        };
+        let Some(pivot) = (0..path.len()).min_by_key(work) else {
             return Paths::default();
         };
         let view = self.view();
@@ -182,12 +188,20 @@ impl IndexedTree {
 }
 
 impl<'a> View<'a> {
+    /// The sum of the costs of the nodes before `node`.
+    fn before(&self, node: u32) -> i64 {
+        match self.left {
+            None => self.nodes[node as usize].before,
+            Some(left) => left[node as usize],
+        }
+    }
+
     pub fn cost(&self, node: u32) -> i64 {
-        self.prefix[node as usize + 1] - self.prefix[node as usize]
+        self.before(node + 1) - self.before(node)
     }
 
     pub fn cum_cost(&self, node: u32) -> i64 {
-        self.prefix[self.nodes[node as usize].end as usize] - self.prefix[node as usize]
+        self.before(self.nodes[node as usize].end) - self.before(node)
     }
 
     /// By method: base and cum of that one step. All in one pass over the tree.
@@ -195,7 +209,8 @@ impl<'a> View<'a> {
         let methods = self.scratch.slot.borrow().len();
         let mut metrics = vec![(0, 0); methods];
         let mut ends = vec![0; methods];
-        for (number, node) in (0..).zip(self.nodes).skip(1) {
+        let count = self.nodes.len() as u32 - 1;
+        for (number, node) in (0..count).zip(self.nodes).skip(1) {
             let at = node.method as usize;
             metrics[at].0 += self.cost(number);
             if number >= ends[at] {
@@ -208,17 +223,17 @@ impl<'a> View<'a> {
 
     /// The cost of these nodes.
     pub fn cost_of(&self, nodes: &Spans) -> i64 {
-        nodes.cost(self.prefix)
+        nodes.cost(|node| self.before(node))
     }
 
     /// The cost of the nodes that are in both sets.
     pub fn shared_cost(&self, one: &Spans, other: &Spans) -> i64 {
-        one.shared_cost(other, self.prefix)
+        one.shared_cost(other, |node| self.before(node))
     }
 
     /// The costs without those of these nodes, for [`IndexedTree::view_with`].
     pub fn left(&self, nodes: &Spans) -> Vec<i64> {
-        nodes.left(self.prefix)
+        nodes.left(self.nodes.len(), |node| self.before(node))
     }
 
     /// The node, its caller, and so on: `count` of them, which there are.

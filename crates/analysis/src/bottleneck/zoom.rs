@@ -115,14 +115,38 @@ pub fn zoom_trim<P: Profile>(
     cutoff: f64,
 ) -> Option<P::Summary> {
     let own = profile.cum_of(summary).abs();
-    let mut trimmed = trim(profile, summary, end)?;
-    while own >= cutoff * profile.cum_of(&trimmed).abs() {
-        match trim(profile, &trimmed, end) {
-            Some(next) => trimmed = next,
-            None => break,
+    let concentrated = |s: &P::Summary| own >= cutoff * profile.cum_of(s).abs();
+    if end == End::Top || profile.may_be_negative() {
+        let mut trimmed = trim(profile, summary, end)?;
+        while concentrated(&trimmed) {
+            match trim(profile, &trimmed, end) {
+                Some(next) => trimmed = next,
+                None => break,
+            }
         }
+        return Some(trimmed);
     }
-    Some(trimmed)
+    // Without the last steps there is only more cost. (Without the first ones there may be less: that of
+    // the callers themselves.) So what is sought is between the shortest trimming and the longest, which
+    // it is as a rule.
+    let path = profile.path_of(summary);
+    let of_length = |length: usize| profile.summary_of(&path[..length]);
+    let (mut short, mut long) = (1, path.len().checked_sub(1).filter(|length| *length > 0)?);
+    let mut found = of_length(short)?;
+    if concentrated(&found) {
+        return Some(found);
+    }
+    let mut middle = long;
+    while short < long {
+        let trimmed = of_length(middle)?;
+        if concentrated(&trimmed) {
+            long = middle - 1;
+        } else {
+            (short, found) = (middle, trimmed);
+        }
+        middle = (short + long).div_ceil(2);
+    }
+    Some(found)
 }
 
 /// The summary without its step at `end`.

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod epochs;
 pub mod export;
 pub mod generate;
+pub mod interference;
 pub mod query;
 pub mod record;
 pub mod report;

@@ -11,6 +11,28 @@ use std::sync::OnceLock;
 
 pub const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
 
+/// The library to preload, built once: cargo builds nothing for tests that they do not depend on.
+pub fn runtime() -> &'static Path {
+    static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "-p", "runtime"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the runtime does not build");
+        let beside = Path::new(VITALFEW).with_file_name("libvitalfew_runtime.so");
+        let debug = beside
+            .parent()
+            .and_then(Path::parent)
+            .map(|target| target.join("debug"));
+        let debug = debug
+            .expect("a target directory")
+            .join("libvitalfew_runtime.so");
+        if debug.exists() { debug } else { beside }
+    })
+}
+
 /// A directory for a test, with a program in it.
 pub struct Lab {
     directory: tempfile::TempDir,

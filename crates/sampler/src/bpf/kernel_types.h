@@ -26,6 +26,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1 };
@@ -76,6 +77,7 @@ struct vm_area_struct {
 /* Of x86-64. */
 struct pt_regs {
 	unsigned long bp;
+	unsigned long orig_ax;
 	unsigned long ip;
 	unsigned long cs;
 };

@@ -61,7 +61,7 @@ impl Profile for Forest {
     }
 
     fn base_of(&self, summary: &CallSequence) -> f64 {
-        self.weighted(summary.parts.iter().map(|part| part.base))
+        self.weighted(self.bases(summary))
     }
 
     fn cum_of(&self, summary: &CallSequence) -> f64 {
@@ -82,6 +82,10 @@ impl Profile for Forest {
 
     fn whole(&self) -> f64 {
         self.whole.1
+    }
+
+    fn may_be_negative(&self) -> bool {
+        self.signed
     }
 
     fn cover(&self, summaries: &[&CallSequence]) -> CallCover {
@@ -154,7 +158,7 @@ impl Profile for Forest {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (member, part) in self.members.iter().zip(summary.parts.iter()) {
             let value = match metric {
-                Metric::Base => part.base,
+                Metric::Base => part.base(member.index.view(), summary.path.len()),
                 Metric::Cum => part.cum,
             };
             let side = if member.first_side { &mut a } else { &mut b };

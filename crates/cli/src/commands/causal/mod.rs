@@ -9,6 +9,8 @@ mod suggest;
 mod svg;
 mod text;
 
+pub use svg::{escaped, tail};
+
 use args::{Causal, CausalAction};
 use std::process::ExitCode;
 

@@ -176,7 +176,7 @@ fn axes(scale: &Scale, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// The end of a long name: its beginning is directories.
-fn tail(name: &str, width: usize) -> String {
+pub fn tail(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
         return name.to_owned();
@@ -186,7 +186,7 @@ fn tail(name: &str, width: usize) -> String {
 }
 
 /// Text as XML has it.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

@@ -1,0 +1,237 @@
+//! What is kept of a block besides its kinds: evidence for causes and doubts.
+
+use super::analyser::base;
+use super::instants::Instants;
+use super::nesting::{Inside, Sequence, mix};
+use super::options::Options;
+use super::waits::{WaitPart, WaitSum, add_parts};
+use profile::{BlockId, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
+use rustc_hash::FxHashMap;
+
+/// So many reasons of waiting are kept.
+const REASONS: usize = 64;
+/// So many stacks.
+const STACKS: usize = 64;
+
+/// What is kept of a block.
+#[derive(Debug)]
+pub(super) struct BlockState {
+    base: u64,
+    pub excluded: bool,
+    pub period: u32,
+    /// Positions of the arguments that executions are told apart by.
+    grouping: Vec<usize>,
+    /// Positions of arguments that are looked at only.
+    watched: Vec<usize>,
+    /// The threads that executed it; a thread may be in it twice.
+    pub threads: Vec<ThreadIndex>,
+    pub stacks: Stacks,
+    pub instants: Instants,
+    pub warm_up: u64,
+    pub unwound: u64,
+    /// Executions that may count twice, because the recursion was too wide.
+    pub twice: u64,
+    pub waits: WaitSum,
+    /// Executions with a wait in them.
+    pub waited: u64,
+    /// The least time blocked.
+    pub least_blocked: u64,
+    /// Of each argument against the duration.
+    pub follows: [Regression; TRACED_ARGUMENTS],
+}
+
+impl BlockState {
+    pub fn new(number: BlockId, block: &TracedBlock, options: &Options) -> Self {
+        let grouping = options.grouping(block);
+        let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
+        Self {
+            base: base(number),
+            excluded: options.excludes(&block.name),
+            period: 1,
+            watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),
+            grouping,
+            threads: Vec::new(),
+            stacks: Stacks::default(),
+            instants: Instants::default(),
+            warm_up: 0,
+            unwound: 0,
+            twice: 0,
+            waits: WaitSum::default(),
+            waited: 0,
+            least_blocked: u64::MAX,
+            follows: Default::default(),
+        }
+    }
+
+    /// The kinds, exact and collapsed, of an execution.
+    #[inline]
+    pub fn kinds_with(&self, inside: &Inside) -> (u64, u64) {
+        if inside.ragged {
+            let unknown = mix(self.base, 0xbad);
+            return (unknown, unknown);
+        }
+        if inside.exact == Sequence::EMPTY {
+            return (self.base, self.base);
+        }
+        (
+            mix(self.base, inside.exact.word()),
+            mix(!self.base, inside.collapsed.word()),
+        )
+    }
+
+    /// The arguments that count, 0 for the others.
+    #[inline]
+    pub fn grouped(&self, arguments: &[u64; TRACED_ARGUMENTS]) -> [u64; TRACED_ARGUMENTS] {
+        let mut grouped = [0; TRACED_ARGUMENTS];
+        for at in &self.grouping {
+            if let (Some(to), Some(from)) = (grouped.get_mut(*at), arguments.get(*at)) {
+                *to = *from;
+            }
+        }
+        grouped
+    }
+
+    /// The positions that executions are told apart by.
+    pub fn grouping(&self) -> &[usize] {
+        &self.grouping
+    }
+
+    /// Adds an execution that took `duration` ticks.
+    #[inline]
+    pub fn add(
+        &mut self,
+        duration: u64,
+        weight: u64,
+        unwound: bool,
+        arguments: &[u64; TRACED_ARGUMENTS],
+        waits: Option<&WaitSum>,
+    ) {
+        self.unwound += u64::from(unwound);
+        for at in &self.watched {
+            if let (Some(follows), Some(value)) = (self.follows.get_mut(*at), arguments.get(*at)) {
+                follows.add(*value, duration);
+            }
+        }
+        match waits {
+            None => self.least_blocked = 0,
+            Some(waits) => self.add_waits(waits, weight),
+        }
+    }
+
+    #[cold]
+    fn add_waits(&mut self, waits: &WaitSum, weight: u64) {
+        self.waited += weight;
+        self.least_blocked = self.least_blocked.min(waits.blocked);
+        let add = |to: &mut u64, ticks: u64| *to = to.saturating_add(ticks.saturating_mul(weight));
+        add(&mut self.waits.blocked, waits.blocked);
+        add(&mut self.waits.queued, waits.queued);
+        add(&mut self.waits.preempted, waits.preempted);
+        add(&mut self.waits.preemptions, waits.preemptions);
+        let parts = waits.parts.iter().map(|part| WaitPart {
+            blocked: part.blocked.saturating_mul(weight),
+            n: part.n.saturating_mul(weight),
+            ..*part
+        });
+        let parts: Vec<WaitPart> = parts.collect();
+        add_parts(&mut self.waits.parts, &parts, REASONS);
+    }
+}
+
+/// A linear regression on logarithms, in whole numbers: the order of adding makes no difference.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Regression {
+    pub n: u64,
+    x: u64,
+    y: u64,
+    xx: u64,
+    xy: u64,
+    yy: u64,
+}
+
+/// 16 times the logarithm to base 2, roughly.
+#[inline]
+fn logarithm(value: u64) -> u64 {
+    let value = value.saturating_add(1);
+    let octave = 63 - value.leading_zeros();
+    let part = (value << (63 - octave) << 1) >> 60;
+    u64::from(octave) * 16 + part
+}
+
+impl Regression {
+    #[inline]
+    fn add(&mut self, argument: u64, duration: u64) {
+        let (x, y) = (logarithm(argument), logarithm(duration));
+        self.n += 1;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+        self.yy += y * y;
+    }
+
+    /// R² and the slope of the duration's logarithm over the argument's; `None` where one does not vary.
+    pub fn r_squared(&self) -> Option<(f64, f64)> {
+        let n = self.n as f64;
+        let about = |square: u64, a: u64, b: u64| square as f64 - a as f64 * b as f64 / n;
+        let (xx, yy) = (
+            about(self.xx, self.x, self.x),
+            about(self.yy, self.y, self.y),
+        );
+        let xy = about(self.xy, self.x, self.y);
+        let varies = |square: f64| square > n;
+        (self.n >= 30 && varies(xx) && varies(yy)).then(|| (xy * xy / (xx * yy), xy / xx))
+    }
+}
+
+/// The call stacks of a block.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    pub all: Vec<Stack>,
+    by_places: FxHashMap<Vec<u32>, u32>,
+}
+
+/// A call stack.
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub places: Vec<u32>,
+    /// How often it was met.
+    pub count: u64,
+    /// Of the calls that were met with it.
+    pub sum: u64,
+    pub measured: u64,
+}
+
+/// A longer stack is cut.
+const FRAMES: usize = 64;
+
+impl Stacks {
+    pub fn add(&mut self, places: &[u32]) -> Option<u32> {
+        let places = places.get(..FRAMES.min(places.len())).unwrap_or_default();
+        if let Some(number) = self.by_places.get(places) {
+            if let Some(stack) = self.all.get_mut(*number as usize) {
+                stack.count += 1;
+            }
+            return Some(*number);
+        }
+        if self.all.len() >= STACKS {
+            return None;
+        }
+        let number = self.all.len() as u32;
+        self.by_places.insert(places.to_vec(), number);
+        self.all.push(Stack {
+            places: places.to_vec(),
+            count: 1,
+            sum: 0,
+            measured: 0,
+        });
+        Some(number)
+    }
+
+    /// The execution that a stack was taken for took so long.
+    pub fn measured(&mut self, number: u32, duration: u64) {
+        if let Some(stack) = self.all.get_mut(number as usize) {
+            stack.sum = stack.sum.saturating_add(duration);
+            stack.measured += 1;
+        }
+    }
+}

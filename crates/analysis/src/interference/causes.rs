@@ -1,0 +1,262 @@
+//! What may have slowed a block down, by what was seen of its waits, by names, and by who else was there.
+
+use super::doubts::Known;
+use super::functions::{SystemCall, Waits, call, ends_waits_of, known_function};
+use super::waits::WaitPart;
+use profile::{Cause, CauseKind, TraceHead};
+use std::collections::BTreeMap;
+
+/// Smaller shares are not worth a line.
+const SLIGHT: f64 = 0.02;
+
+/// Evidence for one cause, in ticks.
+#[derive(Default)]
+struct Case {
+    ticks: f64,
+    measured: f64,
+    waits: u64,
+    calls: BTreeMap<&'static str, f64>,
+    /// Blocks that ended waits, with the threads that were in them.
+    wakers: BTreeMap<String, (f64, BTreeMap<String, f64>)>,
+    other: Vec<String>,
+}
+
+/// The causes of what a block lost, the largest first.
+pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> Vec<Cause> {
+    if known.excess < 1.0 {
+        return Vec::new();
+    }
+    let mut cases: BTreeMap<CauseKind, Case> = BTreeMap::new();
+    if head.waits {
+        scheduler(known, head, &mut cases);
+        blocked(known, head, &mut cases);
+        running(known, &mut cases);
+    } else {
+        by_name(known, &mut cases);
+    }
+    let causes = cases
+        .into_iter()
+        .map(|(kind, case)| case.cause(kind, known));
+    let mut causes: Vec<Cause> = causes.filter(|cause| cause.share >= SLIGHT).collect();
+    causes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.kind.cmp(&b.kind)));
+    causes
+}
+
+impl Case {
+    fn cause(self, kind: CauseKind, known: &Known<'_>) -> Cause {
+        let mut evidence = Vec::new();
+        let blocked: f64 = self.calls.values().sum();
+        if self.waits > 0 {
+            let calls: Vec<&str> = largest(&self.calls)
+                .map(|(name, _)| *name)
+                .take(3)
+                .collect();
+            let ms = blocked * known.ns / 1e6;
+            evidence.push(format!(
+                "blocked for {ms:.1} ms in {} waits ({})",
+                self.waits,
+                calls.join(", ")
+            ));
+        }
+        let first = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
+        let waker = self.wakers.iter().max_by(|a, b| first(a.1, b.1));
+        if let Some((block, (ticks, threads))) = waker {
+            let share = 100.0 * ticks / blocked.max(1.0);
+            let of = match (largest(threads).next(), threads.len()) {
+                (None, _) => String::new(),
+                (Some((thread, _)), 1) => format!(" of {thread}"),
+                (Some((thread, _)), n) => format!(" of {n} threads, most of {thread}"),
+            };
+            evidence.push(format!("{share:.0} % of it ended by {block}{of}"));
+        }
+        evidence.extend(self.other);
+        Cause {
+            kind,
+            share: (self.ticks / known.excess).min(1.0),
+            measured: 2.0 * self.measured > self.ticks,
+            evidence,
+        }
+    }
+}
+
+fn largest<K: Ord>(of: &BTreeMap<K, f64>) -> impl Iterator<Item = (&K, &f64)> {
+    let mut all: Vec<(&K, &f64)> = of.iter().collect();
+    all.sort_by(|a, b| b.1.total_cmp(a.1).then(a.0.cmp(b.0)));
+    all.into_iter()
+}
+
+/// Ready, and no CPU.
+fn scheduler(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
+    let waits = &known.state.waits;
+    let ms = |ticks: u64| ticks as f64 * known.ns / 1e6;
+    let case = cases.entry(CauseKind::Scheduler).or_default();
+    case.ticks = known.parts.scheduler;
+    case.measured = case.ticks;
+    case.other.push(format!(
+        "ready without a CPU: {:.1} ms after {} preemptions, {:.1} ms after waking up, on {} CPUs",
+        ms(waits.preempted),
+        waits.preemptions,
+        ms(waits.queued),
+        head.host.cpus
+    ));
+}
+
+/// Waits, by what they were for. The least that every execution waits is taken off all alike.
+fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
+    let waits = &known.state.waits;
+    let scale = known.parts.blocked / (waits.blocked as f64).max(1.0);
+    let aarch64 = head.host.machine == "aarch64";
+    let mut explained = 0.0;
+    for part in &waits.parts {
+        let system_call = part
+            .reason
+            .system_call
+            .and_then(|number| call(number, aarch64));
+        let waker_block = part
+            .reason
+            .waker_block
+            .and_then(|at| head.blocks.get(at as usize));
+        let waker_block = waker_block.map(|block| block.name.as_str());
+        let (kind, measured) = reason(&known.block.name, part, system_call, waker_block);
+        let ticks = part.blocked as f64 * scale;
+        explained += ticks;
+        let case = cases.entry(kind).or_default();
+        case.ticks += ticks;
+        case.waits += part.n;
+        if measured {
+            case.measured += ticks;
+        }
+        let name = match (system_call, part.reason.system_call) {
+            (Some(call), _) => call.name,
+            (None, Some(_)) => "another system call",
+            (None, None) => "no system call",
+        };
+        *case.calls.entry(name).or_default() += part.blocked as f64;
+        let waker = part
+            .reason
+            .waker
+            .and_then(|at| head.threads.get(at as usize));
+        let ended_by = match (waker_block, part.reason.waker) {
+            (Some(block), _) => block.to_owned(),
+            (None, Some(_)) => "code outside any traced function".to_owned(),
+            (None, None) => "no thread of the program".to_owned(),
+        };
+        let (ticks, threads) = case.wakers.entry(ended_by).or_default();
+        *ticks += part.blocked as f64;
+        if let Some(thread) = waker {
+            *threads.entry(thread.name.clone()).or_default() += part.blocked as f64;
+        }
+    }
+    let rest = known.parts.blocked - explained;
+    if rest > 0.0 {
+        cases.entry(CauseKind::OtherWait).or_default().ticks += rest;
+    }
+}
+
+/// What a wait was for, and whether that was seen or goes by names.
+fn reason(
+    block: &str,
+    part: &WaitPart,
+    system_call: Option<SystemCall>,
+    waker_block: Option<&str>,
+) -> (CauseKind, bool) {
+    let own = waits_for(block);
+    let woken = part.reason.waker.is_some();
+    let Some(system_call) = system_call else {
+        return match part.reason.system_call {
+            None => (CauseKind::PageFault, true),
+            Some(_) => (CauseKind::OtherWait, false),
+        };
+    };
+    match system_call.waits_for {
+        Waits::Futex => {
+            let by_waker = waker_block.and_then(ends_waits_of);
+            match (own, by_waker) {
+                (Some(own @ (CauseKind::Lock | CauseKind::Barrier)), by_waker) => {
+                    (own, by_waker == Some(own) || woken)
+                }
+                (_, Some(kind)) => (kind, true),
+                (Some(own), None) => (own, woken),
+                (None, None) => (CauseKind::OtherWait, false),
+            }
+        }
+        Waits::File if own == Some(CauseKind::Network) => (CauseKind::Network, true),
+        Waits::File if woken => (CauseKind::Pool, true),
+        // A disk, or a process that is not traced.
+        Waits::File => (CauseKind::Disk, false),
+        Waits::Disk => (CauseKind::Disk, true),
+        Waits::Network => (CauseKind::Network, true),
+        Waits::Poll => (CauseKind::Pool, woken),
+        Waits::Sleep => (CauseKind::Sleep, true),
+        Waits::Child => (CauseKind::OtherWait, true),
+    }
+}
+
+/// What a block waits for by its name.
+fn waits_for(name: &str) -> Option<CauseKind> {
+    let known = known_function(name).and_then(|f| f.waits_for);
+    known.or_else(|| {
+        let name = name.to_ascii_lowercase();
+        name.contains("barrier").then_some(CauseKind::Barrier)
+    })
+}
+
+/// Time on the CPU.
+fn running(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+    let ticks = known.parts.running;
+    let ratio = known.slower_with_others();
+    let threads = known.threads;
+    let (kind, text) = match (waits_for(&known.block.name), ratio) {
+        (Some(CauseKind::Lock), _) => (
+            CauseKind::Lock,
+            "it runs meanwhile: it spins, or the lock's cache line is elsewhere".to_owned(),
+        ),
+        (_, Some(ratio)) if ratio >= 1.1 => (
+            CauseKind::Memory,
+            format!(
+                "it runs meanwhile, and takes {ratio:.1} times as long while another thread is in the block: consistent with \
+                 a cache line that others write, or with memory that is slow"
+            ),
+        ),
+        (_, Some(ratio)) => (
+            CauseKind::Work,
+            format!(
+                "it runs meanwhile, and takes {ratio:.2} times as long while another thread is in the block"
+            ),
+        ),
+        (_, None) if threads > 1 => (
+            CauseKind::Memory,
+            "it runs meanwhile: consistent with slow or shared memory, and with more work"
+                .to_owned(),
+        ),
+        (_, None) => (
+            CauseKind::Work,
+            "it runs meanwhile, in one thread only".to_owned(),
+        ),
+    };
+    let case = cases.entry(kind).or_default();
+    case.ticks += ticks;
+    case.other.push(text);
+}
+
+/// Without waits: what is known is the name, and who else was there.
+fn by_name(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+    let Some(kind) = waits_for(&known.block.name) else {
+        return running_unknown(known, cases);
+    };
+    let case = cases.entry(kind).or_default();
+    case.ticks = known.excess;
+    case.other
+        .push("by its name only: waits were not measured".to_owned());
+}
+
+fn running_unknown(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+    let Some(ratio) = known.slower_with_others().filter(|ratio| *ratio >= 1.1) else {
+        return;
+    };
+    let case = cases.entry(CauseKind::Memory).or_default();
+    case.ticks = known.excess;
+    case.other.push(format!(
+        "it takes {ratio:.1} times as long while another thread is in the block; whether it waits was not measured"
+    ));
+}

@@ -1,0 +1,184 @@
+//! Why a score may be no interference (§3.4, §5.6).
+
+use super::blocks::BlockState;
+use super::finish::Parts;
+use super::floor::Group;
+use profile::{Doubt, DoubtKind, Floor, Level, Quality, TracedBlock};
+
+/// What is known of a block when causes and doubts are looked for; times in ticks.
+pub(super) struct Known<'a> {
+    pub block: &'a TracedBlock,
+    pub state: &'a BlockState,
+    /// The one with most time first.
+    pub groups: &'a [Group],
+    /// Of the first group.
+    pub floor: Option<&'a Floor>,
+    pub excess: f64,
+    /// Of the threads that executed the block.
+    pub time: f64,
+    pub threads: usize,
+    pub parts: Parts,
+    pub ns: f64,
+    pub waits: bool,
+}
+
+/// Fewer executions say nothing about whether others were there.
+const ENOUGH_MET: u64 = 30;
+
+impl Known<'_> {
+    /// How many times as long executions take if another thread is in the block; `None`: not known.
+    pub fn slower_with_others(&self) -> Option<f64> {
+        let instants = &self.state.instants;
+        let (alone, others) = (&instants.alone, &instants.with_others);
+        let met = alone.n + others.n;
+        // Items of different threads came too far apart.
+        let late = instants.late * 20 > met;
+        let enough = alone.n >= ENOUGH_MET && others.n >= ENOUGH_MET;
+        (enough && !late).then(|| others.mean() / alone.mean())
+    }
+
+    /// What is lost, as a score.
+    fn sci(&self) -> f64 {
+        self.excess / self.time
+    }
+}
+
+/// Below this score nobody needs to hear why it may be wrong.
+const SLIGHT: f64 = 0.01;
+
+/// All doubts about a score.
+pub(super) fn doubts(known: &Known<'_>) -> Vec<Doubt> {
+    let n: u64 = known.groups.iter().map(|group| group.recorded).sum();
+    if n == 1 {
+        return vec![Doubt {
+            kind: DoubtKind::OneCall,
+            text: "one execution only: it is its own floor, and the score is 0 whatever slowed it down; \
+                   trace what it calls, or mark blocks in its loop"
+                .to_owned(),
+            value: 1.0,
+        }];
+    }
+    let all = [
+        sampled(known),
+        recursion(known),
+        floor(known),
+        mixed(known),
+        fast_path(known),
+        not_concurrent(known),
+        work(known),
+        one_thread(known),
+    ];
+    let slight = known.sci() < SLIGHT;
+    let always = |doubt: &Doubt| matches!(doubt.kind, DoubtKind::Floor | DoubtKind::Recursion);
+    let all = all.into_iter().flatten().chain(arguments(known));
+    all.filter(|doubt| !slight || always(doubt)).collect()
+}
+
+fn doubt(kind: DoubtKind, value: f64, text: String) -> Option<Doubt> {
+    Some(Doubt { kind, text, value })
+}
+
+fn sampled(known: &Known<'_>) -> Option<Doubt> {
+    let period = known.state.period.max(known.block.period);
+    let text = format!(
+        "at the end one in {period} executions was recorded: the floor is likelier to be missed"
+    );
+    (period > 1).then(|| doubt(DoubtKind::Sampled, period.into(), text))?
+}
+
+fn recursion(known: &Known<'_>) -> Option<Doubt> {
+    let twice = known.state.twice;
+    let text = format!(
+        "it calls itself so widely that inner executions of {twice} calls may count beside the outer ones"
+    );
+    (twice > 0).then(|| doubt(DoubtKind::Recursion, twice as f64, text))?
+}
+
+fn floor(known: &Known<'_>) -> Option<Doubt> {
+    let floor = known.floor.filter(|f| f.quality == Quality::Doubtful)?;
+    let text = format!("the floor is not trustworthy: {}", floor.reasons.join("; "));
+    doubt(DoubtKind::Floor, floor.n as f64, text)
+}
+
+/// What is lost among executions that were compared although they differ.
+fn mixed(known: &Known<'_>) -> Option<Doubt> {
+    let several = |g: &&Group| g.members.len() > 1 && g.level >= Level::Collapsed;
+    let lost = |group: &Group| group.excess(group.floor());
+    let mixed: f64 = known.groups.iter().filter(several).map(lost).sum();
+    let share = mixed / known.excess.max(1.0);
+    let text = format!(
+        "{:.0} % of it is of executions of different kinds, each too rare to have a floor: part of the difference may be \
+         in what they do",
+        100.0 * share
+    );
+    (share > 0.5).then(|| doubt(DoubtKind::Mixed, share, text))?
+}
+
+fn fast_path(known: &Known<'_>) -> Option<Doubt> {
+    let group = known
+        .groups
+        .first()
+        .filter(|group| group.recorded >= 1000)?;
+    let floor = group.floor();
+    let second = group.histogram.quantile(0.01);
+    if second < 10 * floor.max(1) {
+        return None;
+    }
+    let rest = known.excess - group.excess(floor) + group.excess(second).max(0.0);
+    let score = rest / known.time;
+    let text = format!(
+        "99 % of the executions take more than ten times the floor ({:.0} ns): if the few fast ones do something else, \
+         the score is {score:.2}",
+        floor as f64 * known.ns
+    );
+    doubt(DoubtKind::FastPath, score, text)
+}
+
+fn not_concurrent(known: &Known<'_>) -> Option<Doubt> {
+    let ratio = known.slower_with_others().filter(|ratio| *ratio < 1.1)?;
+    // Whoever waits, waits for somebody elsewhere.
+    if known.waits && known.parts.running < 0.5 * known.excess {
+        return None;
+    }
+    let text = format!(
+        "executions take {ratio:.2} times as long while another thread is in the block as without: it does not disturb itself"
+    );
+    doubt(DoubtKind::NotConcurrent, ratio, text)
+}
+
+fn work(known: &Known<'_>) -> Option<Doubt> {
+    let share = known.parts.running / known.excess.max(1.0);
+    let disturbed = known.slower_with_others().is_some_and(|ratio| ratio >= 1.1);
+    if !known.waits || share < 0.8 || disturbed {
+        return None;
+    }
+    let text = format!(
+        "{:.0} % of it is time on the CPU: longer executions may just have more to do",
+        100.0 * share
+    );
+    doubt(DoubtKind::Work, share, text)
+}
+
+fn one_thread(known: &Known<'_>) -> Option<Doubt> {
+    let text =
+        "one thread only executes it: if others slow it down, they do so from elsewhere".to_owned();
+    (known.threads == 1).then(|| doubt(DoubtKind::OneThread, 1.0, text))?
+}
+
+/// Arguments that the duration follows and that executions are not told apart by.
+fn arguments(known: &Known<'_>) -> Vec<Doubt> {
+    let follows = known.state.follows.iter().zip(&known.block.arguments);
+    let doubts = follows.filter_map(|(regression, number)| {
+        let (r_squared, slope) = regression.r_squared()?;
+        if r_squared < 0.5 || slope <= 0.0 {
+            return None;
+        }
+        let text = format!(
+            "the duration follows argument {number} (R² = {r_squared:.2} of the logarithms): tell executions apart with \
+             --args '{}={number}'",
+            known.block.name
+        );
+        doubt(DoubtKind::Argument, r_squared, text)
+    });
+    doubts.collect()
+}

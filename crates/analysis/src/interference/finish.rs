@@ -1,0 +1,560 @@
+//! The result: scores with intervals, floors, causes and doubts.
+
+use super::analyser::{Analyser, Cell};
+use super::blocks::BlockState;
+use super::causes::causes;
+use super::doubts::{Known, doubts};
+use super::floor::{ENOUGH_FOR_A_PART, Group, groups, judge};
+use super::kinds::Kind;
+use super::sketch::Histogram;
+use profile::{
+    Between, BlockScore, Coverage, CurvePoint, Floor, Interference, KindScore, LeftOutBlock, Level,
+    SequenceScore, StackScore, ThreadIndex, ThreadScore, TraceHead, TracedBlock,
+};
+use rustc_hash::FxHashMap;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// So many kinds, threads and stacks of a block are named.
+const KINDS_NAMED: usize = 8;
+const THREADS_NAMED: usize = 64;
+const STACKS_NAMED: usize = 8;
+const SEQUENCES_NAMED: usize = 16;
+
+/// What all blocks share.
+pub(super) struct Run<'a> {
+    pub head: &'a TraceHead,
+    /// Nanoseconds in a tick.
+    pub ns: f64,
+    /// Of all threads, in ticks.
+    pub thread_time: f64,
+    pub enough: u64,
+}
+
+impl Run<'_> {
+    fn thread_ticks(&self, thread: ThreadIndex) -> f64 {
+        let thread = self.head.threads.get(thread as usize);
+        thread.map_or(0.0, |t| t.end.saturating_sub(t.start) as f64)
+    }
+}
+
+/// A kind in a thread.
+type Cells = FxHashMap<u32, Vec<(ThreadIndex, Cell)>>;
+
+impl Analyser {
+    /// Says what the items mean. Threads and names are the head's.
+    pub fn finish(mut self, head: &TraceHead) -> Interference {
+        let mut cells: Cells = FxHashMap::default();
+        for (thread, own) in self.settle() {
+            for cell in own {
+                cells.entry(cell.kind).or_default().push((thread, cell));
+            }
+        }
+        let mut of_block: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
+        for (number, kind) in self.kinds.all.iter().enumerate() {
+            if kind.recorded > 0
+                && let Some(kinds) = of_block.get_mut(kind.block as usize)
+            {
+                kinds.push(number as u32);
+            }
+        }
+        let ticks = head
+            .threads
+            .iter()
+            .map(|t| t.end.saturating_sub(t.start) as f64);
+        let run = Run {
+            head,
+            ns: 1e9 / head.ticks_per_second.max(1) as f64,
+            thread_time: ticks.sum::<f64>().max(1.0),
+            enough: self.options.enough.max(1),
+        };
+        let mut findings = Vec::new();
+        let mut left_out = Vec::new();
+        for (number, block) in head.blocks.iter().enumerate() {
+            let kinds = of_block.get(number).filter(|kinds| !kinds.is_empty());
+            match (self.blocks.get_mut(number), kinds) {
+                (Some(state), Some(kinds)) => {
+                    state.instants.settle();
+                    let all = &self.kinds.all;
+                    findings.push(score(&run, block, state, kinds, all, &cells));
+                }
+                (state, _) => left_out.push(left(block, state.is_some_and(|s| s.excluded))),
+            }
+        }
+        findings.sort_by(|a, b| {
+            let by = |of: fn(&BlockScore) -> f64| of(b).total_cmp(&of(a));
+            by(|f| f.program.low)
+                .then_with(|| by(|f| f.program.estimate))
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        Interference {
+            command: head.command.clone(),
+            host: head.host.clone(),
+            start_unix_ns: head.start_unix_ns,
+            duration_ns: head.duration as f64 * run.ns,
+            end: head.end,
+            executions: self.tallies.executions,
+            lost: head.lost.max(self.tallies.lost),
+            threads: head.threads.len() as u64,
+            thread_time_ns: run.thread_time * run.ns,
+            empty_ns: head.empty_duration as f64 * run.ns,
+            waits: head.waits,
+            sequences: self.sequences(&run),
+            warnings: self.warnings(head),
+            findings,
+            left_out,
+        }
+    }
+
+    fn warnings(&self, head: &TraceHead) -> Vec<String> {
+        let mut warnings = head.warnings.clone();
+        let tallies = &self.tallies;
+        let executions = tallies.executions.max(1) as f64;
+        let lost = head.lost.max(tallies.lost);
+        if lost > 0 {
+            let share = 100.0 * lost as f64 / (executions + lost as f64);
+            warnings.push(format!(
+                "{lost} executions ({share:.1} %) were lost because buffers were full: scores are too low by as much, and \
+                 blocks that they were called from are compared less finely"
+            ));
+        }
+        if tallies.backwards > 0 {
+            let n = tallies.backwards;
+            warnings.push(format!(
+                "{n} items contradict the clock (the CPUs' time-stamp counters differ, or the trace is damaged): left out"
+            ));
+        }
+        if tallies.unknown > 0 {
+            let n = tallies.unknown;
+            warnings.push(format!(
+                "{n} items are of blocks that are not described: left out"
+            ));
+        }
+        if tallies.retired > 0 {
+            let n = tallies.retired;
+            warnings.push(format!(
+                "there were so many threads that {n} could not be told apart to the end: they are not listed, but count"
+            ));
+        }
+        if self.pairs.ignored > 0 {
+            let n = self.pairs.ignored;
+            warnings.push(format!(
+                "{n} pairs of calls were of more kinds than are followed"
+            ));
+        }
+        if !head.waits {
+            warnings.push(
+                "waits were not measured: what is preemption, blocking or computing is not known, and causes go by names"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    fn sequences(&self, run: &Run<'_>) -> Vec<SequenceScore> {
+        struct Sum {
+            calls: u64,
+            excess: f64,
+            between: f64,
+            ticks: f64,
+            /// Of the kind with most time.
+            floor: (u64, u64),
+        }
+        let mut by_blocks: FxHashMap<(u32, u32), Sum> = FxHashMap::default();
+        for pair in self
+            .pairs
+            .all
+            .iter()
+            .filter(|pair| pair.whole.n >= run.enough)
+        {
+            let floor = pair.smallest.at(4);
+            let n = pair.whole.n as f64;
+            let between = pair.between.sum as f64 - n * pair.smallest_between.at(4) as f64;
+            let sum = by_blocks.entry((pair.first, pair.second)).or_insert(Sum {
+                calls: 0,
+                excess: 0.0,
+                between: 0.0,
+                ticks: 0.0,
+                floor: (0, 0),
+            });
+            sum.calls += pair.whole.n;
+            sum.excess += pair.whole.sum as f64 - n * floor as f64;
+            sum.between += between;
+            sum.ticks += pair.whole.sum as f64;
+            sum.floor = sum.floor.max((pair.whole.sum, floor));
+        }
+        let name = |block: u32| {
+            let block = run.head.blocks.get(block as usize);
+            block.map_or_else(String::new, |block| block.name.clone())
+        };
+        let scores = by_blocks
+            .into_iter()
+            .map(|((first, second), sum)| SequenceScore {
+                first: name(first),
+                second: name(second),
+                calls: sum.calls,
+                program: sum.excess / run.thread_time,
+                between: (sum.between / run.thread_time).max(0.0),
+                mean_ns: sum.ticks / sum.calls as f64 * run.ns,
+                floor_ns: sum.floor.1 as f64 * run.ns,
+            });
+        let mut scores: Vec<SequenceScore> = scores.collect();
+        scores.sort_by(|a, b| {
+            let names = |s: &SequenceScore| (s.first.clone(), s.second.clone());
+            b.program
+                .total_cmp(&a.program)
+                .then_with(|| names(a).cmp(&names(b)))
+        });
+        scores.truncate(SEQUENCES_NAMED);
+        scores
+    }
+}
+
+fn left(block: &TracedBlock, excluded: bool) -> LeftOutBlock {
+    let why = match &block.refused {
+        Some(why) => why.clone(),
+        None if excluded => "excluded".to_owned(),
+        None if block.unfinished > 0 => format!(
+            "never finished: {} calls were left by longjmp or ended with their thread, so that nothing is known of their duration",
+            block.unfinished
+        ),
+        None => "never called".to_owned(),
+    };
+    LeftOutBlock {
+        name: block.name.clone(),
+        image: block.image.clone(),
+        why,
+    }
+}
+
+/// Everything about one block.
+fn score(
+    run: &Run<'_>,
+    block: &TracedBlock,
+    state: &BlockState,
+    numbers: &[u32],
+    all: &[Kind],
+    cells: &Cells,
+) -> BlockScore {
+    let kinds = numbers
+        .iter()
+        .filter_map(|number| all.get(*number as usize));
+    let kinds: Vec<&Kind> = kinds.collect();
+    let groups = groups(&kinds, run.enough);
+    let mut histogram = Histogram::default();
+    groups
+        .iter()
+        .for_each(|group| histogram.merge(&group.histogram));
+    let mut threads = state.threads.clone();
+    threads.sort_unstable();
+    threads.dedup();
+    let time: f64 = threads.iter().map(|thread| run.thread_ticks(*thread)).sum();
+    let time = time.max(1.0);
+    let n: u64 = groups.iter().map(|group| group.total().n).sum();
+    let ticks: f64 = groups.iter().map(|group| group.total().sum as f64).sum();
+    let excess = interval(&groups, &kinds);
+    let per_thread = PerThread::of(&groups, numbers, cells);
+    let floors: Vec<Floor> = groups
+        .iter()
+        .enumerate()
+        .map(|(at, group)| judge(group, &per_thread.minima(at), run.enough, run.ns))
+        .collect();
+    let parts = parts(state, n, excess.estimate);
+    let known = Known {
+        block,
+        state,
+        groups: &groups,
+        floor: floors.first(),
+        excess: excess.estimate,
+        time,
+        threads: threads.len(),
+        parts,
+        ns: run.ns,
+        waits: run.head.waits,
+    };
+    BlockScore {
+        name: block.name.clone(),
+        image: block.image.clone(),
+        kind: block.kind,
+        sci: over(excess, time),
+        program: over(excess, run.thread_time),
+        own_floor: per_thread.own_floor / time,
+        scheduler: parts.scheduler / time,
+        blocked: parts.blocked / time,
+        running: parts.running / time,
+        calls: n,
+        recorded: groups.iter().map(|group| group.recorded).sum(),
+        warm_up: state.warm_up,
+        unwound: state.unwound,
+        period: state.period.max(block.period),
+        total_ns: ticks * run.ns,
+        mean_ns: ticks / n.max(1) as f64 * run.ns,
+        median_ns: histogram.quantile(0.5) as f64 * run.ns,
+        p99_ns: histogram.quantile(0.99) as f64 * run.ns,
+        max_ns: histogram.steps().last().map_or(0, |(d, _)| d) as f64 * run.ns,
+        coverage: coverage(&groups, ticks),
+        kinds: named_kinds(block, state, &groups, &floors, &kinds, time, run.ns),
+        kinds_total: numbers.len() as u64,
+        curve: curve(&histogram, run.ns),
+        threads: per_thread.scores(run),
+        threads_total: threads.len() as u64,
+        causes: causes(&known, run.head),
+        doubts: doubts(&known),
+        stacks: stacks(state, run),
+        floor: floors.into_iter().next().unwrap_or_default(),
+    }
+}
+
+fn over(excess: Between, time: f64) -> Between {
+    Between {
+        estimate: excess.estimate / time,
+        low: excess.low / time,
+        high: excess.high / time,
+    }
+}
+
+/// What was lost, in ticks. The estimate has the floors of the groups. The lower end has the floor of each kind by
+/// itself, as the parts of the run say it; the upper one the shortest execution. To both comes what another
+/// such run would differ by: Student's interval of the sum over the parts of the run.
+fn interval(groups: &[Group], kinds: &[&Kind]) -> Between {
+    let mut windows: Vec<(u64, f64)> = Vec::new();
+    let (mut estimate, mut low, mut high) = (0.0, 0.0, 0.0);
+    for group in groups {
+        let floor = group.floor();
+        estimate += group.excess(floor);
+        high += group.excess(group.smallest.at(1));
+        windows.resize(group.windows.len(), (0, 0.0));
+        for (to, window) in windows.iter_mut().zip(&group.windows) {
+            to.0 += window.n;
+            to.1 += window.sum as f64 - window.n as f64 * floor as f64;
+        }
+    }
+    // Of kinds that there was no room to tell apart, nothing is certain.
+    let exact = |kind: &&&Kind| kind.recorded > 0 && kind.level == Level::Exact;
+    for kind in kinds.iter().filter(exact) {
+        let group = Group::one(kind);
+        low += group.excess(group.high()).max(0.0);
+    }
+    let used = |w: &(u64, f64)| w.0 > 0;
+    let first = windows.iter().position(used).unwrap_or(0);
+    let last = windows
+        .iter()
+        .rposition(used)
+        .map_or(first, |last| last + 1);
+    let excesses: Vec<f64> = windows
+        .get(first..last)
+        .unwrap_or_default()
+        .iter()
+        .map(|w| w.1)
+        .collect();
+    let error = spread(&excesses);
+    let estimate = f64::max(estimate, 0.0);
+    Between {
+        estimate,
+        low: (low.min(estimate) - error).max(0.0),
+        high: high.max(estimate) + error,
+    }
+}
+
+/// Half of the 95 % interval of the sum of so many parts. Parts after each other are often alike, which makes it
+/// narrower than it should be.
+fn spread(parts: &[f64]) -> f64 {
+    let n = parts.len() as f64;
+    if parts.len() < 4 {
+        return 0.0;
+    }
+    let mean = parts.iter().sum::<f64>() / n;
+    let variance = parts.iter().map(|p| (p - mean) * (p - mean)).sum::<f64>() / (n - 1.0);
+    let student = StudentsT::new(0.0, 1.0, n - 1.0);
+    let reach = student.map_or(2.0, |student| student.inverse_cdf(0.975));
+    reach * (n * variance).sqrt()
+}
+
+/// What was lost, by what the threads did meanwhile, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub scheduler: f64,
+    pub blocked: f64,
+    pub running: f64,
+}
+
+/// Time ready without a CPU is lost as such; of the time blocked, what is more than the least of
+/// any execution.
+fn parts(state: &BlockState, n: u64, excess: f64) -> Parts {
+    let waits = &state.waits;
+    let scheduler = (waits.queued as f64 + waits.preempted as f64).min(excess);
+    let least = match state.least_blocked {
+        u64::MAX => 0.0,
+        least => least as f64,
+    };
+    let blocked = (waits.blocked as f64 - n as f64 * least).clamp(0.0, excess - scheduler);
+    Parts {
+        scheduler,
+        blocked,
+        running: excess - scheduler - blocked,
+    }
+}
+
+fn coverage(groups: &[Group], ticks: f64) -> Coverage {
+    let mut coverage = Coverage::default();
+    for group in groups {
+        let share = group.total().sum as f64 / ticks.max(1.0);
+        match group.level {
+            Level::Exact => coverage.exact += share,
+            Level::Collapsed => coverage.collapsed += share,
+            Level::Arguments => coverage.arguments += share,
+            Level::Block => coverage.block += share,
+        }
+    }
+    coverage
+}
+
+fn named_kinds(
+    block: &TracedBlock,
+    state: &BlockState,
+    groups: &[Group],
+    floors: &[Floor],
+    kinds: &[&Kind],
+    time: f64,
+    ns: f64,
+) -> Vec<KindScore> {
+    let named = groups.iter().zip(floors).take(KINDS_NAMED);
+    named
+        .map(|(group, floor)| {
+            let first = group.members.first().and_then(|at| kinds.get(*at));
+            let values = first.filter(|_| group.level <= Level::Collapsed);
+            let numbered = state.grouping().iter().filter_map(|at| {
+                let value = values?.arguments.get(*at)?;
+                Some((*block.arguments.get(*at)?, *value))
+            });
+            let total = group.total();
+            KindScore {
+                level: group.level,
+                arguments: numbered.collect(),
+                inside: first
+                    .filter(|_| group.level == Level::Exact)
+                    .map(|kind| kind.inside),
+                calls: total.n,
+                sci: group.excess(group.floor()) / time,
+                mean_ns: total.sum as f64 / total.n.max(1) as f64 * ns,
+                floor: floor.clone(),
+            }
+        })
+        .collect()
+}
+
+fn curve(histogram: &Histogram, ns: f64) -> Vec<CurvePoint> {
+    let steps = histogram.steps();
+    steps
+        .map(|(ticks, calls)| CurvePoint {
+            up_to_ns: ticks as f64 * ns,
+            calls,
+        })
+        .collect()
+}
+
+fn stacks(state: &BlockState, run: &Run<'_>) -> Vec<StackScore> {
+    let frame = |place: &u32| {
+        let Some(place) = run.head.places.get(*place as usize) else {
+            return "?".to_owned();
+        };
+        match (&place.line, place.function.as_str()) {
+            (_, "") => format!("{}+{:#x}", place.image, place.offset.0),
+            (Some((file, line)), function) => format!("{function} {file}:{line}"),
+            (None, function) => function.to_owned(),
+        }
+    };
+    let mut stacks: Vec<StackScore> = state
+        .stacks
+        .all
+        .iter()
+        .map(|stack| StackScore {
+            frames: stack.places.iter().map(frame).collect(),
+            count: stack.count,
+            mean_ns: stack.sum as f64 / stack.measured.max(1) as f64 * run.ns,
+        })
+        .collect();
+    let time = |stack: &StackScore| stack.count as f64 * stack.mean_ns;
+    stacks.sort_by(|a, b| {
+        time(b)
+            .total_cmp(&time(a))
+            .then_with(|| a.frames.cmp(&b.frames))
+    });
+    stacks.truncate(STACKS_NAMED);
+    stacks
+}
+
+/// A block's executions by thread.
+struct PerThread {
+    /// In ticks: what each lost, its executions, its shortest.
+    threads: Vec<(ThreadIndex, f64, u64, u64)>,
+    /// The shortest executions by group and thread, of threads with enough.
+    minima: Vec<Vec<u64>>,
+    /// What would be lost if each thread had its own floor.
+    own_floor: f64,
+}
+
+impl PerThread {
+    fn of(groups: &[Group], numbers: &[u32], cells: &Cells) -> Self {
+        let mut threads: FxHashMap<ThreadIndex, (f64, u64, u64)> = FxHashMap::default();
+        let mut minima = Vec::new();
+        let mut own_floor = 0.0;
+        for group in groups {
+            let floor = group.floor();
+            let mut of_group: FxHashMap<ThreadIndex, Cell> = FxHashMap::default();
+            let members = group.members.iter().filter_map(|at| numbers.get(*at));
+            for (thread, cell) in members.filter_map(|kind| cells.get(kind)).flatten() {
+                of_group
+                    .entry(*thread)
+                    .and_modify(|sum| sum.merge(cell))
+                    .or_insert(*cell);
+            }
+            let mut of_group: Vec<(ThreadIndex, Cell)> = of_group.into_iter().collect();
+            of_group.sort_unstable_by_key(|(thread, _)| *thread);
+            let mut least = Vec::new();
+            for (thread, cell) in of_group {
+                let lost = |floor: u64| cell.sum as f64 - cell.n as f64 * floor as f64;
+                let own = cell.recorded >= ENOUGH_FOR_A_PART;
+                own_floor += lost(if own { cell.min } else { floor }).max(0.0);
+                if own {
+                    least.push(cell.min);
+                }
+                let sum = threads.entry(thread).or_insert((0.0, 0, u64::MAX));
+                *sum = (sum.0 + lost(floor), sum.1 + cell.n, sum.2.min(cell.min));
+            }
+            minima.push(least);
+        }
+        let threads = threads
+            .into_iter()
+            .map(|(t, (lost, n, min))| (t, lost, n, min));
+        Self {
+            threads: threads.collect(),
+            minima,
+            own_floor,
+        }
+    }
+
+    fn minima(&self, group: usize) -> Vec<u64> {
+        self.minima.get(group).cloned().unwrap_or_default()
+    }
+
+    fn scores(&self, run: &Run<'_>) -> Vec<ThreadScore> {
+        let scores = self.threads.iter().filter_map(|(index, lost, n, min)| {
+            let thread = run.head.threads.get(*index as usize)?;
+            let ticks = run.thread_ticks(*index);
+            Some(ThreadScore {
+                tid: thread.tid,
+                pid: thread.pid,
+                name: thread.name.clone(),
+                sci: (lost / ticks.max(1.0)).max(0.0),
+                calls: *n,
+                min_ns: *min as f64 * run.ns,
+                duration_ns: ticks * run.ns,
+            })
+        });
+        let mut scores: Vec<ThreadScore> = scores.collect();
+        let lost = |score: &ThreadScore| score.sci * score.duration_ns;
+        scores.sort_by(|a, b| lost(b).total_cmp(&lost(a)).then(a.tid.cmp(&b.tid)));
+        scores.truncate(THREADS_NAMED);
+        scores
+    }
+}

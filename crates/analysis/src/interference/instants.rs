@@ -1,0 +1,123 @@
+//! Was another thread in the same block at that time?
+//!
+//! The run is looked at at regular instants: which threads are in the block, and how long do these
+//! executions take? Long executions are met more often, in proportion to their length, so that the mean of
+//! `n` that were met is `n / Σ 1/d`. Instants are kept for a while, because the items of different
+//! threads arrive in turns.
+
+use profile::ThreadIndex;
+
+/// So many instants are kept.
+const KEPT: usize = 1024;
+/// And so many executions at each.
+const AT_ONCE: usize = 6;
+/// Instants are `2^SHIFT` ticks apart: about a millisecond.
+const SHIFT: u32 = 21;
+
+/// An execution as it is met.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    enter: u64,
+    leave: u64,
+    thread: ThreadIndex,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Instant {
+    number: u64,
+    met: Vec<(ThreadIndex, f64)>,
+}
+
+/// Executions with others at the same time, or without.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Group {
+    pub n: u64,
+    inverse: f64,
+}
+
+impl Group {
+    fn add(&mut self, duration: f64) {
+        self.n += 1;
+        self.inverse += 1.0 / duration.max(1.0);
+    }
+
+    /// The mean duration, in ticks.
+    pub fn mean(&self) -> f64 {
+        self.n as f64 / self.inverse
+    }
+}
+
+/// The instants of a block.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Instants {
+    kept: Vec<Instant>,
+    pub alone: Group,
+    pub with_others: Group,
+    /// Executions that came when their instant was over.
+    pub late: u64,
+}
+
+impl Instants {
+    #[inline]
+    pub fn execution(enter: u64, leave: u64, thread: ThreadIndex) -> Seen {
+        Seen {
+            enter,
+            leave,
+            thread,
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, seen: Seen) {
+        if seen.enter >> SHIFT != seen.leave >> SHIFT {
+            self.meet(seen);
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, seen: Seen) {
+        if self.kept.is_empty() {
+            self.kept = vec![Instant::default(); KEPT];
+        }
+        let duration = (seen.leave - seen.enter) as f64;
+        let last = seen.leave >> SHIFT;
+        // Of a very long one only as many as are kept.
+        let first = ((seen.enter >> SHIFT) + 1).max(last.saturating_sub(KEPT as u64 - 1));
+        for number in first..=last {
+            let place = number as usize % KEPT;
+            let Some(instant) = self.kept.get_mut(place) else {
+                return;
+            };
+            if instant.number > number {
+                self.late += 1;
+                continue;
+            }
+            if instant.number < number {
+                judge(instant, &mut self.alone, &mut self.with_others);
+                instant.number = number;
+            }
+            if instant.met.len() < AT_ONCE {
+                instant.met.push((seen.thread, duration));
+            }
+        }
+    }
+
+    /// Counts all that was met.
+    pub fn settle(&mut self) {
+        for instant in &mut self.kept {
+            judge(instant, &mut self.alone, &mut self.with_others);
+            instant.number = 0;
+        }
+    }
+}
+
+fn judge(instant: &mut Instant, alone: &mut Group, with_others: &mut Group) {
+    let first = instant.met.first().map(|(thread, _)| *thread);
+    let others = instant.met.iter().any(|(thread, _)| Some(*thread) != first);
+    for (_, duration) in instant.met.drain(..) {
+        match others {
+            true => with_others.add(duration),
+            false => alone.add(duration),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The kinds of execution, and what is kept of each.
+
+use super::nesting::mix;
+use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
+use profile::{BlockId, Level, TRACED_ARGUMENTS};
+use rustc_hash::FxHashMap;
+
+/// So many exact kinds, and as many collapsed ones, are told apart in a block.
+const KINDS_OF_A_BLOCK: u32 = 256;
+/// And so many magnitudes of arguments.
+const BUCKETS_OF_A_BLOCK: u32 = 64;
+/// And so many kinds in all, besides one for each block.
+const KINDS: usize = 16_384;
+
+/// What an execution is told apart by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub block: BlockId,
+    pub exact: u64,
+    pub collapsed: u64,
+    /// The values of the arguments that count, 0 for others.
+    pub arguments: [u64; TRACED_ARGUMENTS],
+    /// Executions of traced blocks inside.
+    pub inside: u64,
+}
+
+impl Shape {
+    /// A hash of the arguments.
+    #[inline]
+    fn argument_hash(&self) -> u64 {
+        match self.arguments {
+            [0, 0, 0] => 0,
+            [a, b, c] => mix(mix(a, b), c),
+        }
+    }
+
+    /// The key of the exact kind.
+    #[inline]
+    pub fn key(&self) -> u64 {
+        match self.argument_hash() {
+            0 => self.exact,
+            hash => mix(self.exact, hash),
+        }
+    }
+
+    /// The arguments' magnitudes.
+    fn bucket(&self) -> u64 {
+        let magnitude = |value: &u64| u64::from(64 - value.leading_zeros());
+        self.arguments
+            .iter()
+            .fold(0, |bucket, value| bucket << 8 | magnitude(value))
+    }
+}
+
+/// What is kept of a kind.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    pub block: BlockId,
+    /// What all its executions have in common.
+    pub level: Level,
+    pub arguments: [u64; TRACED_ARGUMENTS],
+    pub argument_hash: u64,
+    pub bucket: u64,
+    pub collapsed: u64,
+    pub inside: u64,
+    /// Executions that were recorded; those in the windows are weighted by the period of recording.
+    pub recorded: u64,
+    pub smallest: Smallest,
+    pub histogram: Histogram,
+    pub windows: Box<[Window; WINDOWS]>,
+}
+
+impl Kind {
+    fn new(shape: &Shape, level: Level) -> Self {
+        Self {
+            block: shape.block,
+            level,
+            arguments: shape.arguments,
+            argument_hash: shape.argument_hash(),
+            bucket: shape.bucket(),
+            collapsed: shape.collapsed,
+            inside: shape.inside,
+            recorded: 0,
+            smallest: Smallest::default(),
+            histogram: Histogram::default(),
+            windows: Box::default(),
+        }
+    }
+}
+
+/// How many kinds of a block there are, by level.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    exact: u32,
+    collapsed: u32,
+    buckets: u32,
+}
+
+/// All kinds.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    pub all: Vec<Kind>,
+    by_key: FxHashMap<u64, u32>,
+    counts: Vec<Counts>,
+    /// When the first window begins.
+    origin: Option<u64>,
+    /// A window is `2^shift` ticks long.
+    shift: u32,
+}
+
+/// The shortest windows, in ticks: some hundred microseconds.
+const FIRST_SHIFT: u32 = 20;
+
+impl Kinds {
+    /// The number of the kind of an exact shape, if there is one.
+    pub fn exact(&self, key: u64) -> Option<u32> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// The kind of a shape that has none of its own yet: a new one, or the finest that there is room for.
+    /// Also says under which key it is found again.
+    pub fn make(&mut self, shape: &Shape, key: u64) -> (u64, u32) {
+        let block = shape.block as usize;
+        if block >= self.counts.len() {
+            self.counts.resize(block + 1, Counts::default());
+        }
+        let room = self.all.len() < KINDS;
+        let Some(counts) = self.counts.get_mut(block) else {
+            return self.find_or_add(shape, key, Level::Exact);
+        };
+        if room && counts.exact < KINDS_OF_A_BLOCK {
+            counts.exact += 1;
+            return self.find_or_add(shape, key, Level::Exact);
+        }
+        let key = mix(mix(shape.collapsed, shape.argument_hash()), 1);
+        let known = self.by_key.contains_key(&key);
+        if known || room && counts.collapsed < KINDS_OF_A_BLOCK {
+            counts.collapsed += u32::from(!known);
+            return self.find_or_add(shape, key, Level::Collapsed);
+        }
+        let key = mix(mix(shape.block.into(), shape.bucket()), 2);
+        let known = self.by_key.contains_key(&key);
+        if known || room && counts.buckets < BUCKETS_OF_A_BLOCK {
+            counts.buckets += u32::from(!known);
+            return self.find_or_add(shape, key, Level::Arguments);
+        }
+        self.find_or_add(shape, mix(shape.block.into(), 3), Level::Block)
+    }
+
+    fn find_or_add(&mut self, shape: &Shape, key: u64, level: Level) -> (u64, u32) {
+        let next = self.all.len() as u32;
+        let number = *self.by_key.entry(key).or_insert(next);
+        if number == next {
+            self.all.push(Kind::new(shape, level));
+        }
+        (key, number)
+    }
+
+    /// The window that a moment falls into; makes all windows longer if it is behind the last.
+    #[inline]
+    pub fn window(&mut self, at: u64) -> usize {
+        let origin = *self.origin.get_or_insert_with(|| {
+            self.shift = FIRST_SHIFT;
+            at
+        });
+        let since = at.saturating_sub(origin);
+        while (since >> self.shift) as usize >= WINDOWS {
+            self.lengthen();
+        }
+        (since >> self.shift) as usize
+    }
+
+    #[cold]
+    fn lengthen(&mut self) {
+        self.shift += 1;
+        for kind in &mut self.all {
+            halve(&mut kind.windows);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Sequences of siblings (§3.3): two executions that follow each other in the same caller, such as a lock
+//! and its unlock, are one sequence, from the entry of the first to the leave of the second.
+
+use super::nesting::Node;
+use super::nesting::mix;
+use super::sketch::{Smallest, Window};
+use profile::BlockId;
+use rustc_hash::FxHashMap;
+
+/// So many different sequences are followed; those that come later are not.
+const SEQUENCES: usize = 4096;
+const RECENT: usize = 256;
+
+/// Executions of a sequence of two kinds.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub first: BlockId,
+    pub second: BlockId,
+    pub whole: Window,
+    pub smallest: Smallest,
+    /// From the leave of the first to the entry of the second.
+    pub between: Window,
+    pub smallest_between: Smallest,
+}
+
+/// All sequences.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    pub all: Vec<Pair>,
+    by_key: FxHashMap<u64, u32>,
+    /// Keys that were looked up lately, with their numbers.
+    recent: Box<[(u64, u32); RECENT]>,
+    /// Sequences that there was no room for.
+    pub ignored: u64,
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            by_key: FxHashMap::default(),
+            recent: Box::new([(0, u32::MAX); RECENT]),
+            ignored: 0,
+        }
+    }
+}
+
+impl Pairs {
+    /// Adds a sequence if both are single executions.
+    #[inline]
+    pub fn add(&mut self, a: &Node, b: &Node) {
+        let (Some(first), Some(second)) = (a.block, b.block) else {
+            return;
+        };
+        let key = mix(a.exact.word(), b.exact.word());
+        let Some(number) = self.number(key, first, second) else {
+            return;
+        };
+        if let Some(pair) = self.all.get_mut(number as usize) {
+            let duration = b.leave.saturating_sub(a.enter);
+            pair.whole.add(duration, 1);
+            pair.smallest.add(duration);
+            let between = b.enter.saturating_sub(a.leave);
+            pair.between.add(between, 1);
+            pair.smallest_between.add(between);
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, key: u64, first: BlockId, second: BlockId) -> Option<u32> {
+        let place = (key as usize) % RECENT;
+        if let Some((known, number)) = self.recent.get(place)
+            && *known == key
+        {
+            return Some(*number);
+        }
+        let number = match self.by_key.get(&key) {
+            Some(number) => *number,
+            None if self.all.len() >= SEQUENCES => {
+                self.ignored += 1;
+                return None;
+            }
+            None => {
+                let number = self.all.len() as u32;
+                self.by_key.insert(key, number);
+                self.all.push(Pair {
+                    first,
+                    second,
+                    whole: Window::default(),
+                    smallest: Smallest::default(),
+                    between: Window::default(),
+                    smallest_between: Smallest::default(),
+                });
+                number
+            }
+        };
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = (key, number);
+        }
+        Some(number)
+    }
+}

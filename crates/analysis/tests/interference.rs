@@ -1,0 +1,507 @@
+//! Interference on made-up traces whose truth is known.
+
+#[path = "../../../tests/traces/simulate.rs"]
+#[allow(dead_code)]
+mod simulate;
+
+use analysis::interference::{Analyser, Options, Pattern};
+use profile::*;
+use simulate::*;
+
+fn analyse_with(trace: &Trace, options: Options) -> Interference {
+    let mut analyser = Analyser::new(&trace.head.blocks, options);
+    for batch in trace.batches(TICKS_PER_SECOND / 20, usize::MAX) {
+        analyser.push(&batch);
+    }
+    analyser.finish(&trace.head)
+}
+
+fn analyse(trace: &Trace) -> Interference {
+    analyse_with(trace, Options::default())
+}
+
+fn truth(trace: &Trace, name: &str, floor: u64) -> f64 {
+    let block = trace
+        .head
+        .blocks
+        .iter()
+        .position(|b| b.name == name)
+        .unwrap() as u32;
+    let lost = trace.items.iter().flatten().map(|item| match item {
+        TraceItem::Execution(e) if e.block == block => (e.duration - floor) as f64,
+        _ => 0.0,
+    });
+    let time = trace.head.threads.iter().map(|t| (t.end - t.start) as f64);
+    lost.sum::<f64>() / time.sum::<f64>()
+}
+
+fn of<'a>(result: &'a Interference, name: &str) -> &'a BlockScore {
+    let found = result.findings.iter().find(|finding| finding.name == name);
+    found.unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[track_caller]
+fn first_is(result: &Interference, name: &str, cause: CauseKind) {
+    let first = &result.findings[0];
+    assert_eq!(
+        first.name,
+        name,
+        "{:#?}",
+        result
+            .findings
+            .iter()
+            .map(|f| (&f.name, f.program))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        first.causes.first().map(|c| c.kind),
+        Some(cause),
+        "{:#?}",
+        first.causes
+    );
+    let Between {
+        estimate,
+        low,
+        high,
+    } = first.sci;
+    assert!(
+        low <= estimate && estimate <= high && high < 2.0,
+        "{:?}",
+        first.sci
+    );
+}
+
+#[test]
+fn a_contended_lock_is_named() {
+    let trace = contended_lock(4, 5_000, 10 * US, 4 * US);
+    let result = analyse(&trace);
+    first_is(&result, "pthread_mutex_lock", CauseKind::Lock);
+    let truth = truth(&trace, "pthread_mutex_lock", 60);
+    let found = result.findings[0].sci;
+    assert!(
+        truth > 0.1 && found.low <= truth && truth <= found.high,
+        "{truth} {found:?}"
+    );
+    assert!((found.estimate / truth - 1.0).abs() < 0.02);
+    assert!(result.findings[0].causes[0].measured);
+    // Repaired: the lock is hardly ever taken.
+    let repaired = analyse(&contended_lock(4, 5_000, 400 * US, US / 10));
+    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+    // The floor is that of the lock without contention (Fig. 7).
+    let (high, low) = (
+        of(&result, "pthread_mutex_lock"),
+        of(&repaired, "pthread_mutex_lock"),
+    );
+    let ratio = high.floor.ns / low.floor.ns;
+    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn an_imbalanced_barrier_is_named() {
+    let result = analyse(&barrier(4, 2_000, 50 * US, 100 * US));
+    first_is(&result, "pthread_barrier_wait", CauseKind::Barrier);
+    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    let repaired = analyse(&barrier(4, 2_000, 50 * US, 0));
+    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+}
+
+#[test]
+fn falsely_shared_counters_are_named() {
+    let result = analyse(&counters(50_000, 600, 6));
+    first_is(&result, "add_fifty", CauseKind::Memory);
+    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    assert!(
+        !result.findings[0].causes[0].measured,
+        "it is only consistent with sharing"
+    );
+    let repaired = analyse(&counters(50_000, 600, 1));
+    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+}
+
+#[test]
+fn a_disk_is_named() {
+    let result = analyse(&disk(8, 1_000, 160 * US));
+    first_is(&result, "pread64", CauseKind::Disk);
+    assert!(result.findings[0].sci.low > 0.1, "{:?}", result.findings[0]);
+    let repaired = analyse(&disk(8, 1_000, 20_000 * US));
+    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+}
+
+#[test]
+fn a_pool_over_a_pipe_is_named() {
+    let result = analyse(&pool(4, 10_000, 20 * US));
+    first_is(&result, "read", CauseKind::Pool);
+    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+}
+
+#[test]
+fn work_that_follows_an_argument_is_no_interference() {
+    let trace = sizes(5_000);
+    let result = analyse(&trace);
+    let fill = of(&result, "fill");
+    assert!(fill.sci.estimate > 0.5);
+    let doubt = fill
+        .doubts
+        .iter()
+        .find(|d| d.kind == DoubtKind::Argument)
+        .expect("a doubt");
+    assert!(
+        doubt.text.contains("--args 'fill=2'") && doubt.value > 0.95,
+        "{doubt:?}"
+    );
+    assert!(
+        of(&result, "steady")
+            .doubts
+            .iter()
+            .all(|d| d.kind != DoubtKind::Argument)
+    );
+    let options = Options {
+        arguments: vec![(Pattern::new("fill"), vec![2])],
+        ..Options::default()
+    };
+    let regrouped = analyse_with(&trace, options);
+    let fill = of(&regrouped, "fill");
+    assert!(fill.sci.estimate < 0.01, "{:?}", fill.sci);
+    assert_eq!(fill.kinds_total, 8);
+    assert!(
+        fill.kinds
+            .iter()
+            .all(|k| k.arguments.len() == 1 && k.arguments[0].0 == 2)
+    );
+    let options = Options {
+        exclude: vec![Pattern::new("fi*")],
+        ..Options::default()
+    };
+    let without = analyse_with(&trace, options);
+    assert_eq!(without.findings.len(), 1);
+    assert_eq!(without.left_out[0].why, "excluded");
+}
+
+/// A trace, and the same trace from a file, and cut in other ways: the same result, to the last bit.
+#[test]
+fn streaming_and_a_file_agree() {
+    let mut trace = realistic(3, 3_000);
+    trace.head.call_overhead = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let results: Vec<Interference> = [usize::MAX, 1, 7, 1000]
+        .into_iter()
+        .map(|items| {
+            let options = Options {
+                call_overhead: 20,
+                ..Options::default()
+            };
+            let mut analyser = Analyser::new(&trace.head.blocks[..2], options.clone());
+            analyser.set_blocks(&trace.head.blocks);
+            let batches = trace.batches(TICKS_PER_SECOND / 1000, items);
+            let mut writer = store::TraceWriter::create(&path).unwrap();
+            for batch in &batches {
+                analyser.push(batch);
+                writer.write(batch).unwrap();
+            }
+            writer.finish(&trace.head).unwrap();
+            let streamed = analyser.finish(&trace.head);
+            let mut reader = store::TraceReader::open(&path).unwrap();
+            let mut analyser = Analyser::new(&reader.head().blocks, options);
+            while let Some(batches) = reader.next_chunk().unwrap() {
+                batches.iter().for_each(|batch| analyser.push(batch));
+            }
+            assert_eq!(analyser.finish(reader.head()), streamed);
+            streamed
+        })
+        .collect();
+    assert!(results.iter().all(|result| *result == results[0]));
+    assert!(results[0].findings.len() == 7 && results[0].executions > 10_000);
+    // And a result comes back from its file.
+    let path = directory.path().join("db/interference/run.json");
+    store::write_interference(&results[0], &path).unwrap();
+    assert_eq!(store::read_interference(&path).unwrap(), results[0]);
+    assert_eq!(
+        store::latest_interference(&directory.path().join("db")).unwrap(),
+        Some(path)
+    );
+}
+
+#[test]
+fn one_execution_has_a_score_of_nothing() {
+    let mut trace = Trace::new("./once");
+    let main = trace.block("main_loop", &[]);
+    trace.thread("main", 0);
+    trace.execute(0, main, 100, 1_000_000);
+    trace.block("never", &[]);
+    trace.end();
+    let result = analyse(&trace);
+    let once = of(&result, "main_loop");
+    assert_eq!((once.calls, once.sci.high), (1, 0.0));
+    assert_eq!(once.doubts[0].kind, DoubtKind::OneCall);
+    assert!(once.causes.is_empty());
+    assert_eq!(result.left_out[0].why, "never called");
+}
+
+/// The outermost execution counts, however deep and wide the recursion.
+#[test]
+fn recursion_counts_once() {
+    fn tree(trace: &mut Trace, block: BlockId, enter: u64, depth: u32) -> u64 {
+        let mut clock = enter + 10;
+        if depth > 0 {
+            for _ in 0..3 {
+                clock = tree(trace, block, clock, depth - 1) + 10;
+            }
+        }
+        trace.execute(0, block, enter, clock + 10 - enter)
+    }
+    let mut trace = Trace::new("./recursion");
+    let walk = trace.block("walk", &[]);
+    trace.thread("main", 0);
+    let mut clock = 1000;
+    for _ in 0..300 {
+        clock = tree(&mut trace, walk, clock, 5) + 100;
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let walk = of(&result, "walk");
+    // The first is the warm-up.
+    assert_eq!((walk.calls, walk.warm_up), (299, 1));
+    assert!(
+        walk.sci.estimate < 1e-9 && walk.sci.high < 1e-9,
+        "{:?}",
+        walk.sci
+    );
+    assert!(walk.doubts.iter().all(|d| d.kind != DoubtKind::Recursion));
+    assert_eq!(walk.kinds[0].inside, Some(363));
+    assert!(walk.total_ns < result.thread_time_ns);
+}
+
+/// A slow first execution costs nothing, and one freak value makes no floor.
+#[test]
+fn warm_up_and_freaks_are_left_out() {
+    let mut trace = Trace::new("./warm");
+    let step = trace.block("step", &[]);
+    for t in 0..2 {
+        trace.thread("worker", 0);
+        let mut clock = trace.execute(t, step, 1000, 500_000);
+        for n in 0..1000 {
+            let duration = if n == 500 { 3 } else { 1000 };
+            clock = trace.execute(t, step, clock + 10, duration);
+        }
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let step = of(&result, "step");
+    assert_eq!((step.warm_up, step.calls), (2, 2000));
+    assert_eq!(step.floor.ns, 500.0);
+    assert!(
+        step.floor.low_ns < 2.0 && step.sci.estimate < 1e-6,
+        "{:?}",
+        step.sci
+    );
+}
+
+/// Time that the CPU was taken away is not blamed on a lock.
+#[test]
+fn preemption_is_told_apart() {
+    let mut trace = Trace::new("./busy");
+    let step = trace.block("step", &[]);
+    let mut chance = Chance::new(1);
+    for t in 0..2 {
+        trace.thread("worker", 0);
+        let mut clock = 1000;
+        for _ in 0..5_000 {
+            let mut duration = 2_000;
+            if chance.below(10) == 0 {
+                let away = 4_000_000;
+                let start = clock + 500;
+                trace.wait(
+                    t,
+                    Wait {
+                        start,
+                        end: start + away,
+                        queued: away,
+                        preempted: true,
+                        system_call: None,
+                        waker: None,
+                        waker_block: None,
+                    },
+                );
+                duration += away;
+            }
+            clock = trace.execute(t, step, clock, duration) + 100;
+        }
+    }
+    trace.end();
+    let result = analyse(&trace);
+    first_is(&result, "step", CauseKind::Scheduler);
+    let step = of(&result, "step");
+    assert!(step.scheduler > 0.99 * step.sci.estimate && step.blocked < 1e-9);
+}
+
+/// Every N-th execution stands for N (Fig. 8), and says so.
+#[test]
+fn sampling_keeps_the_score() {
+    let whole = contended_lock(4, 20_000, 10 * US, 4 * US);
+    let truth = of(&analyse(&whole), "pthread_mutex_lock").sci.estimate;
+    for period in [4u32, 16, 64] {
+        let mut sampled = whole.clone();
+        for (thread, items) in sampled.items.iter_mut().enumerate() {
+            let mut seen = 0;
+            items.retain(|item| match item {
+                TraceItem::Execution(_) => {
+                    seen += 1;
+                    (seen / 2) % period == 0
+                }
+                _ => true,
+            });
+            if thread == 0 {
+                let announce = |block| TraceItem::Period { block, period };
+                items.splice(0..0, [announce(0), announce(1)]);
+            }
+        }
+        let result = analyse(&sampled);
+        let found = of(&result, "pthread_mutex_lock");
+        let ratio = found.sci.estimate / truth;
+        assert!((0.7..1.3).contains(&ratio), "{period}: {ratio}");
+        assert!(found.doubts.iter().any(|d| d.kind == DoubtKind::Sampled));
+        assert_eq!(found.period, period);
+    }
+}
+
+/// Executions of rare kinds are compared more coarsely, and the result says how much of the time that is.
+#[test]
+fn rare_kinds_are_put_together() {
+    let mut trace = Trace::new("./loops");
+    let outer = trace.block("outer", &[]);
+    let inner = trace.block("inner", &[]);
+    let mut chance = Chance::new(3);
+    trace.thread("main", 0);
+    let mut clock = 1000;
+    for call in 0..2_000 {
+        let enter = clock;
+        // Half of the calls have one shape, the others loops of many lengths.
+        let n = if call % 2 == 0 {
+            1
+        } else {
+            2 + chance.below(400)
+        };
+        for _ in 0..n {
+            clock = trace.execute(0, inner, clock + 10, 100);
+        }
+        clock = trace.execute(0, outer, enter, clock + 10 - enter) + 50;
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let outer = of(&result, "outer");
+    assert!(
+        outer.coverage.collapsed > 0.9 && outer.coverage.exact > 0.001,
+        "{:?}",
+        outer.coverage
+    );
+    let sum = outer.coverage.exact
+        + outer.coverage.collapsed
+        + outer.coverage.arguments
+        + outer.coverage.block;
+    assert!((sum - 1.0).abs() < 1e-9);
+    // Loops of different lengths look like interference; the lower end and a doubt say that it need not be.
+    assert!(
+        outer.sci.low < 0.05 && outer.sci.estimate > 0.3,
+        "{:?}",
+        outer.sci
+    );
+    assert!(outer.doubts.iter().any(|d| d.kind == DoubtKind::Mixed));
+    assert!(outer.kinds_total <= 600);
+}
+
+/// What instrumentation costs in the calls inside is taken off.
+#[test]
+fn overhead_is_taken_off() {
+    let mut trace = Trace::new("./overhead");
+    let outer = trace.block("outer", &[]);
+    let inner = trace.block("inner", &[]);
+    let mut chance = Chance::new(3);
+    trace.thread("main", 0);
+    let mut clock = 1000;
+    for _ in 0..3_000 {
+        let enter = clock;
+        let n = chance.below(400);
+        for _ in 0..n {
+            clock = trace.execute(0, inner, clock, 0) + 50;
+        }
+        clock = trace.execute(0, outer, enter, 1000 + 50 * n) + 50;
+    }
+    trace.end();
+    let options = Options {
+        call_overhead: 50,
+        ..Options::default()
+    };
+    let without = analyse_with(&trace, options);
+    assert!(
+        of(&without, "outer").sci.estimate < 1e-3,
+        "{:?}",
+        of(&without, "outer").sci
+    );
+    assert!(of(&analyse(&trace), "outer").sci.estimate > 0.3);
+}
+
+/// Lock and unlock are a sequence; what passes between them is told.
+#[test]
+fn critical_sections_are_sequences() {
+    let trace = contended_lock(4, 5_000, 10 * US, 4 * US);
+    let result = analyse(&trace);
+    let locked = |s: &&SequenceScore| s.first == "pthread_mutex_lock";
+    let section = result.sequences.iter().find(locked).unwrap();
+    assert_eq!(
+        (section.first.as_str(), section.second.as_str()),
+        ("pthread_mutex_lock", "pthread_mutex_unlock")
+    );
+    assert_eq!(section.calls, 20_000);
+    assert!(
+        section.floor_ns > 4_000.0 && section.between < 0.01,
+        "{section:?}"
+    );
+    assert!((section.program / result.findings[0].program.estimate - 1.0).abs() < 0.05);
+}
+
+/// More threads than are told apart: the sums are right.
+#[test]
+fn thousands_of_threads_are_survived() {
+    let mut trace = Trace::new("./threads");
+    let step = trace.block("step", &[]);
+    for t in 0..3_000 {
+        let start = 10_000 * t as u64;
+        trace.thread("short", start);
+        for n in 0..3 {
+            let duration = if n == 1 { 2_000 } else { 1_000 };
+            trace.execute(t, step, start + 3_000 * n, duration);
+        }
+    }
+    let result = analyse(&trace);
+    let step = of(&result, "step");
+    assert_eq!((step.calls, step.threads_total), (9_000, 3_000));
+    let truth = 3_000.0 * 1_000.0 / (3_000.0 * 7_000.0);
+    assert!((step.sci.estimate - truth).abs() < 1e-9, "{:?}", step.sci);
+    assert!(
+        result
+            .warnings
+            .iter()
+            .any(|w| w.contains("so many threads"))
+    );
+}
+
+/// Correlation of the mean duration and the score over the delay, as in Table 1.
+#[test]
+fn score_and_slowdown_go_together() {
+    let points: Vec<(f64, f64)> = (0..10)
+        .map(|n| {
+            let result = analyse(&contended_lock(4, 2_000, (8 + 2 * n * n) * US, 2 * US));
+            let lock = of(&result, "pthread_mutex_lock");
+            (lock.mean_ns, lock.sci.estimate)
+        })
+        .collect();
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let xy = sum(&|p| (p.0 - x) * (p.1 - y));
+    let rho = xy / (sum(&|p| (p.0 - x).powi(2)) * sum(&|p| (p.1 - y).powi(2))).sqrt();
+    println!("rho = {rho:.3} {points:?}");
+    assert!(rho > 0.95, "{rho}");
+}

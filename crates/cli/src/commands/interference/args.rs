@@ -1,0 +1,206 @@
+//! The command line of `vitalfew interference`.
+
+use crate::args::{duration, percent};
+use analysis::interference::Pattern;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `vitalfew interference`.
+#[derive(Debug, clap::Args)]
+pub struct Interference {
+    /// What to do
+    #[command(subcommand)]
+    pub action: InterferenceAction,
+}
+
+impl Interference {
+    /// Whether it runs a command and passes its exit code on.
+    pub fn wraps(&self) -> bool {
+        matches!(self.action, InterferenceAction::Run(_))
+    }
+}
+
+/// What `interference` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum InterferenceAction {
+    /// Run a command, and find the functions that threads slow down for each other
+    Run(Box<Run>),
+    /// Say which functions lose time to what other threads do
+    Report(InterferenceReport),
+}
+
+/// `vitalfew interference run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew interference run -- ./app                        functions that take time, locks, I/O
+  vitalfew interference run -f 'db::*' -f pthread_mutex_lock -- ./app
+  vitalfew interference run -f 'libfoo!foo_*' --for 30s -- ./server
+  vitalfew interference run --every 100 -f parse -- ./app   one execution in a hundred
+  vitalfew interference run --args fill=2 -f fill -- ./app
+
+Nothing needs to be rebuilt. Blocks of code finer than a function are marked in the source
+(include/vitalfew.h). Without -f the command is run twice: the first time is sampled.
+
+What the numbers mean: docs/interference.md
+
+Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be traced,
+126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
+pub struct Run {
+    /// Trace these functions of the executable, or, where it has none of that name, of its libraries;
+    /// LIB!NAME of one library; * is any text; C++ and Rust names as the source has them; can be
+    /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)
+    #[arg(short, long = "function", value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Stop tracing after this time (30s, 5m); the command runs on
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Trace one in so many executions of each function
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1 << 20))]
+    pub every: u32,
+    /// Trace only one in many executions of a function where tracing would take more of the
+    /// program's time than this percentage
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent)]
+    pub overhead: f64,
+    /// What executions are compared with each other.
+    #[command(flatten)]
+    pub regroup: Regroup,
+    /// How the result is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+    /// Keep the trace in this file (default: a new one in the database)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub db: Option<PathBuf>,
+    /// Do not keep the first three arguments of functions: that is cheaper, but the report can tell
+    /// executions apart only by arguments that --args names now
+    #[arg(long)]
+    pub no_arguments: bool,
+    /// Keep only the result: it cannot be regrouped later
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Keep only the result of a run whose trace is larger than so many MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub trace_limit: u64,
+    /// Say nothing but errors, and no result
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The library to preload
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub runtime: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<String>,
+}
+
+/// `vitalfew interference report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  vitalfew interference report                          the last run
+  vitalfew interference report app.trace --args fill=2  executions of fill with another size are
+                                                        not compared
+  vitalfew interference report app.trace --exclude 'sort*'
+  vitalfew interference report --curves curves.svg      all durations, sorted
+
+What the numbers mean: docs/interference.md
+
+Exit codes: 0, 1 failure, 2 usage, 4 no traced function was executed.")]
+pub struct InterferenceReport {
+    /// A trace, or the result of a run (default: the last one in the database)
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// What is compared.
+    #[command(flatten)]
+    pub regroup: Regroup,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// What executions are compared with each other.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Regroup {
+    /// Tell executions of FUNCTION apart by the values of these arguments, counted from 1, instead of
+    /// those known by default; without numbers: by none. Can be repeated
+    #[arg(long = "args", value_name = "FUNCTION=N,N", value_parser = arguments)]
+    pub arguments: Vec<(String, Vec<u8>)>,
+    /// Leave these functions out; * and ? are wildcards; can be repeated
+    #[arg(long, value_name = "FUNCTION")]
+    pub exclude: Vec<String>,
+}
+
+impl Regroup {
+    /// Whether anything is asked for.
+    pub fn is_asked_for(&self) -> bool {
+        !(self.arguments.is_empty() && self.exclude.is_empty())
+    }
+
+    /// As the analysis wants it, for executions that add `call_overhead` ticks to their callers.
+    pub fn options(&self, call_overhead: u64) -> analysis::interference::Options {
+        let arguments = self.arguments.iter();
+        analysis::interference::Options {
+            call_overhead,
+            // The last one wins.
+            arguments: arguments
+                .rev()
+                .map(|(f, n)| (Pattern::new(f), n.clone()))
+                .collect(),
+            exclude: self.exclude.iter().map(|f| Pattern::new(f)).collect(),
+            ..Default::default()
+        }
+    }
+}
+
+/// How results are shown.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Shown {
+    /// At most so many functions
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub limit: usize,
+    /// All functions, with all that is known, and why others are left out
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// The score in each thread
+    #[arg(long)]
+    pub thread: bool,
+    /// Draw the durations of the same functions: into this file (.svg), or each into a file in this directory
+    #[arg(long, value_name = "OUT.svg|DIR")]
+    pub curves: Option<PathBuf>,
+    /// JSON (schema: docs/interference.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `FUNCTION=1,3`.
+fn arguments(text: &str) -> Result<(String, Vec<u8>), String> {
+    let what = "FUNCTION=N,N is meant, with N from 1 to 6";
+    let (function, numbers) = text.rsplit_once('=').ok_or(what)?;
+    if function.is_empty() {
+        return Err(what.to_owned());
+    }
+    let number = |n: &str| n.parse().ok().filter(|n| (1..=6).contains(n)).ok_or(what);
+    let numbers = numbers.split(',').filter(|n| !n.is_empty()).map(number);
+    Ok((function.to_owned(), numbers.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments;
+
+    #[test]
+    fn functions_with_arguments() {
+        assert_eq!(arguments("f=1,3"), Ok(("f".into(), vec![1, 3])));
+        assert_eq!(arguments("operator==="), Ok(("operator==".into(), vec![])));
+        for bad in ["f", "=1", "f=0", "f=x", "f=7"] {
+            assert!(arguments(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which functions are worth tracing: those that take time (ISPOT, section 5.2).
+
+use experiment::FunctionPattern;
+use profile::{ImageKind, Recording};
+use sampler::{Options, TargetSpec};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use symbols::Detail;
+
+/// A function takes at least this part of the time to be worth it.
+const SHARE: f64 = 0.01;
+
+/// Runs the command once, samples it, and finds the functions that take more than a hundredth of
+/// its CPU time.
+pub fn functions(command: &[String], stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
+    let options = Options::new(TargetSpec::Command(command.to_vec()));
+    let outcome = sampler::record(&options, stop, &mut |_| {})?;
+    if let Some(mut running) = outcome.running {
+        while running.wait().is_none() {}
+    }
+    Ok(of(&outcome.recording))
+}
+
+fn of(recording: &Recording) -> Vec<FunctionPattern> {
+    let leaves = || {
+        recording.samples.iter().map(|sample| {
+            let location = recording.stacks.frame(sample.stack).location;
+            (location, sample.weight)
+        })
+    };
+    let locations = leaves().map(|(location, _)| location);
+    let resolved = symbols::resolve(
+        recording,
+        locations,
+        Detail::Procedures,
+        &symbols::Options::default(),
+    );
+    let mut all = 0;
+    let mut sums: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();
+    for (location, weight) in leaves() {
+        all += weight;
+        let Some(image) = recording.images.get(location.image.0 as usize) else {
+            continue;
+        };
+        let known = resolved
+            .table
+            .get(location)
+            .and_then(|known| known.procedure.as_ref());
+        if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
+            let key = (image.path.to_string(), procedure.start.0);
+            let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
+            sum.0 += weight;
+        }
+    }
+    let mut hot: Vec<_> = sums
+        .into_iter()
+        .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
+        .collect();
+    hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
+    hot.into_iter()
+        .map(|((image, offset), (_, name))| {
+            FunctionPattern::at(&image, profile::ImageOffset(offset), &name)
+        })
+        .collect()
+}

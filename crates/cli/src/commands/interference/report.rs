@@ -1,0 +1,85 @@
+//! `vitalfew interference report`.
+
+use super::args::{InterferenceReport as Args, Shown};
+use super::{json, load, svg, text};
+use crate::exit::INCONCLUSIVE;
+use crate::output::{printable, write_file};
+use anyhow::Context;
+use profile::{BlockScore, Interference};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What is reported.
+pub struct Report<'a> {
+    /// Everything.
+    pub result: &'a Interference,
+    /// The findings that are shown.
+    pub shown: &'a [BlockScore],
+    /// The file as it would be named again on a command line.
+    pub file: String,
+    /// Everything was asked for.
+    pub all: bool,
+    /// Also by thread.
+    pub thread: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let latest = match &args.file {
+        Some(_) => None,
+        None => Some(load::latest()?),
+    };
+    let path = args.file.as_ref().or(latest.as_ref());
+    let path = path.context("no file")?;
+    let result = load::load(path, &args.regroup)?;
+    let named = args.file.as_ref().map(|file| file.display().to_string());
+    print(&result, &args.shown, named.as_deref().unwrap_or_default())
+}
+
+/// Shows a result, of the file `file` if it has a name for the reader.
+pub fn print(result: &Interference, shown: &Shown, file: &str) -> anyhow::Result<ExitCode> {
+    let count = if shown.all { usize::MAX } else { shown.limit };
+    let count = count.min(result.findings.len());
+    let report = Report {
+        result,
+        shown: result.findings.get(..count).unwrap_or_default(),
+        file: file.to_owned(),
+        all: shown.all,
+        thread: shown.thread,
+    };
+    if let Some(path) = &shown.curves {
+        curves(&report, path)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match shown.json {
+        true => json::write(&report, &mut out)?,
+        false => text::write(&report, &mut out)?,
+    }
+    out.flush()?;
+    for warning in &result.warnings {
+        eprintln!("vitalfew: warning: {}", printable(warning));
+    }
+    if result.findings.is_empty() {
+        eprintln!("vitalfew: no traced function was executed to its end");
+        return Ok(ExitCode::from(INCONCLUSIVE));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Into one file, or each into its own in a directory.
+fn curves(report: &Report<'_>, path: &Path) -> anyhow::Result<()> {
+    if path.extension().is_some_and(|e| e == "svg") {
+        return write_file(path, |out| Ok(svg::write(report.shown, out)?));
+    }
+    std::fs::create_dir_all(path).with_context(|| format!("writing {}", path.display()))?;
+    for (number, finding) in report.shown.iter().enumerate() {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let name: String = finding.name.chars().map(plain).take(60).collect();
+        let file = path.join(format!("{:02}-{name}.svg", number + 1));
+        write_file(&file, |out| {
+            Ok(svg::write(std::slice::from_ref(finding), out)?)
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! `vitalfew interference run`.
+
+use super::args::Run;
+use super::hot;
+use crate::output::grouped;
+use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
+use anyhow::Context;
+use experiment::{FunctionPattern, TraceLive, TraceOptions, Traced};
+use profile::{Interference, TraceBatch, TraceHead, TracedBlock};
+use sampler::Exit;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::{Kept, TraceWriter};
+
+/// Runs the command.
+pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The first saves, the second ends us.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
+    }
+    // Kept of all, so that a report can tell executions apart by them without another run.
+    let default_arguments = |name: &str| match known_function(name) {
+        Some(known) => known.arguments.to_vec(),
+        None if args.no_arguments => Vec::new(),
+        None => vec![1, 2, 3],
+    };
+    let options = options(args, &default_arguments, &stop)?;
+    let mut keeper = Keeper::new(args, options.call_overhead)?;
+    let mut talk = Talk::new(args);
+    let traced = experiment::trace(
+        &options,
+        &stop,
+        &mut |blocks, batch| keeper.take(blocks, batch),
+        &mut |live| talk.hear(live),
+    )?;
+    talk.end();
+    let (path, result) = keeper.finish(&traced.head)?;
+    let exit = finish(traced, asked.load(Ordering::Relaxed) as i32, args.quiet);
+    if !args.quiet {
+        eprintln!("vitalfew: what was measured is in {}", path.display());
+        super::report::print(&result, &args.shown, &path.display().to_string())?;
+    }
+    Ok(match exit {
+        Some(exit) => ExitCode::from(exit.code() as u8),
+        None => ExitCode::from(128 + SIGINT as u8),
+    })
+}
+
+fn options<'a>(
+    args: &Run,
+    default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+    stop: &AtomicBool,
+) -> anyhow::Result<TraceOptions<'a>> {
+    let runtime = match &args.runtime {
+        Some(runtime) => runtime.clone(),
+        None => {
+            let own = std::env::current_exe().context("where this program is")?;
+            experiment::runtime(&own)?
+        }
+    };
+    let functions = args
+        .functions
+        .iter()
+        .map(|text| FunctionPattern::parse(text));
+    let mut functions: Vec<_> = functions.collect();
+    let mut also = Vec::new();
+    if functions.is_empty() {
+        if !args.quiet {
+            eprintln!(
+                "vitalfew: running the command a first time, to see which functions take time (-f names them)"
+            );
+        }
+        functions = hot::functions(&args.command, stop)?;
+        let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
+        let exact = names.filter(|name| !name.contains('*'));
+        also = exact.map(|name| FunctionPattern::parse(name)).collect();
+    }
+    let arguments = args.regroup.arguments.iter();
+    Ok(TraceOptions {
+        command: args.command.clone(),
+        runtime,
+        functions,
+        also,
+        arguments: arguments
+            .map(|(name, numbers)| (FunctionPattern::parse(name), numbers.clone()))
+            .collect(),
+        default_arguments,
+        duration: args.duration,
+        budget: (args.every == 1).then_some(args.overhead / 100.0),
+        every: args.every,
+        call_overhead: experiment::call_overhead(),
+    })
+}
+
+/// What becomes of the events: they are analysed as they come, and kept.
+struct Keeper {
+    analyser: Analyser,
+    writer: Option<TraceWriter>,
+    result: PathBuf,
+    limit: u64,
+    /// Why there is no trace.
+    failed: Option<String>,
+    blocks: usize,
+}
+
+impl Keeper {
+    fn new(args: &Run, call_overhead: u64) -> anyhow::Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_nanos() as u64);
+        let database = args.db.clone().unwrap_or_else(store::default_database);
+        let path = |kept| match &args.output {
+            Some(path) => path.clone(),
+            None => store::interference_path(&database, now, kept),
+        };
+        Ok(Self {
+            analyser: Analyser::new(&[], args.regroup.options(call_overhead)),
+            writer: match args.no_trace {
+                true => None,
+                false => Some(TraceWriter::create(&path(Kept::Trace))?),
+            },
+            result: path(Kept::Result),
+            limit: args.trace_limit.saturating_mul(1 << 20),
+            failed: None,
+            blocks: 0,
+        })
+    }
+
+    fn take(&mut self, blocks: &[TracedBlock], batch: &TraceBatch) {
+        if blocks.len() != self.blocks {
+            self.blocks = blocks.len();
+            self.analyser.set_blocks(blocks);
+        }
+        self.analyser.push(batch);
+        if let Some(writer) = &mut self.writer {
+            if let Err(error) = writer.write(batch) {
+                self.failed = Some(format!("the trace could not be kept: {error}"));
+                self.writer = None;
+            } else if writer.bytes() > self.limit {
+                self.failed = Some(format!(
+                    "the trace grew beyond {} and was not kept: regrouping by --args needs another run (--trace-limit allows more)",
+                    crate::output::bytes(self.limit)
+                ));
+                self.writer = None;
+            }
+        }
+    }
+
+    /// Where it is, and what it means.
+    fn finish(self, head: &TraceHead) -> anyhow::Result<(PathBuf, Interference)> {
+        let mut head = head.clone();
+        head.warnings.extend(self.failed);
+        let result = self.analyser.finish(&head);
+        let written = match self.writer {
+            Some(writer) => writer.finish(&head)?,
+            None => store::write_interference(&result, &self.result)?,
+        };
+        Ok((written.path, result))
+    }
+}
+
+/// Waits for a command that was left running.
+fn finish(traced: Traced, signal: i32, quiet: bool) -> Option<Exit> {
+    let Some(mut running) = traced.running else {
+        return traced.exit;
+    };
+    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
+    if matches!(signal, SIGTERM | SIGHUP) {
+        running.signal(signal);
+    }
+    if !quiet {
+        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
+    }
+    loop {
+        if let Some(exit) = running.wait() {
+            return Some(exit);
+        }
+    }
+}
+
+/// What is said meanwhile, on standard error.
+struct Talk(bool);
+
+impl Talk {
+    fn new(args: &Run) -> Self {
+        Self(!args.quiet && std::io::stderr().is_terminal())
+    }
+
+    fn hear(&mut self, live: &TraceLive) {
+        if self.0 {
+            eprint!(
+                "\r\x1b[Kvitalfew: {:.0} s, {} functions, {} threads, {} executions, {} lost",
+                live.elapsed.as_secs_f64(),
+                live.blocks,
+                live.threads,
+                grouped(live.executions),
+                grouped(live.lost),
+            );
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn end(&self) {
+        if self.0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! `vitalfew interference report` as text.
+
+use super::load::image;
+use super::report::Report;
+use crate::output::{Align, Table, grouped, printable, shortened, time};
+use profile::{
+    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Level, Quality, SequenceScore,
+};
+use std::io::Write;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+/// Below this the paper's authors do not look (§5.5), and nobody gains much.
+const WORTH_A_LOOK: f64 = 0.1;
+
+/// Writes the report.
+pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    let result = report.result;
+    writeln!(
+        out,
+        "{} executions of {} functions by {} threads of {}, {}",
+        grouped(result.executions),
+        result.findings.len(),
+        grouped(result.threads),
+        shortened(&printable(&result.command.join(" ")), 60),
+        time(result.duration_ns)
+    )?;
+    let top = result.findings.first().map_or(0.0, |f| f.sci.high);
+    if !result.findings.is_empty() && top < WORTH_A_LOOK {
+        writeln!(
+            out,
+            "no interference found: no score is above {WORTH_A_LOOK}"
+        )?;
+    }
+    for (number, finding) in report.shown.iter().enumerate() {
+        writeln!(out)?;
+        block(report, number + 1, finding, out)?;
+    }
+    if report.all {
+        sequences(report, out)?;
+        left_out(report, out)?;
+    }
+    writeln!(out)?;
+    let more = result.findings.len() - report.shown.len();
+    if more > 0 {
+        writeln!(out, "{} more with --all", grouped(more as u64))?;
+    }
+    let left = result.left_out.len();
+    if left > 0 && !report.all {
+        writeln!(out, "{} left out: why with --all", grouped(left as u64))?;
+    }
+    writeln!(out, "next: {}", next(report))
+}
+
+fn block(
+    report: &Report<'_>,
+    number: usize,
+    finding: &BlockScore,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let name = shortened(&printable(&finding.name), 80);
+    writeln!(out, "{number}. {name}  {}", printable(image(finding)))?;
+    let (sci, program) = (finding.sci, finding.program);
+    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
+    writeln!(
+        out,
+        "   SCI {:.2} [{:.2}, {:.2}]; the program loses {} [{}, {}]{}",
+        sci.estimate,
+        sci.low,
+        sci.high,
+        percent(program.estimate),
+        percent(program.low),
+        percent(program.high),
+        split(report, finding)
+    )?;
+    writeln!(
+        out,
+        "   {} calls by {} threads, mean {}, median {}, 99% {}, longest {}",
+        grouped(finding.calls),
+        grouped(finding.threads_total),
+        time(finding.mean_ns),
+        time(finding.median_ns),
+        time(finding.p99_ns),
+        time(finding.max_ns)
+    )?;
+    writeln!(
+        out,
+        "   floor {}{}",
+        floor(&finding.floor),
+        coverage(&finding.coverage)
+    )?;
+    let causes = if report.all { usize::MAX } else { 2 };
+    for found in finding.causes.iter().take(causes) {
+        cause(found, out)?;
+    }
+    for doubt in &finding.doubts {
+        wrapped("   ! ", &printable(&doubt.text), out)?;
+    }
+    let stacks = if report.all { usize::MAX } else { 1 };
+    for stack in finding.stacks.iter().take(stacks) {
+        let frames: Vec<String> = stack.frames.iter().take(6).map(|f| printable(f)).collect();
+        wrapped("   from ", &frames.join(" < "), out)?;
+    }
+    if report.all {
+        kinds(finding, out)?;
+    }
+    if report.thread {
+        threads(finding, out)?;
+    }
+    Ok(())
+}
+
+/// What threads did while the time was lost.
+fn split(report: &Report<'_>, finding: &BlockScore) -> String {
+    if !report.result.waits || finding.sci.estimate < 0.005 {
+        return String::new();
+    }
+    let part = |part: f64| 100.0 * part / finding.sci.estimate;
+    format!(
+        "\n   of that: {:.0}% blocked, {:.0}% ready without a CPU, {:.0}% running",
+        part(finding.blocked),
+        part(finding.scheduler),
+        part(finding.running)
+    )
+}
+
+/// The floor with its quality.
+fn floor(floor: &Floor) -> String {
+    let quality = match floor.quality {
+        Quality::Good => "good",
+        Quality::Fair => "fair",
+        Quality::Doubtful => "doubtful",
+    };
+    let reasons = match floor.reasons.is_empty() {
+        true => String::new(),
+        false => format!(", {}", floor.reasons.join(", ")),
+    };
+    format!(
+        "{} ({quality}: {} of {} executions within a tenth{reasons})",
+        time(floor.ns),
+        grouped(floor.near),
+        grouped(floor.n)
+    )
+}
+
+/// How much of the time could not be compared exactly.
+fn coverage(coverage: &Coverage) -> String {
+    let shares = [
+        (coverage.collapsed, "loops of any length"),
+        (coverage.arguments, "similar arguments"),
+        (coverage.block, "all that is rarer"),
+    ];
+    let shares = shares.iter().filter(|(share, _)| *share >= 0.005);
+    let shares: Vec<String> = shares
+        .map(|(share, what)| format!("{what} {:.0}%", 100.0 * share))
+        .collect();
+    match shares.is_empty() {
+        true => String::new(),
+        false => format!("; compared as one: {}", shares.join(", ")),
+    }
+}
+
+fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
+    let name = match cause.kind {
+        CauseKind::Lock => "lock",
+        CauseKind::Barrier => "barrier, or unequal work before it",
+        CauseKind::Pool => "waiting for other threads' work",
+        CauseKind::Disk => "disk",
+        CauseKind::Network => "network",
+        CauseKind::Scheduler => "scheduler: too few CPUs",
+        CauseKind::PageFault => "page faults",
+        CauseKind::Memory => "memory, or a shared cache line",
+        CauseKind::Sleep => "sleeping",
+        CauseKind::OtherWait => "waiting, for what is not known",
+        CauseKind::Work => "more work",
+    };
+    let sure = if cause.measured {
+        "seen"
+    } else {
+        "consistent with what was seen"
+    };
+    let text = format!(
+        "{name} ({:.0}%, {sure}): {}",
+        100.0 * cause.share,
+        cause.evidence.join("; ")
+    );
+    wrapped("   cause: ", &printable(&text), out)
+}
+
+fn kinds(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+    let columns = [
+        "SCI",
+        "calls",
+        "mean",
+        "floor",
+        "what its executions have in common",
+    ];
+    let align = |at: usize| if at < 4 { Align::Right } else { Align::Left };
+    let columns = columns.iter().enumerate();
+    let mut table = Table::new(
+        columns
+            .map(|(at, c)| ((*c).to_owned(), align(at)))
+            .collect(),
+    );
+    for kind in &finding.kinds {
+        let level = match kind.level {
+            Level::Exact => "the same calls inside",
+            Level::Collapsed => "the same calls but for the length of loops",
+            Level::Arguments => "arguments of the same magnitude",
+            Level::Block => "nothing but the function",
+        };
+        let mut what = level.to_owned();
+        if kind.inside == Some(0) {
+            what = "no traced call inside".to_owned();
+        }
+        for (number, value) in &kind.arguments {
+            what.push_str(&format!(", argument {number} {value:#x}"));
+        }
+        table.row(vec![
+            format!("{:.2}", kind.sci),
+            grouped(kind.calls),
+            time(kind.mean_ns),
+            time(kind.floor.ns),
+            what,
+        ]);
+    }
+    indented(&table.render(), out)?;
+    let more = finding
+        .kinds_total
+        .saturating_sub(finding.kinds.len() as u64);
+    if more > 0 {
+        writeln!(
+            out,
+            "     of {} kinds that were told apart",
+            grouped(finding.kinds_total)
+        )?;
+    }
+    Ok(())
+}
+
+fn threads(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+    let columns = [
+        ("SCI", Align::Right),
+        ("calls", Align::Right),
+        ("shortest", Align::Right),
+        ("thread", Align::Left),
+    ];
+    let mut table = Table::new(columns.iter().map(|(c, a)| ((*c).to_owned(), *a)).collect());
+    for thread in &finding.threads {
+        table.row(vec![
+            format!("{:.2}", thread.sci),
+            grouped(thread.calls),
+            time(thread.min_ns),
+            format!("{} {}", thread.tid, printable(&thread.name)),
+        ]);
+    }
+    indented(&table.render(), out)
+}
+
+fn indented(text: &str, out: &mut impl Write) -> std::io::Result<()> {
+    text.lines()
+        .try_for_each(|line| writeln!(out, "     {line}"))
+}
+
+/// Sequences of two calls.
+fn sequences(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    // What passes between the two is what the program does when it does nothing traced.
+    let of_calls = |s: &&SequenceScore| s.program >= 0.005 && s.between < 0.5 * s.program;
+    let all = report.result.sequences.iter().filter(of_calls);
+    let all: Vec<_> = all.collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\none call after the other, from the entry of the first to the leave of the second:"
+    )?;
+    for one in all {
+        writeln!(
+            out,
+            "  {}, {}: {} times, mean {}, floor {}; the program loses {:.1}%, {:.1}% between the two",
+            shortened(&printable(&one.first), 40),
+            shortened(&printable(&one.second), 40),
+            grouped(one.calls),
+            time(one.mean_ns),
+            time(one.floor_ns),
+            100.0 * one.program,
+            100.0 * one.between
+        )?;
+    }
+    Ok(())
+}
+
+fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    let left_out = &report.result.left_out;
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nleft out:")?;
+    for one in left_out {
+        writeln!(out, "  {}: {}", printable(&one.name), printable(&one.why))?;
+    }
+    Ok(())
+}
+
+/// A paragraph with a hanging indent.
+fn wrapped(first: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
+    let indent = " ".repeat(first.chars().count());
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split(' ') {
+        let length = line.chars().count() + word.chars().count() + 1;
+        if !empty && length > WIDTH {
+            writeln!(out, "{}", line.trim_end())?;
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    writeln!(out, "{line}")
+}
+
+/// The command to type next.
+fn next(report: &Report<'_>) -> String {
+    let file = match report.file.as_str() {
+        "" => String::new(),
+        file => format!(" {}", printable(file)),
+    };
+    let mut doubts = report.shown.iter().flat_map(|finding| {
+        let doubts = finding.doubts.iter();
+        doubts.map(move |doubt| (finding, doubt))
+    });
+    let argument = doubts.find(|(_, doubt)| doubt.kind == DoubtKind::Argument);
+    let number = |text: &str| {
+        text.rsplit('=')
+            .next()
+            .map(|end| end.trim_end_matches('\'').to_owned())
+    };
+    if let Some((finding, doubt)) = argument
+        && let Some(number) = number(&doubt.text)
+    {
+        return format!(
+            "vitalfew interference report{file} --args '{}={number}'    compare like with like",
+            printable(&finding.name)
+        );
+    }
+    if report.shown.is_empty() {
+        return "vitalfew interference run -f FUNCTION -- COMMAND    other functions".to_owned();
+    }
+    format!("vitalfew interference report{file} --curves curves.svg    all durations, sorted")
+}

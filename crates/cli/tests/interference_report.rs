@@ -1,0 +1,162 @@
+//! `vitalfew interference report` on made-up traces.
+
+#[path = "../../../tests/traces/simulate.rs"]
+#[allow(dead_code)]
+mod simulate;
+
+use profile::{CauseKind, Interference, TraceBatch};
+use simulate::*;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn report(args: &[&str], database: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vitalfew"));
+    command.args(["interference", "report"]).args(args);
+    command
+        .env("VITALFEW_DB", database)
+        .output()
+        .expect("vitalfew runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn write(trace: &Trace, path: &Path) {
+    let mut writer = store::TraceWriter::create(path).unwrap();
+    for batch in batches(trace) {
+        writer.write(&batch).unwrap();
+    }
+    writer.finish(&trace.head).unwrap();
+}
+
+fn batches(trace: &Trace) -> Vec<TraceBatch> {
+    trace.batches(TICKS_PER_SECOND / 20, usize::MAX)
+}
+
+/// The files that transcripts read are what the simulation makes. To make them anew: OVERWRITE=1.
+#[test]
+fn fixtures_are_what_is_simulated() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interference");
+    let all = [
+        ("lock.trace", contended_lock(4, 1_000, 10 * US, 4 * US)),
+        ("sizes.trace", sizes(600)),
+    ];
+    for (name, trace) in all {
+        let path = directory.join(name);
+        if std::env::var_os("OVERWRITE").is_some() {
+            write(&trace, &path);
+        }
+        let mut reader = store::TraceReader::open(&path).unwrap();
+        assert_eq!(*reader.head(), trace.head);
+        let mut read = Vec::new();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            read.extend(chunk);
+        }
+        assert_eq!(read, batches(&trace), "{name}");
+    }
+}
+
+#[test]
+fn json_has_the_documented_fields_and_the_last_run_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let none = report(&[], &database);
+    assert_eq!(none.status.code(), Some(4));
+    assert!(text(&none.stderr).contains("has no run: make one"));
+
+    let trace = pool(4, 3_000, 20 * US);
+    write(
+        &trace,
+        &store::interference_path(&database, 1_700_000_000_000_000_000, store::Kept::Trace),
+    );
+    let output = report(&["--json", "--limit", "2"], &database);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], "vitalfew.interference/1");
+    assert_eq!(json["findings_total"], 3);
+    let result: Interference = serde_json::from_value(json).unwrap();
+    assert_eq!(result.findings.len(), 2);
+    assert_eq!(result.findings[0].name, "read");
+    assert_eq!(result.findings[0].causes[0].kind, CauseKind::Pool);
+
+    // The same from a stored result; which cannot be computed anew.
+    let stored = directory.path().join("run.json");
+    store::write_interference(&result, &stored).unwrap();
+    let stored = stored.to_str().unwrap();
+    let again = report(&[stored, "--json"], &database);
+    let again: Interference = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again, result);
+    let anew = report(&[stored, "--exclude", "read"], &database);
+    assert_eq!(anew.status.code(), Some(2));
+    assert!(text(&anew.stderr).contains("without its trace"));
+}
+
+#[test]
+fn curves_are_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let mut trace = contended_lock(4, 500, 10 * US, 4 * US);
+    trace.head.blocks[1].name = "a<b>::\"c\" & d".into();
+    write(&trace, &path);
+    let file = path.to_str().unwrap();
+    let one = directory.path().join("all.svg");
+    assert!(
+        report(&[file, "--curves", one.to_str().unwrap()], directory.path())
+            .status
+            .success()
+    );
+    let svg = std::fs::read_to_string(one).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    assert_eq!(svg.matches("<polyline").count(), 2);
+    assert!(svg.contains("a&lt;b&gt;::&quot;c&quot; &amp; d"));
+    let many = directory.path().join("curves");
+    assert!(
+        report(
+            &[file, "--curves", many.to_str().unwrap()],
+            directory.path()
+        )
+        .status
+        .success()
+    );
+    let mut names: Vec<_> = std::fs::read_dir(many)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["01-pthread_mutex_lock.svg", "02-a_b____c____d.svg"]);
+}
+
+/// An error that names the file, and an exit code that says what kind it is; no panic.
+#[test]
+fn bad_files_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bad.trace");
+    let trace = contended_lock(2, 200, 10 * US, 4 * US);
+    write(&trace, &path);
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = &bytes[..bytes.len() / 2];
+    let mut changed = bytes.clone();
+    changed[100] ^= 4;
+    let cases: [(&[u8], &str); 5] = [
+        (cut, "the end of the trace is missing"),
+        (&changed, "the chunk at offset 16"),
+        (b"", "is neither a trace nor a result"),
+        (b"VFTRACE\0", "the file ends here, at offset 0"),
+        (
+            b"{\"format\":\"vitalfew-interference\",\"version\":9,\"crc32\":0,\"result\":{}}",
+            "upgrade it",
+        ),
+    ];
+    for (bytes, what) in cases {
+        std::fs::write(&path, bytes).unwrap();
+        let output = report(&[path.to_str().unwrap()], directory.path());
+        assert_eq!(output.status.code(), Some(1));
+        let message = text(&output.stderr);
+        assert!(
+            message.contains("bad.trace") && message.contains(what),
+            "{message}"
+        );
+        assert!(output.stdout.is_empty() && !message.contains("panicked"));
+    }
+}

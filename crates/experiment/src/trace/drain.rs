@@ -1,0 +1,264 @@
+//! Reads what the threads of the target have written.
+
+use super::memory::Shared;
+use super::stacks::Stacks;
+use super::waiting::Waiting;
+use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedThread};
+use runtime_abi::trace::{RECORD, RECORDS, SEGMENT, SPARE, record};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Words of a segment's head, and of a record.
+const WORDS: usize = RECORD / 8;
+
+/// A thread whose records are read.
+struct Reading {
+    /// Its index in the profile.
+    index: ThreadIndex,
+    /// The segment, and the next record in it.
+    segment: Option<u32>,
+    position: usize,
+    /// Of the execution that comes next.
+    arguments: [u64; 3],
+}
+
+/// All threads.
+pub(super) struct Drain {
+    /// By slot.
+    reading: Vec<Option<Reading>>,
+    /// Those that live, by id.
+    living: FxHashMap<u32, ThreadIndex>,
+    /// All that have been seen.
+    pub threads: Vec<TracedThread>,
+    pub lost: u64,
+    /// Executions read, by block: all, and by unwinding.
+    pub executions: Vec<u64>,
+}
+
+impl Drain {
+    pub fn new() -> Self {
+        Self {
+            reading: Vec::new(),
+            living: FxHashMap::default(),
+            threads: Vec::new(),
+            lost: 0,
+            executions: Vec::new(),
+        }
+    }
+
+    /// How many threads there are now.
+    pub fn active(&self) -> usize {
+        self.reading.iter().flatten().count()
+    }
+
+    /// Reads what there is, and hands it over by threads. `all`: nothing will follow.
+    pub fn read(
+        &mut self,
+        shared: &Shared,
+        stacks: &mut Stacks,
+        waiting: &mut Waiting,
+        all: bool,
+        sink: &mut dyn FnMut(&TraceBatch),
+    ) {
+        waiting.tick();
+        let now = super::ticks();
+        let used = (shared.used.load(Acquire) as usize).min(shared.threads.len());
+        self.reading
+            .resize_with(used.max(self.reading.len()), || None);
+        let mut batch = TraceBatch::default();
+        for slot in 0..used {
+            let Some(thread) = shared.threads.get(slot) else {
+                break;
+            };
+            let state = thread.state.load(Acquire);
+            if state == 0 {
+                continue;
+            }
+            let known = self.reading.get_mut(slot).and_then(Option::take);
+            let mut reading = known.unwrap_or_else(|| {
+                let start = thread.start.load(Relaxed);
+                self.threads.push(TracedThread {
+                    pid: thread.pid.load(Relaxed),
+                    tid: thread.tid.load(Relaxed),
+                    name: name(&thread.name),
+                    start,
+                    end: start,
+                });
+                let (pid, tid) = (thread.pid.load(Relaxed), thread.tid.load(Relaxed));
+                self.living
+                    .insert(tid, self.threads.len() as ThreadIndex - 1);
+                waiting.begin(pid, tid, thread.address.load(Relaxed));
+                Reading {
+                    index: self.threads.len() as ThreadIndex - 1,
+                    segment: thread.first.load(Relaxed).checked_sub(1),
+                    position: 0,
+                    arguments: [0; 3],
+                }
+            });
+            batch.thread = reading.index;
+            batch.items.clear();
+            self.segments(shared, stacks, &mut reading, now, &mut batch);
+            let ended = state == 2;
+            let end = if ended { thread.end.load(Relaxed) } else { now };
+            if let Some(known) = self.threads.get_mut(reading.index as usize) {
+                if ended || all {
+                    known.name = name(&thread.name);
+                }
+                known.end = known.end.max(end);
+            }
+            let tid = thread.tid.load(Relaxed);
+            if !batch.items.is_empty() {
+                waiting.merge(tid, &mut batch.items, &self.living);
+                sink(&batch);
+            }
+            if ended && !all {
+                if let Some(segment) = reading.segment {
+                    clear(shared, segment);
+                }
+                self.living.remove(&tid);
+                waiting.end(tid);
+                shared.give_thread(slot as u32);
+            } else if let Some(to) = self.reading.get_mut(slot) {
+                *to = Some(reading);
+            }
+        }
+    }
+
+    /// Reads the segments of a thread as far as they are written.
+    fn segments(
+        &mut self,
+        shared: &Shared,
+        stacks: &mut Stacks,
+        reading: &mut Reading,
+        now: u64,
+        batch: &mut TraceBatch,
+    ) {
+        while let Some(segment) = reading.segment {
+            let words = shared.segment(segment);
+            self.records(words, reading, stacks, now, batch);
+            // The head: what follows, and how many records there are.
+            let head = words.first().map_or(0, |word| word.load(Acquire));
+            let (next, records) = (head as u32, (head >> 32) as usize);
+            if next == 0 || reading.position < records {
+                break;
+            }
+            clear(shared, segment);
+            reading.segment = next.checked_sub(1);
+            reading.position = 0;
+        }
+    }
+
+    /// Reads the records of a segment up to the first that is not there.
+    fn records(
+        &mut self,
+        words: &[AtomicU64],
+        reading: &mut Reading,
+        stacks: &mut Stacks,
+        now: u64,
+        batch: &mut TraceBatch,
+    ) {
+        let Reading {
+            position,
+            arguments,
+            ..
+        } = reading;
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        while *position < RECORDS + SPARE {
+            let at = (*position + 1) * WORDS;
+            let Some(first) = words
+                .get(at)
+                .map(|word| word.load(Acquire))
+                .filter(|w| *w != 0)
+            else {
+                break;
+            };
+            let second = word(at + 1);
+            let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
+            *position += 1;
+            match tag {
+                record::ARGUMENTS => *arguments = [value, second & 0xffff_ffff, second >> 32],
+                record::LOST => {
+                    self.lost += second;
+                    batch.items.push(TraceItem::Lost(second));
+                }
+                record::STACK => {
+                    let count = (value as usize).min(SEGMENT / 8);
+                    let raw: Vec<u64> = (0..count).map(|n| word(at + WORDS + n)).collect();
+                    *position += count.div_ceil(WORDS);
+                    let places = stacks.unwind(&raw);
+                    if !places.is_empty() {
+                        let block = second as BlockId;
+                        batch.items.push(TraceItem::Stack { block, places });
+                    }
+                }
+                _ => {
+                    let unwound = tag == record::UNWOUND;
+                    let (block, duration) = if unwound {
+                        ((second >> 44) as BlockId, second & ((1 << 44) - 1))
+                    } else {
+                        (tag as BlockId, second)
+                    };
+                    if let Some(count) = self.count(block) {
+                        *count += 1;
+                    }
+                    batch.items.push(TraceItem::Execution(Execution {
+                        block,
+                        unwound,
+                        leave: whole(now, value),
+                        duration,
+                        arguments: std::mem::take(arguments),
+                    }));
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, block: BlockId) -> Option<&mut u64> {
+        let block = block as usize;
+        if block >= self.executions.len() && block < runtime_abi::trace::BLOCKS {
+            self.executions.resize(block + 1, 0);
+        }
+        self.executions.get_mut(block)
+    }
+}
+
+/// A time whose low 44 bits are known and that is not far from another one.
+fn whole(now: u64, low: u64) -> u64 {
+    let difference = (low.wrapping_sub(now) << record::TAG) as i64 >> record::TAG;
+    now.wrapping_add(difference as u64)
+}
+
+/// Gives a segment back.
+fn clear(shared: &Shared, segment: u32) {
+    for word in shared.segment(segment) {
+        word.store(0, Relaxed);
+    }
+    shared.give_segment(segment);
+}
+
+fn name(words: &[AtomicU64; 2]) -> String {
+    let bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|word| word.load(Relaxed).to_le_bytes())
+        .collect();
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_again() {
+        for now in [1 << 50, (1 << 50) - 1, 123 << 44, (124 << 44) - 5] {
+            for time in [now - 1000, now, now + 1000] {
+                assert_eq!(whole(now, time & ((1 << 44) - 1)), time);
+            }
+        }
+    }
+}

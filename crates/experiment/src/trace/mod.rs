@@ -1,0 +1,27 @@
+//! Traces executions of blocks of code (ISPOT, section 3): which functions to patch and how is planned
+//! here, outside of the target; the runtime in it only puts the code in place.
+//!
+//! [`trace`] launches a command, plans while the runtime waits before `main`, and reads what the
+//! threads write while they run. `docs/interference.md` describes the protocol.
+
+mod drain;
+mod functions;
+mod memory;
+mod pace;
+mod plan;
+mod relocate;
+mod select;
+mod session;
+mod stacks;
+mod stub;
+mod waiting;
+
+pub use relocate::Refusal;
+pub use select::FunctionPattern;
+pub use session::{TraceLive, TraceOptions, Traced, call_overhead, trace};
+
+/// The time-stamp counter, which all processors of a machine agree on.
+fn ticks() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,643 @@
+//! Plans which bytes of the target to patch, outside of it.
+
+use super::functions::{Function, Image, refused};
+use super::memory::Shared;
+use super::relocate::{Prologue, Refusal, jump_targets, nops};
+use super::select::{FunctionPattern, without_parameters};
+use super::stub::{self, Process, Stub, unwinding};
+use crate::Error;
+use crate::maps::{self, Mapping};
+use profile::{BlockKind, TracedBlock};
+use runtime_abi::trace::{BLOCKS, CODE, CODE_OFFSET, Step, step};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use unwind::{ModuleData, Unwinder};
+
+/// Room that the first instructions of one function take at most.
+const BODY: usize = 128;
+/// What a jump reaches, with something to spare.
+const REACH: u64 = (1 << 31) - (1 << 26);
+const PAGE: u64 = 4096;
+/// Functions in one piece of code.
+const PIECE: usize = 1 << 16;
+
+/// What the user asked for.
+pub(super) struct Wish<'a> {
+    pub patterns: &'a [FunctionPattern],
+    pub arguments: &'a [(FunctionPattern, Vec<u8>)],
+    pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+}
+
+/// What has been planned so far.
+pub(super) struct Planner {
+    pid: u32,
+    executable: String,
+    /// Images that are mapped and were looked at.
+    seen: Vec<(String, u64)>,
+    pub blocks: Vec<TracedBlock>,
+    /// The functions among them, by image and offset: libraries come again.
+    known: FxHashMap<(String, u64), u32>,
+    /// Addresses that are to be mapped.
+    reserved: Vec<Range<u64>>,
+    /// Offset of the next free byte of code.
+    used: usize,
+    process: Process,
+    slow: u64,
+    personality: u64,
+    unwinder: Unwinder,
+    matched: Vec<bool>,
+}
+
+/// A function with its place in the process.
+struct Candidate<'a> {
+    function: &'a Function,
+    address: u64,
+    code: Vec<u8>,
+    free: usize,
+}
+
+/// Steps for the runtime, as bytes.
+#[derive(Default)]
+struct Steps(Vec<[u64; 4]>);
+
+impl Steps {
+    fn push(&mut self, kind: u32, length: usize, address: u64, value: u64) {
+        self.0
+            .push([u64::from(kind) | (length as u64) << 32, address, value, 0]);
+    }
+}
+
+impl Planner {
+    /// For the process behind the memory.
+    pub fn new(shared: &Shared, executable: &str, patterns: usize) -> Self {
+        let pid = shared.pid.load(Relaxed);
+        let periods = std::mem::offset_of!(runtime_abi::trace::Memory, periods) as u64;
+        Self {
+            pid,
+            executable: executable.to_owned(),
+            seen: Vec::new(),
+            blocks: Vec::new(),
+            known: FxHashMap::default(),
+            reserved: Vec::new(),
+            used: 0,
+            process: Process {
+                local: shared.local.load(Relaxed) as i32,
+                periods: shared.address.load(Relaxed) + periods,
+            },
+            slow: shared.slow.load(Relaxed),
+            personality: shared.personality.load(Relaxed),
+            unwinder: Unwinder::new(),
+            matched: vec![false; patterns],
+        }
+    }
+
+    /// Patterns that nothing was found for.
+    pub fn unmatched(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.matched.len()).filter(|at| !self.matched[*at])
+    }
+
+    /// Whether an image that the pattern is about is mapped.
+    pub fn could_match(&self, pattern: &FunctionPattern) -> bool {
+        let own = |path: &str| path == self.executable;
+        pattern.is_anywhere()
+            || self
+                .seen
+                .iter()
+                .any(|(path, _)| pattern.is_for(path, own(path)))
+    }
+
+    /// Names that are like those of a pattern.
+    pub fn near(&self, pattern: &FunctionPattern) -> Vec<String> {
+        let Ok(image) = Image::open(&self.executable, &self.readable(&self.executable)) else {
+            return Vec::new();
+        };
+        let wanted = pattern.text();
+        let mut near: Vec<(usize, String)> = Vec::new();
+        for name in image
+            .functions
+            .iter()
+            .filter_map(|function| function.names.first())
+        {
+            let source = symbols::demangle(name);
+            let plain = without_parameters(&source);
+            let distance = strsim::damerau_levenshtein(plain, &wanted);
+            let inside = plain.contains(&wanted) && wanted.len() > 2;
+            if distance <= wanted.len() / 3 + 1 || inside {
+                near.push((if inside { 0 } else { distance }, plain.to_owned()));
+            }
+        }
+        near.sort();
+        near.dedup();
+        near.into_iter().take(5).map(|(_, name)| name).collect()
+    }
+
+    /// Plans for what has been mapped since the last time, and leaves the steps in the memory.
+    pub fn plan(&mut self, shared: &Shared, wish: &Wish<'_>) -> Result<(), Error> {
+        let mappings = maps::read(self.pid);
+        let memory =
+            File::open(format!("/proc/{}/mem", self.pid)).map_err(|source| Error::System {
+                what: "reading the target's code".into(),
+                source,
+            })?;
+        // Where an image begins: its mappings are split where their protection was changed.
+        let key = |mapping: &Mapping| {
+            let start = mapping.range.start.wrapping_sub(mapping.offset);
+            (mapping.path.clone(), start)
+        };
+        let seen: Vec<_> = mappings.iter().map(key).collect();
+        let before = std::mem::replace(&mut self.seen, seen);
+        let mut images: Vec<(Image, Mapping)> = Vec::new();
+        for mapping in &mappings {
+            if !mapping.path.starts_with('/') || before.contains(&key(mapping)) {
+                continue;
+            }
+            if mapping.path.ends_with("/libvitalfew_runtime.so") {
+                continue;
+            }
+            let file = self.readable(&mapping.path);
+            if let Ok(image) = Image::open(&mapping.path, &file) {
+                images.push((image, mapping.clone()));
+            }
+        }
+        let wanted = self.choose(&images, wish);
+        let mut steps = Steps::default();
+        for ((image, mapping), wanted) in images.iter().zip(&wanted) {
+            for piece in wanted.chunks(PIECE) {
+                self.piece(shared, &memory, image, mapping, piece, wish, &mut steps)?;
+            }
+        }
+        for (image, mapping) in &images {
+            self.hook(shared, &memory, image, mapping, &mut steps);
+        }
+        self.marked(shared);
+        self.hand_over(shared, &steps)
+    }
+
+    fn readable(&self, path: &str) -> std::path::PathBuf {
+        let inside = format!("/proc/{}/root{path}", self.pid);
+        if path == self.executable {
+            format!("/proc/{}/exe", self.pid).into()
+        } else if std::path::Path::new(path).exists() {
+            path.into()
+        } else {
+            inside.into()
+        }
+    }
+
+    /// The functions of each image that are wanted: by patterns for that image, and by patterns
+    /// without an image where the executable has nothing of that name.
+    fn choose(&mut self, images: &[(Image, Mapping)], wish: &Wish<'_>) -> Vec<Vec<usize>> {
+        let mut wanted = vec![Vec::new(); images.len()];
+        for (number, pattern) in wish.patterns.iter().enumerate() {
+            let mut own = false;
+            for elsewhere in [false, true] {
+                if elsewhere && (own || !pattern.is_anywhere()) {
+                    continue;
+                }
+                for ((image, _), wanted) in images.iter().zip(&mut wanted) {
+                    let executable = image.path == self.executable;
+                    if !elsewhere && !pattern.is_for(&image.path, executable) {
+                        continue;
+                    }
+                    for (at, function) in image.functions.iter().enumerate() {
+                        if pattern.means(function) {
+                            wanted.push(at);
+                            own = true;
+                        }
+                    }
+                }
+            }
+            if let Some(matched) = self.matched.get_mut(number) {
+                *matched |= own;
+            }
+        }
+        for list in &mut wanted {
+            list.sort_unstable();
+            list.dedup();
+        }
+        wanted
+    }
+
+    /// Plans some functions of one image.
+    #[allow(clippy::too_many_arguments)]
+    fn piece(
+        &mut self,
+        shared: &Shared,
+        memory: &File,
+        image: &Image,
+        mapping: &Mapping,
+        wanted: &[usize],
+        wish: &Wish<'_>,
+        steps: &mut Steps,
+    ) -> Result<(), Error> {
+        let Some(text) = text_of(memory, mapping).filter(|_| !wanted.is_empty()) else {
+            return Ok(());
+        };
+        let file = self.readable(&image.path);
+        let module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
+        let code_of = |function: &Function| -> Option<(u64, &[u8])> {
+            let at = function.offset.0.checked_sub(mapping.offset)? as usize;
+            let code = text.get(at..at.checked_add(function.size as usize)?)?;
+            Some((mapping.range.start + at as u64, code))
+        };
+        let targets = jump_targets(image.functions.iter().filter_map(code_of));
+        let stubs = (wanted.len() * stub::SIZE).next_multiple_of(PAGE as usize);
+        let bodies = wanted.len() * BODY + 4096;
+        let size = (stubs + bodies).next_multiple_of(PAGE as usize);
+        let place = near(self.pid, &self.reserved, &mapping.range, size as u64);
+        let room = self.used + size <= CODE / 2;
+        let Some(base) = place.filter(|_| room) else {
+            for at in wanted {
+                if let Some(function) = image.functions.get(*at) {
+                    self.refuse(image, function, Refusal::TooFar);
+                }
+            }
+            return Ok(());
+        };
+        self.reserved.push(base..base + size as u64);
+        let offset = self.used;
+        self.used += size;
+        let mut writer = Writer {
+            code: vec![0; size],
+            base,
+            stub: 0,
+            body: stubs,
+        };
+        // Behind the stubs: the way to the runtime, and the unwinding information.
+        let slow = writer.append(&island(self.slow));
+        let information = unwinding(self.personality, base, stubs as u64);
+        let information = writer.append(&information);
+        let mut patches: Vec<(u64, Vec<u8>)> = Vec::new();
+        for at in wanted {
+            let Some(function) = image.functions.get(*at) else {
+                continue;
+            };
+            let next = image.functions.get(at + 1).map(|next| next.offset.0);
+            let free = padding(&text, mapping, function, next);
+            let planned = refused(function).map_or(Ok(()), Err).and_then(|()| {
+                let (address, code) = code_of(function).ok_or(Refusal::NoInstruction)?;
+                if module.has_tables()
+                    && self
+                        .unwinder
+                        .caller_rule(&module, function.offset.0)
+                        .is_none()
+                {
+                    return Err(Refusal::NoUnwinding);
+                }
+                let candidate = Candidate {
+                    function,
+                    address,
+                    code: code.to_vec(),
+                    free,
+                };
+                self.one(image, &candidate, &mut writer, slow, &targets, wish)
+            });
+            match planned {
+                Ok((patch, arguments)) => {
+                    patches.push(patch);
+                    self.add(image, function, arguments, None);
+                }
+                Err(refusal) => self.refuse(image, function, refusal),
+            }
+        }
+        if patches.is_empty() {
+            return Ok(());
+        }
+        shared.write_code(offset, &writer.code);
+        let in_memory = |offset: usize| (CODE_OFFSET + offset) as u64;
+        steps.push(step::MAP, size, base, in_memory(offset));
+        steps.push(step::UNWIND, 0, information, 0);
+        self.patch(shared, patches, steps);
+        Ok(())
+    }
+
+    /// Plans to hear of libraries that are loaded later: the dynamic linker calls an empty function
+    /// then, for debuggers, before anything of the library runs.
+    fn hook(
+        &mut self,
+        shared: &Shared,
+        memory: &File,
+        image: &Image,
+        mapping: &Mapping,
+        steps: &mut Steps,
+    ) -> Option<()> {
+        let called = |function: &Function| function.names.iter().any(|n| n == "_dl_debug_state");
+        let at = image.functions.iter().position(called)?;
+        let function = image.functions.get(at)?;
+        let text = text_of(memory, mapping)?;
+        let start = function.offset.0.checked_sub(mapping.offset)? as usize;
+        let code = text.get(start..start.checked_add(function.size as usize)?)?;
+        let next = image.functions.get(at + 1).map(|next| next.offset.0);
+        let free = padding(&text, mapping, function, next);
+        let prologue = Prologue::of(mapping.range.start + start as u64, code, free, &[]).ok()?;
+        let base = near(self.pid, &self.reserved, &mapping.range, PAGE)?;
+        let mut writer = Writer {
+            code: vec![0; PAGE as usize],
+            base,
+            stub: 0,
+            body: stub::SIZE,
+        };
+        let slow = writer.append(&island(self.slow));
+        let body = writer.next_body();
+        writer.put_body(&prologue.encode(body).ok()?);
+        writer.put_stub(&stub::library(body + 8, slow, base).ok()?);
+        let patch = (prologue.at, jump(&prologue, base).ok()?);
+        self.reserved.push(base..base + PAGE);
+        shared.write_code(self.used, &writer.code);
+        let offset = (CODE_OFFSET + self.used) as u64;
+        self.used += PAGE as usize;
+        steps.push(step::MAP, PAGE as usize, base, offset);
+        self.patch(shared, vec![patch], steps);
+        Some(())
+    }
+
+    /// Gives numbers to blocks that were marked since the last time.
+    pub fn marked(&mut self, shared: &Shared) {
+        for marked in &shared.marked {
+            const USED: u32 = 2;
+            if marked.state.load(Acquire) != USED || marked.block.load(Relaxed) != 0 {
+                continue;
+            }
+            let bytes: Vec<u8> = marked.name.iter().map(|byte| byte.load(Relaxed)).collect();
+            let end = bytes
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(bytes.len());
+            let name = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
+            self.blocks.push(TracedBlock {
+                name: name.into_owned(),
+                image: self.executable.clone(),
+                build_id: None,
+                offset: profile::ImageOffset(0),
+                kind: BlockKind::Marked,
+                arguments: Vec::new(),
+                period: 1,
+                refused: None,
+                unfinished: 0,
+            });
+            marked.block.store(
+                self.blocks.len() as u32,
+                std::sync::atomic::Ordering::Release,
+            );
+        }
+    }
+
+    /// Plans one function: the patch of its entry, and which arguments are kept.
+    #[allow(clippy::type_complexity)]
+    fn one(
+        &self,
+        image: &Image,
+        candidate: &Candidate<'_>,
+        writer: &mut Writer,
+        slow: u64,
+        targets: &[u64],
+        wish: &Wish<'_>,
+    ) -> Result<((u64, Vec<u8>), Vec<u8>), Refusal> {
+        let Candidate {
+            function,
+            address,
+            code,
+            free,
+        } = candidate;
+        let block = match self.known.get(&(image.path.clone(), function.offset.0)) {
+            Some(known) => *known,
+            None if self.blocks.len() >= BLOCKS => return Err(Refusal::TooMany),
+            None => self.blocks.len() as u32,
+        };
+        let prologue = Prologue::of(*address, code, *free, targets)?;
+        let body_at = writer.next_body();
+        let body = prologue.encode(body_at)?;
+        if body.len() > BODY {
+            return Err(Refusal::TooFar);
+        }
+        let named = |pattern: &FunctionPattern| pattern.means(function);
+        let asked = wish.arguments.iter().find(|(pattern, _)| named(pattern));
+        let arguments = match asked {
+            Some((_, arguments)) => arguments.clone(),
+            None => function
+                .names
+                .iter()
+                .map(|name| (wish.default_arguments)(name))
+                .find(|a| !a.is_empty())
+                .unwrap_or_default(),
+        };
+        let stub = Stub {
+            block,
+            arguments: &arguments,
+            body: body_at + 8,
+            slow,
+        };
+        let stub_at = writer.base + writer.stub as u64;
+        let code = stub
+            .encode(&self.process, stub_at)
+            .map_err(|_| Refusal::TooFar)?;
+        if code.len() > stub::SIZE {
+            return Err(Refusal::TooFar);
+        }
+        let jump = jump(&prologue, stub_at)?;
+        writer.put_body(&body);
+        writer.put_stub(&code);
+        Ok(((prologue.at, jump), arguments))
+    }
+
+    fn refuse(&mut self, image: &Image, function: &Function, refusal: Refusal) {
+        self.add(image, function, Vec::new(), Some(refusal.to_string()));
+    }
+
+    fn add(
+        &mut self,
+        image: &Image,
+        function: &Function,
+        arguments: Vec<u8>,
+        refused: Option<String>,
+    ) {
+        let key = (image.path.clone(), function.offset.0);
+        if self.known.contains_key(&key) {
+            return;
+        }
+        self.known.insert(key, self.blocks.len() as u32);
+        let name = function.names.first().map_or("", String::as_str);
+        self.blocks.push(TracedBlock {
+            name: symbols::demangle(name).into_owned(),
+            image: image.path.clone(),
+            build_id: image.build_id.clone(),
+            offset: function.offset,
+            kind: BlockKind::Function,
+            arguments,
+            period: 1,
+            refused,
+            unfinished: 0,
+        });
+    }
+
+    /// Steps that put the patches in place: one change of protection for neighbouring pages.
+    fn patch(&mut self, shared: &Shared, mut patches: Vec<(u64, Vec<u8>)>, steps: &mut Steps) {
+        patches.sort_by_key(|(at, _)| *at);
+        let (Some((first, _)), Some((last, bytes))) = (patches.first(), patches.last()) else {
+            return;
+        };
+        let start = first & !(PAGE - 1);
+        let length = (last + bytes.len() as u64).next_multiple_of(PAGE) - start;
+        let (read, write, execute) = (1, 2, 4);
+        steps.push(
+            step::PROTECT,
+            length as usize,
+            start,
+            read | write | execute,
+        );
+        for (at, bytes) in &patches {
+            let offset = self.used;
+            self.used += bytes.len().next_multiple_of(16);
+            if shared.write_code(offset, bytes) {
+                steps.push(step::COPY, bytes.len(), *at, (CODE_OFFSET + offset) as u64);
+            }
+        }
+        self.used = self.used.next_multiple_of(PAGE as usize);
+        steps.push(step::PROTECT, length as usize, start, read | execute);
+    }
+
+    /// Leaves the steps where the runtime finds them.
+    fn hand_over(&mut self, shared: &Shared, steps: &Steps) -> Result<(), Error> {
+        let offset = self.used;
+        let bytes: Vec<u8> = steps
+            .0
+            .iter()
+            .flatten()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        const { assert!(size_of::<Step>() == 32) };
+        if !shared.write_code(offset, &bytes) {
+            return Err(Error::System {
+                what: "planning so many functions".into(),
+                source: std::io::ErrorKind::OutOfMemory.into(),
+            });
+        }
+        self.used = (offset + bytes.len()).next_multiple_of(PAGE as usize);
+        shared.step_count.store(steps.0.len() as u64, Relaxed);
+        shared.steps.store(
+            (CODE_OFFSET + offset) as u64,
+            std::sync::atomic::Ordering::Release,
+        );
+        let _ = shared.steps.load(Acquire);
+        Ok(())
+    }
+}
+
+/// What a mapping holds; `None` if it is gone.
+fn text_of(memory: &File, mapping: &Mapping) -> Option<Vec<u8>> {
+    let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
+    memory.read_exact_at(&mut text, mapping.range.start).ok()?;
+    Some(text)
+}
+
+/// The bytes that take the place of a function's first instructions.
+fn jump(prologue: &Prologue, to: u64) -> Result<Vec<u8>, Refusal> {
+    let distance = to.wrapping_sub(prologue.at + 5) as i64;
+    let distance = i32::try_from(distance).map_err(|_| Refusal::TooFar)?;
+    let mut jump = vec![0xe9];
+    jump.extend(distance.to_le_bytes());
+    jump.resize(prologue.length, 0x90);
+    Ok(jump)
+}
+
+/// Code for one place.
+struct Writer {
+    code: Vec<u8>,
+    base: u64,
+    stub: usize,
+    body: usize,
+}
+
+impl Writer {
+    fn next_body(&mut self) -> u64 {
+        self.body = self.body.next_multiple_of(16);
+        self.base + self.body as u64
+    }
+
+    fn put_body(&mut self, bytes: &[u8]) {
+        put(&mut self.code, self.body, bytes);
+        self.body += bytes.len();
+    }
+
+    fn put_stub(&mut self, bytes: &[u8]) {
+        put(&mut self.code, self.stub, bytes);
+        self.stub = (self.stub + bytes.len()).next_multiple_of(32);
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> u64 {
+        let at = self.next_body();
+        self.put_body(bytes);
+        at
+    }
+}
+
+fn put(code: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = code.get_mut(at..at + bytes.len()) {
+        to.copy_from_slice(bytes);
+    }
+}
+
+/// A jump to anywhere.
+fn island(target: u64) -> Vec<u8> {
+    let mut code = vec![0xff, 0x25, 0, 0, 0, 0]; // jmp [rip]
+    code.extend(target.to_le_bytes());
+    code
+}
+
+/// Bytes between a function and the next one that do nothing.
+fn padding(text: &[u8], mapping: &Mapping, function: &Function, next: Option<u64>) -> usize {
+    let end = (function.offset.0 + function.size).wrapping_sub(mapping.offset) as usize;
+    let limit = next.map_or(end.saturating_add(16), |next| {
+        next.wrapping_sub(mapping.offset) as usize
+    });
+    let limit = limit.min(end.saturating_add(16));
+    text.get(end..limit).map_or(0, nops)
+}
+
+/// Free addresses within reach of an image, as close to it as can be, best below it: memory grows
+/// upwards behind an executable.
+fn near(pid: u32, reserved: &[Range<u64>], image: &Range<u64>, size: u64) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let mut taken = reserved.to_vec();
+    for line in text.lines() {
+        let (start, stop) = line.split_once(' ')?.0.split_once('-')?;
+        taken.push(number(start)?..number(stop)?);
+    }
+    taken.sort_by_key(|range| range.start);
+    let mut free = Vec::new();
+    let mut end = 1 << 16;
+    for range in taken {
+        if range.start > end {
+            free.push(end..range.start);
+        }
+        end = range.end.max(end);
+    }
+    const MARGIN: u64 = 1 << 16;
+    let fits = |gap: &&Range<u64>| gap.end - gap.start >= size + 2 * MARGIN;
+    let reaches = |base: &u64| {
+        base.abs_diff(image.end) < REACH && (base + size).abs_diff(image.start) < REACH
+    };
+    let below = free
+        .iter()
+        .rev()
+        .filter(fits)
+        .filter(|gap| gap.end <= image.start);
+    let above = free
+        .iter()
+        .filter(fits)
+        .filter(|gap| gap.start >= image.end);
+    below
+        .map(|gap| (gap.end - size - MARGIN) & !(PAGE - 1))
+        .chain(above.map(|gap| (gap.end - size - MARGIN) & !(PAGE - 1)))
+        .chain(
+            free.iter()
+                .filter(fits)
+                .filter(|gap| gap.start >= image.end)
+                .map(|gap| (gap.start + MARGIN).next_multiple_of(PAGE)),
+        )
+        .find(reaches)
+}

@@ -1,0 +1,195 @@
+//! The first instructions of a function, to be executed elsewhere.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock, MemoryOperand, OpKind, Register,
+};
+
+/// Length of the jump that is put at a function's entry.
+pub(super) const JUMP: usize = 5;
+
+/// Why a function cannot be traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too small for a jump, and no room behind it.
+    #[error("is shorter than the jump that would be put at its entry")]
+    TooShort,
+    /// A jump leads into the bytes that would be replaced.
+    #[error("jumps back to its first instructions")]
+    JumpsBack,
+    /// A call among the first instructions would have another return address.
+    #[error("calls another function within its first instructions")]
+    EarlyCall,
+    /// Bytes that are no instruction.
+    #[error("has bytes that are no instruction")]
+    NoInstruction,
+    /// Without unwinding information nothing is known about its conventions.
+    #[error("has no unwinding information: it may be assembly with conventions of its own")]
+    NoUnwinding,
+    /// It returns more than once, or looks at its return address.
+    #[error("returns more than once, switches stacks or looks at its return address")]
+    Special,
+    /// The symbol only chooses among functions.
+    #[error("is an indirect function, chosen when it is first used")]
+    Indirect,
+    /// The symbol has no size.
+    #[error("has no size in the symbol table")]
+    NoSize,
+    /// No room within reach of a jump.
+    #[error("is too far from memory that is free")]
+    TooFar,
+    /// More blocks than can be told apart.
+    #[error("is one too many")]
+    TooMany,
+}
+
+/// The first instructions of a function.
+#[derive(Debug)]
+pub(super) struct Prologue {
+    /// Where the jump goes: behind the mark of a target of indirect jumps.
+    pub at: u64,
+    /// How many bytes are replaced.
+    pub length: usize,
+    instructions: Vec<Instruction>,
+}
+
+/// Everywhere that code of an image jumps to, sorted.
+pub(super) fn jump_targets<'a>(functions: impl Iterator<Item = (u64, &'a [u8])>) -> Vec<u64> {
+    let mut targets = Vec::new();
+    let mut instruction = Instruction::default();
+    for (address, code) in functions {
+        let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if instruction.op0_kind() == OpKind::NearBranch64
+                && instruction.flow_control() != FlowControl::Call
+            {
+                targets.push(instruction.near_branch_target());
+            }
+        }
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+impl Prologue {
+    /// Of a function with this code, behind which `free` bytes are padding.
+    pub fn of(address: u64, code: &[u8], free: usize, targets: &[u64]) -> Result<Self, Refusal> {
+        const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        let skipped = if code.starts_with(&ENDBR64) { 4 } else { 0 };
+        let at = address + skipped as u64;
+        let body = code.get(skipped..).unwrap_or_default();
+        let (instructions, mut length) = first(at, body)?;
+        if length < JUMP {
+            let rest = body.get(length..).unwrap_or_default();
+            // What a jump skips, as the sleds of XRay have it; and what pads functions.
+            let idle = nops(rest);
+            let room = if length + idle >= body.len() {
+                idle + free
+            } else {
+                idle
+            };
+            if length + room < JUMP {
+                return Err(Refusal::TooShort);
+            }
+            length = JUMP;
+        }
+        let inside = |target: u64| target > at && target < at + length as u64;
+        let position = targets.partition_point(|target| *target <= at);
+        if targets.get(position).is_some_and(|target| inside(*target)) {
+            return Err(Refusal::JumpsBack);
+        }
+        let own = jump_targets(std::iter::once((address, code)));
+        if own.iter().any(|target| *target == at || *target == address) {
+            return Err(Refusal::JumpsBack);
+        }
+        let (last, others) = instructions.split_last().ok_or(Refusal::TooShort)?;
+        let calls = |i: &Instruction| {
+            matches!(
+                i.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            )
+        };
+        if others.iter().any(calls) || last.flow_control() == FlowControl::IndirectCall {
+            return Err(Refusal::EarlyCall);
+        }
+        Ok(Self {
+            at,
+            length,
+            instructions,
+        })
+    }
+
+    /// The same instructions for another place, and a jump to those that follow.
+    pub fn encode(&self, to: u64) -> Result<Vec<u8>, Refusal> {
+        // The return address of a call is data in front of the code.
+        let code_at = to + 8;
+        let mut instructions = self.instructions.clone();
+        let mut return_address = 0;
+        if let Some(last) = instructions.last().copied() {
+            match last.flow_control() {
+                FlowControl::Call => {
+                    instructions.pop();
+                    return_address = last.next_ip();
+                    let place = MemoryOperand::with_base_displ(Register::RIP, to as i64);
+                    let push = Instruction::with1(Code::Push_rm64, place);
+                    instructions.push(push.map_err(|_| Refusal::EarlyCall)?);
+                    instructions.push(jump(last.near_branch_target())?);
+                }
+                FlowControl::Return
+                | FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch => {}
+                _ => instructions.push(jump(self.at + self.length as u64)?),
+            }
+        }
+        let block = InstructionBlock::new(&instructions, code_at);
+        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
+        let mut bytes = u64::to_le_bytes(return_address).to_vec();
+        bytes.extend(encoded.map_err(|_| Refusal::TooFar)?.code_buffer);
+        Ok(bytes)
+    }
+}
+
+fn jump(target: u64) -> Result<Instruction, Refusal> {
+    Instruction::with_branch(Code::Jmp_rel32_64, target).map_err(|_| Refusal::TooFar)
+}
+
+/// The instructions that the jump would replace, whole.
+fn first(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usize), Refusal> {
+    let mut decoder = Decoder::with_ip(64, body, at, DecoderOptions::NONE);
+    let (mut instructions, mut length) = (Vec::new(), 0);
+    while length < JUMP && decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return Err(Refusal::NoInstruction);
+        }
+        length += instruction.len();
+        instructions.push(instruction);
+        if matches!(
+            instruction.flow_control(),
+            FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+        ) {
+            break;
+        }
+    }
+    Ok((instructions, length))
+}
+
+/// Length of the idle instructions that the bytes begin with.
+pub(super) fn nops(bytes: &[u8]) -> usize {
+    let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
+    let mut length = 0;
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        let idle = matches!(
+            instruction.mnemonic(),
+            iced_x86::Mnemonic::Nop | iced_x86::Mnemonic::Int3
+        );
+        if instruction.is_invalid() || !idle {
+            break;
+        }
+        length += instruction.len();
+    }
+    length
+}

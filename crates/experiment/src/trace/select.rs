@@ -1,0 +1,150 @@
+//! Which functions are asked for.
+
+use super::functions::Function;
+use profile::ImageOffset;
+
+/// A pattern for functions: `NAME` or `IMAGE!NAME`, where `*` stands for anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionPattern {
+    image: Option<String>,
+    name: String,
+    /// Where it begins; the name is only for the reader.
+    offset: Option<ImageOffset>,
+}
+
+impl FunctionPattern {
+    /// From what a user writes.
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('!') {
+            Some((image, name)) => Self {
+                image: Some(image.to_owned()),
+                name: name.to_owned(),
+                offset: None,
+            },
+            None => Self {
+                image: None,
+                name: text.to_owned(),
+                offset: None,
+            },
+        }
+    }
+
+    /// The one function that begins at a position of an image.
+    pub fn at(image: &str, offset: ImageOffset, name: &str) -> Self {
+        Self {
+            image: Some(image.to_owned()),
+            name: name.to_owned(),
+            offset: Some(offset),
+        }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> String {
+        match &self.image {
+            Some(image) => format!("{image}!{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Whether it is about the image at a path: by its file name, with or without what follows `.so`.
+    /// Of a pattern without an image, that is the executable.
+    pub(super) fn is_for(&self, path: &str, executable: bool) -> bool {
+        let Some(image) = &self.image else {
+            return executable;
+        };
+        if self.offset.is_some() {
+            return image == path;
+        }
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let stem = file.split(".so").next().unwrap_or(file);
+        [file, stem, path].iter().any(|name| glob(image, name))
+    }
+
+    /// Whether it names no image.
+    pub(super) fn is_anywhere(&self) -> bool {
+        self.image.is_none()
+    }
+
+    /// Whether a name is meant: as the symbol table has it, as the source has it, or as that without
+    /// the parameters.
+    pub(super) fn means(&self, function: &Function) -> bool {
+        if let Some(offset) = self.offset {
+            return function.offset == offset;
+        }
+        function.names.iter().any(|name| self.fits(name))
+    }
+
+    /// Whether one name is meant.
+    pub fn fits(&self, name: &str) -> bool {
+        if glob(&self.name, name) {
+            return true;
+        }
+        let source = symbols::demangle(name);
+        glob(&self.name, &source) || glob(&self.name, without_parameters(&source))
+    }
+}
+
+/// The name of a function in C++ without its parameters.
+pub(super) fn without_parameters(name: &str) -> &str {
+    let mut depth = 0;
+    let text = name.strip_suffix(" const").unwrap_or(name);
+    if !text.ends_with(')') {
+        return name;
+    }
+    for (at, letter) in text.char_indices().rev() {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &text[..at];
+        }
+    }
+    name
+}
+
+/// Whether a pattern with `*` fits a whole text.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match text.find(part) {
+            Some(at) => text = &text[at + part.len()..],
+            None => return false,
+        }
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names_of_symbols_and_of_sources() {
+        let pattern = FunctionPattern::parse;
+        assert!(pattern("main").fits("main"));
+        assert!(!pattern("main").fits("domain"));
+        assert!(pattern("a*c*e").fits("abcde"));
+        assert!(!pattern("a*c*ee").fits("abcde"));
+        assert!(
+            pattern("leveldb::DBImpl::Write")
+                .fits("_ZN7leveldb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE")
+        );
+        assert!(
+            pattern("leveldb::*")
+                .fits("_ZN7leveldb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE")
+        );
+        assert_eq!(without_parameters("f(int, void (*)(int)) const"), "f");
+        assert_eq!(without_parameters("operator()(int)"), "operator()");
+        assert!(pattern("libc!read").is_for("/usr/lib/libc.so.6", false));
+        assert!(!pattern("libc!read").is_for("/usr/lib/libcrypt.so.1", false));
+    }
+}

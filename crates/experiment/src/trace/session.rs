@@ -1,0 +1,479 @@
+//! A run: from the launch to the last record.
+
+use super::drain::Drain;
+use super::memory::Shared;
+use super::pace::Pace;
+use super::plan::{Planner, Wish};
+use super::select::FunctionPattern;
+use super::stacks::Stacks;
+use super::ticks;
+use super::waiting::Waiting;
+use crate::{Error, launch};
+use profile::{BlockId, RunEnd, TraceBatch, TraceHead, TraceItem, TracedBlock};
+use runtime_abi::state;
+use sampler::{Exit, Launched};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a program may take to come to the runtime.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look at the buffers at least.
+const TICK: Duration = Duration::from_millis(5);
+/// How often to look at the cost.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// What to trace, and how.
+pub struct TraceOptions<'a> {
+    /// The command.
+    pub command: Vec<String>,
+    /// The library to preload: [`crate::runtime`] finds it.
+    pub runtime: PathBuf,
+    /// The functions. One that is neither in the executable nor in its libraries is an error.
+    pub functions: Vec<FunctionPattern>,
+    /// More functions, which need not be there.
+    pub also: Vec<FunctionPattern>,
+    /// Which arguments of some functions to keep, counted from 1.
+    pub arguments: Vec<(FunctionPattern, Vec<u8>)>,
+    /// Which arguments of the function with a name to keep otherwise.
+    pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+    /// When to stop; `None`: when the command ends.
+    pub duration: Option<Duration>,
+    /// Part of the target's time that tracing may take before it goes over to tracing one execution
+    /// in many; `None`: any.
+    pub budget: Option<f64>,
+    /// Trace one execution in so many from the start (section 3.2.3); 1: all.
+    pub every: u32,
+    /// What an execution adds to the duration of its caller, in ticks: [`call_overhead`].
+    pub call_overhead: u64,
+}
+
+/// What can be said while a run goes on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceLive {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Functions that are traced.
+    pub blocks: usize,
+    /// Threads so far.
+    pub threads: usize,
+    /// Executions so far.
+    pub executions: u64,
+    /// Executions that found no room.
+    pub lost: u64,
+}
+
+/// What a run has left.
+pub struct Traced {
+    /// All but the events, which went to the sink.
+    pub head: TraceHead,
+    /// How the command ended; `None`: it still runs.
+    pub exit: Option<Exit>,
+    /// The command, to wait for.
+    pub running: Option<Launched>,
+}
+
+/// Traces a command until it ends, `stop` is set or the time is over. `sink` gets what the threads do,
+/// as it comes, with all blocks known so far; `talk` is called some times a second.
+///
+/// # Errors
+/// What makes tracing impossible is an error, and the command has not come to its `main`; it is ended
+/// in that case.
+pub fn trace(
+    options: &TraceOptions<'_>,
+    stop: &AtomicBool,
+    sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
+    talk: &mut dyn FnMut(&TraceLive),
+) -> Result<Traced, Error> {
+    launch::check(&options.command)?;
+    let shared = Shared::new()?;
+    let inherited = shared.inheritable()?;
+    let environment =
+        launch::environment(&options.runtime, &inherited, runtime_abi::trace::VARIABLE)?;
+    let mut launched = Launched::prepare_with(&options.command, &environment)?;
+    drop(inherited);
+    launched.start()?;
+    if !await_runtime(&shared, &mut launched, stop) {
+        let ended = launched.try_wait().is_some();
+        return Err(launch::not_loaded(&options.command, launched.pid(), ended));
+    }
+    let prepared = Session::prepare(options, shared, launched.pid());
+    let mut session = match prepared {
+        Ok(session) => session,
+        Err(error) => {
+            // It waits before its first own instruction: nothing of it has happened yet.
+            launched.signal(libc::SIGKILL);
+            launched.wait();
+            return Err(error);
+        }
+    };
+    let exit = session.go(&mut launched, stop, sink, talk);
+    let head = session.finish(exit, sink);
+    Ok(Traced {
+        head,
+        exit,
+        running: exit.is_none().then_some(launched),
+    })
+}
+
+/// Waits until the runtime in the target reports; false: it does not.
+fn await_runtime(shared: &Shared, launched: &mut Launched, stop: &AtomicBool) -> bool {
+    let start = Instant::now();
+    loop {
+        let seen = shared.news.load(Acquire);
+        if shared.state.load(Acquire) == state::READY {
+            return true;
+        }
+        if start.elapsed() > PATIENCE || stop.load(Relaxed) || launched.try_wait().is_some() {
+            shared.state.store(state::OFF, Relaxed);
+            return false;
+        }
+        shared.wait(seen, TICK);
+    }
+}
+
+struct Session<'a> {
+    options: &'a TraceOptions<'a>,
+    patterns: Vec<FunctionPattern>,
+    shared: Shared,
+    planner: Planner,
+    drain: Drain,
+    stacks: Stacks,
+    waiting: Waiting,
+    pace: Pace,
+    start: Instant,
+    start_ticks: u64,
+    start_unix_ns: u64,
+    answered: u32,
+    warnings: Vec<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Everything up to the target's first instruction.
+    fn prepare(options: &'a TraceOptions<'a>, shared: Shared, pid: u32) -> Result<Self, Error> {
+        let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
+        let executable = executable.map_or(String::new(), |path| {
+            let path = path.to_string_lossy().into_owned();
+            path.strip_suffix(" (deleted)")
+                .map_or(path.clone(), str::to_owned)
+        });
+        let patterns = [options.functions.clone(), options.also.clone()].concat();
+        let planner = Planner::new(&shared, &executable, patterns.len());
+        let pace = Pace::new(
+            options.budget.unwrap_or(f64::INFINITY),
+            2 * stamp(),
+            ticks(),
+        );
+        let mut session = Self {
+            options,
+            patterns,
+            shared,
+            planner,
+            drain: Drain::new(),
+            stacks: Stacks::new(pid),
+            waiting: Waiting::new(pid),
+            pace,
+            start: Instant::now(),
+            start_ticks: ticks(),
+            start_unix_ns: 0,
+            answered: 0,
+            warnings: Vec::new(),
+        };
+        session.plan()?;
+        let unmatched: Vec<usize> = session.planner.unmatched().collect();
+        for number in unmatched {
+            if let Some(pattern) = options.functions.get(number)
+                && session.planner.could_match(pattern)
+            {
+                return Err(Error::NoSuchPlace {
+                    what: pattern.text(),
+                    program: executable.into(),
+                    near: session.planner.near(pattern),
+                });
+            }
+        }
+        let later = options
+            .functions
+            .iter()
+            .any(|p| !session.planner.could_match(p));
+        let none = session
+            .planner
+            .blocks
+            .iter()
+            .all(|block| block.refused.is_some());
+        if none && !later {
+            let reason = session
+                .planner
+                .blocks
+                .iter()
+                .find_map(|block| Some(format!("{}: {}", block.name, block.refused.as_ref()?)));
+            return Err(Error::NothingTraceable {
+                program: executable.into(),
+                reason: reason.unwrap_or_else(|| "no function was asked for".into()),
+            });
+        }
+        Ok(session)
+    }
+
+    /// Plans for what is mapped now and was not before.
+    fn plan(&mut self) -> Result<(), Error> {
+        let known = self.planner.blocks.len();
+        let wish = Wish {
+            patterns: &self.patterns,
+            arguments: &self.options.arguments,
+            default_arguments: self.options.default_arguments,
+        };
+        self.planner.plan(&self.shared, &wish)?;
+        if self.options.every > 1 {
+            for block in known..self.planner.blocks.len() {
+                Pace::set(
+                    &self.shared,
+                    &mut self.planner.blocks,
+                    block,
+                    self.options.every,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the target run, to its end or ours.
+    fn go(
+        &mut self,
+        launched: &mut Launched,
+        stop: &AtomicBool,
+        sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
+        talk: &mut dyn FnMut(&TraceLive),
+    ) -> Option<Exit> {
+        self.start = Instant::now();
+        self.start_ticks = ticks();
+        self.start_unix_ns = unix_ns();
+        self.shared.set_state(state::READY, state::RUNNING);
+        let (mut said, mut looked) = (Duration::ZERO, WINDOW);
+        if self.options.every > 1 {
+            let blocks = 0..self.planner.blocks.len() as BlockId;
+            self.tell_periods(&blocks.collect::<Vec<_>>(), sink);
+        }
+        loop {
+            let seen = self.shared.news.load(Acquire);
+            let exit = launched.try_wait();
+            self.answer(sink);
+            self.read(false, sink);
+            let now = self.start.elapsed();
+            let over = self.options.duration.is_some_and(|end| now >= end);
+            if exit.is_some() || over || stop.load(Relaxed) {
+                return exit;
+            }
+            if now >= looked {
+                looked = now + WINDOW;
+                self.look_at_cost(sink);
+            }
+            if now >= said {
+                said = now + Duration::from_millis(250);
+                talk(&self.live(now));
+            }
+            self.shared.wait(seen, TICK);
+        }
+    }
+
+    fn read(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+        let blocks = &self.planner.blocks;
+        self.drain.read(
+            &self.shared,
+            &mut self.stacks,
+            &mut self.waiting,
+            all,
+            &mut |batch| sink(blocks, batch),
+        );
+    }
+
+    /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
+    fn answer(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+        let asked = self.shared.asked.load(Acquire);
+        if asked == self.answered {
+            return;
+        }
+        self.answered = asked;
+        let known = self.planner.blocks.len() as BlockId;
+        if let Err(error) = self.plan() {
+            self.warnings.push(format!(
+                "a library that was loaded later is not traced: {error}"
+            ));
+        }
+        if self.options.every > 1 {
+            let new = known..self.planner.blocks.len() as BlockId;
+            self.tell_periods(&new.collect::<Vec<_>>(), sink);
+        }
+        self.stacks.refresh();
+        self.shared.answered.store(asked, Release);
+        self.shared.wake(&self.shared.answered);
+    }
+
+    fn look_at_cost(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+        if self.options.budget.is_none() {
+            return;
+        }
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.drain.active().min(cpus);
+        let changed = self.pace.step(
+            &self.shared,
+            &mut self.planner.blocks,
+            &self.drain.executions,
+            threads,
+            ticks(),
+        );
+        self.tell_periods(&changed, sink);
+    }
+
+    /// Says which periods have changed.
+    fn tell_periods(&self, changed: &[BlockId], sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+        let items = changed.iter().filter_map(|block| {
+            let period = self.planner.blocks.get(*block as usize)?.period;
+            Some(TraceItem::Period {
+                block: *block,
+                period,
+            })
+        });
+        let batch = TraceBatch {
+            thread: 0,
+            items: items.collect(),
+        };
+        if !batch.items.is_empty() {
+            sink(&self.planner.blocks, &batch);
+        }
+    }
+
+    fn live(&self, elapsed: Duration) -> TraceLive {
+        TraceLive {
+            elapsed,
+            blocks: self
+                .planner
+                .blocks
+                .iter()
+                .filter(|b| b.refused.is_none())
+                .count(),
+            threads: self.drain.threads.len(),
+            executions: self.drain.executions.iter().sum(),
+            lost: self.drain.lost,
+        }
+    }
+
+    /// Ends tracing, and says what was traced.
+    fn finish(
+        mut self,
+        exit: Option<Exit>,
+        sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
+    ) -> TraceHead {
+        if exit.is_none() {
+            // Whoever calls a traced function now is let through.
+            self.shared.state.store(state::OFF, Release);
+            for block in 0..self.planner.blocks.len() {
+                if let Some(word) = self.shared.periods.get(block) {
+                    word.store(u32::MAX, Relaxed);
+                }
+            }
+        }
+        self.read(true, sink);
+        let end = ticks();
+        let elapsed = self.start.elapsed().as_secs_f64();
+        let duration = end.saturating_sub(self.start_ticks);
+        self.warn();
+        TraceHead {
+            command: self.options.command.clone(),
+            host: sampler::host(),
+            start_unix_ns: self.start_unix_ns,
+            ticks_per_second: (duration as f64 / elapsed.max(1e-9)) as u64,
+            duration,
+            empty_duration: stamp(),
+            call_overhead: self.options.call_overhead,
+            end: match exit {
+                Some(Exit::Code(code)) => RunEnd::Exited(code),
+                Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
+                None => RunEnd::Stopped,
+            },
+            blocks: self.planner.blocks,
+            threads: self.drain.threads,
+            places: self.stacks.named(),
+            lost: self.drain.lost,
+            waits: self.waiting.works(),
+            warnings: self.warnings,
+        }
+    }
+
+    fn warn(&mut self) {
+        if let Some(error) = &self.waiting.refused {
+            self.warnings.push(format!(
+                "waits of threads are not seen, so that causes are less certain: {error}"
+            ));
+        }
+        let shared = &self.shared;
+        let step = shared.failed_step.load(Relaxed);
+        if step != 0 {
+            let error = std::io::Error::from_raw_os_error(shared.failed_errno.load(Relaxed));
+            self.warnings.push(format!(
+                "code could not be put in place (step {step}): {error}"
+            ));
+        }
+        for number in self.planner.unmatched() {
+            if let Some(pattern) = self.options.functions.get(number) {
+                let text = pattern.text();
+                self.warnings
+                    .push(format!("no library with {text} was loaded"));
+            }
+        }
+        let unseen = self.waiting.lost();
+        let mut count = |number: u64, what: &str| {
+            if number > 0 {
+                self.warnings.push(format!("{number} {what}"));
+            }
+        };
+        count(
+            unseen,
+            "waits were not recorded, because they came faster than they could be read",
+        );
+        count(
+            self.drain.lost,
+            "executions were lost, because they came faster than they could be read: use --overhead or --every, or trace fewer functions",
+        );
+        count(
+            shared.untraced.load(Relaxed),
+            "threads were not traced: there are too many at a time",
+        );
+        count(
+            shared.too_deep.load(Relaxed),
+            "executions were not traced because they nest too deep",
+        );
+    }
+}
+
+/// What one traced execution costs here, in ticks: two time stamps, and a quarter of that for the rest
+/// (`benches/interference.py` measures it).
+pub fn call_overhead() -> u64 {
+    const PAIRS: u64 = 1000;
+    let pairs = || {
+        let start = ticks();
+        for _ in 0..2 * PAIRS {
+            std::hint::black_box(ticks());
+        }
+        ticks().saturating_sub(start) / PAIRS
+    };
+    let least = (0..20).map(|_| pairs()).min().unwrap_or(0);
+    least + least / 4
+}
+
+/// What a time stamp takes here at least, in ticks.
+fn stamp() -> u64 {
+    (0..1000)
+        .map(|_| {
+            let first = ticks();
+            ticks().saturating_sub(first)
+        })
+        .min()
+        .unwrap_or(0)
+}
+
+fn unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}

@@ -1,0 +1,155 @@
+//! The call stacks of blocks: unwound outside of the target, named at the end.
+
+use crate::maps::{self, Mapping};
+use profile::{ImageOffset, ProcessAddress, TracedPlace};
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use symbols::ImageSymbols;
+use unwind::{AddressSpace, ModuleData, Registers, Stack, Unwinder};
+
+/// Registers that a record of a stack begins with: rip, rsp, rbp, rbx, r12 to r15, by DWARF's numbers.
+const REGISTERS: [u16; 8] = [16, 7, 6, 3, 12, 13, 14, 15];
+/// Places of all stacks at most; what comes later has none.
+const PLACES: usize = 1 << 18;
+
+/// What is known of the target's code.
+pub(super) struct Stacks {
+    pid: u32,
+    mappings: Vec<Mapping>,
+    space: AddressSpace,
+    modules: FxHashMap<String, Arc<ModuleData>>,
+    unwinder: Unwinder,
+    index: FxHashMap<u64, u32>,
+    places: Vec<(String, ImageOffset)>,
+}
+
+impl Stacks {
+    pub fn new(pid: u32) -> Self {
+        let mut new = Self {
+            pid,
+            mappings: Vec::new(),
+            space: AddressSpace::new(),
+            modules: FxHashMap::default(),
+            unwinder: Unwinder::new(),
+            index: FxHashMap::default(),
+            places: Vec::new(),
+        };
+        new.refresh();
+        new
+    }
+
+    /// Looks again at what is mapped.
+    pub fn refresh(&mut self) {
+        let mappings = maps::read(self.pid);
+        if mappings.is_empty() {
+            return; // it has ended: what was known before is best
+        }
+        self.mappings = mappings;
+        self.space = AddressSpace::new();
+        for mapping in &self.mappings {
+            let module = self.modules.entry(mapping.path.clone()).or_insert_with(|| {
+                let path = readable(self.pid, &mapping.path);
+                let module = ModuleData::open(&path);
+                Arc::new(module.unwrap_or_else(|_| ModuleData::without_tables()))
+            });
+            let range = ProcessAddress(mapping.range.start)..ProcessAddress(mapping.range.end);
+            self.space
+                .add_module(range, mapping.offset, Arc::clone(module));
+        }
+    }
+
+    /// The callers that a record holds, innermost first.
+    pub fn unwind(&mut self, words: &[u64]) -> Vec<u32> {
+        let Some((registers, stack)) = words.split_at_checked(REGISTERS.len()) else {
+            return Vec::new();
+        };
+        let value = |number: u16| {
+            let at = REGISTERS.iter().position(|known| *known == number);
+            at.and_then(|at| registers.get(at)).copied().unwrap_or(0)
+        };
+        // Its return address is not where the caller stands, but behind that.
+        let mut state = Registers::x86_64(value(16), value(7), value(6));
+        for number in [3, 12, 13, 14, 15] {
+            state = state.with(number, value(number));
+        }
+        let bytes: Vec<u8> = stack
+            .iter()
+            .skip(1)
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let mut frames = Vec::new();
+        self.unwinder.unwind(
+            &self.space,
+            &state,
+            Stack::new(value(7), &bytes),
+            &mut frames,
+        );
+        if let Some(first) = frames.first_mut() {
+            first.0 = first.0.saturating_sub(1);
+        }
+        frames
+            .iter()
+            .map_while(|address| self.place(address.0))
+            .collect()
+    }
+
+    fn place(&mut self, address: u64) -> Option<u32> {
+        if let Some(known) = self.index.get(&address) {
+            return Some(*known);
+        }
+        if self.places.len() >= PLACES {
+            return None;
+        }
+        let place = match maps::find(&self.mappings, address) {
+            Some(mapping) => (mapping.path.clone(), mapping.file_offset(address)),
+            None => (String::new(), ImageOffset(address)),
+        };
+        let number = self.places.len() as u32;
+        self.places.push(place);
+        self.index.insert(address, number);
+        Some(number)
+    }
+
+    /// All places, named.
+    pub fn named(&self) -> Vec<TracedPlace> {
+        let mut images: FxHashMap<&str, Option<(ImageSymbols, Option<symbols::DebugInfo>)>> =
+            FxHashMap::default();
+        let mut named = Vec::new();
+        for (path, offset) in &self.places {
+            let image = images.entry(path).or_insert_with(|| {
+                let file = readable(self.pid, path);
+                let symbols = ImageSymbols::open(&file, &symbols::Options::default()).ok()?;
+                let debug = symbols.debug_info().ok().flatten();
+                Some((symbols, debug))
+            });
+            let mut place = TracedPlace {
+                function: String::new(),
+                line: None,
+                image: path.clone(),
+                offset: *offset,
+            };
+            if let Some((symbols, debug)) = image {
+                let procedure = symbols.procedure(*offset).map(|raw| raw.demangled());
+                let name = procedure.as_ref().map(|procedure| &procedure.name);
+                place.function = name.map(|name| name.to_string()).unwrap_or_default();
+                if let (Some(debug), Some(address)) = (debug, symbols.address_of(*offset)) {
+                    let frames = debug.frames(address, name).unwrap_or_default();
+                    let innermost = frames.first();
+                    place.line = innermost
+                        .and_then(|frame| Some((frame.file.as_ref()?.to_string(), frame.line?)));
+                }
+            }
+            named.push(place);
+        }
+        named
+    }
+}
+
+fn readable(pid: u32, path: &str) -> PathBuf {
+    if std::path::Path::new(path).exists() {
+        path.into()
+    } else {
+        format!("/proc/{pid}/root{path}").into()
+    }
+}

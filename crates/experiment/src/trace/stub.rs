@@ -1,0 +1,250 @@
+//! The code that stands in front of a traced function.
+//!
+//! It calls the function through: the return address waits in a frame of our own, rbx leads to
+//! that, and the unwinding information says so ([`unwinding`]). A processor predicts such returns, and
+//! exceptions, cancellation and debuggers pass through.
+
+use iced_x86::BlockEncoderOptions;
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    AsmRegister64, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edx, qword_ptr, r8, r9, rax, rbx,
+    rcx, rdi, rdx, rsi, rsp,
+};
+use runtime_abi::trace::{COUNTS, Frame, Local, RECORD, reason, record};
+use std::mem::offset_of;
+
+/// Room that the code of one function takes at most.
+pub(super) const SIZE: usize = 512;
+
+/// What all code of a process has in common.
+pub(super) struct Process {
+    /// Where a thread's pointer to its [`Local`] is, from the thread pointer.
+    pub local: i32,
+    /// Address of [`runtime_abi::trace::Memory::periods`] in the target.
+    pub periods: u64,
+}
+
+/// A function to stand in front of.
+pub(super) struct Stub<'a> {
+    pub block: u32,
+    /// Numbers of the arguments to keep, from 1.
+    pub arguments: &'a [u8],
+    /// Address of the function's first instructions.
+    pub body: u64,
+    /// Address of the jump to the runtime, within reach.
+    pub slow: u64,
+}
+
+macro_rules! at {
+    ($type:ty, $($field:tt)+) => { offset_of!($type, $($field)+) as i32 };
+}
+
+/// Bytes that keep the registers of the runtime's way below the stack pointer.
+const BELOW: i32 = 32;
+
+impl Stub<'_> {
+    /// The code for an address.
+    pub fn encode(&self, process: &Process, to: u64) -> Result<Vec<u8>, IcedError> {
+        let mut a = CodeAssembler::new(64)?;
+        let mut again = a.create_label();
+        let mut traced = a.create_label();
+        let mut skip = a.create_label();
+        let mut no_frame = a.create_label();
+        let mut counted = a.create_label();
+        let mut full = a.create_label();
+        let mut written = a.create_label();
+        let local = qword_ptr(process.local).fs();
+
+        // The red zone below the stack pointer is ours: nothing of the function has run yet.
+        a.mov(qword_ptr(rsp - 16), rbx)?;
+        a.mov(qword_ptr(rsp - 24), rax)?;
+        a.set_label(&mut again)?;
+        a.mov(rax, local)?;
+        a.cmp(rax, 1)?;
+        a.jbe(no_frame)?;
+        a.sub(dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4)), 1)?;
+        a.js(counted)?;
+        a.mov(rbx, process.periods + u64::from(self.block) * 4)?;
+        a.cmp(dword_ptr(rbx), 0)?;
+        a.jne(skip)?;
+        a.set_label(&mut traced)?;
+        a.mov(rbx, qword_ptr(rax + at!(Local, top)))?;
+        a.cmp(rbx, qword_ptr(rax + at!(Local, limit)))?;
+        a.jae(no_frame)?;
+        self.enter(&mut a)?;
+        self.leave(&mut a, full, &mut written)?;
+
+        a.set_label(&mut full)?;
+        self.call(&mut a, reason::SEGMENT)?;
+        a.jmp(written)?;
+        a.set_label(&mut counted)?;
+        a.lea(rsp, qword_ptr(rsp - BELOW))?;
+        self.call(&mut a, reason::COUNT)?;
+        a.lea(rsp, qword_ptr(rsp + BELOW))?;
+        a.test(eax, eax)?;
+        a.mov(rax, local)?;
+        a.jne(traced)?;
+        a.set_label(&mut skip)?;
+        a.mov(rax, qword_ptr(rsp - 24))?;
+        a.mov(rbx, qword_ptr(rsp - 16))?;
+        a.jmp(self.body)?;
+        a.set_label(&mut no_frame)?;
+        a.lea(rsp, qword_ptr(rsp - BELOW))?;
+        self.call(&mut a, reason::FRAME)?;
+        a.lea(rsp, qword_ptr(rsp + BELOW))?;
+        a.test(eax, eax)?;
+        a.jne(again)?;
+        a.jmp(skip)?;
+        let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
+        Ok(result.inner.code_buffer)
+    }
+
+    /// Asks the runtime; changes rax only.
+    fn call(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
+        a.mov(rax, u64::from(reason) << 32 | u64::from(self.block))?;
+        a.call(self.slow)
+    }
+
+    /// rax: the thread's [`Local`], rbx: a frame; calls the function.
+    fn enter(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
+        const ARGUMENTS: [AsmRegister64; 6] = [rdi, rsi, rdx, rcx, r8, r9];
+        // First of all, so that a signal handler takes the next one.
+        a.add(qword_ptr(rax + at!(Local, top)), size_of::<Frame>() as i32)?;
+        a.mov(qword_ptr(rbx + at!(Frame, local)), rax)?;
+        a.mov(rax, qword_ptr(rsp - 16))?;
+        a.mov(qword_ptr(rbx + at!(Frame, rbx)), rax)?;
+        a.mov(rax, qword_ptr(rsp - 24))?;
+        a.mov(qword_ptr(rbx + at!(Frame, rax)), rax)?;
+        a.pop(qword_ptr(rbx + at!(Frame, return_address)))?;
+        a.mov(qword_ptr(rbx + at!(Frame, stack)), rsp)?;
+        a.mov(qword_ptr(rbx + at!(Frame, block)), self.block as i32)?;
+        a.mov(qword_ptr(rbx + at!(Frame, rdx)), rdx)?;
+        for (number, argument) in self.arguments.iter().enumerate() {
+            let register = usize::from(*argument).checked_sub(1);
+            if let Some(register) = register.and_then(|at| ARGUMENTS.get(at)) {
+                let to = at!(Frame, arguments) + number as i32 * 8;
+                a.mov(qword_ptr(rbx + to), *register)?;
+            }
+        }
+        a.rdtsc()?;
+        a.shl(rdx, 32)?;
+        a.or(rax, rdx)?;
+        a.mov(qword_ptr(rbx + at!(Frame, enter)), rax)?;
+        a.mov(rdx, qword_ptr(rbx + at!(Frame, rdx)))?;
+        a.mov(rax, qword_ptr(rbx + at!(Frame, rax)))?;
+        a.call(self.body)
+    }
+
+    /// rbx: the frame; writes the record and returns.
+    fn leave(
+        &self,
+        a: &mut CodeAssembler,
+        full: CodeLabel,
+        written: &mut CodeLabel,
+    ) -> Result<(), IcedError> {
+        a.mov(qword_ptr(rbx + at!(Frame, rax)), rax)?;
+        a.mov(qword_ptr(rbx + at!(Frame, rdx)), rdx)?;
+        a.mov(qword_ptr(rbx + at!(Frame, rcx)), rcx)?;
+        a.rdtsc()?;
+        a.shl(rdx, 32)?;
+        a.or(rax, rdx)?;
+        a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
+        // One instruction, so that a signal handler claims other room.
+        let first = if self.arguments.is_empty() {
+            0
+        } else {
+            RECORD as i32
+        };
+        a.mov(edx, first + RECORD as i32)?;
+        a.xadd(qword_ptr(rcx + at!(Local, head)), rdx)?;
+        a.mov(rcx, rax)?;
+        a.sub(rcx, qword_ptr(rbx + at!(Frame, enter)))?;
+        a.mov(qword_ptr(rdx + (first + 8)), rcx)?;
+        a.shl(rax, record::TAG)?;
+        a.or(rax, self.block as i32)?;
+        if first > 0 {
+            self.arguments(a)?;
+        }
+        a.mov(qword_ptr(rdx + first), rax)?;
+        a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
+        a.cmp(rdx, qword_ptr(rcx + at!(Local, end)))?;
+        a.jae(full)?;
+        a.set_label(written)?;
+        // What is still needed goes to the stack before the frame is anybody's.
+        a.push(qword_ptr(rbx + at!(Frame, return_address)))?;
+        a.push(qword_ptr(rbx + at!(Frame, rbx)))?;
+        a.push(qword_ptr(rbx + at!(Frame, rcx)))?;
+        a.mov(rdx, qword_ptr(rbx + at!(Frame, rdx)))?;
+        a.mov(rax, qword_ptr(rbx + at!(Frame, rax)))?;
+        a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
+        a.mov(qword_ptr(rcx + at!(Local, top)), rbx)?;
+        a.pop(rcx)?;
+        a.pop(rbx)?;
+        a.ret()
+    }
+
+    /// Writes the record of the arguments to rdx.
+    fn arguments(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
+        let value = |number: i32| rbx + (at!(Frame, arguments) + number * 8);
+        for (number, to) in [(1, 8), (2, 12)] {
+            if self.arguments.len() > number as usize {
+                a.mov(ecx, dword_ptr(value(number)))?;
+                a.mov(dword_ptr(rdx + to), ecx)?;
+            }
+        }
+        a.mov(rcx, qword_ptr(value(0)))?;
+        a.shl(rcx, record::TAG)?;
+        a.or(rcx, record::ARGUMENTS as i32)?;
+        a.mov(qword_ptr(rdx), rcx)
+    }
+}
+
+/// Code that tells the runtime of a library, and goes on at `body`.
+pub(super) fn library(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    a.lea(rsp, qword_ptr(rsp - BELOW))?;
+    a.mov(rax, u64::from(reason::LIBRARY) << 32)?;
+    a.call(slow)?;
+    a.lea(rsp, qword_ptr(rsp + BELOW))?;
+    a.jmp(body)?;
+    let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
+    Ok(result.inner.code_buffer)
+}
+
+/// Unwinding information for the stubs in a range: while the function runs, its frame is in rbx.
+///
+/// The frame of the code has a canonical address of its own, four bytes above the stack pointer,
+/// because unwinders tell frames by it. The caller's rbx is a value, not a place: personality
+/// routines that are traced themselves use the next frame.
+pub(super) fn unwinding(personality: u64, start: u64, length: u64) -> Vec<u8> {
+    const FIELD: u8 = 0x73; // DW_OP_breg3: rbx and an offset
+    let mut cie = vec![1];
+    cie.extend(b"zP\0");
+    cie.extend([1, 0x78, 16]); // code alignment 1, data alignment -8, the return address is column 16
+    cie.extend([9, 0]); // the personality, an absolute address
+    cie.extend(personality.to_le_bytes());
+    cie.extend([0x0c, 7, 4]); // DW_CFA_def_cfa: rsp + 4
+    cie.extend([0x10, 16, 2, FIELD, at!(Frame, return_address) as u8]); // DW_CFA_expression
+    cie.extend([0x16, 3, 3, FIELD, at!(Frame, rbx) as u8, 0x06]); // DW_CFA_val_expression
+    cie.extend([0x16, 7, 2, 0x77, 0]); // rsp as it is
+    let mut all = entry(0, &cie);
+    let mut fde = Vec::new();
+    fde.extend(start.to_le_bytes());
+    fde.extend(length.to_le_bytes());
+    fde.push(0);
+    let pointer = all.len() as u32 + 4;
+    all.extend(entry(pointer, &fde));
+    all.extend([0; 4]);
+    all
+}
+
+fn entry(kind: u32, content: &[u8]) -> Vec<u8> {
+    let mut entry = kind.to_le_bytes().to_vec();
+    entry.extend(content);
+    while !(entry.len() + 4).is_multiple_of(8) {
+        entry.push(0); // DW_CFA_nop
+    }
+    let mut all = (entry.len() as u32).to_le_bytes().to_vec();
+    all.extend(entry);
+    all
+}

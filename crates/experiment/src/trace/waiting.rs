@@ -1,0 +1,166 @@
+//! The waits of the target's threads, in the time of its records.
+
+use profile::{ThreadIndex, TraceItem, Wait};
+use runtime_abi::trace::{Frame, Local};
+use rustc_hash::FxHashMap;
+use sampler::{FrameLayout, ThreadWait, Waits};
+use std::collections::VecDeque;
+use std::mem::offset_of;
+
+/// Waits of one thread that are kept until a record of it shows where they belong.
+const KEPT: usize = 1 << 16;
+/// Threads without records whose waits are kept.
+const STRANGERS: usize = 1 << 14;
+
+/// Time stamps of a clock and of the time-stamp counter, taken together.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    ns: u64,
+    ticks: u64,
+}
+
+impl Pair {
+    fn now() -> Self {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let before = super::ticks();
+        // SAFETY: the time is written through the pointer.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        let after = super::ticks();
+        Self {
+            ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+            ticks: before + (after - before) / 2,
+        }
+    }
+}
+
+/// Watches the scheduler, where that is allowed.
+pub(super) struct Waiting {
+    waits: Option<Waits>,
+    /// Why not.
+    pub refused: Option<sampler::Error>,
+    first: Pair,
+    last: Pair,
+    kept: FxHashMap<u32, VecDeque<ThreadWait>>,
+}
+
+impl Waiting {
+    pub fn new(pid: u32) -> Self {
+        let layout = FrameLayout {
+            size: size_of::<Frame>() as u32,
+            block: offset_of!(Frame, block) as u32,
+            base: offset_of!(Local, base) as u32,
+        };
+        let (waits, refused) = match Waits::watch(layout) {
+            Ok(waits) => (Some(waits), None),
+            Err(error) => (None, Some(error)),
+        };
+        if let Some(waits) = &waits {
+            waits.add_process(pid);
+        }
+        let now = Pair::now();
+        Self {
+            waits,
+            refused,
+            first: now,
+            last: now,
+            kept: FxHashMap::default(),
+        }
+    }
+
+    /// Whether waits are seen.
+    pub fn works(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    /// Waits that found no room.
+    pub fn lost(&self) -> u64 {
+        self.waits.as_ref().map_or(0, Waits::lost)
+    }
+
+    /// A thread is traced from now on.
+    pub fn begin(&self, pid: u32, tid: u32, local: u64) {
+        if let Some(waits) = &self.waits {
+            waits.add_process(pid);
+            waits.add_thread(tid, local);
+        }
+    }
+
+    /// It is not any more.
+    pub fn end(&mut self, tid: u32) {
+        self.kept.remove(&tid);
+        if let Some(waits) = &self.waits {
+            waits.remove_thread(tid);
+        }
+    }
+
+    /// Looks at the clocks.
+    pub fn tick(&mut self) {
+        self.last = Pair::now();
+    }
+
+    /// The counter at a time of the clock.
+    fn ticks_at(&self, ns: u64) -> u64 {
+        let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
+        let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;
+        let from_last = ns as i64 - self.last.ns as i64;
+        self.last
+            .ticks
+            .wrapping_add((from_last as f64 * rate) as i64 as u64)
+    }
+
+    /// Puts the waits of a thread that ended before its last record among its items, in the order of
+    /// their ends. The records were read before.
+    pub fn merge(
+        &mut self,
+        tid: u32,
+        items: &mut Vec<TraceItem>,
+        threads: &FxHashMap<u32, ThreadIndex>,
+    ) {
+        let new = self.waits.as_ref().and_then(|waits| waits.read().ok());
+        for wait in new.into_iter().flatten() {
+            if self.kept.len() < STRANGERS || self.kept.contains_key(&wait.tid) {
+                let kept = self.kept.entry(wait.tid).or_default();
+                if kept.len() >= KEPT {
+                    kept.pop_front();
+                }
+                kept.push_back(wait);
+            }
+        }
+        let Some(mut kept) = self.kept.remove(&tid) else {
+            return;
+        };
+        let mut merged = Vec::with_capacity(items.len() + kept.len());
+        for item in items.drain(..) {
+            if let TraceItem::Execution(execution) = &item {
+                while let Some(wait) = kept.front() {
+                    let end = self.ticks_at(wait.end_ns);
+                    if end > execution.leave {
+                        break;
+                    }
+                    merged.push(TraceItem::Wait(self.wait(wait, end, threads)));
+                    kept.pop_front();
+                }
+            }
+            merged.push(item);
+        }
+        *items = merged;
+        self.kept.insert(tid, kept);
+    }
+
+    fn wait(&self, wait: &ThreadWait, end: u64, threads: &FxHashMap<u32, ThreadIndex>) -> Wait {
+        let start = self.ticks_at(wait.start_ns);
+        let ready = self.ticks_at(wait.end_ns.saturating_sub(wait.queued_ns));
+        Wait {
+            start,
+            end,
+            queued: end.saturating_sub(ready),
+            preempted: wait.preempted,
+            system_call: wait.system_call,
+            waker: wait.waker.and_then(|tid| threads.get(&tid).copied()),
+            waker_block: wait.waker_block,
+        }
+    }
+}

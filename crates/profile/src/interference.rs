@@ -1,0 +1,353 @@
+//! What the interference method says of a run: a score for each block of code, with its evidence.
+//!
+//! Made by `analysis::interference`, which is where the estimators are described. It is stored as
+//! it is where no trace is kept, and is what `vitalfew interference report --json` prints.
+//! All times are in nanoseconds.
+
+use crate::{BlockKind, Host, RunEnd};
+use serde::{Deserialize, Serialize};
+
+/// The scores of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interference {
+    /// The command with its arguments.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// From the first instruction of `main` to the end.
+    pub duration_ns: f64,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// Executions of blocks that count.
+    pub executions: u64,
+    /// Executions that were lost because a buffer was full.
+    pub lost: u64,
+    /// Threads that executed a traced block.
+    pub threads: u64,
+    /// The durations of these threads together.
+    pub thread_time_ns: f64,
+    /// What an empty block shows as its duration.
+    pub empty_ns: f64,
+    /// Waits were measured.
+    pub waits: bool,
+    /// The blocks that were executed, those that lose most first.
+    pub findings: Vec<BlockScore>,
+    /// Pairs of blocks that followed each other and were slowed down as one (§3.3), those that lose
+    /// most first.
+    pub sequences: Vec<SequenceScore>,
+    /// Blocks that nothing can be said of, and why.
+    pub left_out: Vec<LeftOutBlock>,
+    /// What the reader should know: each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// A block that nothing can be said of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutBlock {
+    /// The block.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// Why.
+    pub why: String,
+}
+
+/// An estimate with the interval that the truth is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Between {
+    /// The estimate.
+    pub estimate: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What is said of one block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockScore {
+    /// The function, or the name of the macro.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// What it is.
+    pub kind: BlockKind,
+    /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
+    /// executed the block.
+    pub sci: Between,
+    /// The same sum over the duration of all threads: what the program loses.
+    pub program: Between,
+    /// The score if each thread is held against its own fastest execution.
+    pub own_floor: f64,
+    /// The part of the score that threads were blocked for.
+    pub blocked: f64,
+    /// The part that threads were ready to run for, without a CPU.
+    pub scheduler: f64,
+    /// The part that threads ran for.
+    pub running: f64,
+    /// Executions that count, the outermost of a recursion; those that were not recorded are
+    /// accounted for by those that were.
+    pub calls: u64,
+    /// How many of them were recorded.
+    pub recorded: u64,
+    /// Executions left out: the first of each thread that has many.
+    pub warm_up: u64,
+    /// Executions left by an exception, a panic or the end of the thread.
+    pub unwound: u64,
+    /// One in so many executions was recorded, at the end.
+    pub period: u32,
+    /// All executions together.
+    pub total_ns: f64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// Their median, to 5 %.
+    pub median_ns: f64,
+    /// One in a hundred takes longer, to 5 %.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+    /// The floor of the kind that took most time.
+    pub floor: Floor,
+    /// At what level of detail executions could be compared.
+    pub coverage: Coverage,
+    /// The kinds of execution that took most time.
+    pub kinds: Vec<KindScore>,
+    /// How many kinds were told apart.
+    pub kinds_total: u64,
+    /// All executions by duration (Fig. 7).
+    pub curve: Vec<CurvePoint>,
+    /// The threads that lost most.
+    pub threads: Vec<ThreadScore>,
+    /// How many threads executed the block.
+    pub threads_total: u64,
+    /// What it may be, the likeliest first.
+    pub causes: Vec<Cause>,
+    /// Why the score may be no interference.
+    pub doubts: Vec<Doubt>,
+    /// Call stacks, the one with most time first.
+    pub stacks: Vec<StackScore>,
+}
+
+/// The fastest execution of a kind, and how sure that is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// `d_min`: a low order statistic of the durations.
+    pub ns: f64,
+    /// The shortest of all.
+    pub low_ns: f64,
+    /// What periods of the run say by themselves, if that is more.
+    pub high_ns: f64,
+    /// Executions of the kind.
+    pub n: u64,
+    /// Executions that took at most a tenth longer than the floor.
+    pub near: u64,
+    /// Parts of the run, of equal length, in which the kind was executed often enough to have a floor.
+    pub windows: u32,
+    /// Those of them whose floor is at most a quarter above the floor.
+    pub windows_near: u32,
+    /// Threads that executed the kind often enough.
+    pub threads: u32,
+    /// Those of them whose floor is at most a quarter above the floor.
+    pub threads_near: u32,
+    /// The class.
+    pub quality: Quality,
+    /// Why it is not better: each a phrase.
+    pub reasons: Vec<String>,
+}
+
+/// How much a floor is to be trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quality {
+    /// Seen often, at all times, by all threads.
+    Good,
+    /// One of these is missing.
+    Fair,
+    /// The true floor may be elsewhere.
+    #[default]
+    Doubtful,
+}
+
+/// Shares of a block's time, by how finely its executions were told apart; their sum is 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// The same calls inside, in the same order.
+    pub exact: f64,
+    /// The same, but for how often loops ran.
+    pub collapsed: f64,
+    /// Arguments of the same magnitude.
+    pub arguments: f64,
+    /// All that were too rare to be told apart.
+    pub block: f64,
+}
+
+/// A level of detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// See [`Coverage::exact`].
+    Exact,
+    /// See [`Coverage::collapsed`].
+    Collapsed,
+    /// See [`Coverage::arguments`].
+    Arguments,
+    /// See [`Coverage::block`].
+    Block,
+}
+
+/// What is said of one kind of execution of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KindScore {
+    /// What its executions have in common.
+    pub level: Level,
+    /// Argument numbers with their values, where executions were told apart by them.
+    pub arguments: Vec<(u8, u64)>,
+    /// Executions of traced blocks inside each of them, where that is always the same.
+    pub inside: Option<u64>,
+    /// Executions.
+    pub calls: u64,
+    /// Its part of the block's score.
+    pub sci: f64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// Its floor.
+    pub floor: Floor,
+}
+
+/// A step of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Up to this duration.
+    pub up_to_ns: f64,
+    /// So many executions, the shorter ones not counted.
+    pub calls: u64,
+}
+
+/// What is said of a block in one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadScore {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its score.
+    pub sci: f64,
+    /// Executions.
+    pub calls: u64,
+    /// Its shortest execution.
+    pub min_ns: f64,
+    /// The thread's duration.
+    pub duration_ns: f64,
+}
+
+/// What may have slowed a block down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// A lock that others hold.
+    Lock,
+    /// Waiting for others to come to the same point.
+    Barrier,
+    /// Waiting for work, or for its result: a pipe, a queue, a condition.
+    Pool,
+    /// A disk.
+    Disk,
+    /// A network.
+    Network,
+    /// Not enough CPUs.
+    Scheduler,
+    /// Page faults that wait.
+    PageFault,
+    /// Memory, or a cache line that others write.
+    Memory,
+    /// A timer: it slept because it asked to.
+    Sleep,
+    /// It waited, and it is not known for what.
+    OtherWait,
+    /// It computed longer, and nothing says that others are the reason.
+    Work,
+}
+
+/// A cause with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// What.
+    pub kind: CauseKind,
+    /// The part of what the block lost that it may stand for, 0 to 1.
+    pub share: f64,
+    /// Whether something that was measured says so, or it is only consistent with what was.
+    pub measured: bool,
+    /// What speaks for it: each a phrase with its numbers.
+    pub evidence: Vec<String>,
+}
+
+/// Why a score may be no interference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Which.
+    pub kind: DoubtKind,
+    /// In words, with the numbers.
+    pub text: String,
+    /// The number that it rests on.
+    pub value: f64,
+}
+
+/// A kind of doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoubtKind {
+    /// One execution only (§5.3).
+    OneCall,
+    /// The duration follows an argument (§3.4); the value is the R².
+    Argument,
+    /// The duration follows the time on the CPU; the value is the R².
+    Work,
+    /// A few fast executions, and then nothing for long; the value is the score without them.
+    FastPath,
+    /// Others in the block at the same time make it no slower; the value is by how much they do.
+    NotConcurrent,
+    /// The floor is not trustworthy.
+    Floor,
+    /// Executions of different kinds had to be compared; the value is their share of the time.
+    Mixed,
+    /// Only a sample of its executions was recorded.
+    Sampled,
+    /// Recursion could not be followed; the value is how many executions may count twice.
+    Recursion,
+    /// One thread only.
+    OneThread,
+}
+
+/// A call stack of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StackScore {
+    /// Innermost caller first: function, with file and line where known.
+    pub frames: Vec<String>,
+    /// How often it was met among the calls whose stack was taken.
+    pub count: u64,
+    /// The mean duration of those calls.
+    pub mean_ns: f64,
+}
+
+/// Two blocks that a thread executed one after the other, as one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SequenceScore {
+    /// The first.
+    pub first: String,
+    /// The second.
+    pub second: String,
+    /// How often.
+    pub calls: u64,
+    /// From the entry of the first to the leave of the second: what they lost over the duration of all threads.
+    pub program: f64,
+    /// The part of it that passed between them.
+    pub between: f64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The floor.
+    pub floor_ns: f64,
+}

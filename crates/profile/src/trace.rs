@@ -1,0 +1,185 @@
+//! What the interference method measures: each execution of each block of code, by each thread.
+//!
+//! The ISPOT paper (the SCI score), §3: a block is entered and left, by a thread,
+//! at a time of its CPU's time-stamp counter. We keep one item an execution, written when it ends, so
+//! that the executions of a thread come in the order of their ends: what a block called comes before
+//! the block itself (post-order), and what lies in its interval is what it called.
+
+use crate::{BuildId, Host, ImageOffset, RunEnd};
+use serde::{Deserialize, Serialize};
+
+/// Index of a [`TracedBlock`] in [`TraceHead::blocks`].
+pub type BlockId = u32;
+
+/// Index of a [`TracedThread`] in [`TraceHead::threads`].
+pub type ThreadIndex = u32;
+
+/// How many arguments of a call are kept.
+pub const TRACED_ARGUMENTS: usize = 3;
+
+/// Everything about a trace but its events: known when the run has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceHead {
+    /// The command with its arguments.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// Ticks of the time-stamp counter in a second.
+    pub ticks_per_second: u64,
+    /// From the first instruction of `main` to the end, in ticks.
+    pub duration: u64,
+    /// What the two time stamps of an execution cost by themselves: the duration that an empty
+    /// block shows, in ticks.
+    pub empty_duration: u64,
+    /// What one execution of a traced block adds to the duration of the block that called it, in ticks.
+    pub call_overhead: u64,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// What was traced, and what was to be traced but could not.
+    pub blocks: Vec<TracedBlock>,
+    /// The threads that executed a traced block.
+    pub threads: Vec<TracedThread>,
+    /// The code addresses of the stacks, named; [`TraceItem::Stack`] has indices in this.
+    pub places: Vec<TracedPlace>,
+    /// Executions for which there was no room in a buffer.
+    pub lost: u64,
+    /// Waits were measured (off-CPU time, who woke whom); without, there are no [`TraceItem::Wait`].
+    pub waits: bool,
+    /// What the reader should know: each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// A block of code that was traced, or that was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracedBlock {
+    /// The function, demangled, or the name in the macro.
+    pub name: String,
+    /// Path of its image.
+    pub image: String,
+    /// Build-id of its image.
+    pub build_id: Option<BuildId>,
+    /// Where it begins in the image.
+    pub offset: ImageOffset,
+    /// What kind of block it is.
+    pub kind: BlockKind,
+    /// Which arguments of a call were recorded, counted from 1; at most [`TRACED_ARGUMENTS`].
+    pub arguments: Vec<u8>,
+    /// One in so many executions was recorded, at the end of the run (§3.2.3); 1: all.
+    pub period: u32,
+    /// Why it could not be traced; `None`: it was.
+    pub refused: Option<String>,
+    /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.
+    pub unfinished: u64,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockKind {
+    /// A function.
+    Function,
+    /// Code between the two macros of `vitalfew.h`.
+    Marked,
+}
+
+/// A thread that executed traced blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracedThread {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Its name at its end.
+    pub name: String,
+    /// Its first and its last moment under observation, in ticks; their difference is the thread's
+    /// duration in the score (§2).
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+}
+
+/// A place on a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedPlace {
+    /// The function; empty: not known.
+    pub function: String,
+    /// Source file and line.
+    pub line: Option<(String, u32)>,
+    /// Path of the image.
+    pub image: String,
+    /// Position in it.
+    pub offset: ImageOffset,
+}
+
+/// Some items of one thread, in the order of their ends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceBatch {
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// What it did.
+    pub items: Vec<TraceItem>,
+}
+
+/// Something that a thread did. All times are in ticks of the time-stamp counter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TraceItem {
+    /// It executed a block.
+    Execution(Execution),
+    /// It was off its CPU; comes before the execution that it lies in.
+    Wait(Wait),
+    /// The call stack on which the next execution in the batch of this block happened, innermost
+    /// caller first: indices in [`TraceHead::places`].
+    Stack {
+        /// The block.
+        block: BlockId,
+        /// Callers.
+        places: Vec<u32>,
+    },
+    /// From now on one in so many executions of a block is recorded: nothing can be said any more
+    /// about which calls of it a caller made.
+    Period {
+        /// The block.
+        block: BlockId,
+        /// See [`TracedBlock::period`].
+        period: u32,
+    },
+    /// So many executions of the thread were lost here.
+    Lost(u64),
+}
+
+/// One execution of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// The block.
+    pub block: BlockId,
+    /// It was left by an exception, a panic or the end of its thread.
+    pub unwound: bool,
+    /// When it was left.
+    pub leave: u64,
+    /// From entry to leave.
+    pub duration: u64,
+    /// The values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
+    /// bits of the first one, the low 32 bits of the others.
+    pub arguments: [u64; TRACED_ARGUMENTS],
+}
+
+/// A time that a thread did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// From when.
+    pub start: u64,
+    /// To when: it ran again.
+    pub end: u64,
+    /// How much of that it was ready to run and waited for a CPU: the last part of it.
+    pub queued: u64,
+    /// It was ready all the time: the CPU was taken from it.
+    pub preempted: bool,
+    /// The system call in which it waited; `None`: in none (a page fault).
+    pub system_call: Option<u32>,
+    /// The thread of the program that woke it.
+    pub waker: Option<ThreadIndex>,
+    /// The block that the waker was in.
+    pub waker_block: Option<BlockId>,
+}

@@ -1,0 +1,339 @@
+//! The memory that the runtime shares with its controller when it traces executions of blocks.
+//!
+//! [`Memory`] lies at the start of one shared memory object. Behind it, at [`SEGMENTS_OFFSET`], are the
+//! [`SEGMENTS`] that threads write their records into, and at [`CODE_OFFSET`] the code that the
+//! controller makes for the target. `docs/interference.md` is the protocol.
+
+use core::sync::atomic::{
+    AtomicI32, AtomicI64, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// What the first word must be: the layout and its version.
+pub const MAGIC: u64 = 0x7666_7472_6163_0001;
+/// The environment variable that names the descriptor of the memory.
+pub const VARIABLE: &str = "VITALFEW_TRACE";
+
+/// Threads that can be traced at a time.
+pub const THREADS: usize = 16_384;
+/// Segments; a thread that traces has at least one.
+pub const SEGMENTS: usize = 32_768;
+/// Size of a segment in bytes: its [`SegmentHead`], records, and room for signal handlers.
+pub const SEGMENT: usize = 64 << 10;
+/// Size of a record in bytes.
+pub const RECORD: usize = 16;
+/// Records of a segment after which a thread looks for another one.
+pub const RECORDS: usize = SEGMENT / RECORD - 1 - SPARE;
+/// Records that signal handlers may write while their thread is about to look for another segment.
+pub const SPARE: usize = 128;
+/// Blocks that can be traced.
+pub const BLOCKS: usize = 1 << 19;
+/// Blocks that can be marked in the source.
+pub const MARKED: usize = 256;
+/// Bytes of a marked block's name, with a zero at its end.
+pub const NAME: usize = 120;
+/// Executions of a block in a thread between two of its stacks (section 3.2.2).
+pub const STACK_PERIOD: u32 = 10_000;
+/// Words of a stack that are kept.
+pub const STACK: usize = 1024;
+/// Frames of a thread: how deep traced blocks may nest.
+pub const FRAMES: usize = 2048;
+
+/// Where the segments begin.
+pub const SEGMENTS_OFFSET: usize = size_of::<Memory>().next_multiple_of(SEGMENT);
+/// Where the code begins.
+pub const CODE_OFFSET: usize = SEGMENTS_OFFSET + SEGMENTS * SEGMENT;
+/// Bytes of code at most.
+pub const CODE: usize = 1 << 29;
+/// Size of the whole object. What is not touched takes no memory.
+pub const LENGTH: usize = CODE_OFFSET + CODE;
+
+/// The fields of a record's first word: a time above a tag.
+///
+/// A record is two words; the second is written before the first, which is 0 until then. An execution
+/// has the block as its tag and its duration in the second word.
+pub mod record {
+    /// Bits of the tag.
+    pub const TAG: u32 = 20;
+    /// Arguments of the execution that follows: the low 44 bits of one above the tag; in the second
+    /// word the low 32 bits of another one, and of a third one above them.
+    pub const ARGUMENTS: u64 = (1 << TAG) - 1;
+    /// Something that was left by unwinding: the block is in the second word's upper half.
+    pub const UNWOUND: u64 = (1 << TAG) - 2;
+    /// A stack: its number of words is above the tag, the block in the second word; the words follow,
+    /// two a record.
+    pub const STACK: u64 = (1 << TAG) - 3;
+    /// Executions that found no room: their number in the second word.
+    pub const LOST: u64 = (1 << TAG) - 4;
+}
+
+/// What [`Memory::state`] says.
+pub use crate::state;
+
+/// The shared memory.
+#[repr(C, align(4096))]
+pub struct Memory {
+    /// [`MAGIC`]; controller.
+    pub magic: AtomicU64,
+    /// One of [`state`], a futex; both.
+    pub state: AtomicU32,
+    /// Process of the runtime; runtime.
+    pub pid: AtomicU32,
+    /// A futex that changes when the controller has something to look at; runtime.
+    pub news: AtomicU32,
+    /// The controller sleeps on `news`.
+    pub waiting: AtomicU32,
+    /// Requests to look for new code and new marked blocks, counted; runtime.
+    pub asked: AtomicU32,
+    /// Requests answered, a futex; controller.
+    pub answered: AtomicU32,
+    /// Where the thread's pointer to its block is, in bytes from the thread pointer; runtime.
+    pub local: AtomicI64,
+    /// Address of the function behind [`Reason`]; runtime.
+    pub slow: AtomicU64,
+    /// Address of the personality of traced frames; runtime.
+    pub personality: AtomicU64,
+    /// Address of this memory in the target; runtime.
+    pub address: AtomicU64,
+    /// First step to be taken ([`Step`], in bytes from the start of the memory), and their number; controller.
+    pub steps: AtomicU64,
+    /// See `steps`.
+    pub step_count: AtomicU64,
+    /// A step that failed, from 1, and why; runtime.
+    pub failed_step: AtomicU32,
+    /// See `failed_step`.
+    pub failed_errno: AtomicI32,
+    /// Threads for which there was no slot; runtime.
+    pub untraced: AtomicU64,
+    /// Calls that were not traced because blocks nested too deep; runtime.
+    pub too_deep: AtomicU64,
+    /// Slots that have been in use so far.
+    pub used: AtomicU32,
+    /// Head of the list of free slots: a tag above an index + 1.
+    pub free: AtomicU64,
+    /// Segments that have been in use so far.
+    pub used_segments: AtomicU32,
+    /// Head of the list of free segments, likewise.
+    pub free_segments: crate::Line<AtomicU64>,
+    /// Threads.
+    pub threads: [Thread; THREADS],
+    /// What a block's executions between two records are: 0 none, else so many less one; controller.
+    pub periods: [AtomicU32; BLOCKS],
+    /// Next of each free segment.
+    pub next_segment: [AtomicU32; SEGMENTS],
+    /// Marked blocks.
+    pub marked: [Marked; MARKED],
+}
+
+/// A thread, while it is traced and until its last record was read.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// Its id, 0 while the slot is free; runtime.
+    pub tid: AtomicU32,
+    /// Its process; runtime.
+    pub pid: AtomicU32,
+    /// 0 free, 1 traces, 2 ended; the controller frees it.
+    pub state: AtomicU32,
+    /// Index + 1 of the next free slot.
+    pub next: AtomicU32,
+    /// Its first segment, index + 1; runtime.
+    pub first: AtomicU32,
+    /// When it was first seen, in ticks; runtime.
+    pub start: AtomicU64,
+    /// When it ended, in ticks; runtime.
+    pub end: AtomicU64,
+    /// Address of its [`Local`]; runtime.
+    pub address: AtomicU64,
+    /// Its name; runtime, at its end.
+    pub name: [AtomicU64; 2],
+}
+
+/// A block that is marked in the source.
+#[repr(C, align(128))]
+pub struct Marked {
+    /// 0 free, 1 being named, 2 in use; runtime.
+    pub state: AtomicU32,
+    /// The block that it is, from 1; controller.
+    pub block: AtomicU32,
+    /// Its name; runtime.
+    pub name: [core::sync::atomic::AtomicU8; NAME],
+}
+
+/// What a segment begins with: as long as a record.
+#[repr(C)]
+pub struct SegmentHead {
+    /// Index + 1 of the segment that goes on after this one, 0: none yet; runtime.
+    pub next: AtomicU32,
+    /// Records in it once it goes on elsewhere; runtime.
+    pub records: AtomicU32,
+    /// Not used.
+    pub reserved: AtomicU64,
+}
+
+/// What a thread of the target keeps to itself; the code that the controller makes works on it.
+#[repr(C)]
+pub struct Local {
+    /// The next free [`Frame`].
+    pub top: u64,
+    /// One behind the last frame that may be used.
+    pub limit: u64,
+    /// Where the next record goes.
+    pub head: u64,
+    /// The last record of the segment.
+    pub end: u64,
+    /// The first frame.
+    pub base: u64,
+    /// Index of the slot.
+    pub slot: u64,
+    /// Segment in use, index.
+    pub segment: u64,
+    /// The thread is inside the runtime: it is not traced meanwhile.
+    pub busy: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Where the room for those is that have none.
+    pub spill: u64,
+    /// Process that it belongs to.
+    pub pid: u64,
+}
+
+/// Where a thread's counts of executions begin, in bytes from its [`Local`]: one `u32` a block.
+pub const COUNTS: usize = 256;
+
+/// A traced execution that has not ended.
+#[repr(C)]
+pub struct Frame {
+    /// When it began.
+    pub enter: u64,
+    /// Where the block returns to.
+    pub return_address: u64,
+    /// The caller's rbx.
+    pub rbx: u64,
+    /// For rax, while the code of the controller uses the register.
+    pub rax: u64,
+    /// For rdx.
+    pub rdx: u64,
+    /// For rcx.
+    pub rcx: u64,
+    /// The block.
+    pub block: u64,
+    /// The stack pointer of the caller.
+    pub stack: u64,
+    /// The thread's [`Local`].
+    pub local: u64,
+    /// Arguments.
+    pub arguments: [u64; 3],
+    /// Not used: the size of a frame is a power of two.
+    pub reserved: [u64; 4],
+}
+
+/// Why the code of the controller calls the runtime; the third argument of that function, after the
+/// block and the stack pointer. It returns whether the execution is to be traced.
+pub mod reason {
+    /// The thread has no [`super::Local`], or no frame is left.
+    pub const FRAME: u32 = 0;
+    /// A count has run out.
+    pub const COUNT: u32 = 1;
+    /// A segment is full.
+    pub const SEGMENT: u32 = 2;
+    /// The program has loaded a library.
+    pub const LIBRARY: u32 = 3;
+}
+
+/// Something that the runtime does for the controller.
+#[repr(C)]
+pub struct Step {
+    /// One of [`step`].
+    pub kind: AtomicU32,
+    /// Bytes.
+    pub length: AtomicU32,
+    /// Address in the target.
+    pub address: AtomicU64,
+    /// Offset in the shared memory, or a protection.
+    pub value: AtomicU64,
+    /// Not used.
+    pub reserved: AtomicU64,
+}
+
+/// Kinds of [`Step`].
+pub mod step {
+    /// Map a part of the shared memory, for executing, where nothing is mapped yet.
+    pub const MAP: u32 = 1;
+    /// Change the protection of pages.
+    pub const PROTECT: u32 = 2;
+    /// Copy bytes of the shared memory.
+    pub const COPY: u32 = 3;
+    /// Register unwinding information.
+    pub const UNWIND: u32 = 4;
+}
+
+fn take(head: &AtomicU64, next: impl Fn(u32) -> u32) -> Option<u32> {
+    loop {
+        let seen = head.load(Acquire);
+        let index = (seen as u32).checked_sub(1)?;
+        let new = (seen >> 32).wrapping_add(1) << 32 | u64::from(next(index));
+        if head.compare_exchange(seen, new, AcqRel, Relaxed).is_ok() {
+            return Some(index);
+        }
+    }
+}
+
+fn give(head: &AtomicU64, index: u32, set_next: impl Fn(u32)) {
+    loop {
+        let seen = head.load(Acquire);
+        set_next(seen as u32);
+        let new = (seen >> 32).wrapping_add(1) << 32 | (u64::from(index) + 1);
+        if head.compare_exchange(seen, new, AcqRel, Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+fn fresh(used: &AtomicU32, limit: usize) -> Option<u32> {
+    let more = |used: u32| ((used as usize) < limit).then_some(used + 1);
+    used.fetch_update(AcqRel, Relaxed, more).ok()
+}
+
+impl Memory {
+    /// A slot for a new thread; `None` if there are too many.
+    pub fn take_thread(&self) -> Option<u32> {
+        let next = |index: u32| {
+            let thread = self.threads.get(index as usize);
+            thread.map_or(0, |thread| thread.next.load(Relaxed))
+        };
+        take(&self.free, next)
+            .or_else(|| fresh(&self.used, THREADS))
+            .filter(|index| (*index as usize) < THREADS)
+    }
+
+    /// Gives a slot back.
+    pub fn give_thread(&self, index: u32) {
+        let Some(thread) = self.threads.get(index as usize) else {
+            return;
+        };
+        thread.tid.store(0, Relaxed);
+        thread.first.store(0, Relaxed);
+        thread.state.store(0, Release);
+        give(&self.free, index, |next| thread.next.store(next, Relaxed));
+    }
+
+    /// An empty segment; `None` if all are in use.
+    pub fn take_segment(&self) -> Option<u32> {
+        let next = |index: u32| {
+            let next = self.next_segment.get(index as usize);
+            next.map_or(0, |next| next.load(Relaxed))
+        };
+        take(&self.free_segments.0, next)
+            .or_else(|| fresh(&self.used_segments, SEGMENTS))
+            .filter(|index| (*index as usize) < SEGMENTS)
+    }
+
+    /// Gives a segment back whose bytes are all zero.
+    pub fn give_segment(&self, index: u32) {
+        if let Some(own) = self.next_segment.get(index as usize) {
+            give(&self.free_segments.0, index, |next| {
+                own.store(next, Relaxed)
+            });
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a thread keeps for tracing, and where it is found.
+
+use super::{memory, segment, ticks};
+use crate::sys;
+use core::arch::{asm, global_asm};
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use runtime_abi::trace::{BLOCKS, COUNTS, FRAMES, Frame, Local, Memory, RECORD, SPARE};
+
+// The thread's pointer to its `Local`: 0 before its first traced call, BUSY while it is not to be
+// traced.
+global_asm!(
+    ".section .tbss, \"awT\", %nobits",
+    ".globl vitalfew_trace_local",
+    ".hidden vitalfew_trace_local",
+    ".type vitalfew_trace_local, %object",
+    ".size vitalfew_trace_local, 8",
+    ".p2align 3",
+    "vitalfew_trace_local:",
+    ".zero 8",
+    ".text",
+);
+
+/// In place of the pointer: calls are not traced.
+pub const BUSY: usize = 1;
+
+const COUNTS_LENGTH: usize = BLOCKS * 4;
+const FRAMES_OFFSET: usize = (COUNTS + COUNTS_LENGTH).next_multiple_of(4096);
+const SPILL_OFFSET: usize = FRAMES_OFFSET + FRAMES * size_of::<Frame>();
+const LENGTH: usize = SPILL_OFFSET + 2 * SPARE * RECORD;
+/// Frames that stay free for signal handlers.
+const RESERVE: usize = 16;
+
+static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Where the pointer is, in bytes from the thread pointer.
+pub fn offset() -> i64 {
+    let offset: i64;
+    // SAFETY: reads the variable's offset.
+    unsafe {
+        asm!("mov {offset}, qword ptr [rip + vitalfew_trace_local@GOTTPOFF]",
+             offset = out(reg) offset, options(nostack, readonly, pure));
+    }
+    offset
+}
+
+fn pointer() -> *mut usize {
+    let thread: usize;
+    // SAFETY: reads the thread pointer.
+    unsafe {
+        asm!("mov {thread}, qword ptr fs:[0]", thread = out(reg) thread, options(nostack, readonly))
+    };
+    (thread as i64 + offset()) as *mut usize
+}
+
+/// Sets the thread's pointer; the former one.
+pub fn replace(value: usize) -> usize {
+    // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.
+    unsafe { pointer().replace(value) }
+}
+
+/// Installs what the threads to come need.
+pub fn prepare() {
+    let mut key = 0;
+    // SAFETY: the key is written through the pointer; the functions are ours and stay.
+    unsafe {
+        if libc::pthread_key_create(&raw mut key, Some(thread_ends)) == 0 {
+            EXIT_KEY.store(key, Relaxed);
+        }
+        libc::pthread_atfork(None, None, Some(forked));
+    }
+}
+
+/// Begins to trace this thread; false, and its pointer is [`BUSY`], if that cannot be.
+pub fn begin(memory: &Memory) -> bool {
+    replace(BUSY);
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    let Some(slot) = memory.take_thread() else {
+        memory.untraced.fetch_add(1, Relaxed);
+        return false;
+    };
+    // SAFETY: a new mapping.
+    let address = unsafe { sys::call(libc::SYS_mmap, [0, LENGTH, access, flags, usize::MAX, 0]) };
+    if address < 0 {
+        memory.untraced.fetch_add(1, Relaxed);
+        memory.give_thread(slot);
+        return false;
+    }
+    // SAFETY: mapped just now, zeros, which is a value of it, and this thread's alone.
+    let local = unsafe { &mut *(address as *mut Local) };
+    let base = address as u64 + FRAMES_OFFSET as u64;
+    local.base = base;
+    local.top = base;
+    local.limit = base + ((FRAMES - RESERVE) * size_of::<Frame>()) as u64;
+    local.spill = address as u64 + SPILL_OFFSET as u64;
+    enroll(memory, local, slot);
+    let key = EXIT_KEY.load(Relaxed);
+    // SAFETY: a key of ours; the first keys of a process need no memory.
+    unsafe { libc::pthread_setspecific(key, address as *const c_void) };
+    replace(address as usize);
+    true
+}
+
+/// Gives the thread a slot and a segment.
+fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
+    local.slot = u64::from(slot);
+    local.pid = u64::from(sys::process_id());
+    local.lost = 0;
+    let first = segment::first(memory, local);
+    let Some(thread) = memory.threads.get(slot as usize) else {
+        return;
+    };
+    thread.pid.store(local.pid as u32, Relaxed);
+    thread.tid.store(sys::thread_id(), Relaxed);
+    thread.first.store(first, Relaxed);
+    thread.start.store(ticks(), Relaxed);
+    thread.address.store(&raw const *local as u64, Relaxed);
+    store_name(thread);
+    thread.state.store(1, Release);
+}
+
+fn store_name(thread: &runtime_abi::trace::Thread) {
+    let mut name = [0u64; 2];
+    // SAFETY: the kernel writes 16 bytes.
+    unsafe {
+        let operation = libc::PR_GET_NAME as usize;
+        sys::call(
+            libc::SYS_prctl,
+            [operation, name.as_mut_ptr() as usize, 0, 0, 0, 0],
+        );
+    }
+    for (to, from) in thread.name.iter().zip(name) {
+        to.store(from, Relaxed);
+    }
+}
+
+/// At the end of the thread, however it ends.
+unsafe extern "C" fn thread_ends(local: *mut c_void) {
+    replace(BUSY);
+    // SAFETY: what `begin` has set: this thread's own, which is never unmapped while it lives.
+    let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, memory()) else {
+        return;
+    };
+    if let Some(thread) = memory.threads.get(local.slot as usize) {
+        segment::report_lost(memory, local);
+        store_name(thread);
+        thread.end.store(ticks(), Relaxed);
+        thread.state.store(2, Release);
+    }
+    // Frames may still be in use, of functions of the C library in which the thread ends; what is
+    // far larger is not.
+    segment::spill(local);
+    let (from, to) = (&raw const *local as usize + 4096, FRAMES_OFFSET - 4096);
+    // SAFETY: pages of our own mapping that nothing reads any more.
+    unsafe {
+        let advice = libc::MADV_DONTNEED as usize;
+        sys::call(libc::SYS_madvise, [from, to, advice, 0, 0, 0]);
+    }
+    super::tell(memory);
+}
+
+/// In the child of a fork, whose frames are copies of its parent's.
+unsafe extern "C" fn forked() {
+    let own = replace(BUSY);
+    if own <= BUSY {
+        replace(own);
+        return;
+    }
+    // SAFETY: this thread's own.
+    let local = unsafe { &mut *(own as *mut Local) };
+    let Some(memory) = memory() else { return };
+    segment::spill(local);
+    match memory.take_thread() {
+        Some(slot) => {
+            enroll(memory, local, slot);
+            replace(own);
+        }
+        None => {
+            memory.untraced.fetch_add(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Blocks that are marked in the source (section 3.1, manual instrumentation).
+
+use super::{local, memory, segment, slow, steps, ticks};
+use crate::trace::local::BUSY;
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use runtime_abi::state;
+use runtime_abi::trace::{COUNTS, Frame, Local, Marked, Memory, NAME, record};
+
+const FREE: u32 = 0;
+const NAMING: u32 = 1;
+const USED: u32 = 2;
+
+/// The number of a marked block, from 1; 0 where nothing is traced.
+///
+/// # Safety
+/// The name is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vitalfew_block(name: *const c_char) -> u32 {
+    let Some(memory) = memory().filter(|_| !name.is_null()) else {
+        return 0;
+    };
+    // SAFETY: see the caller.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let name = name.get(..NAME - 1).unwrap_or(name);
+    let own = local::replace(BUSY);
+    let block = find(memory, name);
+    local::replace(own);
+    block
+}
+
+fn find(memory: &Memory, name: &[u8]) -> u32 {
+    for marked in &memory.marked {
+        let taken = marked.state.compare_exchange(FREE, NAMING, AcqRel, Acquire);
+        if taken.is_ok() {
+            for (to, from) in marked.name.iter().zip(name) {
+                to.store(*from, Relaxed);
+            }
+            marked.state.store(USED, Release);
+        }
+        while marked.state.load(Acquire) == NAMING {
+            core::hint::spin_loop();
+        }
+        if has_name(marked, name) {
+            if marked.block.load(Acquire) == 0 {
+                steps::ask(memory);
+            }
+            return marked.block.load(Acquire);
+        }
+    }
+    0
+}
+
+fn has_name(marked: &Marked, name: &[u8]) -> bool {
+    let mut known = marked.name.iter().map(|byte| byte.load(Relaxed));
+    let same = name.iter().all(|byte| known.next() == Some(*byte));
+    same && known.next() == Some(0)
+}
+
+/// Enters a block.
+#[unsafe(no_mangle)]
+pub extern "C" fn vitalfew_enter(block: u32) {
+    let Some(memory) = memory().filter(|memory| memory.state.load(Acquire) == state::RUNNING)
+    else {
+        return;
+    };
+    let Some(block) = block.checked_sub(1) else {
+        return;
+    };
+    let mut own = local::replace(BUSY);
+    if own == 0 && local::begin(memory) {
+        own = local::replace(BUSY);
+    }
+    if own > BUSY {
+        // SAFETY: this thread's own, which stays.
+        let local = unsafe { &mut *(own as *mut Local) };
+        if counts(memory, local, block) && local.top < local.limit {
+            // SAFETY: a free frame of this thread's.
+            let frame = unsafe { &mut *(local.top as *mut Frame) };
+            local.top += size_of::<Frame>() as u64;
+            frame.return_address = 0;
+            frame.stack = u64::MAX;
+            frame.block = u64::from(block);
+            frame.local = own as u64;
+            frame.enter = ticks();
+        }
+    }
+    local::replace(own);
+}
+
+/// Whether this execution is one of those that are traced.
+fn counts(memory: &Memory, local: &mut Local, block: u32) -> bool {
+    let Some(period) = memory
+        .periods
+        .get(block as usize)
+        .map(|period| period.load(Relaxed))
+    else {
+        return false;
+    };
+    if period <= 1 {
+        return true;
+    }
+    let at = &raw mut *local as usize + COUNTS + block as usize * 4;
+    // SAFETY: one of this thread's counts, a number below BLOCKS.
+    unsafe {
+        let count = &mut *(at as *mut u32);
+        *count = count.checked_sub(1).unwrap_or(period - 1);
+        *count == period - 1
+    }
+}
+
+/// Leaves a block; what was entered in it and not left is forgotten.
+#[unsafe(no_mangle)]
+pub extern "C" fn vitalfew_leave(block: u32) {
+    let now = ticks();
+    let (Some(memory), Some(block)) = (memory(), block.checked_sub(1)) else {
+        return;
+    };
+    let own = local::replace(BUSY);
+    if own > BUSY {
+        // SAFETY: this thread's own, which stays.
+        let local = unsafe { &mut *(own as *mut Local) };
+        let mut at = local.top;
+        while at > local.base {
+            at -= size_of::<Frame>() as u64;
+            // SAFETY: a frame of this thread's, between the first and the last in use.
+            let frame = unsafe { &*(at as *const Frame) };
+            if frame.return_address != 0 {
+                break; // a function that has not returned
+            }
+            if frame.block == u64::from(block) {
+                local.top = at;
+                let duration = now.saturating_sub(frame.enter);
+                segment::put(local, now << record::TAG | u64::from(block), duration);
+                slow::full(memory, local);
+                break;
+            }
+        }
+    }
+    local::replace(own);
+}

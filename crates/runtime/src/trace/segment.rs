@@ -1,0 +1,125 @@
+//! Where records go.
+
+use super::tell;
+use core::arch::asm;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use runtime_abi::trace::{
+    Local, Memory, RECORD, RECORDS, SEGMENT, SEGMENTS, SEGMENTS_OFFSET, SPARE, SegmentHead, record,
+};
+
+/// Address of a segment, whose index is one.
+fn address(memory: &Memory, index: u64) -> u64 {
+    let index = (index as usize).min(SEGMENTS - 1);
+    core::ptr::from_ref(memory) as u64 + (SEGMENTS_OFFSET + index * SEGMENT) as u64
+}
+
+fn head(memory: &Memory, index: u64) -> &SegmentHead {
+    // SAFETY: the head of a segment of the memory, which stays; all of it is atomic.
+    unsafe { &*(address(memory, index) as *const SegmentHead) }
+}
+
+/// Whether the thread's records find no room.
+fn spills(local: &Local) -> bool {
+    local.end == local.spill + ((SPARE - 1) * RECORD) as u64
+}
+
+/// Lets records go where nobody reads them.
+pub fn spill(local: &mut Local) {
+    local.end = local.spill + ((SPARE - 1) * RECORD) as u64;
+    local.head = local.spill;
+}
+
+fn enter(memory: &Memory, local: &mut Local, segment: u32) {
+    local.segment = u64::from(segment);
+    let first = address(memory, local.segment) + size_of::<SegmentHead>() as u64;
+    local.end = first + ((RECORDS - 1) * RECORD) as u64;
+    local.head = first;
+}
+
+/// The first segment of a thread: its index + 1, 0 if there is none.
+pub fn first(memory: &Memory, local: &mut Local) -> u32 {
+    match memory.take_segment() {
+        Some(segment) => {
+            enter(memory, local, segment);
+            segment + 1
+        }
+        None => {
+            // Nothing can be appended to nothing: this thread is not recorded.
+            local.segment = u64::MAX;
+            spill(local);
+            0
+        }
+    }
+}
+
+/// Goes on in another segment, if this one is full.
+pub fn full(memory: &Memory, local: &mut Local) {
+    if local.head <= local.end {
+        return;
+    }
+    let spilled = spills(local);
+    let used = local.head;
+    if spilled {
+        local.lost += (used - local.spill) / RECORD as u64;
+    }
+    let Some(next) = (local.segment != u64::MAX)
+        .then(|| memory.take_segment())
+        .flatten()
+    else {
+        if !spilled {
+            close(memory, local, used);
+        }
+        spill(local);
+        tell(memory);
+        return;
+    };
+    let old = head(memory, local.segment);
+    if !spilled {
+        close(memory, local, used);
+    }
+    enter(memory, local, next);
+    report_lost(memory, local);
+    old.next.store(next + 1, Release);
+    tell(memory);
+}
+
+fn close(memory: &Memory, local: &Local, used: u64) {
+    let first = address(memory, local.segment) + size_of::<SegmentHead>() as u64;
+    let records = used.saturating_sub(first) / RECORD as u64;
+    head(memory, local.segment)
+        .records
+        .store(records as u32, Release);
+}
+
+/// Writes down what was lost.
+pub fn report_lost(_memory: &Memory, local: &mut Local) {
+    if local.lost > 0 && !spills(local) {
+        let (now, lost) = (super::ticks(), core::mem::take(&mut local.lost));
+        put(local, now << record::TAG | record::LOST, lost);
+    }
+}
+
+/// Claims room for records: their address.
+pub fn claim(local: &mut Local, records: usize) -> u64 {
+    let mut at = (records * RECORD) as u64;
+    // SAFETY: one instruction, so that a signal handler of this thread claims other room.
+    unsafe {
+        asm!("xadd qword ptr [{head}], {at}", head = in(reg) &raw mut local.head, at = inout(reg) at, options(nostack));
+    }
+    at
+}
+
+/// Writes one record.
+pub fn put(local: &mut Local, first: u64, second: u64) {
+    write(claim(local, 1), first, second);
+}
+
+/// Writes a record that was claimed.
+pub fn write(at: u64, first: u64, second: u64) {
+    // SAFETY: room for two words that was claimed from the thread's own.
+    unsafe {
+        AtomicU64::from_ptr((at + 8) as *mut u64).store(second, Relaxed);
+        AtomicU64::from_ptr(at as *mut u64).store(first, Release);
+    }
+}

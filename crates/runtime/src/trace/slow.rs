@@ -1,0 +1,252 @@
+//! What the controller's code calls the runtime for.
+
+use super::local::{self, BUSY};
+use super::{memory, segment, ticks, unwind};
+use crate::sys;
+use core::arch::{global_asm, x86_64::__cpuid};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use runtime_abi::trace::{
+    COUNTS, Frame, Local, Memory, RECORD, STACK, STACK_PERIOD, reason, record, state,
+};
+
+// Called with a request in rax; changes no register but that. Everything that the compiler's code or
+// the kernel's system calls could change is kept: the call may be anywhere in front of a function,
+// with arguments in vector registers.
+global_asm!(
+    ".globl vitalfew_trace_slow",
+    ".hidden vitalfew_trace_slow",
+    ".type vitalfew_trace_slow, %function",
+    "vitalfew_trace_slow:",
+    "push rbp",
+    "mov rbp, rsp",
+    "push rbx", "push rcx", "push rdx", "push rsi", "push rdi",
+    "push r8", "push r9", "push r10", "push r11",
+    "push r12", "push r13", "push r14", "push r15",
+    "mov r12, rax",
+    "sub rsp, 2816",
+    "and rsp, -64",
+    "cmp byte ptr [rip + {xsave}], 0",
+    "je 2f",
+    "xor eax, eax",
+    "mov [rsp + 512], rax", "mov [rsp + 520], rax", "mov [rsp + 528], rax", "mov [rsp + 536], rax",
+    "mov [rsp + 544], rax", "mov [rsp + 552], rax", "mov [rsp + 560], rax", "mov [rsp + 568], rax",
+    "mov eax, 0xe7", "xor edx, edx",
+    "xsave64 [rsp]",
+    "jmp 3f",
+    "2: fxsave64 [rsp]",
+    "3: cld",
+    "mov rdi, r12",
+    "mov rsi, rbp",
+    "call {slow}",
+    "mov r12, rax",
+    "cmp byte ptr [rip + {xsave}], 0",
+    "je 4f",
+    "mov eax, 0xe7", "xor edx, edx",
+    "xrstor64 [rsp]",
+    "jmp 5f",
+    "4: fxrstor64 [rsp]",
+    "5: mov rax, r12",
+    "lea rsp, [rbp - 104]",
+    "pop r15", "pop r14", "pop r13", "pop r12",
+    "pop r11", "pop r10", "pop r9", "pop r8",
+    "pop rdi", "pop rsi", "pop rdx", "pop rcx", "pop rbx",
+    "pop rbp",
+    "ret",
+    ".size vitalfew_trace_slow, . - vitalfew_trace_slow",
+    xsave = sym XSAVE,
+    slow = sym slow,
+);
+
+unsafe extern "C" {
+    fn vitalfew_trace_slow();
+}
+
+/// The processor and the system keep more than the first sixteen vector registers.
+static XSAVE: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+
+/// Bytes between the stack pointer that a function was entered with and the frame of the code above.
+const TO_STACK: u64 = 16 + 32;
+
+/// Tells the controller where things are.
+pub fn prepare(memory: &Memory) {
+    const OSXSAVE: u32 = 1 << 27;
+    XSAVE.store(__cpuid(1).ecx & OSXSAVE != 0, Relaxed);
+    memory.local.store(local::offset(), Relaxed);
+    memory
+        .slow
+        .store(vitalfew_trace_slow as *const () as u64, Relaxed);
+    memory
+        .personality
+        .store(unwind::personality as *const () as u64, Relaxed);
+}
+
+/// A request: the reason above the block. Whether the execution is traced.
+unsafe extern "C" fn slow(request: u64, frame: u64) -> u64 {
+    let (why, block) = ((request >> 32) as u32, request as u32);
+    let own = local::replace(BUSY);
+    let traced = match memory() {
+        // SAFETY: see the functions.
+        Some(memory) => unsafe { answer(memory, own, why, block, frame) },
+        None => {
+            local::replace(own);
+            false
+        }
+    };
+    u64::from(traced)
+}
+
+/// # Safety
+/// `own` is this thread's pointer, which is [`BUSY`] now; `frame` that of the code above.
+unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, frame: u64) -> bool {
+    if why == reason::LIBRARY {
+        super::steps::ask(memory);
+        local::replace(own);
+        return false;
+    }
+    let runs = memory.state.load(Acquire) == state::RUNNING;
+    if own == BUSY || own == 0 && !runs {
+        local::replace(own);
+        return false;
+    }
+    if own == 0 {
+        return local::begin(memory);
+    }
+    // SAFETY: this thread's own, which stays.
+    let local = unsafe { &mut *(own as *mut Local) };
+    let traced = match why {
+        reason::SEGMENT => {
+            full(memory, local);
+            true
+        }
+        _ if !runs => false,
+        reason::FRAME => purge(memory, local, frame + TO_STACK),
+        // SAFETY: see the caller.
+        reason::COUNT => unsafe { count(memory, local, block, frame) },
+        _ => false,
+    };
+    local::replace(own);
+    traced
+}
+
+/// Goes on in another segment, if this one is full.
+pub fn full(memory: &Memory, local: &mut Local) {
+    if memory.state.load(Acquire) == state::RUNNING {
+        segment::full(memory, local);
+    } else if local.head > local.end {
+        segment::spill(local); // nobody reads any more
+    }
+}
+
+/// Drops frames of blocks that were left by a long jump: those whose return address was where that of
+/// the function that is entered now is, or below.
+fn purge(memory: &Memory, local: &mut Local, stack: u64) -> bool {
+    let before = local.top;
+    while local.top > local.base {
+        // SAFETY: a frame of this thread's, between the first and the last in use.
+        let frame = unsafe { &*((local.top - size_of::<Frame>() as u64) as *const Frame) };
+        if frame.stack > stack + 8 {
+            break;
+        }
+        local.top -= size_of::<Frame>() as u64;
+    }
+    if local.top == before {
+        memory.too_deep.fetch_add(1, Relaxed);
+    }
+    local.top < before
+}
+
+/// A count has run out: the execution is one of those that are recorded, perhaps with its stack.
+///
+/// # Safety
+/// As [`answer`].
+unsafe fn count(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> bool {
+    let Some(period) = memory.periods.get(block as usize) else {
+        return false;
+    };
+    let period = period.load(Relaxed);
+    // As often a stack whatever the period.
+    let stack = period <= 1 || ticks() % u64::from(STACK_PERIOD) < u64::from(period);
+    let next = if period <= 1 { STACK_PERIOD } else { period } - 1;
+    let at = &raw mut *local as usize + COUNTS + block as usize * 4;
+    // SAFETY: one of this thread's counts, a number below BLOCKS.
+    unsafe { *(at as *mut u32) = next };
+    if stack {
+        // SAFETY: see the caller.
+        unsafe { put_stack(local, block, frame) };
+    }
+    true
+}
+
+/// Writes the caller's registers and its stack, as it would be if nothing were traced.
+///
+/// # Safety
+/// As [`answer`].
+unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
+    const REGISTERS: usize = 8;
+    let stack = frame + TO_STACK;
+    let records = 1 + (REGISTERS + STACK) / 2;
+    if local.head + (records * RECORD) as u64 > local.end {
+        return; // the next one will find room
+    }
+    // A claim would leave a gap that is longer than what is read.
+    let words = local.head + RECORD as u64;
+    let to = words + REGISTERS as u64 * 8;
+    let read = copy(sys::process_id() as usize, stack, to, STACK * 8) / 8;
+    if read == 0 {
+        return;
+    }
+    clean(local, stack, to, read);
+    // SAFETY: what the code above has pushed, and the word that the controller's code has kept of
+    // the caller below the stack pointer; room was checked.
+    unsafe {
+        let word = |at: u64| *(at as *const u64);
+        let registers = [
+            word(stack),
+            stack + 8,
+            word(frame),
+            word(stack - 16),
+            word(frame - 80),
+            word(frame - 88),
+            word(frame - 96),
+            word(frame - 104),
+        ];
+        core::ptr::copy_nonoverlapping(registers.as_ptr(), words as *mut u64, REGISTERS);
+    }
+    let count = REGISTERS + read;
+    let at = segment::claim(local, 1 + count.div_ceil(2));
+    segment::write(
+        at,
+        (count as u64) << record::TAG | record::STACK,
+        u64::from(block),
+    );
+}
+
+/// Copies memory of this process that may end anywhere; how many bytes there were.
+fn copy(pid: usize, from: u64, to: u64, length: usize) -> usize {
+    let (to, from) = ([to as usize, length], [from as usize, length]);
+    let arguments = [pid, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
+    // SAFETY: the kernel writes to the room that the caller has checked.
+    let copied = unsafe { sys::call(libc::SYS_process_vm_readv, arguments) };
+    copied.max(0) as usize
+}
+
+/// Puts the return addresses back into a copy of the stack.
+fn clean(local: &Local, stack: u64, copy: u64, words: usize) {
+    let mut at = local.top;
+    while at > local.base {
+        at -= size_of::<Frame>() as u64;
+        // SAFETY: a frame of this thread's, between the first and the last in use.
+        let frame = unsafe { &*(at as *const Frame) };
+        if frame.return_address == 0 {
+            continue; // a marked block
+        }
+        let Some(offset) = (frame.stack - 8).checked_sub(stack) else {
+            continue;
+        };
+        if offset / 8 >= words as u64 {
+            break;
+        }
+        // SAFETY: a word of the copy.
+        unsafe { *((copy + offset) as *mut u64) = frame.return_address };
+    }
+}

@@ -1,0 +1,60 @@
+//! Exceptions, panics and the ends of threads that unwind through traced blocks.
+
+use super::local::BUSY;
+use super::{local, segment, ticks};
+use core::ffi::{c_int, c_void};
+use runtime_abi::trace::{Frame, Local, record};
+
+unsafe extern "C" {
+    fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> u64;
+    fn __register_frame(information: *const c_void);
+}
+
+const RBX: c_int = 3;
+const CLEANUP: c_int = 2;
+const CONTINUE: c_int = 8;
+
+/// The personality routine of the controller's code: drops the frame that an unwinder passes.
+pub unsafe extern "C" fn personality(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    _exception: *mut c_void,
+    context: *mut c_void,
+) -> c_int {
+    if actions & CLEANUP != 0 {
+        // SAFETY: the unwinder's own context; the code that this is the personality of keeps its
+        // frame in this register.
+        unsafe {
+            let frame = _Unwind_GetGR(context, RBX) as *mut Frame;
+            left(&mut *frame);
+        }
+    }
+    CONTINUE
+}
+
+/// # Safety
+/// The frame is one of this thread's.
+unsafe fn left(frame: &mut Frame) {
+    let now = ticks();
+    let own = local::replace(BUSY);
+    // SAFETY: the thread's own, which outlives its frames.
+    let local = unsafe { &mut *(frame.local as *mut Local) };
+    local.top = &raw const *frame as u64;
+    let duration = now.saturating_sub(frame.enter).min((1 << 44) - 1);
+    let second = frame.block << 44 | duration;
+    segment::put(local, now << record::TAG | record::UNWOUND, second);
+    if let Some(memory) = super::memory() {
+        super::slow::full(memory, local);
+    }
+    local::replace(own);
+}
+
+/// Makes unwinders know code.
+///
+/// # Safety
+/// The information is well-formed and stays.
+pub unsafe fn register(information: u64) {
+    // SAFETY: see the caller.
+    unsafe { __register_frame(information as *const c_void) };
+}

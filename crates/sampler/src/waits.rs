@@ -1,0 +1,174 @@
+//! The waits of a process's threads, one by one.
+
+use crate::Error;
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The compiled programs.
+const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
+/// In place of a number: none.
+const NONE: u32 = u32::MAX;
+/// Bytes of a record.
+const RECORD: usize = 48;
+
+/// A time that a thread was off its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadWait {
+    /// Thread.
+    pub tid: u32,
+    /// From when, by the monotonic clock, in nanoseconds.
+    pub start_ns: u64,
+    /// To when: it ran again.
+    pub end_ns: u64,
+    /// How much of that, at its end, it was ready and waited for a CPU.
+    pub queued_ns: u64,
+    /// It was ready all the time: the CPU was taken from it.
+    pub preempted: bool,
+    /// The system call that it waited in.
+    pub system_call: Option<u32>,
+    /// The thread of a watched process that woke it.
+    pub waker: Option<u32>,
+    /// The block that one was in.
+    pub waker_block: Option<u32>,
+}
+
+/// Where a thread of a traced program keeps the frames of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLayout {
+    /// Size of a frame.
+    pub size: u32,
+    /// Of the block's number in a frame.
+    pub block: u32,
+    /// Of the first frame's address in what a thread keeps; the first word there is one behind the last.
+    pub base: u32,
+}
+
+/// Watches the scheduler.
+pub struct Waits {
+    object: Object,
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    read: Rc<RefCell<Vec<ThreadWait>>>,
+}
+
+impl Waits {
+    /// Begins to watch the threads of no process.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`] where the kernel refuses that.
+    pub fn watch(layout: FrameLayout) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        let failed = Error::bpf("watching the scheduler");
+        let mut open = (ObjectBuilder::default().open_memory(CODE)).map_err(failed)?;
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let values = [layout.size, layout.block, layout.base];
+                let bytes: Vec<u8> = values
+                    .iter()
+                    .flat_map(|value| value.to_ne_bytes())
+                    .collect();
+                if let Some(data) = map
+                    .initial_value_mut()
+                    .and_then(|d| d.get_mut(..bytes.len()))
+                {
+                    data.copy_from_slice(&bytes);
+                }
+            }
+        }
+        let object = open.load().map_err(Error::bpf("watching the scheduler"))?;
+        let links = object
+            .progs_mut()
+            .map(|program| program.attach())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Error::bpf("watching the scheduler"))?;
+        let read = Rc::new(RefCell::new(Vec::new()));
+        let to = Rc::clone(&read);
+        let keep = move |bytes: &[u8]| {
+            to.borrow_mut().extend(parse(bytes));
+            0
+        };
+        let maps: Vec<_> = object.maps().filter(|map| map.name() == "waits").collect();
+        let mut builder = RingBufferBuilder::new();
+        if let Some(map) = maps.first() {
+            (builder.add(map, keep)).map_err(Error::bpf("watching the scheduler"))?;
+        }
+        let ring = builder
+            .build()
+            .map_err(Error::bpf("watching the scheduler"))?;
+        drop(maps);
+        Ok(Self {
+            object,
+            _links: links,
+            ring,
+            read,
+        })
+    }
+
+    fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|map| map.name() == name)
+    }
+
+    /// Watches the threads of a process.
+    pub fn add_process(&self, pid: u32) {
+        if let Some(map) = self.map("processes") {
+            // Full: what comes later is not seen, as everything before it was added.
+            let _ = map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+
+    /// Says where a thread keeps its frames.
+    pub fn add_thread(&self, tid: u32, address: u64) {
+        if let Some(map) = self.map("threads") {
+            let _ = map.update(&tid.to_ne_bytes(), &address.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+
+    /// Forgets a thread.
+    pub fn remove_thread(&self, tid: u32) {
+        if let Some(map) = self.map("threads") {
+            let _ = map.delete(&tid.to_ne_bytes());
+        }
+    }
+
+    /// The waits that have ended since the last time, in the order of their ends on each CPU.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn read(&self) -> Result<Vec<ThreadWait>, Error> {
+        (self.ring.consume()).map_err(Error::bpf("reading the scheduler's events"))?;
+        Ok(self.read.take())
+    }
+
+    /// Waits that found no room.
+    pub fn lost(&self) -> u64 {
+        let value = self.map("lost").and_then(|map| {
+            let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+            value.try_into().ok().map(u64::from_ne_bytes)
+        });
+        value.unwrap_or(0)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<ThreadWait> {
+    let bytes: &[u8; RECORD] = bytes.get(..RECORD)?.try_into().ok()?;
+    let long = |at: usize| {
+        let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+        word.map_or(0, u64::from_ne_bytes)
+    };
+    let short = |at: usize| {
+        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+        word.map_or(0, u32::from_ne_bytes)
+    };
+    let some = |value: u32| (value != NONE).then_some(value);
+    Some(ThreadWait {
+        start_ns: long(0),
+        end_ns: long(8),
+        queued_ns: long(16),
+        tid: short(24),
+        system_call: some(short(28)),
+        waker: Some(short(32)).filter(|tid| *tid != 0),
+        waker_block: some(short(36)),
+        preempted: short(40) != 0,
+    })
+}

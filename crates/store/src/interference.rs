@@ -1,0 +1,97 @@
+//! Where traces and results of the interference method are, and results as files: one line of JSON.
+
+use crate::database::utc;
+use crate::envelope::Form;
+use crate::error::{Error, Fault};
+use crate::file::{Written, write_whole};
+use profile::Interference;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const FORM: Form = Form {
+    format: "vitalfew-interference",
+    version: 1,
+    key: "result",
+    member: "result",
+};
+
+/// Far above what any result needs.
+const MAX_LEN: u64 = 256 << 20;
+
+/// What is kept of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All events.
+    Trace,
+    /// What they mean.
+    Result,
+}
+
+/// Where what is kept of a program that was started then belongs in a database: the file and its directory
+/// need not exist.
+pub fn interference_path(database: &Path, start_unix_ns: u64, kept: Kept) -> PathBuf {
+    let extension = match kept {
+        Kept::Trace => "trace",
+        Kept::Result => "json",
+    };
+    let name = format!("{}.{extension}", utc(start_unix_ns / 1000));
+    database.join("interference").join(name)
+}
+
+/// The last run's file in a database: its trace, else its result; `None` if there is neither of any run.
+///
+/// # Errors
+/// [`Error::Io`] if the directory cannot be read.
+pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, Error> {
+    let directory = database.join("interference");
+    if !directory.exists() {
+        return Ok(None);
+    }
+    let failed = || Error::io("read", &directory);
+    let mut last = None;
+    for entry in fs::read_dir(&directory).map_err(failed())? {
+        let path = entry.map_err(failed())?.path();
+        // "trace" is behind "json", so that of one run it is the last.
+        let ours = path
+            .extension()
+            .is_some_and(|e| e == "json" || e == "trace");
+        if ours && last.as_ref().is_none_or(|last| *last < path) {
+            last = Some(path);
+        }
+    }
+    Ok(last)
+}
+
+/// Writes a result into the file `path`, whole or not at all; its directory is made.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Unstorable`].
+pub fn write_interference(result: &Interference, path: &Path) -> Result<Written, Error> {
+    let line = FORM.seal(result)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(Error::io("write", path))?;
+    }
+    write_whole(&line, path)
+}
+
+/// Reads the result in the file `path`.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Newer`], [`Error::Checksum`], [`Error::Damaged`].
+pub fn read_interference(path: &Path) -> Result<Interference, Error> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_LEN + 1).read_to_end(&mut bytes);
+    read.map_err(Error::io("read", path))?;
+    if bytes.len() as u64 > MAX_LEN {
+        let what = "no result is longer than 256 MiB";
+        return Err(Fault::at_offset(bytes.len(), what).of(path, FORM.member));
+    }
+    FORM.open(&bytes, path, 0)
+}
+
+/// Whether bytes begin like a result of ours.
+pub fn is_interference(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"{\"format\":\"vitalfew-interference\"")
+}

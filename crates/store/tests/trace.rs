@@ -1,0 +1,244 @@
+//! Traces on disk: what comes back, what damage does, how long they are.
+
+#[path = "../../../tests/traces/simulate.rs"]
+#[allow(dead_code)]
+mod simulate;
+
+use profile::*;
+use proptest::prelude::*;
+use simulate::*;
+use std::fs;
+use std::path::Path;
+use store::{Error, TraceReader, TraceWriter};
+
+fn write(trace: &Trace, batches: &[TraceBatch], path: &Path) -> u64 {
+    let mut writer = TraceWriter::create(path).unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+    }
+    writer.finish(&trace.head).unwrap().bytes
+}
+
+fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), Error> {
+    let mut reader = TraceReader::open(path)?;
+    let mut batches = Vec::new();
+    while let Some(chunk) = reader.next_chunk()? {
+        batches.extend(chunk);
+    }
+    Ok((reader.head().clone(), batches))
+}
+
+/// The items in order, without how they were cut.
+fn items(batches: &[TraceBatch]) -> Vec<(u32, &TraceItem)> {
+    let items = |batch: &'_ TraceBatch| batch.thread;
+    batches
+        .iter()
+        .flat_map(|b| b.items.iter().map(move |i| (items(b), i)))
+        .collect()
+}
+
+#[test]
+fn what_was_written_comes_back_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/run.trace");
+    let mut trace = contended_lock(4, 20_000, 12 * US, 4 * US);
+    trace.items[0].push(TraceItem::Lost(7));
+    trace.items[1].push(TraceItem::Period {
+        block: 1,
+        period: 64,
+    });
+    let batches = trace.batches(TICKS_PER_SECOND / 10, 1000);
+    let bytes = write(&trace, &batches, &path);
+    assert_eq!(bytes, fs::metadata(&path).unwrap().len());
+    let (head, read) = read(&path).unwrap();
+    assert_eq!(head, trace.head);
+    assert_eq!(items(&read), items(&batches));
+    // Nothing else is left in the directory.
+    assert_eq!(
+        fs::read_dir(directory.path().join("new")).unwrap().count(),
+        1
+    );
+}
+
+#[test]
+fn an_event_takes_at_most_a_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let trace = realistic(4, 20_000);
+    let bytes = write(
+        &trace,
+        &trace.batches(TICKS_PER_SECOND / 10, usize::MAX),
+        &path,
+    );
+    let events = 2 * trace.items.iter().map(Vec::len).sum::<usize>();
+    let each = bytes as f64 / events as f64;
+    println!("{each:.3} bytes an event, of {events}");
+    assert!(each < 1.0, "{each}");
+}
+
+#[test]
+fn a_writer_that_did_not_end_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let trace = contended_lock(2, 10, US, US);
+    let mut writer = TraceWriter::create(&path).unwrap();
+    writer.write(&trace.batches(u64::MAX / 2, 100)[0]).unwrap();
+    drop(writer);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// Cut anywhere or with any bit changed: an error that names the file and a place in it.
+#[test]
+fn damage_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let mut trace = contended_lock(2, 200, US, US);
+    trace.head.blocks.truncate(2);
+    let batches = trace.batches(TICKS_PER_SECOND, 100);
+    write(&trace, &batches, &path);
+    let bytes = fs::read(&path).unwrap();
+    let bad = directory.path().join("bad.trace");
+    for length in 0..bytes.len() {
+        fs::write(&bad, &bytes[..length]).unwrap();
+        let error = read(&bad).expect_err("it was cut").to_string();
+        assert!(
+            error.contains("bad.trace")
+                && (error.contains("offset") || error.contains("not a recording")),
+            "{error}"
+        );
+    }
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        fs::write(&bad, &changed).unwrap();
+        match read(&bad) {
+            // The word that is not used yet.
+            Ok((head, read)) => {
+                assert!((12..16).contains(&at), "{at}");
+                assert_eq!((head, items(&read)), (trace.head.clone(), items(&batches)));
+            }
+            Err(error) => assert!(error.to_string().contains("bad.trace"), "{error}"),
+        }
+    }
+    fs::write(&bad, [&bytes[..8], &[2], &bytes[9..]].concat()).unwrap();
+    assert!(matches!(read(&bad), Err(Error::Newer { .. })));
+    fs::write(&bad, "text").unwrap();
+    assert!(read(&bad).is_err());
+}
+
+/// Right checksums around anything: an error, no panic, no endless memory.
+#[test]
+fn hostile_chunks_are_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let trace = contended_lock(2, 100, US, US);
+    write(&trace, &trace.batches(TICKS_PER_SECOND, 100), &path);
+    let bytes = fs::read(&path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let (packed, unpacked) = (word(20), word(24));
+    let chunk = zstd::bulk::decompress(&bytes[32..32 + packed], unpacked).unwrap();
+    let mut chance = Chance::new(9);
+    let bad = directory.path().join("bad.trace");
+    let mut refused = 0;
+    for _ in 0..3_000 {
+        let mut chunk = chunk.clone();
+        for _ in 0..1 + chance.below(4) {
+            let at = chance.below(chunk.len() as u64) as usize;
+            chunk[at] = chance.below(256) as u8;
+        }
+        let packed = zstd::bulk::compress(&chunk, 1).unwrap();
+        let mut file = bytes[..16].to_vec();
+        let mut start = Vec::new();
+        for value in [1, packed.len() as u32, chunk.len() as u32] {
+            start.extend(value.to_le_bytes());
+        }
+        let crc32 = crc32fast::hash(&[&start[..], &packed].concat());
+        file.extend(start);
+        file.extend(crc32.to_le_bytes());
+        file.extend(packed);
+        let head_at = file.len() as u64;
+        let old = u64::from_le_bytes(bytes[bytes.len() - 8..].try_into().unwrap()) as usize;
+        file.extend(&bytes[old..bytes.len() - 8]);
+        file.extend(head_at.to_le_bytes());
+        fs::write(&bad, &file).unwrap();
+        match read(&bad) {
+            Ok((head, batches)) => {
+                // What is read can be analysed.
+                let items = batches.iter().map(|batch| batch.items.len()).sum::<usize>();
+                assert!(items <= chunk.len() && head == trace.head);
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("at offset 16"), "{error}");
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+fn item() -> impl Strategy<Value = TraceItem> {
+    let time = 0u64..1 << 61;
+    let option = || proptest::option::of(0u32..2);
+    prop_oneof![
+        (
+            0u32..2,
+            any::<bool>(),
+            time.clone(),
+            any::<u64>(),
+            any::<[u64; 3]>()
+        )
+            .prop_map(
+                |(block, unwound, leave, duration, arguments)| TraceItem::Execution(Execution {
+                    block,
+                    unwound,
+                    leave,
+                    duration: duration % (leave + 1),
+                    arguments,
+                })
+            ),
+        (
+            time.clone(),
+            time,
+            any::<u64>(),
+            any::<bool>(),
+            option(),
+            option(),
+            option()
+        )
+            .prop_map(
+                |(start, end, queued, preempted, system_call, waker, waker_block)| TraceItem::Wait(
+                    Wait {
+                        start,
+                        end,
+                        queued,
+                        preempted,
+                        system_call,
+                        waker,
+                        waker_block,
+                    }
+                )
+            ),
+        (0u32..2, proptest::collection::vec(0u32..1, 0..5))
+            .prop_map(|(block, places)| TraceItem::Stack { block, places }),
+        (0u32..2, any::<u32>()).prop_map(|(block, period)| TraceItem::Period {
+            block,
+            period: period.max(1) - 1
+        }),
+        any::<u64>().prop_map(TraceItem::Lost),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_items_come_back(batches in proptest::collection::vec((0u32..2, proptest::collection::vec(item(), 1..50)), 0..10)) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.trace");
+        let trace = contended_lock(2, 1, US, US);
+        let batches = batches.into_iter().map(|(thread, items)| TraceBatch { thread, items });
+        let batches: Vec<TraceBatch> = batches.collect();
+        write(&trace, &batches, &path);
+        let (_, read) = read(&path).unwrap();
+        prop_assert_eq!(items(&read), items(&batches));
+    }
+}

@@ -1,0 +1,452 @@
+//! Made-up traces whose truth is known: threads in virtual time, without a clock and without chance.
+//! Included by the tests that need them.
+
+use profile::*;
+
+pub const TICKS_PER_SECOND: u64 = 2_000_000_000;
+/// Ticks in a microsecond.
+pub const US: u64 = 2_000;
+
+/// Numbers that look random.
+#[derive(Clone)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end.max(1)
+    }
+}
+
+/// A trace that is being made up.
+#[derive(Clone)]
+pub struct Trace {
+    pub head: TraceHead,
+    /// What each thread did.
+    pub items: Vec<Vec<TraceItem>>,
+}
+
+impl Trace {
+    pub fn new(command: &str) -> Self {
+        Self {
+            head: TraceHead {
+                command: command.split(' ').map(str::to_owned).collect(),
+                host: Host {
+                    name: "made-up".into(),
+                    machine: "x86_64".into(),
+                    cpus: 2,
+                    ..Host::default()
+                },
+                start_unix_ns: 1_700_000_000_000_000_000,
+                ticks_per_second: TICKS_PER_SECOND,
+                duration: 0,
+                empty_duration: 40,
+                call_overhead: 0,
+                end: RunEnd::Exited(0),
+                blocks: Vec::new(),
+                threads: Vec::new(),
+                places: Vec::new(),
+                lost: 0,
+                waits: true,
+                warnings: Vec::new(),
+            },
+            items: Vec::new(),
+        }
+    }
+
+    pub fn block(&mut self, name: &str, arguments: &[u8]) -> BlockId {
+        self.head.blocks.push(TracedBlock {
+            name: name.into(),
+            image: "/usr/bin/made-up".into(),
+            build_id: None,
+            offset: ImageOffset(0x1000 + 64 * self.head.blocks.len() as u64),
+            kind: BlockKind::Function,
+            arguments: arguments.to_vec(),
+            period: 1,
+            refused: None,
+            unfinished: 0,
+        });
+        self.head.blocks.len() as BlockId - 1
+    }
+
+    pub fn thread(&mut self, name: &str, start: u64) -> usize {
+        let number = self.head.threads.len();
+        self.head.threads.push(TracedThread {
+            pid: 100,
+            tid: 100 + number as u32,
+            name: name.into(),
+            start,
+            end: start,
+        });
+        self.items.push(Vec::new());
+        number
+    }
+
+    pub fn place(&mut self, function: &str, line: u32) -> u32 {
+        self.head.places.push(TracedPlace {
+            function: function.into(),
+            line: Some(("main.c".into(), line)),
+            image: "/usr/bin/made-up".into(),
+            offset: ImageOffset(u64::from(line)),
+        });
+        self.head.places.len() as u32 - 1
+    }
+
+    /// An execution; gives the time behind it.
+    pub fn execute(&mut self, thread: usize, block: BlockId, enter: u64, duration: u64) -> u64 {
+        self.execute_with(thread, block, enter, duration, [0; TRACED_ARGUMENTS])
+    }
+
+    pub fn execute_with(
+        &mut self,
+        thread: usize,
+        block: BlockId,
+        enter: u64,
+        duration: u64,
+        arguments: [u64; TRACED_ARGUMENTS],
+    ) -> u64 {
+        let leave = enter + duration;
+        self.items[thread].push(TraceItem::Execution(Execution {
+            block,
+            unwound: false,
+            leave,
+            duration,
+            arguments,
+        }));
+        let end = &mut self.head.threads[thread].end;
+        *end = leave.max(*end);
+        leave
+    }
+
+    pub fn wait(&mut self, thread: usize, wait: Wait) {
+        self.items[thread].push(TraceItem::Wait(wait));
+    }
+
+    /// Ends all threads at the same time.
+    pub fn end(&mut self) {
+        let first = self.head.threads.iter().map(|t| t.start).min().unwrap();
+        let last = self.head.threads.iter().map(|t| t.end).max().unwrap();
+        for thread in &mut self.head.threads {
+            thread.end = last;
+        }
+        self.head.duration = last - first;
+    }
+
+    /// Batches as a collector delivers them: of each thread what happened in so many ticks, at most
+    /// so many items together.
+    pub fn batches(&self, ticks: u64, items: usize) -> Vec<TraceBatch> {
+        let mut at = vec![0; self.items.len()];
+        let mut batches = Vec::new();
+        let mut until = ticks;
+        while at
+            .iter()
+            .zip(&self.items)
+            .any(|(at, items)| *at < items.len())
+        {
+            for (thread, all) in self.items.iter().enumerate() {
+                let from = at[thread];
+                let time = |item: &TraceItem| match item {
+                    TraceItem::Execution(e) => e.leave,
+                    TraceItem::Wait(w) => w.end,
+                    _ => 0,
+                };
+                let n = all[from..]
+                    .iter()
+                    .take_while(|item| time(item) <= until)
+                    .count();
+                at[thread] += n;
+                for items in all[from..from + n].chunks(items.max(1)) {
+                    batches.push(TraceBatch {
+                        thread: thread as ThreadIndex,
+                        items: items.to_vec(),
+                    });
+                }
+            }
+            until += ticks;
+        }
+        batches
+    }
+}
+
+/// A wait for a lock or another thread in `futex`.
+pub fn futex(start: u64, end: u64, waker: usize, waker_block: Option<BlockId>) -> Wait {
+    Wait {
+        start,
+        end,
+        queued: 0,
+        preempted: false,
+        system_call: Some(202),
+        waker: Some(waker as ThreadIndex),
+        waker_block,
+    }
+}
+
+/// Threads in the order of their clocks.
+pub fn earliest(clocks: &[u64]) -> usize {
+    (0..clocks.len()).min_by_key(|at| clocks[*at]).unwrap()
+}
+
+/// The paper's Listing 1: `threads` threads compute for about `delay` ticks and then take a lock, which they
+/// hold for `hold` ticks. The truth: the acquisition takes 60 ticks and the time that the lock is taken.
+pub fn contended_lock(threads: usize, rounds: usize, delay: u64, hold: u64) -> Trace {
+    let mut trace = Trace::new("./lock");
+    let lock = trace.block("pthread_mutex_lock", &[1]);
+    let unlock = trace.block("pthread_mutex_unlock", &[1]);
+    let caller = trace.place("add", 17);
+    let mut chance = Chance::new(1);
+    let mut clocks: Vec<u64> = (0..threads).map(|t| 1_000 + 777 * t as u64).collect();
+    for t in 0..threads {
+        trace.thread(&format!("worker-{t}"), 0);
+    }
+    let (mut free, mut holder) = (0, 0);
+    let mutex = [0x5000, 0, 0];
+    for round in 0..threads * rounds {
+        let t = earliest(&clocks);
+        let ask = clocks[t];
+        if round < threads {
+            trace.items[t].push(TraceItem::Stack {
+                block: lock,
+                places: vec![caller],
+            });
+        }
+        let fast = 60 + chance.below(3);
+        let got = if free > ask + 2 * US {
+            trace.wait(t, futex(ask + 40, free, holder, Some(unlock)));
+            free + 400
+        } else {
+            free.max(ask) + fast
+        };
+        trace.execute_with(t, lock, ask, got - ask, mutex);
+        let released = trace.execute_with(t, unlock, got + hold, 45, mutex);
+        (free, holder) = (released, t);
+        clocks[t] = released + delay / 2 + chance.below(delay.max(1));
+    }
+    trace.end();
+    trace
+}
+
+/// Threads that compute for different times and meet at a barrier. `skew` 0: all alike.
+pub fn barrier(threads: usize, rounds: usize, work: u64, skew: u64) -> Trace {
+    let mut trace = Trace::new("./barrier");
+    let wait = trace.block("pthread_barrier_wait", &[1]);
+    let compute = trace.block("compute", &[]);
+    let mut chance = Chance::new(2);
+    for t in 0..threads {
+        trace.thread(&format!("worker-{t}"), 0);
+    }
+    let mut start = vec![1000; threads];
+    for _ in 0..rounds {
+        let mut arrived = Vec::new();
+        // A few rounds happen to be even.
+        let skew = if chance.below(20) == 0 { 0 } else { skew };
+        for (t, start) in start.iter().enumerate() {
+            // The first thread has the most to do.
+            let more = if t == 0 {
+                skew
+            } else {
+                chance.below(skew / 8 + 1)
+            };
+            let duration = work + more + chance.below(work / 100 + 1);
+            arrived.push(trace.execute(t, compute, *start, duration));
+        }
+        let last = (0..threads).max_by_key(|t| arrived[*t]).unwrap();
+        let open = arrived[last];
+        for t in 0..threads {
+            let ask = arrived[t];
+            let leave = if open > ask + 2 * US {
+                trace.wait(t, futex(ask + 50, open + 60, last, Some(wait)));
+                open + 300
+            } else {
+                open + 120 + chance.below(8)
+            };
+            start[t] = trace.execute_with(t, wait, ask, leave - ask, [0x7000, 0, 0]) + 100;
+        }
+    }
+    trace.end();
+    trace
+}
+
+/// Two threads that increment counters; in one cache line, an increment takes `slow` times as long while
+/// the other thread does so too.
+pub fn counters(rounds: usize, pause: u64, slow: u64) -> Trace {
+    const STEP: u64 = 20;
+    let mut trace = Trace::new("./counters");
+    let add = trace.block("add_fifty", &[]);
+    let mut chance = Chance::new(3);
+    trace.thread("even", 0);
+    trace.thread("odd", 0);
+    // When each thread enters the block, and how much it still has to do in it.
+    let (mut enter, mut left) = ([1000, 1500], [400 * slow; 2]);
+    let mut now = 1000;
+    while trace.items.iter().map(Vec::len).sum::<usize>() < 2 * rounds {
+        let inside = enter.map(|enter| enter <= now);
+        for t in 0..2 {
+            if inside[t] {
+                let speed = if inside[1 - t] { 1 } else { slow };
+                left[t] = u64::saturating_sub(left[t], STEP * speed);
+                if left[t] == 0 {
+                    let leave = now + STEP + chance.below(STEP);
+                    let leave = trace.execute(t, add, enter[t], leave - enter[t]);
+                    enter[t] = leave + pause / 4 + chance.below(pause);
+                    left[t] = 400 * slow;
+                }
+            }
+        }
+        now += STEP;
+    }
+    trace.end();
+    trace
+}
+
+/// Threads that read from a disk that serves one at a time.
+pub fn disk(threads: usize, rounds: usize, delay: u64) -> Trace {
+    let mut trace = Trace::new("./disk");
+    let read = trace.block("pread64", &[1, 3]);
+    let mut chance = Chance::new(4);
+    for t in 0..threads {
+        trace.thread(&format!("reader-{t}"), 0);
+    }
+    let mut clocks: Vec<u64> = (0..threads).map(|t| 1000 + t as u64).collect();
+    let mut free = 0;
+    for _ in 0..threads * rounds {
+        let t = earliest(&clocks);
+        let enter = clocks[t];
+        let service = 24 * US + chance.below(US);
+        free = free.max(enter) + service;
+        let wait = Wait {
+            start: enter + US,
+            end: free,
+            queued: 0,
+            preempted: false,
+            system_call: Some(17),
+            waker: None,
+            waker_block: None,
+        };
+        trace.wait(t, wait);
+        let leave = free + US;
+        trace.execute_with(t, read, enter, leave - enter, [3 + t as u64, 512, 0]);
+        clocks[t] = leave + delay / 2 + chance.below(delay.max(1));
+    }
+    trace.end();
+    trace
+}
+
+/// Workers that read jobs from a pipe, which a master fills more slowly than they work.
+pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
+    let mut trace = Trace::new("./pool");
+    let read = trace.block("read", &[1, 3]);
+    let write = trace.block("write", &[1, 3]);
+    let work = trace.block("job", &[]);
+    let mut chance = Chance::new(5);
+    let master = trace.thread("master", 0);
+    for t in 0..workers {
+        trace.thread(&format!("worker-{t}"), 0);
+    }
+    let mut clocks = vec![1000; workers + 1];
+    clocks[master] = 50 * US;
+    for _ in 0..jobs {
+        // Sometimes two come at once, and the second worker has not got to wait.
+        let gap = if chance.below(10) == 0 {
+            0
+        } else {
+            every / 2 + chance.below(every)
+        };
+        clocks[master] += gap;
+        let written = trace.execute_with(master, write, clocks[master], 2 * US, [4, 8, 0]);
+        clocks[master] = written;
+        let t = 1 + earliest(&clocks[1..]);
+        let ask = clocks[t];
+        let leave = if written > ask + US {
+            let wait = Wait {
+                system_call: Some(0),
+                ..futex(ask + 300, written, master, Some(write))
+            };
+            trace.wait(t, wait);
+            written + 600
+        } else {
+            ask + 500 + chance.below(20)
+        };
+        let got = trace.execute_with(t, read, ask, leave - ask, [3, 8, 0]);
+        clocks[t] = trace.execute(t, work, got + 50, 5 * US + chance.below(100));
+    }
+    trace.end();
+    trace
+}
+
+/// A function whose duration is what its argument says, and another that is always as long.
+pub fn sizes(calls: usize) -> Trace {
+    let mut trace = Trace::new("./sizes");
+    let fill = trace.block("fill", &[1, 2]);
+    let steady = trace.block("steady", &[1]);
+    let mut chance = Chance::new(6);
+    for t in 0..2 {
+        trace.thread(&format!("worker-{t}"), 0);
+        let mut clock = 1000;
+        for _ in 0..calls {
+            let size = 64 << chance.below(8);
+            clock = trace.execute_with(
+                t,
+                fill,
+                clock,
+                100 + 4 * size + chance.below(5),
+                [7, size, 0],
+            );
+            clock = trace.execute_with(t, steady, clock + 100, 500 + chance.below(5), [size, 0, 0]);
+            clock += 200;
+        }
+    }
+    trace.end();
+    trace
+}
+
+/// What programs usually look like: requests that call functions, locks, copies, in several shapes.
+pub fn realistic(threads: usize, requests: usize) -> Trace {
+    let mut trace = Trace::new("./server --threads");
+    let request = trace.block("handle_request", &[]);
+    let parse = trace.block("parse", &[]);
+    let lookup = trace.block("lookup", &[2]);
+    let compare = trace.block("compare", &[]);
+    let lock = trace.block("pthread_mutex_lock", &[1]);
+    let unlock = trace.block("pthread_mutex_unlock", &[1]);
+    let copy = trace.block("memcpy", &[3]);
+    let mut chance = Chance::new(7);
+    for t in 0..threads {
+        trace.thread(&format!("worker-{t}"), 0);
+        let mut clock = 1000 + 100 * t as u64;
+        for _ in 0..requests {
+            let enter = clock;
+            clock = trace.execute(t, parse, clock + 60, 300 + chance.below(60));
+            let mutex = [0x5000 + 64 * chance.below(4), 0, 0];
+            let slow = if chance.below(50) == 0 {
+                2000 + chance.below(9000)
+            } else {
+                0
+            };
+            clock = trace.execute_with(t, lock, clock + 40, 60 + chance.below(6) + slow, mutex);
+            let start = clock + 30;
+            clock = start + 20;
+            for _ in 0..3 + chance.below(6) {
+                clock = trace.execute(t, compare, clock, 50 + chance.below(8)) + 25;
+            }
+            clock = trace.execute_with(t, lookup, start, clock - start, [chance.below(100), 0, 0]);
+            clock = trace.execute_with(t, unlock, clock + 20, 48 + chance.below(4), mutex);
+            let size = 32 << chance.below(5);
+            clock = trace.execute_with(
+                t,
+                copy,
+                clock + 20,
+                40 + size / 8 + chance.below(4),
+                [size, 0, 0],
+            );
+            clock = trace.execute(t, request, enter, clock + 50 - enter) + 100;
+        }
+    }
+    trace.end();
+    trace
+}
