@@ -93,9 +93,15 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     is_as_alone(&lab, &program, &all);
     let report = report(&lab, &[]);
     let catches = finding(&report, "(anonymous namespace)::catches(int, int*)");
-    assert_eq!(catches["calls"].as_u64(), Some(3000 + 20), "{catches}");
+    let calls = |finding: &Value| {
+        let count = |key: &str| finding[key].as_u64().expect("a count");
+        count("calls") + count("warm_up")
+    };
+    assert_eq!(calls(catches), 3000 + 20, "{catches}");
     let throws = finding(&report, "(anonymous namespace)::throws(int)");
-    assert_eq!(throws["unwound"].as_u64(), Some(2000 + 20), "{throws}");
+    // The first execution, which may be left out as a warm-up, is one of them.
+    let unwound = throws["unwound"].as_u64().expect("a count");
+    assert!((2019..=2020).contains(&unwound), "{throws}");
     // The C library, the unwinder and the C++ library as well.
     let libraries = [
         "-f",
@@ -128,7 +134,7 @@ fn panics_pass_through_traced_functions() {
 }
 
 #[test]
-fn what_threads_wait_for_comes_first_and_the_repaired_program_is_clean() {
+fn what_threads_wait_for_is_found_with_its_cause() {
     if !live() {
         return;
     }
@@ -150,7 +156,7 @@ fn what_threads_wait_for_comes_first_and_the_repaired_program_is_clean() {
     ];
     for (kind, name, cause) in [
         ("barrier", "meet", "barrier"),
-        ("disk", "keep", "io"),
+        ("disk", "keep", "disk"),
         ("pool", "take", "pool"),
     ] {
         let also = match kind {
