@@ -5,16 +5,14 @@ use crate::experiments::Experiments;
 use crate::memory::Memory;
 use crate::points::Points;
 use crate::{Error, Options, launch, search};
-use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint, RunEnd};
+use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// How long a program may take to come to the runtime.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look at the target at least.
 const TICK: Duration = Duration::from_millis(10);
 /// Samples without one in scope after which there is no use in going on.
@@ -68,7 +66,7 @@ pub fn run(
     drop(inherited);
     launched.start()?;
     let mut warnings = Vec::new();
-    if !await_runtime(&memory, &mut launched, stop) {
+    if !launch::await_runtime(memory.words(), &mut launched, stop) {
         let error = launch::not_loaded(&options.command, launched.pid(), false);
         warnings.push(error.to_string());
         return Ok(unmeasured(options, launched, warnings));
@@ -92,22 +90,6 @@ pub fn run(
     })
 }
 
-/// Waits until the runtime in the target reports; false: it does not.
-fn await_runtime(memory: &Memory, launched: &mut Launched, stop: &AtomicBool) -> bool {
-    let start = Instant::now();
-    loop {
-        let seen = memory.news.load(Acquire);
-        if memory.state.load(Acquire) == state::READY {
-            return true;
-        }
-        if start.elapsed() > PATIENCE || stop.load(Relaxed) || launched.try_wait().is_some() {
-            memory.state.store(state::OFF, Relaxed);
-            return false;
-        }
-        memory.wait(seen, TICK);
-    }
-}
-
 fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) -> Outcome {
     let exit = launched.try_wait();
     Outcome {
@@ -115,10 +97,10 @@ fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) 
             command: options.command.clone(),
             host: sampler::host(),
             collector: "vitalfew".into(),
-            start_unix_ns: unix_ns(),
+            start_unix_ns: launch::unix_ns(),
             duration_ns: 0,
             undelayed_ns: 0,
-            end: end(exit),
+            end: launch::end(exit),
             settings: settings(options),
             images: Vec::new(),
             points: Vec::new(),
@@ -173,7 +155,7 @@ impl<'a> Session<'a> {
             code,
             points,
             start: Instant::now(),
-            start_unix_ns: unix_ns(),
+            start_unix_ns: launch::unix_ns(),
             answered: 0,
             unloaded: 0,
             visited: false,
@@ -189,12 +171,12 @@ impl<'a> Session<'a> {
         talk: &mut dyn FnMut(&Live),
     ) -> Option<Exit> {
         self.start = Instant::now();
-        self.start_unix_ns = unix_ns();
+        self.start_unix_ns = launch::unix_ns();
         if let Some(hints) = &self.options.end_to_end {
             self.experiments
                 .begin_whole(&self.memory, &mut self.code, hints);
         }
-        self.memory.set_state(state::READY, state::RUNNING);
+        self.memory.words().set_state(state::READY, state::RUNNING);
         let mut said = Duration::ZERO;
         loop {
             let seen = self.memory.news.load(Acquire);
@@ -217,7 +199,7 @@ impl<'a> Session<'a> {
                 talk(&self.live(now));
                 said = now + Duration::from_millis(250);
             }
-            self.memory.wait(seen, next.min(TICK));
+            self.memory.words().wait(seen, next.min(TICK));
         }
     }
 
@@ -339,7 +321,7 @@ impl<'a> Session<'a> {
             start_unix_ns: self.start_unix_ns,
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
-            end: end(exit),
+            end: launch::end(exit),
             settings: settings(self.options),
             images,
             points,
@@ -415,14 +397,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn end(exit: Option<Exit>) -> RunEnd {
-    match exit {
-        Some(Exit::Code(code)) => RunEnd::Exited(code),
-        Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
-        None => RunEnd::Stopped,
-    }
-}
-
 fn settings(options: &Options) -> ExperimentSettings {
     ExperimentSettings {
         by: options.by,
@@ -434,9 +408,4 @@ fn settings(options: &Options) -> ExperimentSettings {
         fixed_fragments: options.fixed_fragment.iter().cloned().collect(),
         fixed_speedups: options.fixed_speedup.iter().copied().collect(),
     }
-}
-
-fn unix_ns() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |now| now.as_nanos() as u64)
 }

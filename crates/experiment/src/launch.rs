@@ -1,13 +1,20 @@
 //! Starting the command with the runtime in it.
 
 use crate::Error;
+use crate::memory::Words;
 use object::elf::{ELFMAG, PT_INTERP};
+use profile::RunEnd;
+use runtime_abi::state;
+use sampler::{Exit, Launched};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The runtime's file.
 const RUNTIME: &str = "libvitalfew_runtime.so";
@@ -88,6 +95,42 @@ pub(crate) fn environment(
     }
     let number = memory.as_raw_fd().to_string().into();
     Ok(vec![("LD_PRELOAD", preload), (variable, number)])
+}
+
+/// How long a program may take to come to the runtime.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look at it at least.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Waits until the runtime in the target reports; false: it does not.
+pub(crate) fn await_runtime(words: Words<'_>, launched: &mut Launched, stop: &AtomicBool) -> bool {
+    let start = Instant::now();
+    loop {
+        let seen = words.news.load(Acquire);
+        if words.state.load(Acquire) == state::READY {
+            return true;
+        }
+        if start.elapsed() > PATIENCE || stop.load(Relaxed) || launched.try_wait().is_some() {
+            words.state.store(state::OFF, Relaxed);
+            return false;
+        }
+        words.wait(seen, TICK);
+    }
+}
+
+/// How a run of a command ended.
+pub(crate) fn end(exit: Option<Exit>) -> RunEnd {
+    match exit {
+        Some(Exit::Code(code)) => RunEnd::Exited(code),
+        Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
+        None => RunEnd::Stopped,
+    }
+}
+
+/// Now, in nanoseconds since 1970-01-01 UTC.
+pub(crate) fn unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
 }
 
 /// The runtime in a command that was started has not reported.

@@ -30,23 +30,35 @@ pub(crate) fn read(pid: u32) -> Vec<Mapping> {
     parse(&String::from_utf8_lossy(&text))
 }
 
+/// The addresses of all mappings of a process, in order.
+pub(crate) fn ranges(pid: u32) -> Vec<Range<u64>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| range(line.split_once(' ')?.0))
+        .collect()
+}
+
+fn range(text: &str) -> Option<Range<u64>> {
+    let (start, end) = text.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(number(start)?..number(end)?)
+}
+
 fn parse(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(line).collect()
 }
 
 fn line(line: &str) -> Option<Mapping> {
-    let (range, rest) = line.split_once(' ')?;
+    let (addresses, rest) = line.split_once(' ')?;
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
     let (_device, rest) = rest.split_once(' ')?;
     let path = rest
         .split_once(' ')
         .map_or("", |(_inode, path)| path.trim_start());
-    let (start, end) = range.split_once('-')?;
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
     permissions.contains('x').then_some(Mapping {
-        range: number(start)?..number(end)?,
-        offset: number(offset)?,
+        range: range(addresses)?,
+        offset: u64::from_str_radix(offset, 16).ok()?,
         path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned(),
     })
 }

@@ -2,10 +2,10 @@
 
 use crate::Error;
 use runtime_abi::{MAGIC, Page};
-use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::Duration;
 
@@ -13,49 +13,45 @@ use std::time::Duration;
 /// and scripts use.
 const LOWEST_DESCRIPTOR: RawFd = 150;
 
-/// The shared page.
-pub(crate) struct Memory {
-    page: NonNull<Page>,
+/// A shared memory object, mapped.
+pub(crate) struct Object {
+    start: NonNull<u8>,
+    length: usize,
     descriptor: OwnedFd,
 }
 
-impl Memory {
-    /// New memory, all zeros but for its mark.
-    pub fn new() -> Result<Self, Error> {
-        let length = size_of::<Page>();
-        // SAFETY: the name is a string; the descriptor is new.
-        let descriptor = unsafe {
+impl Object {
+    /// So many bytes, all zeros; what is not touched takes no memory.
+    pub fn new(length: usize) -> Result<Self, Error> {
+        // SAFETY: the name is a string; the descriptor is new; the mapping is new, and as long as
+        // the object.
+        let (descriptor, address) = unsafe {
             let memory = libc::memfd_create(c"vitalfew".as_ptr(), libc::MFD_CLOEXEC);
             if memory < 0 {
                 return Err(Error::system("making shared memory"));
             }
-            OwnedFd::from_raw_fd(memory)
+            let descriptor = OwnedFd::from_raw_fd(memory);
+            if libc::ftruncate(memory, length as libc::off_t) < 0 {
+                return Err(Error::system("making shared memory"));
+            }
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+            let address = libc::mmap(std::ptr::null_mut(), length, access, flags, memory, 0);
+            (descriptor, address)
         };
-        // SAFETY: a plain call on our descriptor.
-        if unsafe { libc::ftruncate(descriptor.as_raw_fd(), length as libc::off_t) } < 0 {
-            return Err(Error::system("making shared memory"));
-        }
-        // SAFETY: a new mapping of as many bytes as the file has.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
+        match NonNull::new(address.cast::<u8>()) {
+            Some(start) if address != libc::MAP_FAILED => Ok(Self {
+                start,
                 length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                descriptor.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(Error::system("mapping shared memory"));
+                descriptor,
+            }),
+            _ => Err(Error::system("mapping shared memory")),
         }
-        let page = NonNull::new(address.cast::<Page>()).ok_or(Error::System {
-            what: "mapping shared memory".into(),
-            source: io::ErrorKind::OutOfMemory.into(),
-        })?;
-        let memory = Self { page, descriptor };
-        memory.magic.store(MAGIC, Release);
-        Ok(memory)
+    }
+
+    /// Its first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     /// A descriptor that a program executed by us inherits.
@@ -70,9 +66,29 @@ impl Memory {
             Ok(OwnedFd::from_raw_fd(copy))
         }
     }
+}
 
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The words by which the runtime and its controller wait for each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a> {
+    /// How far the target is.
+    pub state: &'a AtomicU32,
+    /// Changes when there is something to look at.
+    pub news: &'a AtomicU32,
+    /// The controller sleeps on `news`.
+    pub waiting: &'a AtomicU32,
+}
+
+impl Words<'_> {
     /// Sleeps until the runtime has news, at most so long.
-    pub fn wait(&self, seen: u32, at_most: Duration) {
+    pub fn wait(self, seen: u32, at_most: Duration) {
         let time = libc::timespec {
             tv_sec: at_most.as_secs() as libc::time_t,
             tv_nsec: at_most.subsec_nanos().into(),
@@ -93,17 +109,41 @@ impl Memory {
     }
 
     /// Changes the state and wakes the runtime if it waits for that.
-    pub fn set_state(&self, from: u32, to: u32) -> bool {
-        let changed = self
-            .state
-            .compare_exchange(from, to, AcqRel, Acquire)
-            .is_ok();
-        // SAFETY: the kernel only uses the address.
-        unsafe {
-            let word = self.state.as_ptr();
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
+    pub fn set_state(self, from: u32, to: u32) {
+        let _ = (self.state).compare_exchange(from, to, AcqRel, Acquire);
+        wake(self.state);
+    }
+}
+
+/// Wakes who waits on a word.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: the kernel only uses the address.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// The shared page.
+pub(crate) struct Memory(Object);
+
+impl Memory {
+    /// New memory, all zeros but for its mark.
+    pub fn new() -> Result<Self, Error> {
+        let memory = Self(Object::new(size_of::<Page>())?);
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    /// A descriptor that a program executed by us inherits.
+    pub fn inheritable(&self) -> Result<OwnedFd, Error> {
+        self.0.inheritable()
+    }
+
+    /// What the two sides wait by.
+    pub fn words(&self) -> Words<'_> {
+        Words {
+            state: &self.state,
+            news: &self.news,
+            waiting: &self.waiting,
         }
-        changed
     }
 }
 
@@ -113,14 +153,7 @@ impl Deref for Memory {
     fn deref(&self) -> &Page {
         // SAFETY: mapped as long as `self` lives, as long as a page; everything in it is atomic, so
         // that the target may write to it meanwhile, and any bytes are valid.
-        unsafe { self.page.as_ref() }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), size_of::<Page>()) };
+        unsafe { self.0.start().cast().as_ref() }
     }
 }
 

@@ -407,6 +407,8 @@ pub(crate) fn read(path: &Path) -> Result<Recording, Error> {
         }
         match read_parts(path) {
             Err(error) if moved(&error) && tries < RETRIES => {}
+            // Removed without having been closed: there was nothing in it.
+            Err(error) if moved(&error) && !path.exists() => return merge(&[]),
             result => return result,
         }
     }

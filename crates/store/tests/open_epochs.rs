@@ -75,9 +75,13 @@ fn an_epoch_of_nothing_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::create(directory.path()).unwrap();
     let open = database.begin_epoch("h", 0).unwrap();
-    assert!(database.epochs().unwrap()[0].summary.is_err());
+    let listed = database.epochs().unwrap();
+    assert!(listed[0].summary.is_err());
     assert!(open.close(&database, |_| {}).unwrap().is_none());
     assert!(database.epochs().unwrap().is_empty());
+    // Who had listed it before finds nothing, as in one that is still there.
+    let read = listed[0].read();
+    assert!(matches!(read, Err(Error::Unmergeable { .. })), "{read:?}");
 }
 
 #[test]

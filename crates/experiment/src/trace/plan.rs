@@ -521,7 +521,6 @@ impl Planner {
             (CODE_OFFSET + offset) as u64,
             std::sync::atomic::Ordering::Release,
         );
-        let _ = shared.steps.load(Acquire);
         Ok(())
     }
 }
@@ -600,13 +599,11 @@ fn padding(text: &[u8], mapping: &Mapping, function: &Function, next: Option<u64
 /// Free addresses within reach of an image, as close to it as can be, best below it: memory grows
 /// upwards behind an executable.
 fn near(pid: u32, reserved: &[Range<u64>], image: &Range<u64>, size: u64) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
-    let mut taken = reserved.to_vec();
-    for line in text.lines() {
-        let (start, stop) = line.split_once(' ')?.0.split_once('-')?;
-        taken.push(number(start)?..number(stop)?);
+    let mut taken = maps::ranges(pid);
+    if taken.is_empty() {
+        return None; // it has ended
     }
+    taken.extend_from_slice(reserved);
     taken.sort_by_key(|range| range.start);
     let mut free = Vec::new();
     let mut end = 1 << 16;

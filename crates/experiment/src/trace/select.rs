@@ -1,6 +1,7 @@
 //! Which functions are asked for.
 
 use super::functions::Function;
+use crate::scope::matches;
 use profile::ImageOffset;
 
 /// A pattern for functions: `NAME` or `IMAGE!NAME`, where `*` stands for anything.
@@ -106,21 +107,11 @@ pub(super) fn without_parameters(name: &str) -> &str {
 
 /// Whether a pattern with `*` fits a whole text.
 fn glob(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let Some(mut text) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        match text.find(part) {
-            Some(at) => text = &text[at + part.len()..],
-            None => return false,
-        }
+    if pattern.contains('*') {
+        matches(pattern, text)
+    } else {
+        pattern == text
     }
-    text.ends_with(last)
 }
 
 #[cfg(test)]

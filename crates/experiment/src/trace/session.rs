@@ -8,17 +8,16 @@ use super::select::FunctionPattern;
 use super::stacks::Stacks;
 use super::ticks;
 use super::waiting::Waiting;
+use crate::memory::wake;
 use crate::{Error, launch};
-use profile::{BlockId, RunEnd, TraceBatch, TraceHead, TraceItem, TracedBlock};
+use profile::{BlockId, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use runtime_abi::state;
 use sampler::{Exit, Launched};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// How long a program may take to come to the runtime.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look at the buffers at least.
 const TICK: Duration = Duration::from_millis(5);
 /// How often to look at the cost.
@@ -94,7 +93,7 @@ pub fn trace(
     let mut launched = Launched::prepare_with(&options.command, &environment)?;
     drop(inherited);
     launched.start()?;
-    if !await_runtime(&shared, &mut launched, stop) {
+    if !launch::await_runtime(shared.words(), &mut launched, stop) {
         let ended = launched.try_wait().is_some();
         return Err(launch::not_loaded(&options.command, launched.pid(), ended));
     }
@@ -115,22 +114,6 @@ pub fn trace(
         exit,
         running: exit.is_none().then_some(launched),
     })
-}
-
-/// Waits until the runtime in the target reports; false: it does not.
-fn await_runtime(shared: &Shared, launched: &mut Launched, stop: &AtomicBool) -> bool {
-    let start = Instant::now();
-    loop {
-        let seen = shared.news.load(Acquire);
-        if shared.state.load(Acquire) == state::READY {
-            return true;
-        }
-        if start.elapsed() > PATIENCE || stop.load(Relaxed) || launched.try_wait().is_some() {
-            shared.state.store(state::OFF, Relaxed);
-            return false;
-        }
-        shared.wait(seen, TICK);
-    }
 }
 
 struct Session<'a> {
@@ -248,8 +231,8 @@ impl<'a> Session<'a> {
     ) -> Option<Exit> {
         self.start = Instant::now();
         self.start_ticks = ticks();
-        self.start_unix_ns = unix_ns();
-        self.shared.set_state(state::READY, state::RUNNING);
+        self.start_unix_ns = launch::unix_ns();
+        self.shared.words().set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, WINDOW);
         if self.options.every > 1 {
             let blocks = 0..self.planner.blocks.len() as BlockId;
@@ -273,7 +256,7 @@ impl<'a> Session<'a> {
                 said = now + Duration::from_millis(250);
                 talk(&self.live(now));
             }
-            self.shared.wait(seen, TICK);
+            self.shared.words().wait(seen, TICK);
         }
     }
 
@@ -307,7 +290,7 @@ impl<'a> Session<'a> {
         }
         self.stacks.refresh();
         self.shared.answered.store(asked, Release);
-        self.shared.wake(&self.shared.answered);
+        wake(&self.shared.answered);
     }
 
     fn look_at_cost(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
@@ -387,11 +370,7 @@ impl<'a> Session<'a> {
             duration,
             empty_duration: stamp(),
             call_overhead: self.options.call_overhead,
-            end: match exit {
-                Some(Exit::Code(code)) => RunEnd::Exited(code),
-                Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
-                None => RunEnd::Stopped,
-            },
+            end: launch::end(exit),
             blocks: self.planner.blocks,
             threads: self.drain.threads,
             places: self.stacks.named(),
@@ -471,9 +450,4 @@ fn stamp() -> u64 {
         })
         .min()
         .unwrap_or(0)
-}
-
-fn unix_ns() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |now| now.as_nanos() as u64)
 }
