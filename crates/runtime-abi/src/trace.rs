@@ -113,6 +113,8 @@ pub struct Memory {
     pub free: AtomicU64,
     /// Segments that have been in use so far.
     pub used_segments: AtomicU32,
+    /// The program has restricted its system calls; runtime.
+    pub filtered: AtomicU32,
     /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.

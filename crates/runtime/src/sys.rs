@@ -2,7 +2,8 @@
 //! and may be replaced, by ourselves among others.
 
 use core::arch::asm;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// A system call; the result is negative where it failed.
 ///
@@ -40,6 +41,19 @@ pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
         );
     }
     result
+}
+
+/// The program has restricted its system calls (seccomp).
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to restrict its system calls: ours could end it from now on.
+pub fn filter() {
+    FILTERED.store(true, Relaxed);
+}
+
+/// Whether system calls that the program has not asked for must not be made.
+pub fn filtered() -> bool {
+    FILTERED.load(Relaxed)
 }
 
 /// The id of this thread.

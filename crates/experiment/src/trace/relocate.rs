@@ -111,7 +111,11 @@ impl Prologue {
                 FlowControl::Call | FlowControl::IndirectCall
             )
         };
-        if others.iter().any(calls) || last.flow_control() == FlowControl::IndirectCall {
+        // The return address that is pushed instead moves what is found by the stack pointer.
+        let indirect = last.flow_control() == FlowControl::IndirectCall;
+        let as_jump = last.code() == Code::Call_rm64
+            && ![last.memory_base(), last.op0_register()].contains(&Register::RSP);
+        if others.iter().any(calls) || indirect && !as_jump {
             return Err(Refusal::EarlyCall);
         }
         Ok(Self {
@@ -129,13 +133,21 @@ impl Prologue {
         let mut return_address = 0;
         if let Some(last) = instructions.last().copied() {
             match last.flow_control() {
-                FlowControl::Call => {
+                // Of a profiler (-pg), for instance.
+                FlowControl::Call | FlowControl::IndirectCall => {
                     instructions.pop();
                     return_address = last.next_ip();
                     let place = MemoryOperand::with_base_displ(Register::RIP, to as i64);
                     let push = Instruction::with1(Code::Push_rm64, place);
                     instructions.push(push.map_err(|_| Refusal::EarlyCall)?);
-                    instructions.push(jump(last.near_branch_target())?);
+                    instructions.push(match last.flow_control() {
+                        FlowControl::Call => jump(last.near_branch_target())?,
+                        _ => {
+                            let mut jump = last;
+                            jump.set_code(Code::Jmp_rm64);
+                            jump
+                        }
+                    });
                 }
                 FlowControl::Return
                 | FlowControl::UnconditionalBranch

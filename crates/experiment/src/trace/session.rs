@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
             shared,
             planner,
             drain: Drain::new(),
-            stacks: Stacks::new(pid),
+            stacks: Stacks::new(pid, &options.runtime),
             waiting: Waiting::new(pid),
             pace,
             start: Instant::now(),
@@ -401,6 +401,12 @@ impl<'a> Session<'a> {
                     .push(format!("no library with {text} was loaded"));
             }
         }
+        if shared.filtered.load(Relaxed) != 0 {
+            self.warnings.push(
+                "the program restricted its system calls (seccomp): from then on no stacks were taken, and neither new threads nor new libraries were traced"
+                    .to_owned(),
+            );
+        }
         let unseen = self.waiting.lost();
         let mut count = |number: u64, what: &str| {
             if number > 0 {
@@ -417,7 +423,7 @@ impl<'a> Session<'a> {
         );
         count(
             shared.untraced.load(Relaxed),
-            "threads were not traced: there are too many at a time",
+            "threads were not traced: there are too many at a time, or system calls are restricted",
         );
         count(
             shared.too_deep.load(Relaxed),

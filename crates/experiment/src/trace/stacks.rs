@@ -3,7 +3,7 @@
 use crate::maps::{self, Mapping};
 use profile::{ImageOffset, ProcessAddress, TracedPlace};
 use rustc_hash::FxHashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use symbols::ImageSymbols;
 use unwind::{AddressSpace, ModuleData, Registers, Stack, Unwinder};
@@ -16,6 +16,8 @@ const PLACES: usize = 1 << 18;
 /// What is known of the target's code.
 pub(super) struct Stacks {
     pid: u32,
+    /// Path of the runtime, whose own functions stand between the target's and the C library's.
+    runtime: String,
     mappings: Vec<Mapping>,
     space: AddressSpace,
     modules: FxHashMap<String, Arc<ModuleData>>,
@@ -25,9 +27,11 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    pub fn new(pid: u32) -> Self {
+    pub fn new(pid: u32, runtime: &Path) -> Self {
+        let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.into());
         let mut new = Self {
             pid,
+            runtime: runtime.to_string_lossy().into_owned(),
             mappings: Vec::new(),
             space: AddressSpace::new(),
             modules: FxHashMap::default(),
@@ -88,10 +92,18 @@ impl Stacks {
         if let Some(first) = frames.first_mut() {
             first.0 = first.0.saturating_sub(1);
         }
-        frames
-            .iter()
-            .map_while(|address| self.place(address.0))
-            .collect()
+        let mut places = Vec::with_capacity(frames.len());
+        for frame in &frames {
+            let mapping = maps::find(&self.mappings, frame.0);
+            if mapping.is_some_and(|mapping| mapping.path == self.runtime) {
+                continue;
+            }
+            let Some(place) = self.place(frame.0) else {
+                break;
+            };
+            places.push(place);
+        }
+        places
     }
 
     fn place(&mut self, address: u64) -> Option<u32> {

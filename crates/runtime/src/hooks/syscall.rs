@@ -2,7 +2,7 @@
 
 use crate::delay::{self, Wait};
 use crate::sys;
-use core::ffi::c_long;
+use core::ffi::{c_int, c_long};
 
 /// The operation, without its flags.
 const OPERATION: usize = 0x7f;
@@ -32,6 +32,10 @@ unsafe extern "C" fn syscall(
         libc::SYS_futex_waitv => true,
         _ => false,
     };
+    let option = a as i32;
+    if number == libc::SYS_seccomp || number == libc::SYS_prctl && option == libc::PR_SET_SECCOMP {
+        sys::filter();
+    }
     let result = if waits {
         let wait = Wait::begin();
         // SAFETY: the caller's business.
@@ -46,6 +50,21 @@ unsafe extern "C" fn syscall(
         // SAFETY: the caller's business.
         unsafe { sys::call(number, [a, b, c, d, e, f]) }
     };
+    returned(result)
+}
+
+/// `prctl(2)`, which restricts system calls among other things.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
+    if option == libc::PR_SET_SECCOMP {
+        sys::filter();
+    }
+    // SAFETY: the caller's business.
+    returned(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
+}
+
+/// What the C library makes of the kernel's answer.
+fn returned(result: isize) -> c_long {
     if (-4095..0).contains(&result) {
         // SAFETY: the C library's own place for it.
         unsafe { *libc::__errno_location() = -result as i32 };

@@ -77,7 +77,11 @@ pub fn begin(memory: &Memory) -> bool {
     replace(BUSY);
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
-    let Some(slot) = memory.take_thread() else {
+    let slot = match sys::filtered() {
+        true => None,
+        false => memory.take_thread(),
+    };
+    let Some(slot) = slot else {
         memory.untraced.fetch_add(1, Relaxed);
         return false;
     };
@@ -145,13 +149,19 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
     };
     if let Some(thread) = memory.threads.get(local.slot as usize) {
         segment::report_lost(memory, local);
-        store_name(thread);
+        if !sys::filtered() {
+            store_name(thread);
+        }
         thread.end.store(ticks(), Relaxed);
         thread.state.store(2, Release);
     }
     // Frames may still be in use, of functions of the C library in which the thread ends; what is
     // far larger is not.
     segment::spill(local);
+    if sys::filtered() {
+        super::tell(memory);
+        return;
+    }
     let (from, to) = (&raw const *local as usize + 4096, FRAMES_OFFSET - 4096);
     // SAFETY: pages of our own mapping that nothing reads any more.
     unsafe {
@@ -172,7 +182,7 @@ unsafe extern "C" fn forked() {
     let local = unsafe { &mut *(own as *mut Local) };
     let Some(memory) = memory() else { return };
     segment::spill(local);
-    match memory.take_thread() {
+    match memory.take_thread().filter(|_| !sys::filtered()) {
         Some(slot) => {
             enroll(memory, local, slot);
             replace(own);

@@ -71,7 +71,9 @@ pub fn start(descriptor: usize) {
 /// Tells the controller that there is something to look at.
 pub fn tell(memory: &Memory) {
     memory.news.fetch_add(1, AcqRel);
-    if memory.waiting.load(Acquire) != 0 {
+    if sys::filtered() {
+        memory.filtered.store(1, Relaxed);
+    } else if memory.waiting.load(Acquire) != 0 {
         sys::wake(&memory.news);
     }
 }

@@ -1,9 +1,10 @@
 //! Where records go.
 
 use super::tell;
+use crate::sys;
 use core::arch::asm;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use runtime_abi::trace::{
     Local, Memory, RECORD, RECORDS, SEGMENT, SEGMENTS, SEGMENTS_OFFSET, SPARE, SegmentHead, record,
 };
@@ -35,6 +36,27 @@ fn enter(memory: &Memory, local: &mut Local, segment: u32) {
     let first = address(memory, local.segment) + size_of::<SegmentHead>() as u64;
     local.end = first + ((RECORDS - 1) * RECORD) as u64;
     local.head = first;
+}
+
+/// Segments whose pages are mapped here, a bit each.
+static MAPPED: [AtomicU32; SEGMENTS / 32] = [const { AtomicU32::new(0) }; SEGMENTS / 32];
+
+/// Has a segment's pages mapped by one system call, where each would be a fault between two calls of the
+/// target's. Where the kernel (before 5.14) cannot, they are faults.
+fn map(memory: &Memory, segment: u32) {
+    const MADV_POPULATE_WRITE: usize = 23;
+    let bit = 1 << (segment % 32);
+    let Some(mapped) = MAPPED.get(segment as usize / 32) else {
+        return;
+    };
+    if mapped.fetch_or(bit, Relaxed) & bit == 0 && !sys::filtered() {
+        let from = address(memory, u64::from(segment)) as usize;
+        // SAFETY: pages of the shared memory; nothing in them changes.
+        unsafe {
+            let arguments = [from, SEGMENT, MADV_POPULATE_WRITE, 0, 0, 0];
+            sys::call(libc::SYS_madvise, arguments)
+        };
+    }
 }
 
 /// The first segment of a thread: its index + 1, 0 if there is none.
@@ -78,6 +100,8 @@ pub fn full(memory: &Memory, local: &mut Local) {
     if !spilled {
         close(memory, local, used);
     }
+    // Not of a thread's first one: most of it stays unused where threads are many and short.
+    map(memory, next);
     enter(memory, local, next);
     report_lost(memory, local);
     old.next.store(next + 1, Release);

@@ -170,7 +170,9 @@ unsafe fn count(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> b
     let at = &raw mut *local as usize + COUNTS + block as usize * 4;
     // SAFETY: one of this thread's counts, a number below BLOCKS.
     unsafe { *(at as *mut u32) = next };
-    if stack {
+    if sys::filtered() {
+        memory.filtered.store(1, Relaxed);
+    } else if stack {
         // SAFETY: see the caller.
         unsafe { put_stack(local, block, frame) };
     }

@@ -85,7 +85,7 @@ unsafe fn map(from: usize, length: usize, to: usize) -> isize {
 /// Asks the controller to look, before anything in a library that was loaded runs, or at a new
 /// marked block.
 pub fn ask(memory: &Memory) {
-    if memory.state.load(Acquire) != state::RUNNING {
+    if memory.state.load(Acquire) != state::RUNNING || sys::filtered() {
         return;
     }
     let asked = memory.asked.fetch_add(1, AcqRel).wrapping_add(1);
