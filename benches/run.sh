@@ -7,7 +7,7 @@ set -eu
 here=$(dirname "$0")
 vitalfew=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- overhead process bytes report bottlenecks continuous
+[ $# -gt 0 ] || set -- overhead process bytes report bottlenecks continuous interference
 
 echo "$("$vitalfew" --version), $(perf --version), Linux $(uname -r),"
 echo "$(nproc) CPUs, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1-3 /proc/loadavg), $(date -u +%Y-%m-%d)"
