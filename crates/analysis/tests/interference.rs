@@ -96,6 +96,35 @@ fn a_contended_lock_is_named() {
     assert!((0.85..1.15).contains(&ratio), "{ratio}");
 }
 
+/// A block that calls a lock is held up by the lock, though whoever gave it back was in no traced function.
+#[test]
+fn waits_in_a_called_lock_are_the_callers_too() {
+    let mut trace = Trace::new("./counter");
+    let count = trace.block("count", &[]);
+    let lock = trace.block("pthread_mutex_lock", &[1]);
+    let thread = trace.thread("worker", 0);
+    trace.thread("other", 0);
+    for n in 0..1_000 {
+        let start = n * 100 * US;
+        let waited = if n % 2 == 0 { 20 * US } else { 0 };
+        if waited > 0 {
+            trace.wait(thread, futex(start + 10, start + 10 + waited, 1, None));
+        }
+        trace.execute(thread, lock, start + 5, waited + 60);
+        trace.execute(thread, count, start, waited + US);
+    }
+    trace.end();
+    let result = analyse(&trace);
+    for name in ["count", "pthread_mutex_lock"] {
+        let cause = &of(&result, name).causes[0];
+        assert_eq!(
+            (cause.kind, cause.measured),
+            (CauseKind::Lock, true),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn an_imbalanced_barrier_is_named() {
     let result = analyse(&barrier(4, 2_000, 50 * US, 100 * US));

@@ -102,6 +102,9 @@ pub struct BlockScore {
     pub total_ns: f64,
     /// Their mean.
     pub mean_ns: f64,
+    /// Their mean without the time that they were ready for without a CPU. The score without it is `sci − scheduler`.
+    #[serde(default)]
+    pub mean_with_cpu_ns: f64,
     /// Their median, to 5 %.
     pub median_ns: f64,
     /// One in a hundred takes longer, to 5 %.

@@ -301,7 +301,10 @@ impl Worker<'_> {
         }
         self.thread.last_leave = leave;
         let pairs = &mut *self.pairs;
-        let inside = self.thread.pending.take(enter, |a, b| pairs.add(a, b));
+        let mut inside = self.thread.pending.take(enter, |a, b| pairs.add(a, b));
+        if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
+            WaitSum::inside(waits, execution.block);
+        }
         let (exact, collapsed) = block.kinds_with(&inside);
         let mut node = Node::execution(enter, leave, exact, collapsed, inside.count + 1);
         node.block = Some(execution.block);

@@ -112,12 +112,13 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             .reason
             .system_call
             .and_then(|number| call(number, aarch64));
-        let waker_block = part
-            .reason
-            .waker_block
-            .and_then(|at| head.blocks.get(at as usize));
-        let waker_block = waker_block.map(|block| block.name.as_str());
-        let (kind, measured) = reason(&known.block.name, part, system_call, waker_block);
+        let name = |at: Option<u32>| Some(head.blocks.get(at? as usize)?.name.as_str());
+        let waker_block = name(part.reason.waker_block);
+        let within = name(part.reason.within);
+        // What it called and waited in says more than its own name.
+        let own = within.and_then(waits_for);
+        let own = own.or_else(|| waits_for(&known.block.name));
+        let (kind, measured) = reason(own, part, system_call, waker_block);
         let ticks = part.blocked as f64 * scale;
         explained += ticks;
         let case = cases.entry(kind).or_default();
@@ -155,12 +156,11 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
 
 /// What a wait was for, and whether that was seen or goes by names.
 fn reason(
-    block: &str,
+    own: Option<CauseKind>,
     part: &WaitPart,
     system_call: Option<SystemCall>,
     waker_block: Option<&str>,
 ) -> (CauseKind, bool) {
-    let own = waits_for(block);
     let woken = part.reason.waker.is_some();
     let Some(system_call) = system_call else {
         return match part.reason.system_call {

@@ -12,6 +12,8 @@ pub(super) struct Reason {
     pub system_call: Option<u32>,
     pub waker: Option<ThreadIndex>,
     pub waker_block: Option<u32>,
+    /// The innermost block that it was in.
+    pub within: Option<u32>,
 }
 
 /// Waits with one reason.
@@ -55,6 +57,7 @@ impl WaitSum {
             system_call: wait.system_call,
             waker: wait.waker,
             waker_block: wait.waker_block,
+            within: None,
         };
         Self {
             blocked,
@@ -65,6 +68,15 @@ impl WaitSum {
                 n: 1,
             }],
             ..Self::default()
+        }
+    }
+
+    /// Says that those waits that are in no block yet were in this one.
+    pub fn inside(sum: &mut Arc<Self>, block: u32) {
+        if sum.parts.iter().any(|part| part.reason.within.is_none()) {
+            for part in &mut Arc::make_mut(sum).parts {
+                part.reason.within.get_or_insert(block);
+            }
         }
     }
 

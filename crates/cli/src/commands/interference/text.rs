@@ -116,8 +116,17 @@ fn split(report: &Report<'_>, finding: &BlockScore) -> String {
         return String::new();
     }
     let part = |part: f64| 100.0 * part / finding.sci.estimate;
+    // Where other programs take the CPUs, what is left is what the program's own threads do.
+    let left = match part(finding.scheduler) >= 10.0 {
+        true => format!(
+            "\n   without waiting for a CPU: SCI {:.2}, mean {}",
+            finding.sci.estimate - finding.scheduler,
+            time(finding.mean_with_cpu_ns)
+        ),
+        false => String::new(),
+    };
     format!(
-        "\n   of that: {:.0}% blocked, {:.0}% ready without a CPU, {:.0}% running",
+        "\n   of that: {:.0}% blocked, {:.0}% ready without a CPU, {:.0}% running{left}",
         part(finding.blocked),
         part(finding.scheduler),
         part(finding.running)
