@@ -27,7 +27,15 @@ fn compile(lab: &Lab, compiler: &str, source: &str, options: &[&str]) -> PathBuf
 const C: &[&str] = &["-O2", "-g", "-pthread", "-fomit-frame-pointer"];
 
 fn run(lab: &Lab, options: &[&str], program: &Path, args: &[&str]) -> Output {
-    Command::new(VITALFEW)
+    run_with(lab, options, program, args, false)
+}
+
+fn run_with(lab: &Lab, options: &[&str], program: &Path, args: &[&str], real_time: bool) -> Output {
+    let mut command = Command::new(VITALFEW);
+    if real_time {
+        command.env("REAL_TIME", "1");
+    }
+    command
         .args(["interference", "run", "--quiet", "--runtime"])
         .arg(runtime())
         .arg("-o")
@@ -117,6 +125,78 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     is_as_alone(&lab, &program, &["-f", "*", "--every", "50"]);
 }
 
+/// Whatever compilers put at the entry of functions for profilers and tracers.
+#[test]
+fn entries_that_were_made_for_profilers_are_traced() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let gcc = [
+        "",
+        "-pg",
+        "-pg -mfentry",
+        "-fpatchable-function-entry=5",
+        "-fpatchable-function-entry=16,8",
+    ];
+    let xray = "-fxray-instrument -fxray-instruction-threshold=1";
+    let options = gcc
+        .map(|options| ("gcc", options))
+        .into_iter()
+        .chain([("clang", xray)]);
+    for (compiler, options) in options {
+        if Command::new(compiler)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_err()
+        {
+            continue;
+        }
+        let mut all = C.to_vec();
+        all.retain(|option| *option != "-fomit-frame-pointer");
+        all.extend(options.split_whitespace());
+        let program = compile(&lab, compiler, "sleds.c", &all);
+        is_as_alone(
+            &lab,
+            &program,
+            &["-f", "leaf", "-f", "outer", "--overhead", "100"],
+        );
+        let found = report(&lab, &[]);
+        for (name, executions) in [("leaf", 20_000), ("outer", 200)] {
+            let count = |key: &str| finding(&found, name)[key].as_u64().expect("a count");
+            assert_eq!(
+                count("calls") + count("warm_up"),
+                executions,
+                "{compiler} {options}"
+            );
+        }
+    }
+}
+
+/// A system call that the program does not allow would end it.
+#[test]
+fn a_program_that_restricts_its_system_calls_goes_on() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "filtered.c", C);
+    is_as_alone(
+        &lab,
+        &program,
+        &["-f", "work", "-f", "late", "--overhead", "100"],
+    );
+    let found = report(&lab, &[]);
+    let calls = |name: &str| finding(&found, name)["calls"].as_u64().expect("a count");
+    assert!(
+        calls("work") > 100_000 && calls("late") >= 99_999,
+        "{found}"
+    );
+    let warnings = found["warnings"].to_string();
+    assert!(warnings.contains("seccomp"), "{warnings}");
+}
+
 #[test]
 fn panics_pass_through_traced_functions() {
     if !live() {
@@ -133,53 +213,107 @@ fn panics_pass_through_traced_functions() {
     is_as_alone(&lab, &program, &["-f", "*", "-f", "libgcc_s!*"]);
 }
 
+/// What a run of causes.c says, with the threads of sharing on a CPU each if that is allowed.
+fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> Value {
+    let mut options = vec!["--overhead", "100"];
+    for function in [
+        "count",
+        "meet",
+        "bump",
+        "keep",
+        "take",
+        "fdatasync",
+        "read",
+        "pthread_mutex_*lock",
+        "pthread_barrier_wait",
+    ] {
+        options.extend(["-f", function]);
+    }
+    let args: &[&str] = if repaired {
+        &[kind, "repaired"]
+    } else {
+        &[kind]
+    };
+    let real_time = kind == "sharing"
+        && run_with(lab, &options, program, args, true)
+            .status
+            .success();
+    if !real_time {
+        let output = run_with(lab, &options, program, args, false);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    report(lab, &[])
+}
+
+/// What there is to say against what was found of a cause; nothing if it is right.
+fn wrong(contended: &Value, repaired: &Value, names: [&str; 2], cause: &str) -> Option<String> {
+    let first = &contended["findings"][0];
+    if !names.iter().any(|name| first["name"] == *name) {
+        return Some(format!("first is {first}"));
+    }
+    // Of waits the time blocked tells. Of a shared line the slow executions do: interrupts are rarer than one in a hundred of
+    // such short blocks, and would be most of the score where somebody samples the machine.
+    let score = |report: &Value| {
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        let found = findings
+            .iter()
+            .find(|finding| finding["name"] == names[0])?;
+        found[if cause == "memory" {
+            "p99_ns"
+        } else {
+            "blocked"
+        }]
+        .as_f64()
+    };
+    let (bad, good) = (
+        score(contended).unwrap_or(0.0),
+        score(repaired).unwrap_or(0.0),
+    );
+    if bad < 0.05 || good > bad / 2.0 {
+        return Some(format!("{bad}, repaired {good}: {first}"));
+    }
+    let elsewhere: &[&str] = if cause == "memory" {
+        &["scheduler"]
+    } else {
+        &["scheduler", "work", "memory", "page_fault"]
+    };
+    let causes = first["causes"].as_array().cloned().unwrap_or_default();
+    let mut kinds = causes.iter().filter_map(|cause| cause["kind"].as_str());
+    let named = kinds.find(|kind| !elsewhere.contains(kind));
+    // Where other programs interrupt the threads, a shared line may not be told from work.
+    let right = named == Some(cause) || cause == "memory" && named == Some("work");
+    (!right).then(|| format!("{causes:?}"))
+}
+
+/// The right function is first, with the right cause, and scores less when it is repaired. Other tests, and
+/// other users of the machine, may spoil a run.
 #[test]
-fn what_threads_wait_for_is_found_with_its_cause() {
+fn known_causes_are_found_and_their_repair_is_seen() {
     if !live() {
         return;
     }
     let lab = Lab::new();
     let program = compile(&lab, "cc", "causes.c", C);
-    let functions = [
-        "-f",
-        "count",
-        "-f",
-        "meet",
-        "-f",
-        "bump",
-        "-f",
-        "keep",
-        "-f",
-        "take",
-        "--overhead",
-        "100",
-    ];
-    for (kind, name, cause) in [
-        ("barrier", "meet", "barrier"),
-        ("disk", "keep", "disk"),
-        ("pool", "take", "pool"),
+    for (kind, names, cause) in [
+        ("lock", ["count", "pthread_mutex_lock"], "lock"),
+        ("barrier", ["meet", "pthread_barrier_wait"], "barrier"),
+        ("sharing", ["bump", "bump"], "memory"),
+        ("disk", ["keep", "fdatasync"], "disk"),
+        ("pool", ["take", "read"], "pool"),
     ] {
-        let also = match kind {
-            "barrier" => "pthread_barrier_wait",
-            "disk" => "fdatasync",
-            _ => "read",
-        };
-        let mut options = functions.to_vec();
-        options.extend(["-f", also]);
-        run(&lab, &options, &program, &[kind]);
-        let found = report(&lab, &[]);
-        let suffers = finding(&found, name);
-        assert!(
-            suffers["sci"]["high"].as_f64() > Some(0.1),
-            "{kind}: {suffers}"
-        );
-        let causes = found["findings"].as_array().expect("findings").iter();
-        let named = causes.flat_map(|f| f["causes"].as_array().cloned().unwrap_or_default());
-        let named: Vec<Value> = named.collect();
-        assert!(
-            named.iter().any(|c| c["kind"] == cause),
-            "{kind}: {named:?}"
-        );
+        let mut said = Vec::new();
+        let found = (0..4).any(|_| {
+            let contended = cause_run(&lab, &program, kind, false);
+            let repaired = cause_run(&lab, &program, kind, true);
+            let wrong = wrong(&contended, &repaired, names, cause);
+            said.extend(wrong.clone());
+            wrong.is_none()
+        });
+        assert!(found, "{kind}: {said:#?}");
     }
 }
 
