@@ -70,7 +70,10 @@ fn finding<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 /// A traced program must print and return what it does alone.
 fn is_as_alone(lab: &Lab, program: &Path, options: &[&str]) {
-    let alone = Command::new(program).output().expect("the program runs");
+    let alone = Command::new(program)
+        .current_dir(lab.path(""))
+        .output()
+        .expect("the program runs");
     let traced = run(lab, options, program, &[]);
     let said = String::from_utf8_lossy(&traced.stderr);
     assert_eq!(
