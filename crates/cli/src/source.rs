@@ -155,18 +155,27 @@ const WORTH_A_WARNING: f64 = 0.01;
 
 /// Prints [`gaps`].
 pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
-    for gap in gaps(recording, event, resolved, all) {
+    for gap in gaps(recording, Some(event), resolved, all) {
         eprintln!("vitalfew: warning: {}", printable(&gap));
     }
 }
 
 /// What is missing to name more: image by image for those that matter (with `all` for each), the rest in a
-/// line.
-pub fn gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) -> Vec<String> {
+/// line. Images matter by their share of the event's weight, or of the samples of all events.
+pub fn gaps(
+    recording: &Recording,
+    event: Option<EventId>,
+    resolved: &Resolved,
+    all: bool,
+) -> Vec<String> {
     let mut weight = vec![0_u64; recording.images.len()];
-    for sample in recording.samples.iter().filter(|s| s.event == event) {
+    for sample in &recording.samples {
         let image = recording.stacks.frame(sample.stack).location.image;
-        weight[image.0 as usize] += sample.weight;
+        weight[image.0 as usize] += match event {
+            None => sample.count,
+            Some(event) if event == sample.event => sample.weight,
+            Some(_) => 0,
+        };
     }
     let total = weight.iter().sum::<u64>().max(1) as f64;
     let share = |warning: &Warning| weight[warning.image.0 as usize] as f64 / total;

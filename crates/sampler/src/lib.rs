@@ -47,7 +47,7 @@ pub use finish::name_kernel;
 pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
-pub use session::{Outcome, Progress, Running, host, record};
+pub use session::{Outcome, Progress, host, record};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;
 pub use waits::{FrameLayout, ThreadWait, Waits};

@@ -48,24 +48,9 @@ pub struct Outcome {
     /// How the command ended; `None` without one, or if it still runs.
     pub exit: Option<Exit>,
     /// The command, if it still runs: the recording was stopped before it ended.
-    pub running: Option<Running>,
+    pub running: Option<Launched>,
     /// CPU time that this process used for the recording, in nanoseconds.
     pub own_cpu_ns: u64,
-}
-
-/// A command that goes on after its recording was stopped.
-pub struct Running(Launched);
-
-impl Running {
-    /// Sends it a signal.
-    pub fn signal(&self, signal: i32) {
-        self.0.signal(signal);
-    }
-
-    /// Waits until it ends; `None` if a signal interrupted the waiting.
-    pub fn wait(&mut self) -> Option<Exit> {
-        self.0.wait()
-    }
 }
 
 enum Source<'memory> {
@@ -118,7 +103,7 @@ pub fn record(
     Ok(Outcome {
         recording,
         exit,
-        running: launched.filter(|_| exit.is_none()).map(Running),
+        running: launched.filter(|_| exit.is_none()),
         own_cpu_ns: own_cpu_ns() - cpu_before,
     })
 }

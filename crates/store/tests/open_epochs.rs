@@ -311,8 +311,12 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
     };
     let mut seen = 0;
     for round in 0..25 {
+        let said = || fs::read_to_string(path.join("stored")).ok();
+        let before = said();
         let writer = Killed(child("writer", path).spawn().unwrap());
-        std::thread::sleep(std::time::Duration::from_millis(40 + 13 * (round % 9)));
+        // At work, however long it took to start; then at any moment of it.
+        common::wait_until(|| said() != before);
+        std::thread::sleep(std::time::Duration::from_millis(13 * (round % 9)));
         // A reader beside the writer: whole drains, never fewer than before.
         let now = total();
         assert_eq!(now % 20, 0);

@@ -104,6 +104,10 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         let ifuncs = OnceCell::new();
         for relocation in relocations {
             let slot = relocation.r_offset(self.endian).into();
+            let kind = relocation.r_type(self.endian, false);
+            if !is_slot(kind) && !is_irelative(kind) {
+                continue;
+            }
             let symbol = relocation
                 .symbol(self.endian, false)
                 .and_then(|index| table.symbol(index).ok());
@@ -113,9 +117,8 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                     let name = name.and_then(|rest| rest.split(|byte| *byte == 0).next());
                     name.unwrap_or_default().to_vec()
                 }
-                // The addend is the function that chooses, which has the name. Other relocations
-                // without a symbol are no stub's, and there are hundreds of thousands of them.
-                None if is_irelative(relocation.r_type(self.endian, false)) => {
+                // The addend is the function that chooses, which has the name.
+                None if is_irelative(kind) => {
                     let address = relocation.r_addend(self.endian).into() as u64;
                     let names = &self.symbols.names;
                     let by_address = ifuncs.get_or_init(|| self.symbols.by_address());
@@ -129,6 +132,17 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             }
         }
     }
+}
+
+/// Others, of which there may be hundreds of thousands, fill tables of data.
+fn is_slot(kind: elf::RelocationType) -> bool {
+    matches!(
+        kind,
+        elf::R_X86_64_JUMP_SLOT
+            | elf::R_X86_64_GLOB_DAT
+            | elf::R_AARCH64_JUMP_SLOT
+            | elf::R_AARCH64_GLOB_DAT
+    )
 }
 
 fn is_irelative(kind: elf::RelocationType) -> bool {

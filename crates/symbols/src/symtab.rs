@@ -78,18 +78,7 @@ impl Symbols {
         candidates.retain(|candidate| {
             candidate.start < candidate.limit && is_procedure_name(name_at(&names, candidate.name))
         });
-        // The preferred of several at one address first; the sort is stable, so that the first in
-        // the file wins where all else is equal.
-        candidates.sort_by_cached_key(|candidate| {
-            let name = name_at(&names, candidate.name);
-            let underscores = name.iter().take_while(|byte| **byte == b'_').count();
-            (
-                candidate.start,
-                std::cmp::Reverse((candidate.extent, candidate.binding, candidate.size)),
-                underscores,
-            )
-        });
-        candidates.dedup_by_key(|candidate| candidate.start);
+        let mut candidates = one_at_each_start(&candidates, &names);
 
         let known = candidates.iter().filter(|c| c.extent == Extent::Known);
         let known: Vec<Entry> = known.map(Candidate::sized).collect();
@@ -153,6 +142,31 @@ impl Candidate {
             name: self.name,
         }
     }
+}
+
+/// By start, of several at one address the preferred.
+fn one_at_each_start(candidates: &[Candidate], names: &[u8]) -> Vec<Candidate> {
+    // The position keeps the order of the file where all else is equal, and makes what is moved small.
+    let mut order: Vec<(u64, u32)> = candidates.iter().map(|c| c.start).zip(0..).collect();
+    order.sort_unstable();
+    let preference = |candidate: &Candidate| {
+        let name = name_at(names, candidate.name);
+        let underscores = name.iter().take_while(|byte| **byte == b'_').count();
+        let size = (candidate.extent, candidate.binding, candidate.size);
+        (std::cmp::Reverse(size), underscores)
+    };
+    let same_start = order.chunk_by(|a, b| a.0 == b.0);
+    let preferred = same_start.filter_map(|same| {
+        let mut same = same.iter().filter_map(|at| candidates.get(at.1 as usize));
+        let first = same.next()?;
+        Some(match same.clone().next() {
+            None => first,
+            Some(_) => std::iter::once(first)
+                .chain(same)
+                .min_by_key(|c| preference(c))?,
+        })
+    });
+    preferred.copied().collect()
 }
 
 /// Not the marks that assemblers leave to tell code from data (`$x`, `$d.1`), nor local labels.

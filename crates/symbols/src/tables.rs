@@ -144,7 +144,10 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             .input
             .read(offset, size)
             .map_err(|error| self.error("string table", strings, error))?;
-        self.symbols.names.extend_from_slice(&strings);
+        match self.symbols.names.is_empty() {
+            true => self.symbols.names = strings,
+            false => self.symbols.names.extend_from_slice(&strings),
+        }
         self.symbols.names.push(0);
         for (index, symbol) in table.enumerate() {
             let name = u64::from(symbol.st_name(self.endian));

@@ -14,3 +14,4 @@ pub mod query;
 pub mod record;
 pub mod report;
 pub mod stats;
+mod wrapped;

@@ -261,10 +261,9 @@ fn fill_samples(
         debug_dir: args.debug_dir.clone(),
     };
     let resolved = source::symbolize(recording, locations, Detail::Procedures, &source);
-    for warning in &resolved.warnings {
-        let warning = warning.to_string();
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
+    for gap in source::gaps(recording, None, &resolved, false) {
+        if !warnings.contains(&gap) {
+            warnings.push(gap);
         }
     }
     let table = &resolved.table;

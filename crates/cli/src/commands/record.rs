@@ -1,15 +1,12 @@
 //! `vitalfew record`.
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
+use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{bytes, grouped, time};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
-use sampler::{EventSpec, Exit, Options, Path, Progress, Rate, Running, Separation, TargetSpec};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
+use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use store::{Database, Written};
 
@@ -25,17 +22,10 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.output {
         check_writable(file)?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The first saves, the second ends us.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
-    }
+    let signals = Signals::catch()?;
     let mut talk = Talk::new(args.quiet);
-    let outcome = sampler::record(&options, &stop, &mut |progress| talk.hear(progress))?;
-    talk.end();
+    let outcome = sampler::record(&options, &signals.stop, &mut |progress| talk.hear(progress))?;
+    talk.line.clear();
     let recording = &outcome.recording;
     let stored = match (&database, &args.output) {
         (Some(database), _) => database.write(recording),
@@ -46,20 +36,13 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         summarize(recording, &written, outcome.own_cpu_ns, args, &talk.notes);
     }
-    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
-    let signal = asked.load(Ordering::Relaxed) as i32;
-    if let Some(running) = &outcome.running
-        && matches!(signal, SIGTERM | SIGHUP)
-    {
-        running.signal(signal);
-    }
-    let exit = outcome.exit.or_else(|| wait(outcome.running, args.quiet));
+    signals.pass_on(outcome.running.as_ref());
+    let exit = outcome
+        .exit
+        .or_else(|| wrapped::wait(outcome.running, args.quiet));
     Ok(match exit {
-        Some(exit) => ExitCode::from(exit.code() as u8),
-        None if stop.load(Ordering::Relaxed) && args.pid.is_none() && !args.all => {
-            ExitCode::from(128 + SIGINT as u8)
-        }
-        None => ExitCode::SUCCESS,
+        None if args.pid.is_some() || args.all => ExitCode::SUCCESS,
+        exit => wrapped::exit_code(exit),
     })
 }
 
@@ -143,7 +126,7 @@ fn elsewhere(recording: &Recording, error: store::Error) -> anyhow::Result<Writt
 /// What is said while recording, on standard error.
 struct Talk {
     quiet: bool,
-    live: bool,
+    line: Line,
     start: Instant,
     said: Instant,
     /// What was said at the start, and need not be said again.
@@ -155,7 +138,7 @@ impl Talk {
         let now = Instant::now();
         Self {
             quiet,
-            live: !quiet && std::io::stderr().is_terminal(),
+            line: Line::new(quiet),
             start: now,
             said: now,
             notes: Vec::new(),
@@ -190,22 +173,14 @@ impl Talk {
                 }
                 self.notes = notes;
             }
-            Progress::Samples(samples) if self.live && self.said.elapsed().as_millis() >= 500 => {
+            Progress::Samples(samples) if self.said.elapsed().as_millis() >= 500 => {
                 self.said = Instant::now();
                 let seconds = self.start.elapsed().as_secs();
-                eprint!(
-                    "\r\x1b[Kvitalfew: {seconds} s, {} samples taken in",
-                    grouped(samples)
-                );
-                let _ = std::io::stderr().flush();
+                let samples = grouped(samples);
+                let text = format!("{seconds} s, {samples} samples taken in");
+                self.line.show(&text);
             }
             _ => {}
-        }
-    }
-
-    fn end(&self) {
-        if self.live {
-            eprint!("\r\x1b[K");
         }
     }
 }
@@ -256,17 +231,4 @@ fn summarize(
         format!(" {}", written.path.display())
     };
     eprintln!("vitalfew: next: vitalfew report{place}");
-}
-
-/// Waits for a command whose recording was stopped.
-fn wait(running: Option<Running>, quiet: bool) -> Option<Exit> {
-    let mut running = running?;
-    if !quiet {
-        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
-    }
-    loop {
-        if let Some(exit) = running.wait() {
-            return Some(exit);
-        }
-    }
 }

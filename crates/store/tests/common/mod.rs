@@ -1,6 +1,17 @@
 //! A made-up recording that is shaped like one of a compile job: for figures that repeat.
 
 use profile::*;
+use std::time::{Duration, Instant};
+
+/// Waits for another process; a minute is more than any machine needs.
+#[allow(dead_code, reason = "not every test that includes this waits")]
+pub fn wait_until(mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "nothing happened for a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
 
 /// A generator of random numbers (SplitMix64): the same on every run.
 pub struct Random(pub u64);

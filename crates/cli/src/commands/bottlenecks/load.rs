@@ -116,7 +116,7 @@ fn read(
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
     let mut profile = tree::from_recording(&recording, &resolved.table, options)?;
-    let gaps = source::gaps(&recording, EventId(0), &resolved, false);
+    let gaps = source::gaps(&recording, Some(EventId(0)), &resolved, false);
     profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {
         profile

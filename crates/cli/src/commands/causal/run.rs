@@ -1,45 +1,37 @@
 //! `vitalfew causal run`.
 
 use super::args::{CausalBy, Run};
+use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
-use anyhow::Context;
-use experiment::{Hint, Live, Options, Outcome, PointSpec};
+use experiment::{Hint, Live, Options, PointSpec};
 use profile::{CausalRun, Granularity};
-use sampler::Exit;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let mut options = options(args)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The first saves, the second ends us.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
-    }
+    let signals = Signals::catch()?;
     if args.suggest_progress {
-        return super::suggest::run(args, &options, &stop);
+        return super::suggest::run(args, &options, &signals.stop);
     }
     let mut path = args.output.clone();
     let mut talk = Talk::new(args);
     let mut exit = None;
     for number in 1..=args.runs {
         talk.run = number;
-        let outcome = experiment::run(&options, &stop, &mut |live| talk.hear(live))?;
-        talk.end();
+        let outcome = experiment::run(&options, &signals.stop, &mut |live| talk.hear(live))?;
+        talk.line.clear();
         if let Some(hints) = &mut options.end_to_end {
             learn(hints, &outcome.run);
         }
         store(&outcome.run, &mut path, args)?;
-        exit = finish(outcome, asked.load(Ordering::Relaxed) as i32, args.quiet);
-        if stop.load(Ordering::Relaxed) {
+        signals.pass_on(outcome.running.as_ref());
+        exit = outcome
+            .exit
+            .or_else(|| wrapped::wait(outcome.running, args.quiet));
+        if signals.stop.load(Ordering::Relaxed) {
             break;
         }
     }
@@ -48,21 +40,14 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     {
         report(path, args)?;
     }
-    Ok(match exit {
-        Some(exit) => ExitCode::from(exit.code() as u8),
-        None => ExitCode::from(128 + SIGINT as u8),
-    })
+    Ok(wrapped::exit_code(exit))
 }
 
 fn options(args: &Run) -> anyhow::Result<Options> {
-    let runtime = match &args.runtime {
-        Some(runtime) => runtime.clone(),
-        None => {
-            let own = std::env::current_exe().context("where this program is")?;
-            experiment::runtime(&own)?
-        }
-    };
-    let mut options = Options::new(args.command.clone(), runtime);
+    let mut options = Options::new(
+        args.command.clone(),
+        wrapped::runtime(args.runtime.as_ref())?,
+    );
     options.by = match args.by {
         CausalBy::Line => Granularity::Line,
         CausalBy::Function => Granularity::Function,
@@ -119,28 +104,9 @@ fn store(run: &CausalRun, path: &mut Option<PathBuf>, args: &Run) -> anyhow::Res
     Ok(())
 }
 
-/// Waits for a command that was left running.
-fn finish(outcome: Outcome, signal: i32, quiet: bool) -> Option<Exit> {
-    let Some(mut running) = outcome.running else {
-        return outcome.exit;
-    };
-    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
-    if matches!(signal, SIGTERM | SIGHUP) {
-        running.signal(signal);
-    }
-    if !quiet {
-        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
-    }
-    loop {
-        if let Some(exit) = running.wait() {
-            return Some(exit);
-        }
-    }
-}
-
 /// What is said meanwhile, on standard error.
 struct Talk {
-    live: bool,
+    line: Line,
     run: u32,
     runs: u32,
 }
@@ -148,14 +114,14 @@ struct Talk {
 impl Talk {
     fn new(args: &Run) -> Self {
         Self {
-            live: !args.quiet && std::io::stderr().is_terminal(),
+            line: Line::new(args.quiet),
             run: 1,
             runs: args.runs,
         }
     }
 
     fn hear(&mut self, live: &Live) {
-        if !self.live {
+        if !self.line.is_shown() {
             return;
         }
         let run = if self.runs > 1 {
@@ -168,19 +134,12 @@ impl Talk {
             .points
             .iter()
             .map(|(name, visits)| format!(", {name} {:.1}/s", *visits as f64 / seconds.max(0.1)));
-        eprint!(
-            "\r\x1b[Kvitalfew: {run}{seconds:.0} s, {} experiments, {} samples, {} lines{}",
+        self.line.show(&format!(
+            "{run}{seconds:.0} s, {} experiments, {} samples, {} lines{}",
             live.experiments,
             grouped(live.samples),
             live.fragments,
             points.take(3).collect::<String>(),
-        );
-        let _ = std::io::stderr().flush();
-    }
-
-    fn end(&self) {
-        if self.live {
-            eprint!("\r\x1b[K");
-        }
+        ));
     }
 }

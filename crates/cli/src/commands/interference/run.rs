@@ -2,57 +2,46 @@
 
 use super::args::Run;
 use super::hot;
+use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
-use anyhow::Context;
-use experiment::{FunctionPattern, TraceLive, TraceOptions, Traced};
+use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::{Interference, TraceBatch, TraceHead, TracedBlock};
-use sampler::Exit;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Kept, TraceWriter};
 
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The first saves, the second ends us.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-        signal_hook::flag::register_usize(signal, asked.clone(), signal as usize)?;
-    }
+    let signals = Signals::catch()?;
     // Kept of all, so that a report can tell executions apart by them without another run.
     let default_arguments = |name: &str| match known_function(name) {
         Some(known) => known.arguments.to_vec(),
         None if args.no_arguments => Vec::new(),
         None => vec![1, 2, 3],
     };
-    let options = options(args, &default_arguments, &stop)?;
+    let options = options(args, &default_arguments, &signals.stop)?;
     let mut keeper = Keeper::new(args, options.call_overhead)?;
-    let mut talk = Talk::new(args);
+    let line = Line::new(args.quiet);
     let traced = experiment::trace(
         &options,
-        &stop,
+        &signals.stop,
         &mut |blocks, batch| keeper.take(blocks, batch),
-        &mut |live| talk.hear(live),
+        &mut |live| show(live, &line),
     )?;
-    talk.end();
+    line.clear();
     let (path, result) = keeper.finish(&traced.head)?;
-    let exit = finish(traced, asked.load(Ordering::Relaxed) as i32, args.quiet);
+    signals.pass_on(traced.running.as_ref());
+    let exit = traced
+        .exit
+        .or_else(|| wrapped::wait(traced.running, args.quiet));
     if !args.quiet {
         eprintln!("vitalfew: what was measured is in {}", path.display());
         super::report::print(&result, &args.shown, &path.display().to_string())?;
     }
-    Ok(match exit {
-        Some(exit) => ExitCode::from(exit.code() as u8),
-        None => ExitCode::from(128 + SIGINT as u8),
-    })
+    Ok(wrapped::exit_code(exit))
 }
 
 fn options<'a>(
@@ -60,13 +49,6 @@ fn options<'a>(
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     stop: &AtomicBool,
 ) -> anyhow::Result<TraceOptions<'a>> {
-    let runtime = match &args.runtime {
-        Some(runtime) => runtime.clone(),
-        None => {
-            let own = std::env::current_exe().context("where this program is")?;
-            experiment::runtime(&own)?
-        }
-    };
     let functions = args
         .functions
         .iter()
@@ -87,7 +69,7 @@ fn options<'a>(
     let arguments = args.regroup.arguments.iter();
     Ok(TraceOptions {
         command: args.command.clone(),
-        runtime,
+        runtime: wrapped::runtime(args.runtime.as_ref())?,
         functions,
         also,
         arguments: arguments
@@ -167,50 +149,14 @@ impl Keeper {
     }
 }
 
-/// Waits for a command that was left running.
-fn finish(traced: Traced, signal: i32, quiet: bool) -> Option<Exit> {
-    let Some(mut running) = traced.running else {
-        return traced.exit;
-    };
-    // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone is passed on.
-    if matches!(signal, SIGTERM | SIGHUP) {
-        running.signal(signal);
-    }
-    if !quiet {
-        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
-    }
-    loop {
-        if let Some(exit) = running.wait() {
-            return Some(exit);
-        }
-    }
-}
-
 /// What is said meanwhile, on standard error.
-struct Talk(bool);
-
-impl Talk {
-    fn new(args: &Run) -> Self {
-        Self(!args.quiet && std::io::stderr().is_terminal())
-    }
-
-    fn hear(&mut self, live: &TraceLive) {
-        if self.0 {
-            eprint!(
-                "\r\x1b[Kvitalfew: {:.0} s, {} functions, {} threads, {} executions, {} lost",
-                live.elapsed.as_secs_f64(),
-                live.blocks,
-                live.threads,
-                grouped(live.executions),
-                grouped(live.lost),
-            );
-            let _ = std::io::stderr().flush();
-        }
-    }
-
-    fn end(&self) {
-        if self.0 {
-            eprint!("\r\x1b[K");
-        }
-    }
+fn show(live: &TraceLive, line: &Line) {
+    line.show(&format!(
+        "{:.0} s, {} functions, {} threads, {} executions, {} lost",
+        live.elapsed.as_secs_f64(),
+        live.blocks,
+        live.threads,
+        grouped(live.executions),
+        grouped(live.lost),
+    ));
 }

@@ -1,0 +1,101 @@
+//! What the commands share that run another one: signals, and how it ends.
+
+use anyhow::Context;
+use sampler::{Exit, Launched};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The signals that ask us to stop measuring.
+pub struct Signals {
+    /// Whether one came.
+    pub stop: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    /// From now on the first saves, the second ends us.
+    pub fn catch() -> std::io::Result<Self> {
+        let signals = Self {
+            stop: Arc::default(),
+            asked: Arc::default(),
+        };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let stop = || signals.stop.clone();
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop())?;
+            signal_hook::flag::register(signal, stop())?;
+            let number = signal as usize;
+            signal_hook::flag::register_usize(signal, signals.asked.clone(), number)?;
+        }
+        Ok(signals)
+    }
+
+    /// Passes on what a command that still runs has not got.
+    pub fn pass_on(&self, running: Option<&Launched>) {
+        let signal = self.asked.load(Ordering::Relaxed) as i32;
+        // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone does not.
+        if let Some(running) = running
+            && matches!(signal, SIGTERM | SIGHUP)
+        {
+            running.signal(signal);
+        }
+    }
+}
+
+/// Waits for a command that was left running.
+pub fn wait(running: Option<Launched>, quiet: bool) -> Option<Exit> {
+    let mut running = running?;
+    if !quiet {
+        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
+    }
+    loop {
+        if let Some(exit) = running.wait() {
+            return Some(exit);
+        }
+    }
+}
+
+/// The exit code of the command; of one that was not waited for, ours.
+pub fn exit_code(exit: Option<Exit>) -> ExitCode {
+    ExitCode::from(exit.map_or(128 + SIGINT, Exit::code) as u8)
+}
+
+/// The library that is loaded into the command: the one that was given, or the one beside us.
+pub fn runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(runtime) => Ok(runtime.clone()),
+        None => {
+            let own = std::env::current_exe().context("where this program is")?;
+            Ok(experiment::runtime(&own)?)
+        }
+    }
+}
+
+/// A line on a terminal that tells how far a measurement is.
+pub struct Line(bool);
+
+impl Line {
+    pub fn new(quiet: bool) -> Self {
+        Self(!quiet && std::io::stderr().is_terminal())
+    }
+
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        self.0
+    }
+
+    pub fn show(&self, text: &str) {
+        if self.0 {
+            eprint!("\r\x1b[Kvitalfew: {text}");
+        }
+    }
+
+    pub fn clear(&self) {
+        if self.0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
