@@ -89,6 +89,26 @@ fn the_names_of_a_deleted_program_cost_the_daemon_no_memory() {
 }
 
 #[test]
+fn a_closed_epoch_names_programs_that_were_replaced_since() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let program = large_program(&lab);
+    let daemon = Daemon::start(&db, &[]);
+    let running = Running::start(&program);
+    wait_for_more(&daemon, 300);
+    drop(running);
+    daemon.ask("epoch");
+    assert_eq!(daemon.end("TERM"), Some(0));
+    fs::copy("/bin/true", &program).expect("replaced");
+    let report = report(&db, &["--epoch", "..", "--image", "large"]);
+    assert!(amount(&report, "main") > 0.9 * total(&report), "{report:#}");
+    assert_accounted(&db);
+}
+
+#[test]
 fn a_file_system_can_be_unmounted() {
     if !live() {
         return;

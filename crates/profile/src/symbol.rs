@@ -2,8 +2,9 @@ use crate::{ImageId, ImageOffset, Location};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// A symbol that the recording itself carries, because the code it names cannot be read again
-/// later: the kernel, a module, the vDSO, code generated at run time, a file that was deleted.
+/// A symbol that the recording itself carries, because the code it names may not be read again
+/// later: the kernel, a module, the vDSO, code generated at run time, a file that was deleted, and
+/// whatever a closed epoch of the daemon names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EmbeddedSymbol {
     /// The image.
@@ -12,7 +13,7 @@ pub struct EmbeddedSymbol {
     pub start: ImageOffset,
     /// First byte behind it; equal to `start` where the size is not known.
     pub end: ImageOffset,
-    /// Its name, not demangled.
+    /// Its name, not demangled where it is of a symbol table.
     pub name: String,
 }
 

@@ -19,7 +19,7 @@ mod primitives;
 
 use super::interface::Step;
 use super::paths::Paths;
-use super::spans::Spans;
+use super::spans::{Measured, Spans};
 use super::tree::IndexedTree;
 use super::zoom::End;
 use profile::{CallTree, Method, ValueType};
@@ -126,6 +126,8 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
+    /// Both with their costs, by tree; made when they are wanted.
+    measured: OnceCell<Vec<[Measured; 2]>>,
     /// What is not in it, by tree; made when it is wanted.
     left: OnceCell<Vec<Left>>,
 }

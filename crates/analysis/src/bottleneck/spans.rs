@@ -50,21 +50,57 @@ impl Spans {
         left.extend((left.len() as u32..count as u32).map(|node| before(node) - taken));
         left
     }
+}
+
+/// A set with the sums of costs before the ends of its runs. What two such sets share is known without the
+/// tree, where each look would wait for memory.
+#[derive(Clone, Debug, Default)]
+pub struct Measured(Vec<Run>);
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u32,
+    end: u32,
+    before_start: i64,
+    before_end: i64,
+}
+
+impl Measured {
+    /// Measures a set; `before` is the sum of the costs of the nodes before a node.
+    pub fn new(nodes: &Spans, before: impl Fn(u32) -> i64) -> Self {
+        let run = |&(start, end): &(u32, u32)| Run {
+            start,
+            end,
+            before_start: before(start),
+            before_end: before(end),
+        };
+        Self(nodes.0.iter().map(run).collect())
+    }
 
     /// The cost of what this set shares with `other`.
-    pub fn shared_cost(&self, other: &Self, before: impl Fn(u32) -> i64) -> i64 {
+    pub fn shared_cost(&self, other: &Self) -> i64 {
         let (mut few, mut many) = (self.0.as_slice(), other.0.as_slice());
         if few.len() > many.len() {
             std::mem::swap(&mut few, &mut many);
         }
         let mut sum = 0;
-        for &(start, end) in few {
-            many = &many[gallop(many, |run| run.1 <= start)..];
+        for one in few {
+            many = &many[gallop(many, |run| run.end <= one.start)..];
             for run in many {
-                if run.0 >= end {
+                if run.start >= one.end {
                     break;
                 }
-                sum += cost(&before, (run.0.max(start), run.1.min(end)));
+                let from = if run.start > one.start {
+                    run.before_start
+                } else {
+                    one.before_start
+                };
+                let to = if run.end < one.end {
+                    run.before_end
+                } else {
+                    one.before_end
+                };
+                sum += to - from;
             }
         }
         sum
@@ -76,7 +112,7 @@ fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
 }
 
 /// How many of the first runs are `before`; in time logarithmic in that number.
-fn gallop(runs: &[(u32, u32)], before: impl Fn(&(u32, u32)) -> bool) -> usize {
+fn gallop(runs: &[Run], before: impl Fn(&Run) -> bool) -> usize {
     let mut reach = 1;
     while runs.get(reach - 1).is_some_and(&before) {
         reach *= 2;
@@ -111,7 +147,8 @@ mod tests {
             prop_assert!(x.runs().windows(2).all(|w| w[0].1 < w[1].0));
             prop_assert_eq!(x.cost(before), sum(&set(&a)));
             let both = &set(&a) & &set(&b);
-            prop_assert_eq!(x.shared_cost(&y, before), sum(&both));
+            let measured = |spans| Measured::new(spans, before);
+            prop_assert_eq!(measured(&x).shared_cost(&measured(&y)), sum(&both));
             prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
             let left = x.left(71, before);
             prop_assert_eq!(left.len(), 71);

@@ -1,7 +1,7 @@
 //! A call tree with what the search looks up in it.
 
 use super::paths::{Found, Paths};
-use super::spans::Spans;
+use super::spans::{Measured, Spans};
 use profile::{CallTree, CallTreeColumns};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -226,9 +226,9 @@ impl<'a> View<'a> {
         nodes.cost(|node| self.before(node))
     }
 
-    /// The cost of the nodes that are in both sets.
-    pub fn shared_cost(&self, one: &Spans, other: &Spans) -> i64 {
-        one.shared_cost(other, |node| self.before(node))
+    /// The set with its costs.
+    pub fn measured(&self, nodes: &Spans) -> Measured {
+        Measured::new(nodes, |node| self.before(node))
     }
 
     /// The costs without those of these nodes, for [`IndexedTree::view_with`].

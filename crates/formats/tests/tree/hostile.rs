@@ -2,6 +2,7 @@
 //! memory, and never with a panic.
 
 use crate::common;
+use crate::memory;
 use crate::support::*;
 use flate2::read::MultiGzDecoder;
 use formats::tree::{Limits, ReadError, ReadOptions};
@@ -75,7 +76,18 @@ fn options() -> ReadOptions {
 }
 
 fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
-    match read_bytes(bytes, &options()) {
+    let before = memory::start();
+    let result = read_bytes(bytes, &options());
+    let peak = memory::peak() - before;
+    // The limit, and what does not grow with it: tables of the decompressors, the file itself.
+    let most = options().limits.memory as isize + (32 << 20) + 8 * bytes.len() as isize;
+    prop_assert!(
+        peak <= most,
+        "{} bytes of memory for a file of {}",
+        peak,
+        bytes.len()
+    );
+    match result {
         Ok(profile) => prop_assert!(!profile.tree.value_types().is_empty()),
         Err(error) => {
             prop_assert!(!matches!(error, ReadError::Io { .. }), "{}", error);
@@ -154,6 +166,20 @@ proptest! {
         harmless(&bytes)?;
     }
 
+    /// The beginning of one file and the end of another, of the same format or not.
+    #[test]
+    fn spliced_files_do_no_harm(
+        one in any::<prop::sample::Index>(),
+        other in any::<prop::sample::Index>(),
+        same in any::<bool>(),
+        cuts in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let one = one.get(&ALL);
+        let other = if same { one } else { other.get(&ALL) };
+        let (head, tail) = (&one[..cuts.0.index(one.len())], &other[cuts.1.index(other.len())..]);
+        harmless(&[head, tail].concat())?;
+    }
+
     #[test]
     fn any_bytes_do_no_harm(
         beginning in prop::sample::select(BEGINNINGS),
@@ -174,6 +200,16 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn spliced_perf_data_does_no_harm(
+        names in prop::sample::subsequence(PERF, 2),
+        cuts in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let (one, other) = (bytes(names[0]), bytes(names[1]));
+        let (head, tail) = (&one[..cuts.0.index(one.len())], &other[cuts.1.index(other.len())..]);
+        harmless(&[head, tail].concat())?;
+    }
 
     #[test]
     fn changed_perf_data_does_no_harm(

@@ -5,5 +5,6 @@ mod common;
 mod fixtures;
 mod folded;
 mod hostile;
+mod memory;
 mod roundtrip;
 mod support;

@@ -3,7 +3,7 @@
 use super::{ABSENT, CallCover, CallSequence, Forest, Left, Member};
 use crate::bottleneck::interface::{Metric, Metrics, Profile, Step};
 use crate::bottleneck::paths::Paths;
-use crate::bottleneck::spans::Spans;
+use crate::bottleneck::spans::{Measured, Spans};
 use crate::bottleneck::zoom::End;
 use crate::statistics::{self, Interval};
 use std::cell::OnceCell;
@@ -263,6 +263,7 @@ impl CallCover {
         Self {
             along: join(&self.along, &other.along),
             cover: join(&self.cover, &other.cover),
+            measured: OnceCell::new(),
             left: OnceCell::new(),
         }
     }
@@ -276,13 +277,24 @@ impl Forest {
 
     /// What two covers share.
     pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
-        let shared = |one: &[Spans], other: &[Spans]| {
-            let pairs = self.members.iter().zip(one.iter().zip(other));
-            self.weighted(pairs.map(|(m, (a, b))| m.index.view().shared_cost(a, b)))
+        let (one, other) = (self.measured(one), self.measured(other));
+        let shared = |which: usize| {
+            let pairs = one.iter().zip(other);
+            self.weighted(pairs.map(|(a, b)| a[which].shared_cost(&b[which])))
         };
         Metrics {
-            base: shared(&one.along, &other.along),
-            cum: shared(&one.cover, &other.cover),
+            base: shared(0),
+            cum: shared(1),
         }
+    }
+
+    fn measured<'c>(&self, cover: &'c CallCover) -> &'c [[Measured; 2]] {
+        cover.measured.get_or_init(|| {
+            let pairs = cover.along.iter().zip(&cover.cover);
+            let measure = |(member, (along, cover)): (&Member, (&Spans, &Spans))| {
+                [along, cover].map(|nodes| member.index.view().measured(nodes))
+            };
+            self.members.iter().zip(pairs).map(measure).collect()
+        })
     }
 }

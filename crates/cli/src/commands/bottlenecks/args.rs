@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use regex::Regex;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// `vitalfew bottlenecks`.
@@ -47,8 +48,8 @@ pub struct Bottlenecks {
     #[arg(long, value_name = "N")]
     pub work: Vec<f64>,
     /// --auto: at most so many call sequences
-    #[arg(long, value_name = "N", default_value_t = 14)]
-    pub count: usize,
+    #[arg(long, value_name = "N", default_value = "14")]
+    pub count: NonZeroUsize,
     /// --auto: the percentage that they should cover; less makes them more specific
     #[arg(long, value_name = "PERCENT", default_value_t = 90.0, value_parser = crate::args::percent)]
     pub coverage: f64,

@@ -2,6 +2,7 @@
 
 use analysis::bottleneck::search::Suggester;
 use regex::Regex;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// A command.
@@ -134,8 +135,8 @@ pub enum Mistake {
     Usage(&'static str),
     #[error("no suggester '{0}'; there are {1}")]
     Suggester(String, String),
-    #[error("{0}")]
-    Regex(String),
+    #[error("'{0}' is no regular expression: {1}")]
+    Regex(String, String),
 }
 
 /// Reads a line.
@@ -175,14 +176,14 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
         }
         "find" if !rest.is_empty() => Regex::new(rest)
             .map(Command::Find)
-            .map_err(|error| Mistake::Regex(error.to_string())),
+            .map_err(|error| bad_regex(rest, &error)),
         "label" => named(Command::Label),
         "unlabel" => named(Command::Unlabel),
         "labels" => alone(Command::Labels),
         "auto" if rest.is_empty() => Ok(Command::Auto(None)),
         "auto" => rest
             .parse()
-            .map(|n| Command::Auto(Some(n)))
+            .map(|n: NonZeroUsize| Command::Auto(Some(n.get())))
             .map_err(|_| usage()),
         "save" => named(|name| Command::Save(name.into())),
         "load" => named(|name| Command::Load(name.into())),
@@ -191,6 +192,14 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
         "go" | "find" => Err(usage()),
         _ => Err(unknown(word)),
     }
+}
+
+/// The message draws the place over several lines; its last says what is wrong.
+fn bad_regex(regex: &str, error: &regex::Error) -> Mistake {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    let what = last.strip_prefix("error: ").unwrap_or(last);
+    Mistake::Regex(regex.to_owned(), what.to_owned())
 }
 
 fn set(rest: &str) -> Result<Setting, Mistake> {

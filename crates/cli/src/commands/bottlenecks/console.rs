@@ -34,7 +34,7 @@ impl<'f> Console<'f> {
             search,
             suggester: SuggesterName::Ranking(Suggester::HighCum),
             options: Options {
-                count: args.count,
+                count: args.count.get(),
                 coverage: args.coverage / 100.0,
                 cutoff: args.cutoff,
             },

@@ -55,9 +55,14 @@ pub fn load(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
         Normalize::Work => Normalisation::Work,
     };
     let forest = Forest::new(a, b, by).map_err(|error| match error {
-        ForestError::Empty(..) => Coded {
+        ForestError::Empty(ref names, ref value) => Coded {
             code: INCONCLUSIVE,
-            message: error.to_string(),
+            message: match &args.change.focus {
+                Some(regex) => {
+                    format!("{names}: no {value} in calls of what --focus '{regex}' names")
+                }
+                None => error.to_string(),
+            },
         }
         .into(),
         error => anyhow::Error::from(error),

@@ -10,12 +10,14 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
-use rustyline::{Context, Editor, Helper};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::path::PathBuf;
 
 /// Talks until the end of the input.
 pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
-    let mut editor: Editor<Words, DefaultHistory> = Editor::new()?;
+    // As in a shell: what all candidates have in common, then a list of them.
+    let config = Config::builder().completion_type(CompletionType::List);
+    let mut editor: Editor<Words, DefaultHistory> = Editor::with_config(config.build())?;
     editor.set_helper(Some(Words::of(console)));
     let history = history_file();
     if let Some(file) = &history {

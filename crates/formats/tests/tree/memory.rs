@@ -1,0 +1,63 @@
+//! How much memory a thread holds, so that tests can say how much a reader may take.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    /// Bytes that this thread took and did not give back; negative if it frees what others took.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending counts no more.
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
+    });
+}
+
+// SAFETY: all is done by the system's allocator; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+/// Starts to look for the peak; returns what this thread holds now.
+pub fn start() -> isize {
+    PEAK.set(HELD.get());
+    HELD.get()
+}
+
+/// The most that this thread has held since [`start`].
+pub fn peak() -> isize {
+    PEAK.get()
+}
+
+#[test]
+fn what_is_taken_is_counted() {
+    let before = start();
+    drop(std::hint::black_box(vec![1_u8; 1 << 20]));
+    let peak = peak() - before;
+    assert!((1 << 20..2 << 20).contains(&peak), "{peak}");
+}
