@@ -61,13 +61,16 @@ fn a_killed_daemon_loses_nothing() {
         // Every drain a part of its own.
         let daemon = Daemon::start(&db, &["--merge", "1h"]);
         std::thread::sleep(Duration::from_millis(100 + 130 * (round % 4)));
+        assert_eq!(abandoned(&db), Vec::<PathBuf>::new());
         daemon.kill();
         // What was counted so far goes on being counted: nobody is there.
         std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(abandoned(&db).len(), 1);
     }
     let daemon = Daemon::start(&db, &["--merge", "1h"]);
     assert!(daemon.ask("status")["taken_over"].as_u64() > Some(0));
     assert_eq!(daemon.end("TERM"), Some(0));
+    assert_eq!(abandoned(&db), Vec::<PathBuf>::new());
     assert!(assert_accounted(&db) > 500);
     let warned = fs::read_to_string(db.with_extension("talk")).expect("what it said");
     assert!(!warned.contains("lost"), "{warned}");

@@ -46,7 +46,7 @@ pub use event::{EventKind, EventSpec, tracefs};
 pub use finish::name_kernel;
 pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
-pub use pins::{LeftBehind, bpf_file_system, may_count, unpin};
+pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, unpin};
 pub use session::{Outcome, Progress, host, record};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;

@@ -23,15 +23,19 @@ const FIRST: [u8; 4] = [0; 4];
 /// `STOPPED` of collect.bpf.c, in the highest byte.
 const STOPPED: u8 = 0x80;
 
+/// The BPF file system of this machine, if there is one.
+pub fn mounted_bpf_file_system() -> Option<PathBuf> {
+    let mut known = [USUAL, OWN].map(PathBuf::from).into_iter();
+    known.find(|path| is_bpf_file_system(path))
+}
+
 /// The BPF file system of this machine, mounted if there is none.
 ///
 /// # Errors
 /// [`Error::System`], without the right to mount one.
 pub fn bpf_file_system() -> Result<PathBuf, Error> {
-    for path in [USUAL, OWN] {
-        if is_bpf_file_system(Path::new(path)) {
-            return Ok(path.into());
-        }
+    if let Some(mounted) = mounted_bpf_file_system() {
+        return Ok(mounted);
     }
     let failed = |what: &str| Error::system(format!("{what} a BPF file system on {OWN}"));
     std::fs::create_dir_all(OWN).map_err(|source| Error::System {

@@ -1,7 +1,9 @@
 //! `vitalfew doctor`.
 
 use crate::args::Doctor;
+use crate::daemon::{Abandoned, abandoned};
 use crate::exit::FAILURE;
+use crate::output::printable;
 use sampler::capabilities::{self, Capabilities, Program};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -14,6 +16,7 @@ struct Json<'a> {
     capabilities: &'a Capabilities,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<&'a Program>,
+    abandoned: Vec<Abandoned>,
 }
 
 /// Runs the command.
@@ -26,12 +29,16 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         let json = Json {
             capabilities: &capabilities,
             program,
+            abandoned: abandoned(),
         };
         serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         let unicode = std::io::stdout().is_terminal() && speaks_utf8();
         write!(out, "{}", capabilities::render(&capabilities, unicode))?;
+        for collector in abandoned() {
+            write!(out, "{}", found(&collector))?;
+        }
         if let Ok(Some(program)) = &program {
             write!(out, "\n{}", capabilities::render_program(program, unicode))?;
         }
@@ -41,6 +48,29 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(FAILURE));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A collector of the daemon that nobody reads.
+fn found(abandoned: &Abandoned) -> String {
+    let directory = abandoned.directory.display();
+    let (of, fix) = match &abandoned.database {
+        Some(database) => {
+            let database = printable(&database.display().to_string());
+            let fix =
+                format!("vitalfew daemon run --db {database} stores what it counted, and goes on");
+            (
+                database,
+                format!("{fix};\n              sudo rm -r {directory} drops it"),
+            )
+        }
+        None => (
+            "a database that is gone or not known".to_owned(),
+            format!("sudo rm -r {directory}"),
+        ),
+    };
+    format!(
+        "-- a collector of {of} counts, and no daemon reads it\n    you lose  the time that its samples take, on all CPUs\n    fix       {fix}\n"
+    )
 }
 
 fn speaks_utf8() -> bool {

@@ -3,6 +3,7 @@
 mod control;
 mod merge;
 mod names;
+mod pins;
 mod privileges;
 mod run;
 mod status;
@@ -10,5 +11,6 @@ mod status;
 pub use control::{Request, ask};
 pub use merge::merge;
 pub use names::names;
-pub use run::run;
+pub use pins::{Abandoned, abandoned};
+pub use run::{is_running, run};
 pub use status::Status;

@@ -63,7 +63,10 @@ pub fn run(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         .map(std::path::absolute)
         .transpose()?;
     let place = Place::take(&database, &host, socket.as_deref())?;
-    let pins = pins(args, &path);
+    let pins = match args.no_pin {
+        true => Err("--no-pin".to_owned()),
+        false => super::pins::of(&path),
+    };
     let left = match &pins {
         Ok(pins) => sampler::left_behind(pins)?,
         Err(_) => Vec::new(),
@@ -108,7 +111,12 @@ pub fn run(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         daemon.serve(collecting, &stop, &leave)
     })??;
     match ended {
-        Ended::With(code) => Ok(code),
+        Ended::With(code) => {
+            if let Ok(pins) = &pins {
+                super::pins::tidy(pins);
+            }
+            Ok(code)
+        }
         Ended::ToStartAgain => {
             std::env::set_current_dir(came_from?).context("starting again")?;
             let mut args = std::env::args_os();
@@ -147,23 +155,6 @@ fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where collectors of this database are pinned; or why nowhere.
-fn pins(args: &DaemonRun, database: &Path) -> Result<PathBuf, String> {
-    if args.no_pin {
-        return Err("--no-pin".to_owned());
-    }
-    let mounted = sampler::bpf_file_system().map_err(|error| error.to_string())?;
-    // Names there have no dots and bounded length: FNV-1a of the database's path.
-    let hash = database
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        });
-    Ok(mounted.join(format!("vitalfew-{hash:016x}")))
-}
-
 /// A number for the collector, above all that were there before, whatever the clock says.
 fn next_collector(open: &[OpenEpoch], left: &[(String, PathBuf)]) -> u64 {
     let stored = open.iter().filter_map(|epoch| epoch.last().ok().flatten());
@@ -171,6 +162,14 @@ fn next_collector(open: &[OpenEpoch], left: &[(String, PathBuf)]) -> u64 {
     let left = left.iter().filter_map(|(name, _)| name.parse::<u64>().ok());
     let last = stored.chain(left).max();
     last.map_or(0, |last| last.saturating_add(1)).max(unix_ns())
+}
+
+/// Whether a daemon of this host writes to a database.
+pub fn is_running(database: &Path, host: &str) -> bool {
+    let lock = Database::open(database)
+        .ok()
+        .and_then(|database| File::open(database.daemon_directory(host).join("lock")).ok());
+    lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// What makes this daemon the only one: its directory, its lock, its socket.

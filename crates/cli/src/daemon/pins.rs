@@ -1,0 +1,75 @@
+//! Where collectors of a database are pinned, and those that nobody reads.
+
+use serde::Serialize;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "vitalfew-";
+/// Beside the directory of a database's collectors, a link to the database.
+const DATABASE: &str = "-database";
+
+/// The directory for collectors of this database; or why there is none.
+pub fn of(database: &Path) -> Result<PathBuf, String> {
+    let mounted = sampler::bpf_file_system().map_err(|error| error.to_string())?;
+    // Names there have no dots and bounded length: FNV-1a of the database's path.
+    let hash = database
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+        });
+    let name = format!("{PREFIX}{hash:016x}");
+    // Without it, only the advice to whoever finds the collector is poorer.
+    let _ = symlink(database, mounted.join(format!("{name}{DATABASE}")));
+    Ok(mounted.join(name))
+}
+
+/// Forgets which database a directory is of that is there no more.
+pub fn tidy(directory: &Path) {
+    if let (false, Some(name)) = (directory.exists(), directory.file_name()) {
+        let name = name.to_string_lossy();
+        let _ = fs::remove_file(directory.with_file_name(format!("{name}{DATABASE}")));
+    }
+}
+
+/// Collectors that go on counting though no daemon reads them.
+#[derive(Serialize)]
+pub struct Abandoned {
+    /// Where they are pinned.
+    pub directory: PathBuf,
+    /// The database that the next daemon would store them in, if that is known.
+    pub database: Option<PathBuf>,
+}
+
+/// All of them that this user may see.
+pub fn abandoned() -> Vec<Abandoned> {
+    let entries = sampler::mounted_bpf_file_system().and_then(|path| fs::read_dir(path).ok());
+    let paths = entries.into_iter().flatten().flatten();
+    let mut directories: Vec<PathBuf> = paths
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+        .map(|entry| entry.path())
+        .collect();
+    directories.sort_unstable();
+    let counts = |directory: &PathBuf| {
+        let collectors = sampler::left_behind(directory).unwrap_or_default();
+        collectors.iter().any(|(_, path)| sampler::may_count(path))
+    };
+    directories.retain(counts);
+    let abandoned = directories.into_iter().map(|directory| {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let link = directory.with_file_name(format!("{name}{DATABASE}"));
+        let database = fs::read_link(link).ok().filter(|path| path.is_dir());
+        Abandoned {
+            directory,
+            database,
+        }
+    });
+    let unread = |found: &Abandoned| {
+        let database = found.database.as_deref();
+        !database.is_some_and(|path| super::is_running(path, &sampler::host().name))
+    };
+    abandoned.filter(unread).collect()
+}
