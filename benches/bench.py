@@ -57,6 +57,9 @@ def stop(process):
     """Asks a profiler to stop and save, as Ctrl-C does."""
     if process.poll() is None:
         os.kill(process.pid, signal.SIGINT)
+        # A second signal would end it before it has saved: a daemon's collector would go on counting.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(60)
     end(process)
 
 

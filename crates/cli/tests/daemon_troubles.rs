@@ -64,6 +64,15 @@ fn wait_for_more(daemon: &Daemon, samples: u64) -> Value {
     daemon.wait_for("more samples", |status| taken(status) > before + samples)
 }
 
+/// A daemon that has samples of a large program, which runs.
+fn sample_large_program(lab: &Lab, db: &Path) -> (PathBuf, Daemon, Running) {
+    let program = large_program(lab);
+    let daemon = Daemon::start(db, &[]);
+    let running = Running::start(&program);
+    wait_for_more(&daemon, 300);
+    (program, daemon, running)
+}
+
 #[test]
 fn the_names_of_a_deleted_program_cost_the_daemon_no_memory() {
     if !live() {
@@ -71,10 +80,7 @@ fn the_names_of_a_deleted_program_cost_the_daemon_no_memory() {
     }
     let lab = Lab::new();
     let db = lab.path("db");
-    let program = large_program(&lab);
-    let daemon = Daemon::start(&db, &[]);
-    let running = Running::start(&program);
-    wait_for_more(&daemon, 300);
+    let (program, daemon, running) = sample_large_program(&lab, &db);
     let before = peak_kilobytes(&daemon.child);
     fs::remove_file(&program).expect("removed");
     wait_for_more(&daemon, 300);
@@ -95,10 +101,7 @@ fn a_closed_epoch_names_programs_that_were_replaced_since() {
     }
     let lab = Lab::new();
     let db = lab.path("db");
-    let program = large_program(&lab);
-    let daemon = Daemon::start(&db, &[]);
-    let running = Running::start(&program);
-    wait_for_more(&daemon, 300);
+    let (program, daemon, running) = sample_large_program(&lab, &db);
     drop(running);
     daemon.ask("epoch");
     assert_eq!(daemon.end("TERM"), Some(0));
