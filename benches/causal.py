@@ -1,10 +1,11 @@
-"""causal.py VITALFEW [NAME...]: predicted against true program speedups, and what predicting costs.
+"""causal.py VITALFEW [NAME...]: predicted against true program speedups.
 
 Every program of tests/programs/causal has lines that an argument really speeds up. The truth: the program
 with the line 25, 50, 75 and 100 % faster and as it is, one after the other, several times over, medians.
 The prediction: `causal run` of the program as it is, all its lines at once; Coz beside it where
 it is installed. CAUSAL_TRUTH (2) and CAUSAL_SECONDS (60) are the seconds of a run of each kind, CAUSAL_REPEATS (3)
-how often the truth is measured; CAUSAL_CACHE names a file that keeps truths for the next time.
+how often the truth is measured; CAUSAL_CACHE names a file that keeps truths for the next time, CAUSAL_KEEP a directory for
+our profiles. CAUSAL_COZ (60) are Coz's seconds, 0: without it. `truth` among the names: only that.
 """
 
 import json
@@ -15,7 +16,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 
 import bench
 
@@ -24,6 +24,8 @@ TRUTH = float(os.environ.get("CAUSAL_TRUTH", "2"))
 SECONDS = float(os.environ.get("CAUSAL_SECONDS", "60"))
 REPEATS = int(os.environ.get("CAUSAL_REPEATS", "3"))
 CACHE = os.environ.get("CAUSAL_CACHE")
+KEEP = os.environ.get("CAUSAL_KEEP")
+COZ = float(os.environ.get("CAUSAL_COZ", "60"))
 PERCENTS = [25, 50, 75, 100]
 RUNTIME = os.environ.get("CAUSAL_RUNTIME")
 
@@ -38,7 +40,8 @@ PROGRAMS = {
     "phases": C,
     "server": C + ["-lm"],
     "device": C,
-    "pipeline.rs": ["rustc", "--edition", "2024", "-g", "-O"],
+    # Lines of a macro are those where it is used.
+    "pipeline.rs": ["rustc", "--edition", "2024", "-g", "-O", "-Ccollapse-macro-debuginfo=yes"],
     "atomic_wait.cpp": ["g++", "-std=c++20", "-g", "-O2", "-pthread"],
     "libc": ["gcc", "-g", "-O2", "-fomit-frame-pointer", "-pthread"],
 }
@@ -78,7 +81,8 @@ def truth(name, program, lines):
     kept = json.loads(pathlib.Path(CACHE).read_text()) if CACHE and os.path.exists(CACHE) else {}
     if name in kept:
         return kept[name]["speedups"], kept[name]["base"]
-    asked = [("none", 0)] + [(line, percent) for line in lines for percent in PERCENTS]
+    # As it is once for each line, because all that is true rests on that.
+    asked = [of for line in lines for of in [("none", 0), *((line, percent) for percent in PERCENTS)]]
     periods = {key: [] for key in asked}
     for _ in range(REPEATS):
         for line, percent in asked:
@@ -118,10 +122,10 @@ def find(findings, place):
 def by_coz(program, output):
     """Coz's own numbers: its points, read where they are nearest."""
     coz = shutil.which("coz")
-    if not coz:
+    if not coz or not COZ:
         return []
-    words = [coz, "run", "-o", output, "---", program, "none", "0", SECONDS]
-    done = subprocess.run([str(word) for word in words], capture_output=True, timeout=SECONDS + 120)
+    words = [coz, "run", "-o", output, "---", program, "none", "0", COZ]
+    done = subprocess.run([str(word) for word in words], capture_output=True, timeout=COZ + 120)
     return report(output)["findings"] if done.returncode == 0 and output.exists() else []
 
 
@@ -143,7 +147,9 @@ class Sums:
 def accuracy(name, sums):
     program, lines = build(name)
     speedups, base = truth(name, program, lines)
-    ours = bench.TEMPORARY / f"{program.name}.json"
+    kept = pathlib.Path(KEEP) if KEEP else bench.TEMPORARY
+    ours = kept / f"{program.name}.json"
+    ours.unlink(missing_ok=True)
     loaded = run(program, seconds=SECONDS, wrapper=wrapper(ours))
     sums.overheads.append((name, loaded / base - 1))
     findings = report(ours)["findings"]
@@ -182,53 +188,27 @@ def accuracy(name, sums):
           f"period under causal run {100 * (loaded / base - 1):+.1f}%\n", flush=True)
 
 
-def cost(name):
-    """Figure 9: what starting, sampling and delaying cost."""
-    program, _ = build(name)
-    profile = bench.TEMPORARY / f"{program.name}-cost.json"
-    kinds = {
-        "without": [],
-        "sampling": wrapper(profile, "--fixed-speedup", "0"),
-        "full": wrapper(profile),
-    }
-    periods = {kind: [] for kind in kinds}
-    starts = {kind: [] for kind in kinds}
-    for _ in range(REPEATS):
-        for kind, words in kinds.items():
-            before = time.monotonic()
-            run(program, seconds=0, wrapper=words) if name != "server" else None
-            starts[kind].append(time.monotonic() - before)
-            periods[kind].append(run(program, seconds=max(TRUTH, 5), wrapper=words))
-    median = {kind: statistics.median(values) for kind, values in periods.items()}
-    start = statistics.median(starts["full"]) - statistics.median(starts["without"])
-    sampling = median["sampling"] / median["without"] - 1
-    full = median["full"] / median["without"] - 1
-    print(f"{name:16}start {1000 * start:6.0f} ms   sampling {percent(sampling):>6}%   "
-          f"delays {percent(full - sampling):>6}%   together {percent(full):>6}%", flush=True)
-    return full
-
-
 def main():
-    named = [argument for argument in sys.argv[2:] if argument in PROGRAMS]
-    kinds = [argument for argument in sys.argv[2:] if argument not in PROGRAMS]
+    named = [argument for argument in sys.argv[2:] if argument in PROGRAMS] or PROGRAMS
     sums = Sums()
-    if "cost" not in kinds:
-        print("program         line      at     true  predicted [95 %]              off  (points of program speedup)")
-        for name in named or PROGRAMS:
-            accuracy(name, sums)
-        if sums.errors:
-            inside = sum(sums.covered)
-            print(f"mean absolute error {100 * statistics.mean(sums.errors):.1f} points (goal 3); "
-                  f"truth inside the interval {inside} of {len(sums.covered)} (goal 9 of 10); "
-                  f"without an estimate {len(sums.missing)}")
-            print(f"the line worth most first in {sum(f for _, f in sums.first)} of {len(sums.first)} programs")
-            print(f"mean overhead while delaying {100 * statistics.mean(o for _, o in sums.overheads):.1f}%")
-        if sums.coz_errors:
-            print(f"Coz: mean absolute error {100 * statistics.mean(sums.coz_errors):.1f} points, "
-                  f"{len(sums.coz_errors)} of {4 * len(sums.errors) // 4 + len(sums.missing)} estimates")
-    if "accuracy" not in kinds:
-        full = [cost(name) for name in named or PROGRAMS]
-        print(f"mean {percent(statistics.mean(full))}% (goal 10)")
+    if "truth" in sys.argv[2:]:
+        for name in named:
+            truth(name, *build(name))
+        return
+    print("program         line      at     true  predicted [95 %]              off  (points of program speedup)")
+    for name in named:
+        accuracy(name, sums)
+    if sums.errors:
+        inside = sum(sums.covered)
+        print(f"mean absolute error {100 * statistics.mean(sums.errors):.1f} points (goal 3); "
+              f"truth inside the interval {inside} of {len(sums.covered)} (goal 9 of 10); "
+              f"without an estimate {len(sums.missing)}")
+        print(f"the line worth most first in {sum(f for _, f in sums.first)} of {len(sums.first)} programs")
+        print(f"mean overhead while delaying {100 * statistics.mean(o for _, o in sums.overheads):.1f}%")
+    if sums.coz_errors:
+        print(f"Coz: mean absolute error {100 * statistics.mean(sums.coz_errors):.1f} points, "
+              f"{len(sums.coz_errors)} of {4 * len(sums.errors) // 4 + len(sums.missing)} estimates")
 
 
-main()
+if __name__ == "__main__":
+    main()
