@@ -229,3 +229,80 @@ fn end_to_end_runs_are_experiments() {
     let visits = &runs[1]["run"]["experiments"][0]["counts"][0]["visits"];
     assert_eq!(visits, 1);
 }
+
+#[test]
+fn latencies_need_no_change_to_the_program() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let source = "causal/server.c";
+    let program = compile(&lab, source, &["-lm"]);
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/programs")
+            .join(source),
+    );
+    let text = text.expect("the source");
+    let place = |part: &str| {
+        let line = text.lines().position(|line| line.contains(part));
+        format!("server.c:{}", line.expect("it") + 1)
+    };
+    // The same, by the marks in the source and by the lines that these are in.
+    let (begin, end) = (place("pthread_cond_signal"), place("VITALFEW_PROGRESS"));
+    let profile = lab.path("profile");
+    let options = ["--latency", &begin, &end, "--fixed-speedup", "0"];
+    let output = causal(&profile, &options, &program, &["none", "0", "4"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    let name = format!("{begin} to {end}");
+    assert!(
+        visits(&run, &name).abs_diff(visits(&run, "request")) <= 2,
+        "{run}"
+    );
+    let points = run["points"].as_array().expect("points");
+    let at = |name: &str| points.iter().position(|p| p["name"] == name).expect("it");
+    let (marked, by_line) = (at("request"), at(&name));
+    let experiments = run["experiments"].as_array().expect("experiments");
+    assert!(!experiments.is_empty());
+    for experiment in experiments {
+        let latency = |at: usize| &experiment["counts"][at]["latency"];
+        let number = |at: usize, key: &str| latency(at)[key].as_f64().expect("a number");
+        for key in ["arrivals", "departures"] {
+            let (a, b) = (number(marked, key), number(by_line, key));
+            assert!((a - b).abs() <= 0.1 * a + 2.0, "{key}: {experiment}");
+        }
+        let (a, b) = (number(marked, "in_flight"), number(by_line, "in_flight"));
+        assert!((a - b).abs() <= 0.3 * a + 0.3, "{experiment}");
+    }
+}
+
+#[test]
+fn delays_keep_within_their_limit() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/two_threads.c", &[]);
+    let profile = lab.path("profile");
+    let options = ["--max-delay", "5", "--experiment", "100ms"];
+    let output = causal(&profile, &options, &program, &["none", "0", "8"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    let experiments = run["experiments"].as_array().expect("experiments");
+    let number = |of: &Value, key: &str| of[key].as_f64().expect("a number");
+    let delays: Vec<f64> = experiments.iter().map(|e| number(e, "delay_ns")).collect();
+    assert!(delays.iter().any(|delay| *delay > 0.0), "{run}");
+    let longest = delays.iter().fold(0.0, |a: f64, b| a.max(*b));
+    // It may be passed by one experiment, after which there are none with delays until it is kept again.
+    let most = 0.05 * number(&run, "duration_ns") + longest;
+    assert!(delays.iter().sum::<f64>() <= most, "{run}");
+}

@@ -3,7 +3,7 @@
 use crate::code::{Code, Known};
 use crate::experiments::Experiments;
 use crate::memory::Memory;
-use crate::points::Points;
+use crate::points::{Count, Points};
 use crate::{Error, Options, launch, search};
 use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
@@ -45,18 +45,16 @@ pub struct Outcome {
     pub running: Option<Launched>,
 }
 
+/// Hears how far a run is; the second argument puts together what was measured so far.
+pub type Talk<'a> = &'a mut dyn FnMut(&Live, &mut dyn FnMut() -> CausalRun);
+
 /// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or nothing
-/// can be learned. `talk` is called some times a second, and again with every experiment that ends,
-/// with what was measured so far.
+/// can be learned. `talk` is called some times a second.
 ///
 /// # Errors
 /// What makes experiments impossible is an error, and the command has not started then, or not come
 /// to its `main`; it is ended in that case. What goes wrong later is a warning in the run.
-pub fn run(
-    options: &Options,
-    stop: &AtomicBool,
-    talk: &mut dyn FnMut(&Live),
-) -> Result<Outcome, Error> {
+pub fn run(options: &Options, stop: &AtomicBool, talk: Talk<'_>) -> Result<Outcome, Error> {
     launch::check(&options.command)?;
     let memory = Memory::new()?;
     memory.period_ns.store(options.period_ns, Relaxed);
@@ -164,12 +162,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the target run, to its end or ours.
-    fn go(
-        &mut self,
-        launched: &mut Launched,
-        stop: &AtomicBool,
-        talk: &mut dyn FnMut(&Live),
-    ) -> Option<Exit> {
+    fn go(&mut self, launched: &mut Launched, stop: &AtomicBool, talk: Talk<'_>) -> Option<Exit> {
         self.start = Instant::now();
         self.start_unix_ns = launch::unix_ns();
         if let Some(hints) = &self.options.end_to_end {
@@ -196,7 +189,8 @@ impl<'a> Session<'a> {
                 .step(&self.memory, &self.code, &counts, now);
             if now >= said {
                 self.visited |= counts.iter().any(|count| count.progress() > 0);
-                talk(&self.live(now));
+                let live = self.live(now);
+                talk(&live, &mut || self.so_far(now, &counts));
                 said = now + Duration::from_millis(250);
             }
             self.memory.words().wait(seen, next.min(TICK));
@@ -282,6 +276,17 @@ impl<'a> Session<'a> {
         self.memory.experiment.0.store(Word::NONE.pack(), Relaxed);
         self.memory.state.store(state::OFF, Relaxed);
         self.warn(&mut warnings, exit);
+        let mut run = self.so_far(duration, &counts);
+        if whole {
+            run.points.insert(0, Experiments::end_to_end_point());
+        }
+        run.end = launch::end(exit);
+        run.warnings = warnings;
+        run
+    }
+
+    /// What was measured until now.
+    fn so_far(&mut self, now: Duration, counts: &[Count]) -> CausalRun {
         let mut images: Vec<ProfiledImage> = Vec::new();
         let mut fragments = Vec::new();
         let known = self.code.fragments().to_vec();
@@ -301,19 +306,15 @@ impl<'a> Session<'a> {
                 undelayed_samples: samples.saturating_sub(delayed),
             });
         }
-        let mut points: Vec<ProgressPoint> = Vec::new();
-        if whole {
-            points.push(Experiments::end_to_end_point());
-        }
-        let named = self.points.list.iter().zip(&counts);
-        points.extend(named.map(|(point, count)| ProgressPoint {
+        let named = self.points.list.iter().zip(counts);
+        let points = named.map(|(point, count)| ProgressPoint {
             name: point.name.clone(),
             counted_by: point.counted_by,
             visits: match *count {
-                crate::points::Count::Visits(n) | crate::points::Count::Latency(n, _) => n,
+                Count::Visits(n) | Count::Latency(n, ..) => n,
             },
-        }));
-        let nanos = duration.as_nanos() as u64;
+        });
+        let nanos = now.as_nanos() as u64;
         CausalRun {
             command: self.options.command.clone(),
             host: sampler::host(),
@@ -321,13 +322,13 @@ impl<'a> Session<'a> {
             start_unix_ns: self.start_unix_ns,
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
-            end: launch::end(exit),
+            end: launch::end(None),
             settings: settings(self.options),
             images,
-            points,
+            points: points.collect(),
             fragments,
-            experiments: std::mem::take(&mut self.experiments.done),
-            warnings,
+            experiments: self.experiments.done.clone(),
+            warnings: Vec::new(),
         }
     }
 

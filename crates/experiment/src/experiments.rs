@@ -40,9 +40,12 @@ struct Current {
     start: Duration,
     counts: Vec<Count>,
     samples: Vec<u64>,
-    /// For each point: in flight, summed over time in nanoseconds.
+    /// For each point: in flight, summed over time in nanoseconds, in which delays do not count.
     in_flight: Vec<f64>,
+    /// What was there when that was looked at last, and the delay until then.
     looked: Duration,
+    last: Vec<Count>,
+    delay_ns: u64,
 }
 
 /// The experiments of a run.
@@ -51,6 +54,7 @@ pub(crate) struct Experiments {
     dice: Dice,
     fixed_fragment: Option<String>,
     fixed_speedup: Option<f64>,
+    most_delay: Option<f64>,
     period_ns: u64,
     shortest: Duration,
     length: Duration,
@@ -62,6 +66,8 @@ pub(crate) struct Experiments {
     /// Samples by fragment in experiments with delays, and how long those took.
     delayed: Vec<u64>,
     delayed_time: Duration,
+    /// All delays together.
+    delay_ns: u64,
 }
 
 impl Experiments {
@@ -77,6 +83,7 @@ impl Experiments {
             dice: Dice::new(seed),
             fixed_fragment: options.fixed_fragment.clone(),
             fixed_speedup: options.fixed_speedup,
+            most_delay: options.most_delay,
             period_ns: options.period_ns,
             shortest: options.shortest,
             length: options.shortest,
@@ -86,14 +93,17 @@ impl Experiments {
             seen: Vec::new(),
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
+            delay_ns: 0,
         }
     }
 
     /// Does what the time asks for; how long until the next.
     pub fn step(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) -> Duration {
-        self.watch_in_flight(counts, now);
+        self.watch_in_flight(page, counts, now);
         let until = |then: Duration| then.saturating_sub(now).max(EDGE_TICK);
+        let is_latency = |count: &Count| matches!(count, Count::Latency(..));
         match self.phase {
+            Phase::Run(end) if now < end && counts.iter().any(is_latency) => return EDGE_TICK,
             Phase::Pause(end) if now < end => return until(end),
             Phase::Pause(_) => match edge(counts, now) {
                 Some(point) => self.phase = Phase::Begin(now, point, progress(counts, point)),
@@ -139,7 +149,13 @@ impl Experiments {
             self.phase = Phase::Pause(now + COOLOFF);
             return;
         };
-        let speedup = self.dice.speedup(self.fixed_speedup);
+        let mut speedup = self.dice.speedup(self.fixed_speedup);
+        let passed = now.as_nanos() as f64;
+        // What was spent until now does not depend on what this experiment will say.
+        let is_too_much = |most| self.delay_ns as f64 > most * passed;
+        if self.most_delay.is_some_and(is_too_much) {
+            speedup = 0.0;
+        }
         self.current = Some(Current {
             fragment: fragment as u32,
             speedup,
@@ -148,6 +164,8 @@ impl Experiments {
             in_flight: vec![0.0; counts.len()],
             samples,
             looked: now,
+            last: counts.to_vec(),
+            delay_ns: 0,
         });
         self.set(page, fragment as u32, speedup);
         self.phase = Phase::Run(now + self.length);
@@ -181,6 +199,8 @@ impl Experiments {
             samples: Vec::new(),
             in_flight: Vec::new(),
             looked: Duration::ZERO,
+            last: Vec::new(),
+            delay_ns: 0,
         });
         self.set(page, fragment, speedup);
     }
@@ -251,6 +271,8 @@ impl Experiments {
         page.experiment.0.store(Running::NONE.pack(), Release);
         let delay_ns = self.next_epoch(page);
         let length = now.saturating_sub(current.start);
+        self.delay_ns += delay_ns;
+        let effective = (length.as_nanos() as f64 - delay_ns as f64).max(1.0);
         let behind = samples(page, code);
         let gained = |number: usize| {
             let before = current.samples.get(number).copied().unwrap_or(0);
@@ -271,16 +293,16 @@ impl Experiments {
                     Progress::Visits(after.saturating_sub(*before))
                 }
                 (Count::Visits(after), _) => Progress::Visits(after),
-                (Count::Latency(begins, ends), before) => {
+                (Count::Latency(begins, ends, _), before) => {
                     let (b, e) = match before {
-                        Some(Count::Latency(b, e)) => (*b, *e),
+                        Some(Count::Latency(b, e, _)) => (*b, *e),
                         _ => (0, 0),
                     };
                     let sum = current.in_flight.get(number).copied().unwrap_or(0.0);
                     Progress::Latency {
                         arrivals: begins.saturating_sub(b),
                         departures: ends.saturating_sub(e),
-                        in_flight: sum / (length.as_nanos() as f64).max(1.0),
+                        in_flight: (sum / effective).max(0.0),
                     }
                 }
             }
@@ -296,19 +318,35 @@ impl Experiments {
         })
     }
 
-    /// Adds up how much is in flight, for Little's law.
-    fn watch_in_flight(&mut self, counts: &[Count], now: Duration) {
+    /// Adds up how much is in flight, for Little's law: over the time that would have passed without
+    /// delays. What is begun and not ended is so for a delay too.
+    fn watch_in_flight(&mut self, page: &Page, counts: &[Count], now: Duration) {
         let Some(current) = &mut self.current else {
             return;
         };
         let passed = now.saturating_sub(current.looked).as_nanos() as f64;
         current.looked = now;
+        let clock = Clock::unpack(page.global.0.load(Acquire));
+        let before = std::mem::replace(&mut current.delay_ns, clock.delay_ns);
+        let delay = clock.delay_ns.saturating_sub(before) as f64;
         current.in_flight.resize(counts.len(), 0.0);
-        for (sum, count) in current.in_flight.iter_mut().zip(counts) {
-            if let Count::Latency(begins, ends) = count {
-                *sum += begins.saturating_sub(*ends) as f64 * passed;
-            }
+        for (point, (sum, count)) in current.in_flight.iter_mut().zip(counts).enumerate() {
+            let Count::Latency(begins, ends, delayed) = *count else {
+                continue;
+            };
+            let last = match current.last.get(point) {
+                Some(Count::Latency(begins, ends, delayed)) => (*begins, *ends, *delayed),
+                _ => (0, 0, Some(0)),
+            };
+            // Where nothing tells how much was in flight at each delay, as much as before and behind it.
+            let mean = (begins.saturating_sub(ends) + last.0.saturating_sub(last.1)) as f64 / 2.0;
+            let in_delay = match (delayed, last.2) {
+                (Some(now), Some(before)) => now.wrapping_sub(before) as i64 as f64,
+                _ => mean * delay,
+            };
+            *sum += mean * passed - in_delay;
         }
+        current.last = counts.to_vec();
     }
 
     /// Samples of a fragment in experiments with delays.

@@ -20,7 +20,7 @@ mod search;
 #[cfg(target_arch = "x86_64")]
 mod trace;
 
-pub use controller::{Live, Outcome, run};
+pub use controller::{Live, Outcome, Talk, run};
 pub use error::Error;
 pub use launch::runtime;
 pub use options::{Hint, Options, PointKind, PointSpec};

@@ -26,6 +26,9 @@ pub struct Options {
     pub end_to_end: Option<Vec<Hint>>,
     /// Shortest experiment.
     pub shortest: Duration,
+    /// The part of the run's time that delays may take; what would be more is baselines instead. `None`: half of
+    /// the experiments have delays, however long.
+    pub most_delay: Option<f64>,
     /// Time between samples of a thread, in nanoseconds of its CPU time.
     pub period_ns: u64,
     /// Start of the random choices; `None`: another one each time.
@@ -46,6 +49,7 @@ impl Options {
             duration: None,
             end_to_end: None,
             shortest: Duration::from_millis(500),
+            most_delay: None,
             period_ns: 1_000_000,
             seed: None,
         }
@@ -93,6 +97,8 @@ pub enum PointKind {
     Syscall(String),
     /// Samples in a fragment, by the end of its name.
     Samples(String),
+    /// Begins and ends of something whose latency counts; neither is itself a pair.
+    Latency(Box<PointSpec>, Box<PointSpec>),
 }
 
 impl PointSpec {
@@ -139,6 +145,27 @@ impl PointSpec {
             what,
         })
     }
+
+    /// Parses the begin and the end of a latency pair, each as [`Self::parse`] does.
+    ///
+    /// # Errors
+    /// [`Error::PointSyntax`]; samples cannot be counted as begins or ends.
+    pub fn parse_latency(begin: &str, end: &str) -> Result<Self, Error> {
+        let one = |text: &str| match Self::parse(text)? {
+            Self {
+                what: PointKind::Samples(_),
+                ..
+            } => Err(Error::PointSyntax {
+                text: text.to_owned(),
+                reason: "samples say how long something took, not when it began or ended".into(),
+            }),
+            point => Ok(Box::new(point)),
+        };
+        Ok(Self {
+            name: format!("{begin} to {end}"),
+            what: PointKind::Latency(one(begin)?, one(end)?),
+        })
+    }
 }
 
 /// `file:line`, apart.
@@ -166,6 +193,16 @@ mod tests {
         ] {
             assert_eq!(PointSpec::parse(text).unwrap().what, what);
         }
+        let PointKind::Latency(begin, end) = PointSpec::parse_latency("a.c:1", "syscall:write")
+            .unwrap()
+            .what
+        else {
+            panic!("no pair");
+        };
+        assert_eq!(begin.what, line("a.c", 1));
+        assert_eq!(end.what, PointKind::Syscall("write".into()));
+        assert!(PointSpec::parse_latency("samples:a.c:1", "a.c:2").is_err());
+        assert!(PointSpec::parse_latency("a.c:1", "a.c").is_err());
         for bad in [
             "",
             ":",

@@ -17,8 +17,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 pub(crate) enum Count {
     /// Visits.
     Visits(u64),
-    /// Begins and ends.
-    Latency(u64, u64),
+    /// Begins and ends; and, where the runtime can tell, what was in flight, summed over the nanoseconds
+    /// of delay (wraps around).
+    Latency(u64, u64, Option<u64>),
 }
 
 impl Count {
@@ -26,7 +27,7 @@ impl Count {
     pub fn progress(self) -> u64 {
         match self {
             Self::Visits(visits) => visits,
-            Self::Latency(_, ends) => ends,
+            Self::Latency(_, ends, _) => ends,
         }
     }
 }
@@ -43,6 +44,8 @@ enum Source {
     Counters([Vec<usize>; 3]),
     /// Events whose counts add up.
     Events(Vec<OwnedFd>),
+    /// Such events of begins and of ends.
+    Pair(Vec<OwnedFd>, Vec<OwnedFd>),
     /// Samples in fragments whose name ends like this.
     Samples(String),
 }
@@ -123,17 +126,26 @@ impl Point {
     fn read(&self, page: &Page, code: &Code) -> Count {
         match &self.source {
             Source::Counters([visits, begins, ends]) => {
-                let sum = |positions: &[usize]| -> u64 {
+                let add = |positions: &[usize], of: &dyn Fn(&Counter) -> u64| -> u64 {
                     let counters = positions.iter().filter_map(|at| page.counters.get(*at));
-                    counters.map(|counter| counter.count.load(Relaxed)).sum()
+                    counters.map(of).fold(0, u64::wrapping_add)
                 };
+                let count = |counter: &Counter| counter.count.load(Relaxed);
+                let delayed = |counter: &Counter| counter.delayed.load(Relaxed);
                 if visits.is_empty() {
-                    Count::Latency(sum(begins), sum(ends))
+                    // Ends first: what ends meanwhile has begun before.
+                    let (ended, late) = (add(ends, &count), add(ends, &delayed));
+                    let in_flight = add(begins, &delayed).wrapping_sub(late);
+                    Count::Latency(add(begins, &count), ended, Some(in_flight))
                 } else {
-                    Count::Visits(sum(visits))
+                    Count::Visits(add(visits, &count))
                 }
             }
-            Source::Events(events) => Count::Visits(events.iter().map(count).sum()),
+            Source::Events(events) => Count::Visits(sum(events)),
+            Source::Pair(begins, ends) => {
+                let ends = sum(ends);
+                Count::Latency(sum(begins), ends, None)
+            }
             Source::Samples(end) => {
                 let named = code.fragments().iter().zip(&page.fragments);
                 let named = named.filter(|(fragment, _)| search::names(&fragment.name, end));
@@ -152,6 +164,10 @@ fn name(counter: &Counter) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
+fn sum(events: &[OwnedFd]) -> u64 {
+    events.iter().map(count).sum()
+}
+
 fn count(event: &OwnedFd) -> u64 {
     let mut value = 0u64;
     // SAFETY: reads eight bytes into a number.
@@ -160,11 +176,25 @@ fn count(event: &OwnedFd) -> u64 {
 }
 
 fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Source), Error> {
+    match &spec.what {
+        PointKind::Samples(end) => Ok((CountedBy::Samples, Source::Samples(end.clone()))),
+        PointKind::Latency(begin, end) => {
+            let (counted_by, begins) = events(begin, code, pid)?;
+            let (_, ends) = events(end, code, pid)?;
+            Ok((counted_by, Source::Pair(begins, ends)))
+        }
+        _ => {
+            let (counted_by, events) = events(spec, code, pid)?;
+            Ok((counted_by, Source::Events(events)))
+        }
+    }
+}
+
+/// The events of a point that is neither a pair nor counted by samples.
+fn events(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Vec<OwnedFd>), Error> {
     let spots = match &spec.what {
-        PointKind::Samples(end) => return Ok((CountedBy::Samples, Source::Samples(end.clone()))),
         PointKind::Syscall(name) => {
-            let event = syscall(spec, name, pid)?;
-            return Ok((CountedBy::Syscall, Source::Events(vec![event])));
+            return Ok((CountedBy::Syscall, vec![syscall(spec, name, pid)?]));
         }
         PointKind::Probe { provider, name } => {
             let probes = crate::probes::find(code, provider, name)?;
@@ -173,10 +203,11 @@ fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Sourc
         }
         PointKind::Line { file, line } => search::line(code, file, *line)?,
         PointKind::Function(name) => search::function(code, name)?,
+        PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // parsed as no part of a pair
     };
     let hardware: io::Result<Vec<_>> = spots.iter().map(|spot| breakpoint(spot, pid)).collect();
     match hardware {
-        Ok(events) => Ok((CountedBy::Breakpoint, Source::Events(events))),
+        Ok(events) => Ok((CountedBy::Breakpoint, events)),
         // The processor's four are in use: the kernel can write one into the code.
         Err(_) => {
             let places = spots.iter().map(|spot| (spot, 0));
@@ -261,12 +292,12 @@ fn uprobe(spot: &Spot, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
 fn uprobes<'a>(
     spec: &PointSpec,
     places: impl Iterator<Item = (&'a Spot, u64)>,
-) -> Result<Source, Error> {
+) -> Result<Vec<OwnedFd>, Error> {
     let mut events = Vec::new();
     for (spot, semaphore) in places {
         events.extend(uprobe(spot, semaphore).map_err(|source| refused(spec, source))?);
     }
-    Ok(Source::Events(events))
+    Ok(events)
 }
 
 fn syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {

@@ -17,7 +17,7 @@ use core::sync::atomic::{
 };
 
 /// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0001;
+pub const MAGIC: u64 = 0x7666_6361_7573_0002;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_PAGE";
 
@@ -32,7 +32,7 @@ pub const CPUS: usize = 1024;
 /// Progress points in the program's source.
 pub const COUNTERS: usize = 256;
 /// Bytes of a progress point's name, with a zero at its end.
-pub const NAME: usize = 104;
+pub const NAME: usize = 96;
 /// Unknown places that can wait for the controller, a power of two.
 pub const UNKNOWN: usize = 4096;
 
@@ -127,6 +127,9 @@ pub struct Counter {
     pub state: AtomicU32,
     /// As `coz.h` has it: 1 throughput, 2 begin, 3 end.
     pub kind: AtomicU32,
+    /// Of begins and ends: visits, summed over the nanoseconds by which [`Page::global`] grew, with each
+    /// as they were then; wraps around.
+    pub delayed: AtomicU64,
     /// Its name.
     pub name: [AtomicU8; NAME],
 }
@@ -157,17 +160,21 @@ pub struct Thread {
     /// Identity of the event behind the descriptor, in case the program closes it.
     pub event_id: AtomicU64,
     /// When it was looked at last: the monotonic clock, its own CPU time (both in nanoseconds), how
-    /// often it had been preempted.
+    /// often it had been preempted, and how often it had given its processor up.
     pub looked: AtomicU64,
     /// See `looked`.
     pub ran: AtomicU64,
     /// See `looked`.
     pub preempted: AtomicU64,
+    /// See `looked`.
+    pub gave_up: AtomicU64,
+    /// Nanoseconds for which it has waited for a processor since its last sample.
+    pub waited: AtomicU64,
     /// Process that it belongs to.
     pub pid: AtomicU32,
     /// It has had its first sample.
     pub sampled: AtomicU32,
-    /// Samples for which it will still count as sharing its processor with threads of the target.
+    /// The part of its recent time, in 1/65536, in which it waited for a processor.
     pub crowded: AtomicU32,
 }
 

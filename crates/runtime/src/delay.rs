@@ -7,7 +7,7 @@
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use runtime_abi::{Clock, Page, Thread};
+use runtime_abi::{Clock, Counter, Page, Thread};
 
 /// The global clock, with the thread's own set to zero first if a new experiment has begun.
 pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
@@ -31,7 +31,7 @@ pub fn pay(thread: &Thread) {
         return;
     }
     cpu::take_over(page, thread);
-    if thread.crowded.load(Relaxed) > 0 {
+    if cpu::is_crowded(thread) {
         // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
         crate::sample::without_samples(thread, || burn(page, thread));
         return;
@@ -106,6 +106,11 @@ fn sleep_until(end: u64) {
 /// To be called before anything that may wake another thread: that one is credited for delays that
 /// this one must have paid by then.
 pub fn before_waking() {
+    settle();
+}
+
+/// Pays what this thread owes, whichever it is.
+pub fn settle() {
     if let Some(thread) = thread::this() {
         pay(thread);
     }
@@ -120,8 +125,20 @@ pub fn hit(page: &Page, thread: &Thread, delay_ns: u64) {
     while local.epoch == global.epoch && local.delay_ns > global.delay_ns {
         let raised = (page.global.0).compare_exchange(global.pack(), local.pack(), AcqRel, Acquire);
         match raised {
-            Ok(_) => return,
+            Ok(_) => return note(page, local.delay_ns - global.delay_ns),
             Err(now) => global = Clock::unpack(now),
+        }
+    }
+}
+
+/// Everybody's time stands still for so long: what was begun and not ended by now is in flight no
+/// longer for it. Begins and ends are summed up apart, and may wrap around: what counts are differences.
+fn note(page: &Page, ns: u64) {
+    let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
+    for counter in page.counters.iter().take_while(named) {
+        if counter.kind.load(Relaxed) > 1 {
+            let weighted = counter.count.load(Relaxed).wrapping_mul(ns);
+            counter.delayed.fetch_add(weighted, Relaxed);
         }
     }
 }

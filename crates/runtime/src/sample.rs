@@ -188,7 +188,7 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
         delay::pay(thread);
     }
     cpu::leave_word(page, thread);
-    cpu::forget(thread);
+    cpu::remember(page, thread);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -84,6 +84,8 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// How often the processor was taken from it.
     pub preempted: u64,
+    /// How often it gave it up, to wait for something.
+    pub gave_up: u64,
 }
 
 /// What this thread has used.
@@ -102,6 +104,7 @@ pub fn usage() -> Usage {
     Usage {
         cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
         preempted: usage.ru_nivcsw as u64,
+        gave_up: usage.ru_nvcsw as u64,
     }
 }
 

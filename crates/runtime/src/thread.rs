@@ -84,6 +84,8 @@ pub fn attach(page: &Page, thread: &'static Thread) {
         &thread.looked,
         &thread.ran,
         &thread.preempted,
+        &thread.gave_up,
+        &thread.waited,
     ] {
         word.store(0, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Pipes, event descriptors and sockets within the program.
 
-use crate::delay::Wait;
+use crate::delay::{self, Wait};
 use crate::descriptors::{before_sending, is_internal, mark};
 use crate::real::real;
 use core::ffi::{c_int, c_uint, c_void};
@@ -24,15 +24,15 @@ macro_rules! receives {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
-            // What comes from outside ends no wait in the sense of the rule: the thread pays with
-            // its next sample or operation.
+            // A wait for what comes from outside is no wait in the sense of the rule: the thread pays.
             let wait = is_internal(descriptor).then(Wait::begin);
             // SAFETY: the caller's business.
             let result = unsafe {
                 real!($name(descriptor: c_int, $($argument: $type),*) -> $result)
             };
-            if let Some(wait) = wait {
-                wait.end(result >= 0);
+            match wait {
+                Some(wait) => wait.end(result >= 0),
+                None => delay::settle(),
             }
             result
         }
@@ -72,6 +72,9 @@ receives! {
     recv(bytes: Bytes, length: usize, flags: c_int) -> isize;
     recvfrom(bytes: Bytes, length: usize, flags: c_int, from: Bytes, from_length: Bytes) -> isize;
     recvmsg(message: Bytes, flags: c_int) -> isize;
+    recvmmsg(messages: Bytes, count: c_uint, flags: c_int, time: Bytes) -> c_int;
+    accept(from: Bytes, length: Bytes) -> c_int;
+    accept4(from: Bytes, length: Bytes, flags: c_int) -> c_int;
     eventfd_read(value: *mut u64) -> c_int;
 }
 

@@ -4,9 +4,9 @@ use super::waits;
 use crate::delay::{self, Wait};
 use crate::real::real;
 use crate::{sys, thread};
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering::Relaxed;
-use libc::{pid_t, pthread_t, timespec};
+use libc::{clockid_t, pid_t, pthread_t, timespec};
 use runtime_abi::Thread;
 
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -154,6 +154,12 @@ waits! {
     wait3(status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
     wait4(child: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
     waitid(kind: c_int, child: u32, info: *mut c_void, options: c_int) -> c_int, succeeded;
+    // A timer ends these.
+    sleep(seconds: c_uint) -> c_uint, |_| false;
+    usleep(time: c_uint) -> c_int, |_| false;
+    nanosleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
+    clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int, |_| false;
+    thrd_sleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
 }
 
 /// The routine that `pthread_once` would run, while it may.

@@ -81,6 +81,7 @@ Progress points are marked in the source (include/vitalfew.h, or coz.h), or name
 Examples:
   vitalfew causal run -- ./app                             to its end
   vitalfew causal run --for 60s --progress server.c:120 -- ./server
+  vitalfew causal run --latency function:accept_job function:job_done -- ./server
   vitalfew causal run --runs 20 --end-to-end -- ./tool input
   vitalfew causal run --suggest-progress -- ./app          where could progress points be?
 
@@ -100,6 +101,9 @@ pub struct Run {
     /// Count visits here; can be repeated
     #[arg(short, long, value_name = "POINT")]
     pub progress: Vec<String>,
+    /// Count what begins at one point and ends at another, and ask for its latency; can be repeated
+    #[arg(long, num_args = 2, value_names = ["BEGIN", "END"])]
+    pub latency: Vec<String>,
     /// The whole run is one experiment, its end the progress point (with --runs)
     #[arg(long)]
     pub end_to_end: bool,
@@ -115,6 +119,9 @@ pub struct Run {
     /// Shortest experiment
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub experiment: Duration,
+    /// Let delays take this part of the time at most: more of the experiments are without, and more time is needed
+    #[arg(long, value_name = "PERCENT", value_parser = crate::args::percent)]
+    pub max_delay: Option<f64>,
     /// Run the command twice without experiments, and propose functions whose calls could be counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,

@@ -77,7 +77,7 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
 }
 
 fn observe(options: &Options, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
-    let outcome = experiment::run(options, stop, &mut |_| {})?;
+    let outcome = experiment::run(options, stop, &mut |_, _| {})?;
     if let Some(mut running) = outcome.running {
         eprintln!("vitalfew: waiting for the command to end (Ctrl-C: leave it running)");
         while running.wait().is_none() {}
