@@ -331,6 +331,7 @@ Examples:
   vitalfew annotate parse --summary           where those of a procedure went
   vitalfew annotate parse --cfg parse.svg     its control-flow graph
   vitalfew annotate parse --counts callgrind.out.1   with exact counts of a run of the same
+  vitalfew annotate --image app --autofdo app.prof   how often what ran, for clang to optimise by
 
 docs/annotate.md says what the numbers mean, and when they are wrong.
 
@@ -339,7 +340,7 @@ pub struct Annotate {
     /// The procedure: its name, a part of it, or START..END (positions in the file of --image, in
     /// hexadecimal) where there are no names; without one, --summary is of all. A name that is
     /// a file is the recording
-    #[arg(value_name = "PROCEDURE", required_unless_present = "summary")]
+    #[arg(value_name = "PROCEDURE", required_unless_present_any = ["summary", "autofdo"])]
     pub procedure: Option<String>,
     /// What to read.
     #[command(flatten)]
@@ -359,6 +360,10 @@ pub struct Annotate {
     /// Write the control-flow graph: FILE.svg or FILE.dot
     #[arg(long, value_name = "FILE", conflicts_with = "summary")]
     pub cfg: Option<PathBuf>,
+    /// Write how often the code of an image (default: that with most samples) ran, for clang
+    /// -fprofile-sample-use=FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["summary", "cfg", "json"])]
+    pub autofdo: Option<PathBuf>,
     /// Exact counts from a run of the same program under valgrind --tool=callgrind
     /// --dump-instr=yes --collect-jumps=yes
     #[arg(long, value_name = "FILE")]

@@ -163,3 +163,56 @@ fn what_cannot_be_said_is_refused_clearly() {
         "{talk}"
     );
 }
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_compiler_takes_the_profile_and_knows_the_usual_way() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/biased.c");
+    let clang = |more: &[&str], to: &Path| {
+        let output = Command::new("clang")
+            .args(["-O2", "-g1", "-fdebug-info-for-profiling", "-Werror"])
+            .args(more)
+            .arg("-o")
+            .args([to, &source])
+            .output()
+            .expect("clang, which building needs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    let program = lab.path("biased");
+    clang(&[], &program);
+    let run = program.to_str().expect("a name");
+    let file = lab.record(["-e", "cpu-clock", "-F1000", "--registers", "--", run, "1"]);
+    let profile = lab.path("biased.prof");
+    let name = profile.to_str().expect("a name");
+    let output = annotate(&[
+        file.to_str().expect("a name"),
+        "--autofdo",
+        name,
+        "--cpu",
+        "zen3",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let found = std::fs::read_to_string(&profile).expect("a profile");
+    let count = |place: &str| -> f64 {
+        let line = found.lines().find_map(|line| line.strip_prefix(place));
+        let line = line.unwrap_or_else(|| panic!("no {place:?} in {found}"));
+        line.parse().expect("a count")
+    };
+    // Once in 16 times it goes the other way; a branch that is not predicted makes that seem more.
+    let (rare, usual) = (count(" 5: "), count("  2: "));
+    assert!(found.contains(" 7: usual:"), "{found}");
+    assert!(rare > 0.0 && 2.0 * rare < usual, "{found}");
+
+    // Without being asked, the compiler would take both ways for equally likely.
+    let code = lab.path("biased.ll");
+    let with = format!("-fprofile-sample-use={name}");
+    clang(&[&with, "-S", "-emit-llvm"], &code);
+    let code = std::fs::read_to_string(&code).expect("code");
+    let weights = format!("i32 {}, i32 {}", rare + 1.0, usual + 1.0);
+    assert!(code.contains(&weights), "{weights} in {code}");
+}

@@ -14,7 +14,8 @@
 //! | [`firefox`] | the Firefox Profiler | one |
 //! | [`speedscope`] | speedscope | one |
 //!
-//! [`callgrind`] is read for its exact counts of instructions.
+//! [`callgrind`] is read for its exact counts of instructions; [`autofdo`] is written from such counts or from
+//! estimates of them, for compilers.
 //!
 //! The value of a stack is `count × multiplex_scale`, rounded, for an event that counts samples and
 //! the measured nanoseconds for an event that measures time. A function is named by the debug
@@ -22,6 +23,7 @@
 //! `image+0xoffset`; in an image of which nothing is known as `[unknown]`.
 #![forbid(unsafe_code)]
 
+pub mod autofdo;
 pub mod callgrind;
 pub mod coz;
 pub mod firefox;

@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::load;
 use crate::search::{self, Options};
 use crate::section::{Meter, Reader};
+use crate::sites::Row;
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
-use gimli::{Dwarf, DwarfPackage, Reader as _};
+use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use profile::{ImageAddress, SourceFrame};
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
@@ -33,22 +34,23 @@ pub struct DebugProcedure {
 }
 
 /// A unit: by the id of its `.dwo` file, or by its position.
-type UnitKey = (bool, u64);
+pub(crate) type UnitKey = (bool, u64);
 
 /// The debug information of one image, from [`crate::ImageSymbols::debug_info`].
 ///
 /// It keeps what it has parsed, and belongs to one thread.
 pub struct DebugInfo {
     /// The file that it is in, which is not always the image.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     image_path: PathBuf,
     dwarf: Arc<Dwarf<Reader>>,
-    context: Context<Reader>,
-    meter: Rc<Meter>,
+    pub(crate) context: Context<Reader>,
+    pub(crate) meter: Rc<Meter>,
     package: OnceCell<Option<DwarfPackage<Reader>>>,
     missing: RefCell<BTreeSet<PathBuf>>,
     texts: RefCell<FxHashMap<String, Arc<str>>>,
     procedures: RefCell<FxHashMap<UnitKey, Rc<[Range<u64>]>>>,
+    pub(crate) rows: RefCell<FxHashMap<UnitKey, Rc<[Row]>>>,
 }
 
 impl DebugInfo {
@@ -79,6 +81,7 @@ impl DebugInfo {
             missing: RefCell::default(),
             texts: RefCell::default(),
             procedures: RefCell::default(),
+            rows: RefCell::default(),
         })
     }
 
@@ -147,18 +150,8 @@ impl DebugInfo {
     }
 
     fn find_procedure(&self, address: ImageAddress) -> gimli::Result<Option<DebugProcedure>> {
-        if address.0 == u64::MAX {
+        let Some((key, unit)) = self.unit_of(address) else {
             return Ok(None);
-        }
-        let Some(unit) = self.complete(self.context.find_dwarf_and_unit(address.0)) else {
-            return Ok(None);
-        };
-        let key = match unit.dwo_id {
-            Some(id) => (true, id.0),
-            None => (
-                false,
-                unit.debug_info_offset().map_or(0, |offset| offset.0 as u64),
-            ),
         };
         let known = self.procedures.borrow().get(&key).map(Rc::clone);
         let ranges = match known {
@@ -183,6 +176,22 @@ impl DebugInfo {
         }))
     }
 
+    /// The unit that an address is of.
+    pub(crate) fn unit_of(&self, address: ImageAddress) -> Option<(UnitKey, UnitRef<'_, Reader>)> {
+        if address.0 == u64::MAX {
+            return None;
+        }
+        let unit = self.complete(self.context.find_dwarf_and_unit(address.0))?;
+        let key = match unit.dwo_id {
+            Some(id) => (true, id.0),
+            None => (
+                false,
+                unit.debug_info_offset().map_or(0, |offset| offset.0 as u64),
+            ),
+        };
+        Some((key, unit))
+    }
+
     /// Calls `visit` with every piece of the line table: which addresses stand for which line of
     /// which file. Pieces of one line come in no particular order, and more than once.
     ///
@@ -198,7 +207,7 @@ impl DebugInfo {
     }
 
     /// Loads split debug information as long as a lookup asks for it.
-    fn complete<L>(&self, mut lookup: LookupResult<L>) -> L::Output
+    pub(crate) fn complete<L>(&self, mut lookup: LookupResult<L>) -> L::Output
     where
         L: LookupContinuation<Buf = Reader>,
     {
@@ -256,7 +265,7 @@ impl DebugInfo {
     }
 
     /// Each text once.
-    fn text(&self, text: &str) -> Arc<str> {
+    pub(crate) fn text(&self, text: &str) -> Arc<str> {
         let mut texts = self.texts.borrow_mut();
         if let Some(known) = texts.get(text) {
             return Arc::clone(known);

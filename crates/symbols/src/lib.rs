@@ -27,6 +27,7 @@ mod plt;
 mod resolve;
 mod search;
 mod section;
+mod sites;
 mod symtab;
 mod tables;
 
@@ -38,3 +39,4 @@ pub use jit::{ProcessSymbol, parse_jitdump, parse_perf_map};
 pub use kernel::{KernelModule, KernelSymbol, KernelSymbols};
 pub use resolve::{Detail, Resolved, Warning, resolve};
 pub use search::{Options, build_id_of_bytes, build_id_of_file};
+pub use sites::Site;

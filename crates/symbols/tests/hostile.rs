@@ -53,6 +53,7 @@ fn exercise(bytes: &[u8]) {
                 let _ = image.offset_of(address);
                 let _ = debug.frames(address, None);
                 let _ = debug.procedure(address);
+                let _ = debug.sites(address);
             }
         }
         if let Some(debug) = &debug {

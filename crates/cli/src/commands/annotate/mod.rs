@@ -1,5 +1,6 @@
 //! `vitalfew annotate`.
 
+mod autofdo;
 mod cfg;
 mod code;
 mod json;
@@ -9,11 +10,12 @@ mod select;
 mod summary;
 
 use crate::args::Annotate as Args;
+use crate::commands::skid;
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
-use crate::output::printable;
+use crate::output::{printable, write_file};
 use crate::source;
 use analysis::stall::culprits::Summary;
-use anyhow::Context;
+use autofdo::SampleProfile;
 use code::Code;
 use formats::callgrind::Counts;
 use machine::{Model, PROCESSORS, Processor};
@@ -21,6 +23,7 @@ use procedure::{Analysed, Basis, Given, analyse};
 use profile::{Recording, Unit};
 use select::{Chosen, Selection};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use store::Wanted;
 use symbols::ImageSymbols;
@@ -66,6 +69,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             setting.event
         )));
     }
+    trust(&recording, &setting)?;
+    if let Some(path) = &args.autofdo {
+        return optimiser(path, &recording, &setting, &selection);
+    }
     let Some(wanted) = wanted else {
         return whole(args, &recording, &setting, &selection);
     };
@@ -84,6 +91,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Refuses samples that say nothing about single instructions.
+fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<()> {
+    match skid::of_recording(&recording.host, &setting.event) {
+        Some(skid) if !skid.is_one_instruction() => Err(inconclusive(format!(
+            "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
+             about single ones",
+            setting.event,
+            skid::describe(&skid)
+        ))),
+        Some(_) => Ok(()),
+        None => {
+            eprintln!(
+                "vitalfew: warning: where samples of {} fall on {} is not known here; vitalfew doctor says it there",
+                printable(&setting.event),
+                printable(&recording.host.name)
+            );
+            Ok(())
+        }
+    }
+}
+
 fn show(
     args: &Args,
     setting: &Setting,
@@ -97,8 +125,7 @@ fn show(
                 path.display()
             ))
         })?;
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
-        return Ok(());
+        return write_file(path, |out| Ok(out.write_all(text.as_bytes())?));
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -130,35 +157,22 @@ fn whole(
 ) -> anyhow::Result<ExitCode> {
     let mut sum = Summary::new();
     let mut basis = None;
-    let (mut procedures, mut failures) = (0, Vec::new());
-    let least = LEAST * selection.total;
-    for (image, mut chosen) in selection.by_image() {
-        chosen.retain(|one| one.samples >= least);
-        let Some(first) = chosen.first() else {
-            continue;
-        };
-        let opened = open_image(recording, first, &setting.options)
-            .and_then(|code| check(&code, &setting.model).map(|()| code));
-        let code = match opened {
-            Ok(code) => code,
-            Err(error) => {
-                failures.push(error.to_string());
-                continue;
-            }
-        };
-        for one in &chosen {
-            debug_assert_eq!(one.image, image);
-            let analysed = given(recording, setting, selection, one, &code)
-                .and_then(|given| analyse(&given, &setting.model));
-            match analysed {
-                Ok(analysed) => {
-                    basis = basis.or(Some(analysed.basis));
-                    procedures += 1;
-                    sum.join(&analysed.summary());
-                }
-                Err(error) => failures.push(error.to_string()),
-            }
-        }
+    let mut procedures = 0;
+    let mut failures = Vec::new();
+    for (_, mut chosen) in selection.by_image() {
+        chosen.retain(|one| one.samples >= LEAST * selection.total);
+        failures.extend(each(
+            recording,
+            setting,
+            selection,
+            &chosen,
+            |analysed, _| {
+                basis = basis.or(Some(analysed.basis));
+                procedures += 1;
+                sum.join(&analysed.summary());
+                Ok(())
+            },
+        ));
     }
     let outside = selection.total - sum.samples;
     sum.samples += outside;
@@ -177,15 +191,92 @@ fn whole(
         summary::write(&mut out, &sum)?;
     }
     out.flush()?;
+    warn_of(&failures);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first few of what could not be analysed.
+fn warn_of(failures: &[String]) {
     for failure in failures.iter().take(5) {
         eprintln!("vitalfew: warning: {}", printable(failure));
     }
     if failures.len() > 5 {
-        eprintln!(
-            "vitalfew: warning: and {} more like these",
-            failures.len() - 5
-        );
+        let more = failures.len() - 5;
+        eprintln!("vitalfew: warning: and {more} more like these");
     }
+}
+
+/// Analyses procedures of one image; what could not be.
+fn each(
+    recording: &Recording,
+    setting: &Setting,
+    selection: &Selection<'_>,
+    chosen: &[Chosen],
+    mut visit: impl FnMut(&Analysed, &ImageSymbols) -> anyhow::Result<()>,
+) -> Vec<String> {
+    let Some(first) = chosen.first() else {
+        return Vec::new();
+    };
+    let opened = open_image(recording, first, &setting.options)
+        .and_then(|code| check(&code, &setting.model).map(|()| code));
+    let code = match opened {
+        Ok(code) => code,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut failures = Vec::new();
+    for one in chosen {
+        let analysed = given(recording, setting, selection, one, &code)
+            .and_then(|given| analyse(&given, &setting.model))
+            .and_then(|analysed| visit(&analysed, &code));
+        failures.extend(analysed.err().map(|error| error.to_string()));
+    }
+    failures
+}
+
+/// A sample profile for a compiler, of the image with most samples.
+fn optimiser(
+    path: &Path,
+    recording: &Recording,
+    setting: &Setting,
+    selection: &Selection<'_>,
+) -> anyhow::Result<ExitCode> {
+    let samples = |chosen: &[Chosen]| chosen.iter().map(|one| one.samples).sum::<f64>();
+    let images = selection.by_image().into_iter();
+    let files = images.filter(|(image, _)| recording.image(*image).is_file());
+    let most = files.max_by(|a, b| samples(&a.1).total_cmp(&samples(&b.1)));
+    let Some((image, chosen)) = most else {
+        return Err(inconclusive(
+            "no sample is in a procedure of a file".to_owned(),
+        ));
+    };
+    let image = printable(&recording.image(image).path);
+    let code = open_image(recording, &chosen[0], &setting.options)?;
+    let debug = code.debug_info()?.ok_or_else(|| {
+        inconclusive(format!(
+            "{image}: no debug information; compile it with -g1 -fdebug-info-for-profiling, and record again"
+        ))
+    })?;
+    let mut profile = SampleProfile::default();
+    let failures = each(recording, setting, selection, &chosen, |analysed, code| {
+        profile.add(analysed, code, &debug, setting)
+    });
+    if profile.functions.is_empty() {
+        let why = failures.first().map_or(
+            "the debug information names no place with samples",
+            String::as_str,
+        );
+        return Err(inconclusive(format!("{image}: {why}")));
+    }
+    write_file(path, |out| {
+        Ok(formats::autofdo::write(&profile.functions, out)?)
+    })?;
+    let share = 100.0 * profile.named / selection.total;
+    eprintln!(
+        "vitalfew: {}: {} functions of {image}, {share:.1} % of the samples",
+        printable(&path.display().to_string()),
+        profile.functions.len(),
+    );
+    warn_of(&failures);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -200,7 +291,8 @@ fn positional(args: &Args) -> (Option<String>, crate::args::Source) {
     };
     let mut wanted = args.procedure.clone();
     let is_file = |name: &String| std::path::Path::new(name).exists();
-    if args.summary && source.path.is_none() && wanted.as_ref().is_some_and(is_file) {
+    let of_all = args.summary || args.autofdo.is_some();
+    if of_all && source.path.is_none() && wanted.as_ref().is_some_and(is_file) {
         source.path = wanted.take().map(Into::into);
     }
     (wanted, source)

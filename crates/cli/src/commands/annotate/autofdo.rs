@@ -1,0 +1,118 @@
+//! What ran how often, as a sample profile for a compiler (§7).
+
+use super::Setting;
+use super::procedure::Analysed;
+use formats::autofdo::{Count, Function, Place, discriminator, is_name};
+use machine::Flow;
+use profile::ImageAddress;
+use std::collections::BTreeMap;
+use symbols::{DebugInfo, ImageSymbols, Site};
+
+/// Executions are counted in these where the clock is not known.
+const CYCLES: f64 = 1e6;
+
+/// The functions of an image.
+#[derive(Default)]
+pub struct SampleProfile {
+    /// By linkage name.
+    pub functions: BTreeMap<String, Function>,
+    /// Samples of the procedures that were added.
+    pub samples: f64,
+    /// Those at places that the debug information names.
+    pub named: f64,
+}
+
+impl SampleProfile {
+    /// Adds a procedure.
+    ///
+    /// # Errors
+    /// If the debug information is damaged.
+    pub fn add(
+        &mut self,
+        analysed: &Analysed,
+        code: &ImageSymbols,
+        debug: &DebugInfo,
+        setting: &Setting,
+    ) -> anyhow::Result<()> {
+        let scale = setting.period.unwrap_or(CYCLES);
+        let graph = &analysed.graph;
+        self.samples += analysed.total();
+        for (block, frequency) in graph.blocks.iter().zip(&analysed.frequencies.blocks) {
+            let Some(frequency) = frequency else { continue };
+            let count = (frequency.frequency * scale).round() as u64;
+            for at in block.instructions.clone() {
+                let Some(instruction) = graph.instructions.get(at) else {
+                    continue;
+                };
+                let sites = debug.sites(instruction.address)?;
+                let Some(placed) = Placed::of(&sites) else {
+                    continue;
+                };
+                self.named += analysed.samples.get(at).copied().unwrap_or(0.0);
+                let function = self.functions.entry(placed.function).or_default();
+                if instruction.address == graph.start && placed.calls.is_empty() {
+                    function.head = function.head.max(count);
+                }
+                let copies = u64::from(placed.copies);
+                let count = count.saturating_mul(copies);
+                let inner = function.at(&placed.calls);
+                inner.ran(placed.place, count);
+                if let Flow::Call(target) = instruction.flow
+                    && let Some(callee) = callee(code, target)
+                    && let Some(Count { callees, .. }) = inner.body.get_mut(&placed.place)
+                {
+                    let calls = callees.entry(callee).or_default();
+                    *calls = count.max(*calls);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where an instruction belongs.
+struct Placed {
+    function: String,
+    calls: Vec<(Place, String)>,
+    place: Place,
+    /// By unrolling.
+    copies: u32,
+}
+
+impl Placed {
+    fn of(sites: &[Site]) -> Option<Self> {
+        if !sites.iter().all(|site| is_name(&site.function)) {
+            return None;
+        }
+        let place = |site: &Site| {
+            let (discriminator, copies) = discriminator(site.discriminator);
+            let offset = site.offset;
+            (
+                Place {
+                    offset,
+                    discriminator,
+                },
+                copies,
+            )
+        };
+        let calls = sites
+            .windows(2)
+            .filter_map(|pair| Some((place(pair.first()?).0, pair.get(1)?.function.to_string())));
+        let (place, copies) = place(sites.last()?);
+        Some(Self {
+            function: sites.first()?.function.to_string(),
+            calls: calls.collect(),
+            place,
+            copies,
+        })
+    }
+}
+
+/// The linkage name of what is called.
+fn callee(code: &ImageSymbols, target: ImageAddress) -> Option<String> {
+    let procedure = code.procedure(code.offset_of(target)?)?;
+    let name = String::from_utf8_lossy(procedure.name).into_owned();
+    // By way of the linkage table: `write@plt`.
+    let name = name.split('@').next().unwrap_or_default().to_owned();
+    is_name(&name).then_some(name)
+}

@@ -1,0 +1,179 @@
+//! Sample profiles for optimising compilers, in the text form that LLVM reads (`clang
+//! -fprofile-sample-use=FILE`, `llvm-profdata merge --sample`): how often each place of each function ran,
+//! inlined calls apart.
+//!
+//! ```text
+//! function:total:head
+//!  offset[.discriminator]: count [callee:calls ...]
+//!  offset[.discriminator]: inlined function:total
+//!   offset[.discriminator]: count
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// A place in a function: lines below its declaration, and what tells places of one line apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Lines below the function's first one, modulo 2¹⁶.
+    pub offset: u16,
+    /// The base discriminator; 0: none.
+    pub discriminator: u32,
+}
+
+/// How often a place ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Executions.
+    pub count: u64,
+    /// Functions that are called from there, with the number of calls.
+    pub callees: BTreeMap<String, u64>,
+}
+
+/// What is known of a function, or of one inlined call of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    /// How often it was entered; 0 for inlined calls.
+    pub head: u64,
+    /// Its places.
+    pub body: BTreeMap<Place, Count>,
+    /// Calls that were inlined into it, by place and linkage name.
+    pub inlined: BTreeMap<Place, BTreeMap<String, Self>>,
+}
+
+impl Function {
+    /// The function at the end of a chain of inlined calls.
+    pub fn at(&mut self, calls: &[(Place, String)]) -> &mut Self {
+        calls.iter().fold(self, |function, (place, callee)| {
+            let inlined = function.inlined.entry(*place).or_default();
+            inlined.entry(callee.clone()).or_default()
+        })
+    }
+
+    /// Says that a place ran so often: where that is said several times (of several instructions), the most
+    /// counts.
+    pub fn ran(&mut self, place: Place, count: u64) {
+        let known = &mut self.body.entry(place).or_default().count;
+        *known = count.max(*known);
+    }
+
+    /// All counts, those of inlined calls with it.
+    pub fn total(&self) -> u64 {
+        let own = self.body.values().map(|count| count.count);
+        let inlined = self.inlined.values().flat_map(BTreeMap::values);
+        own.chain(inlined.map(Self::total))
+            .fold(0, u64::saturating_add)
+    }
+
+    fn write(&self, depth: usize, out: &mut dyn Write) -> std::io::Result<()> {
+        for (place, count) in &self.body {
+            write!(out, "{:depth$}{place}: {}", "", count.count)?;
+            for (callee, calls) in &count.callees {
+                write!(out, " {callee}:{calls}")?;
+            }
+            writeln!(out)?;
+        }
+        for (place, inlined) in &self.inlined {
+            for (name, function) in inlined {
+                writeln!(out, "{:depth$}{place}: {name}:{}", "", function.total())?;
+                function.write(depth + 1, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.discriminator {
+            0 => write!(f, "{}", self.offset),
+            discriminator => write!(f, "{}.{discriminator}", self.offset),
+        }
+    }
+}
+
+/// Whether a name can stand in this form.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Writes the functions, by linkage name; the one with the largest total first.
+///
+/// # Errors
+/// Of the writer.
+pub fn write(functions: &BTreeMap<String, Function>, out: &mut dyn Write) -> std::io::Result<()> {
+    let mut all: Vec<_> = functions.iter().map(|(n, f)| (f.total(), n, f)).collect();
+    all.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    for (total, name, function) in all {
+        writeln!(out, "{name}:{total}:{}", function.head)?;
+        function.write(1, out)?;
+    }
+    Ok(())
+}
+
+/// The number that LLVM's encoding holds in its lowest part: a zero is one bit, other numbers take 7 or 14.
+fn part(bits: u64) -> u32 {
+    if bits & 1 == 1 {
+        return 0;
+    }
+    let bits = (bits >> 1) as u32;
+    match bits & 0x20 {
+        0 => bits & 0x1f,
+        _ => (bits >> 1 & 0xfe0) | (bits & 0x1f),
+    }
+}
+
+/// What a discriminator of LLVM's says: the base discriminator, and for how many copies of the code (by
+/// unrolling) each execution counts.
+pub fn discriminator(bits: u64) -> (u32, u32) {
+    let rest = match (bits & 1, bits & 0x40) {
+        (1, _) => bits >> 1,
+        (_, 0) => bits >> 7,
+        _ => bits >> 14,
+    };
+    (part(bits), part(rest).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discriminators_have_parts() {
+        // One bit for a zero, then the duplication factor.
+        assert_eq!(discriminator(0), (0, 1));
+        assert_eq!(discriminator(2), (1, 1));
+        assert_eq!(discriminator(1 | 4 << 2), (0, 4));
+        assert_eq!(discriminator(3 << 1 | 8 << 8), (3, 8));
+        // Above 31 the lower five bits, a mark, and seven more.
+        let large = (0x20 | 5 | 2 << 6) << 1;
+        assert_eq!(discriminator(large), (2 << 5 | 5, 1));
+    }
+
+    #[test]
+    fn inlined_calls_are_indented_and_count() {
+        let at = |offset, discriminator| Place {
+            offset,
+            discriminator,
+        };
+        let mut main = Function {
+            head: 1,
+            ..Function::default()
+        };
+        main.ran(at(1, 0), 7);
+        main.ran(at(1, 0), 5);
+        main.ran(at(2, 3), 100);
+        let count = main.body.get_mut(&at(2, 3)).unwrap();
+        count.callees.insert("work".into(), 100);
+        main.at(&[(at(4, 0), "f".into()), (at(1, 0), "g".into())])
+            .ran(at(2, 0), 9);
+        let functions = BTreeMap::from([("main".to_owned(), main)]);
+        let mut out = Vec::new();
+        write(&functions, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            "main:116:1\n 1: 7\n 2.3: 100 work:100\n 4: f:9\n  1: g:9\n   2: 9\n"
+        );
+    }
+}
