@@ -1,5 +1,6 @@
 //! The kinds of execution, and what is kept of each.
 
+use super::cells::Cell;
 use super::nesting::mix;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
 use profile::{BlockId, Level, TRACED_ARGUMENTS, TraceItem};
@@ -177,6 +178,32 @@ impl Kinds {
         }
     }
 
+    /// Adds executions of a kind in one window: these sums and durations, each of which stands for `weight`.
+    #[inline]
+    pub fn add_all(
+        &mut self,
+        together: &Cell,
+        window: usize,
+        durations: impl Iterator<Item = u64>,
+        weight: u64,
+    ) {
+        let Some(kind) = self.all.get_mut(together.kind as usize) else {
+            return;
+        };
+        kind.recorded += together.recorded;
+        for duration in durations {
+            kind.smallest.add(duration);
+            kind.histogram.add(duration, weight);
+        }
+        if let Some(window) = kind.windows.get_mut(window) {
+            window.merge(&Window {
+                n: together.n,
+                sum: together.sum,
+                min: together.min,
+            });
+        }
+    }
+
     /// The first window begins with an execution.
     #[cold]
     pub fn begin(&mut self, item: &TraceItem) {
@@ -193,7 +220,7 @@ impl Kinds {
 
     /// The window that a moment falls into; makes all windows longer if it is behind the last.
     #[inline]
-    fn window(&mut self, at: u64) -> usize {
+    pub fn window(&mut self, at: u64) -> usize {
         let since = at.saturating_sub(self.origin.unwrap_or(at));
         while (since >> self.shift) as usize >= WINDOWS {
             self.lengthen();

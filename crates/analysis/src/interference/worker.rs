@@ -2,7 +2,7 @@
 
 use super::analyser::Tallies;
 use super::blocks::BlockState;
-use super::cells::Cells;
+use super::cells::{Cell, Cells};
 use super::instants::Instants;
 use super::kinds::{Kinds, Shape};
 use super::nesting::{Collapsed, More, NO_BLOCK, Pending, Sequence, TRANSPARENT, mix};
@@ -10,7 +10,7 @@ use super::options::Options;
 use super::pairs::Pairs;
 use super::queue::{Entries, Entry, Queue};
 use super::waits::WaitSum;
-use profile::{BlockId, Execution, ThreadIndex, TraceItem, Wait};
+use profile::{BlockId, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
 
 /// A thread that executes a block so often is warm; its first execution is left out.
@@ -86,6 +86,14 @@ impl Worker<'_> {
     pub fn item(&mut self, item: &TraceItem) {
         match item {
             TraceItem::Execution(execution) => self.execution(execution),
+            other => self.other(other),
+        }
+    }
+
+    #[cold]
+    fn other(&mut self, item: &TraceItem) {
+        match item {
+            TraceItem::Execution(_) => {}
             TraceItem::Wait(wait) => self.wait(wait),
             TraceItem::Stack { block, places } => self.stack(*block, places),
             TraceItem::Period { block, period } => self.period(*block, *period),
@@ -216,11 +224,14 @@ impl Worker<'_> {
 
     /// Adds executions of a block to all sums.
     fn add(&mut self, number: BlockId, entries: &Entries, from: usize, to: usize) {
+        let all = entries.all.get(from..to).unwrap_or_default();
+        let arguments = entries.arguments.get(from..to).unwrap_or_default();
+        if self.add_alike(number, all, arguments) {
+            return;
+        }
         let Some(block) = self.blocks.get_mut(number as usize) else {
             return;
         };
-        let all = entries.all.get(from..to).unwrap_or_default();
-        let arguments = entries.arguments.get(from..to).unwrap_or_default();
         let mut waits = entries.waits_of(from, to);
         self.tallies.executions += all.len() as u64;
         for (place, entry) in all.iter().enumerate() {
@@ -248,6 +259,61 @@ impl Worker<'_> {
                 Some(waits) => block.add_waits(waits, weight),
             }
         }
+    }
+
+    /// Adds executions that are all of one kind and in one part of the run, as those of most functions that are
+    /// executed often are: the sums change once. False: they are not, and nothing was added.
+    fn add_alike(
+        &mut self,
+        number: BlockId,
+        all: &[Entry],
+        arguments: &[[u64; TRACED_ARGUMENTS]],
+    ) -> bool {
+        let (Some(block), [first, .., last]) = (self.blocks.get_mut(number as usize), all) else {
+            return false;
+        };
+        let grouped = arguments.first().map(|values| block.grouped(values));
+        let window = self.kinds.window(first.leave);
+        let alike = |e: &Entry| e.exact == first.exact && e.weight == first.weight && !e.waited;
+        if self.kinds.window(last.leave) != window
+            || self.kinds.window(first.leave) != window
+            || !all.iter().all(alike)
+            || !arguments
+                .iter()
+                .all(|values| Some(block.grouped(values)) == grouped)
+        {
+            return false;
+        }
+        let shape = Shape {
+            block: number,
+            exact: first.exact,
+            collapsed: first.collapsed,
+            arguments: grouped.unwrap_or_default(),
+            inside: first.inside,
+        };
+        let Some(cell) = self.thread.cells.of(shape.key(), self.kinds, &shape) else {
+            return false;
+        };
+        let sum = all.iter().fold(0, |sum: u64, e| sum.saturating_add(e.net));
+        let least = all.iter().map(|e| e.net).min().unwrap_or(u64::MAX);
+        let (n, weight) = (all.len() as u64, u64::from(first.weight));
+        let together = Cell {
+            n: n * weight,
+            recorded: n,
+            sum: sum.saturating_mul(weight),
+            min: least,
+            ..*cell
+        };
+        cell.merge(&together);
+        let durations = all.iter().map(|e| e.net);
+        self.kinds.add_all(&together, window, durations, weight);
+        self.tallies.executions += n;
+        block.unwound += all.iter().filter(|e| e.unwound).count() as u64;
+        block.least_blocked = 0;
+        for (values, entry) in arguments.iter().zip(all) {
+            block.follow(values, entry.net);
+        }
+        true
     }
 
     fn wait(&mut self, wait: &Wait) {
