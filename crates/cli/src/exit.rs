@@ -30,16 +30,21 @@ pub struct Coded {
 
 /// Prints why a command failed, and returns its exit code.
 pub fn explain(command: &Command, error: &anyhow::Error) -> ExitCode {
-    // A reader that has seen enough closes the pipe: `vitalfew report | head`.
-    let closed = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
-    if closed {
+    if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
     eprintln!("vitalfew: {}", printable(&message(error)));
     ExitCode::from(code(command, error))
+}
+
+/// A reader that has seen enough closes the pipe: `vitalfew report | head`.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref().map(io::Error::kind);
+        io.or_else(|| cause.downcast_ref::<serde_json::Error>()?.io_error_kind())
+    };
+    let mut kinds = error.chain().filter_map(kind);
+    kinds.any(|kind| kind == io::ErrorKind::BrokenPipe)
 }
 
 /// The chain of causes in one line, without repeating what a cause already says.
@@ -82,5 +87,29 @@ fn code(command: &Command, error: &anyhow::Error) -> u8 {
             | E::RateTooHigh { .. },
         ) => REFUSED,
         _ => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_no_failure_however_it_was_written_to() {
+        struct Closed;
+        impl io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let json = serde_json::to_writer(Closed, &[1]).expect_err("closed");
+        assert!(is_closed_pipe(&json.into()));
+        let io = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_pipe(&anyhow::Error::from(io).context("writing")));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(!is_closed_pipe(&full.into()));
     }
 }

@@ -30,6 +30,7 @@ mod records;
 mod ring_source;
 mod rings;
 mod session;
+pub mod skid;
 mod stacks;
 mod tables;
 mod tally;

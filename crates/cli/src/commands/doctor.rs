@@ -1,10 +1,12 @@
 //! `vitalfew doctor`.
 
 use crate::args::Doctor;
+use crate::commands::skid;
 use crate::daemon::{Abandoned, abandoned};
 use crate::exit::FAILURE;
 use crate::output::printable;
 use sampler::capabilities::{self, Capabilities, Program};
+use sampler::skid::Skid;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -17,12 +19,15 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<&'a Program>,
     abandoned: Vec<Abandoned>,
+    /// Where samples of cpu-clock fall; null if that could not be measured.
+    skid: Option<Skid>,
 }
 
 /// Runs the command.
 pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
     let capabilities = capabilities::probe();
     let program = args.program.as_deref().map(Program::inspect).transpose();
+    let skid = skid::of_this_machine(&sampler::host(), CLOCK);
     let mut out = std::io::stdout().lock();
     if args.json {
         let program = program.as_ref().ok().and_then(Option::as_ref);
@@ -30,12 +35,16 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
             capabilities: &capabilities,
             program,
             abandoned: abandoned(),
+            skid,
         };
         serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         let unicode = std::io::stdout().is_terminal() && speaks_utf8();
         write!(out, "{}", capabilities::render(&capabilities, unicode))?;
+        if let Some(skid) = &skid {
+            write!(out, "{}", instructions(skid, unicode))?;
+        }
         for collector in abandoned() {
             write!(out, "{}", found(&collector))?;
         }
@@ -48,6 +57,23 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(FAILURE));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The event that samples time everywhere.
+const CLOCK: &str = "cpu-clock";
+
+/// Whether samples say something about single instructions.
+fn instructions(skid: &Skid, unicode: bool) -> String {
+    let found = skid::describe(skid);
+    let right = "single instructions: samples fall right after the slow one";
+    match (skid.is_one_instruction(), unicode) {
+        (true, true) => format!("✓ {right} ({found})\n"),
+        (true, false) => format!("ok {right} ({found})\n"),
+        (false, _) => format!(
+            "-- single instructions\n    missing   samples do not fall right after the slow one (only {found})\n    \
+             you lose  annotate; elsewhere places are right to some instructions\n"
+        ),
+    }
 }
 
 /// A collector of the daemon that nobody reads.

@@ -13,5 +13,6 @@ pub mod interference;
 pub mod query;
 pub mod record;
 pub mod report;
+mod skid;
 pub mod stats;
 mod wrapped;

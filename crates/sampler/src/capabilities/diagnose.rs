@@ -55,7 +55,7 @@ fn lost(question: Question) -> &'static str {
         Question::BpfFs => "samples since the last flush, if the daemon is killed",
         Question::RingBuffers => "samples in bursts: smaller buffers overflow earlier",
         Question::Pmu => "cycles, instructions, cache misses: cpu-clock samples time only",
-        Question::Precise => "exact places: samples fall some instructions late",
+        Question::Precise => "events that name the slow instruction itself",
         Question::Branches => "counts of branches taken, which make instruction costs exact",
         Question::KernelSymbols => "names in the kernel: its samples are one row",
         Question::Tracepoints => "off-CPU time by sched events, and -e CATEGORY:NAME",

@@ -10,6 +10,7 @@ mod select;
 mod summary;
 
 use crate::args::Annotate as Args;
+use crate::commands::skid;
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::{printable, write_file};
 use crate::source;
@@ -68,6 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             setting.event
         )));
     }
+    trust(&recording, &setting)?;
     if let Some(path) = &args.autofdo {
         return optimiser(path, &recording, &setting, &selection);
     }
@@ -87,6 +89,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     show(args, &setting, &analysed, &code)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses samples that say nothing about single instructions.
+fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<()> {
+    match skid::of_recording(&recording.host, &setting.event) {
+        Some(skid) if !skid.is_one_instruction() => Err(inconclusive(format!(
+            "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
+             about single ones",
+            setting.event,
+            skid::describe(&skid)
+        ))),
+        Some(_) => Ok(()),
+        None => {
+            eprintln!(
+                "vitalfew: warning: where samples of {} fall on {} is not known here; vitalfew doctor says it there",
+                printable(&setting.event),
+                printable(&recording.host.name)
+            );
+            Ok(())
+        }
+    }
 }
 
 fn show(

@@ -53,13 +53,8 @@ struct Header {
 impl Cache {
     /// The user's; `None` if there is no place for it.
     pub fn of_user() -> Option<Self> {
-        let absolute = |path: &PathBuf| path.is_absolute();
-        let base = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(absolute);
-        let base = base.or_else(|| Some(std::env::home_dir().filter(absolute)?.join(".cache")))?;
         Some(Self {
-            directory: base.join("vitalfew").join("trees"),
+            directory: crate::cache::directory()?.join("trees"),
             limit: LARGEST,
         })
     }

@@ -1,0 +1,55 @@
+//! What samples mean on this machine: measured once, and kept.
+
+use crate::output::write_file;
+use profile::Host;
+use sampler::EventSpec;
+use sampler::skid::{Skid, measure};
+use std::collections::BTreeMap;
+
+/// Measurements, by processor, kernel and event.
+type Known = BTreeMap<String, Skid>;
+
+/// Where samples of an event fall on this machine; `None` if that cannot be measured.
+pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
+    let processor = host.cpu_id.as_ref()?;
+    let key = format!("{processor} {} {event}", host.kernel);
+    let file = crate::cache::directory().map(|directory| directory.join("skid.json"));
+    let known = file.as_ref().and_then(|file| std::fs::read(file).ok());
+    let mut known: Known = known
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    if let Some(skid) = known.get(&key) {
+        return Some(skid.clone());
+    }
+    let spec = EventSpec::parse(event).ok()?;
+    let skid = measure(&spec).ok()?;
+    known.insert(key, skid.clone());
+    // Without a place for it, it is measured again the next time.
+    if let Some(file) = file
+        && file
+            .parent()
+            .is_some_and(|directory| std::fs::create_dir_all(directory).is_ok())
+    {
+        let _ = write_file(&file, |out| Ok(serde_json::to_writer_pretty(out, &known)?));
+    }
+    Some(skid)
+}
+
+/// Where samples of an event fell on the machine of a recording, if it is this one.
+pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
+    let here = sampler::host();
+    let same = here.name == host.name && here.kernel == host.kernel && here.cpu_id == host.cpu_id;
+    if same {
+        of_this_machine(&here, event)
+    } else {
+        None
+    }
+}
+
+/// What it means, in a line.
+pub fn describe(skid: &Skid) -> String {
+    let (load, divide) = (100.0 * skid.load, 100.0 * skid.divide);
+    let width = skid.retire_width;
+    let width = width.map_or(String::new(), |width| format!("; {width} retire together"));
+    format!("{load:.0} % of a load's, {divide:.0} % of a division's{width}")
+}
