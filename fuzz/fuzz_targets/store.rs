@@ -14,5 +14,5 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = store::read_causal(&FILE);
     let _ = store::read_interference(&FILE);
     let Ok(mut trace) = store::TraceReader::open(&FILE) else { return };
-    while let Ok(Some(_)) = trace.next_chunk() {}
+    while let Ok(Some(_)) = trace.next_batch() {}
 });

@@ -1,5 +1,5 @@
 //! Prints how fast traces are analysed and how long they are, on a made-up trace that looks like a server's:
-//! `cargo run --release -p analysis --example interference`. CPU time of this thread, the least of several.
+//! `cargo run --release -p analysis --example interference [REQUESTS]`. CPU time of this thread, the least of several.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]
@@ -13,7 +13,8 @@ use std::time::Duration;
 use store::{TraceReader, TraceWriter};
 
 fn main() {
-    let trace = realistic(4, 60_000);
+    let requests = std::env::args().nth(1).and_then(|n| n.parse().ok());
+    let trace = realistic(4, requests.unwrap_or(60_000));
     let batches = trace.batches(TICKS_PER_SECOND / 20, 4096);
     let calls: usize = batches.iter().map(|batch| batch.items.len()).sum();
     println!(
@@ -95,8 +96,8 @@ fn write(head: &profile::TraceHead, batches: &[TraceBatch], path: &std::path::Pa
 
 fn read(path: &std::path::Path, mut each: impl FnMut(&TraceBatch)) {
     let mut reader = TraceReader::open(path).expect("a trace");
-    while let Some(batches) = reader.next_chunk().expect("a chunk") {
-        batches.iter().for_each(&mut each);
+    while let Some(batch) = reader.next_batch().expect("a chunk") {
+        each(batch);
     }
 }
 

@@ -125,6 +125,35 @@ fn waits_in_a_called_lock_are_the_callers_too() {
     }
 }
 
+/// In short functions a traced call adds less to its caller than was measured at the start.
+#[test]
+fn a_caller_takes_no_less_than_what_it_called() {
+    let mut trace = Trace::new("./short");
+    let outer = trace.block("outer", &[]);
+    let inner = trace.block("inner", &[]);
+    let thread = trace.thread("worker", 0);
+    for n in 0..1_000 {
+        let start = 1_000 + 1_000 * n;
+        trace.execute(thread, inner, start + 10, 60);
+        trace.execute(thread, inner, start + 80, 64);
+        trace.execute(thread, outer, start, 160);
+    }
+    trace.end();
+    let options = Options {
+        call_overhead: 100,
+        ..Options::default()
+    };
+    let result = analyse_with(&trace, options);
+    // In nanoseconds, of which a tick is half of one.
+    let outer = of(&result, "outer");
+    assert_eq!((outer.floor.ns, outer.mean_ns), (62.0, 62.0));
+    let options = Options {
+        call_overhead: 10,
+        ..Options::default()
+    };
+    assert_eq!(of(&analyse_with(&trace, options), "outer").mean_ns, 70.0);
+}
+
 #[test]
 fn an_imbalanced_barrier_is_named() {
     let result = analyse(&barrier(4, 2_000, 50 * US, 100 * US));
@@ -232,8 +261,8 @@ fn streaming_and_a_file_agree() {
             let streamed = analyser.finish(&trace.head);
             let mut reader = store::TraceReader::open(&path).unwrap();
             let mut analyser = Analyser::new(&reader.head().blocks, options);
-            while let Some(batches) = reader.next_chunk().unwrap() {
-                batches.iter().for_each(|batch| analyser.push(batch));
+            while let Some(batch) = reader.next_batch().unwrap() {
+                analyser.push(batch);
             }
             assert_eq!(analyser.finish(reader.head()), streamed);
             streamed

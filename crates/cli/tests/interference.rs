@@ -279,6 +279,15 @@ fn wrong(contended: &Value, repaired: &Value, names: [&str; 2], cause: &str) -> 
     if bad < 0.05 || good > bad / 2.0 {
         return Some(format!("{bad}, repaired {good}: {first}"));
     }
+    // Blocks of 0.2 µs are slower by a fifth and more where other programs use the caches and the same cores.
+    if cause != "memory" {
+        for name in names {
+            let score = own_score(repaired, name);
+            if score >= 0.1 {
+                return Some(format!("repaired, {name} scores {score}"));
+            }
+        }
+    }
     let elsewhere: &[&str] = if cause == "memory" {
         &["scheduler"]
     } else {
@@ -292,7 +301,17 @@ fn wrong(contended: &Value, repaired: &Value, names: [&str; 2], cause: &str) -> 
     (!right).then(|| format!("{causes:?}"))
 }
 
-/// The right function is first, with the right cause, and scores less when it is repaired. Other tests, and
+/// The score of a block without waits for a CPU, which others on the machine cause.
+fn own_score(report: &Value, name: &str) -> f64 {
+    let findings = report["findings"].as_array().expect("findings");
+    let Some(found) = findings.iter().find(|finding| finding["name"] == name) else {
+        return 0.0;
+    };
+    let number = |value: &Value| value.as_f64().expect("a number");
+    number(&found["sci"]["estimate"]) - number(&found["scheduler"])
+}
+
+/// The right function is first, with the right cause, and scores under 0.1 (a shared line: less) when it is repaired. Other tests, and
 /// other users of the machine, may spoil a run.
 #[test]
 fn known_causes_are_found_and_their_repair_is_seen() {

@@ -50,10 +50,17 @@ fn fixtures_are_what_is_simulated() {
         let mut reader = store::TraceReader::open(&path).unwrap();
         assert_eq!(*reader.head(), trace.head);
         let mut read = Vec::new();
-        while let Some(chunk) = reader.next_chunk().unwrap() {
-            read.extend(chunk);
+        while let Some(batch) = reader.next_batch().unwrap() {
+            read.extend(batch.items.iter().map(|item| (batch.thread, item.clone())));
         }
-        assert_eq!(read, batches(&trace), "{name}");
+        let made = batches(&trace).into_iter();
+        let made = made.flat_map(|batch| {
+            batch
+                .items
+                .into_iter()
+                .map(move |item| (batch.thread, item))
+        });
+        assert!(made.eq(read), "{name}");
     }
 }
 

@@ -13,7 +13,7 @@
 use crate::container::sync_directory;
 use crate::error::{Error, Fault};
 use crate::file::Written;
-use crate::trace_columns::{Columns, decode};
+use crate::trace_columns::{Columns, Decoder};
 use profile::{TraceBatch, TraceHead};
 use std::fs::{self, File, Permissions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -191,6 +191,21 @@ impl Packer {
     }
 }
 
+/// A decompressor that keeps its memory.
+struct Unpacker(zstd::bulk::Decompressor<'static>);
+
+impl std::fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unpacker")
+    }
+}
+
+impl Unpacker {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self(zstd::bulk::Decompressor::new()?))
+    }
+}
+
 fn checksum(start: &[u8], packed: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(start);
@@ -204,6 +219,11 @@ pub struct TraceReader {
     path: PathBuf,
     file: BufReader<File>,
     head: TraceHead,
+    decoder: Decoder,
+    unpacker: Unpacker,
+    packed: Vec<u8>,
+    /// Where the chunk is that is being read.
+    chunk_at: u64,
     at: u64,
     /// Where the head's chunk is.
     end: u64,
@@ -223,6 +243,10 @@ impl TraceReader {
             path: path.to_owned(),
             file: BufReader::with_capacity(1 << 18, file),
             head: empty_head(),
+            decoder: Decoder::default(),
+            unpacker: Unpacker::new().map_err(failed())?,
+            packed: Vec::new(),
+            chunk_at: 0,
             at: 0,
             end: length,
         };
@@ -257,7 +281,8 @@ impl TraceReader {
         }
         reader.seek(head_at)?;
         reader.end = end_at;
-        let bytes = reader.chunk(Tag::Head, MAX_HEAD)?;
+        reader.chunk(Tag::Head, MAX_HEAD)?;
+        let bytes = std::mem::take(&mut reader.decoder.bytes);
         if reader.at != end_at {
             return Err(reader.damaged(reader.at, "there is something behind the head"));
         }
@@ -273,23 +298,30 @@ impl TraceReader {
         &self.head
     }
 
-    /// What happened next, in the order in which it was written; `None` at the end. The blocks, threads and places in
-    /// it are in the head.
+    /// What a thread did next, in the order in which it was written, some items at a time; `None` at the end. The blocks,
+    /// threads and places in it are in the head.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`], [`Error::Damaged`].
-    pub fn next_chunk(&mut self) -> Result<Option<Vec<TraceBatch>>, Error> {
-        if self.at == self.end {
-            return Ok(None);
+    /// [`Error::Io`], [`Error::Checksum`], [`Error::Damaged`]. What was read of a chunk before it turns out to be damaged
+    /// has been given.
+    pub fn next_batch(&mut self) -> Result<Option<&TraceBatch>, Error> {
+        loop {
+            let found = self.decoder.advance(&self.head);
+            if found.map_err(|what| self.damaged(self.chunk_at, what))? {
+                return Ok(Some(&self.decoder.batch));
+            }
+            if self.at == self.end {
+                return Ok(None);
+            }
+            self.chunk_at = self.at;
+            self.chunk(Tag::Items, MAX_CHUNK)?;
+            let started = self.decoder.start();
+            started.map_err(|what| self.damaged(self.chunk_at, what))?;
         }
-        let at = self.at;
-        let bytes = self.chunk(Tag::Items, MAX_CHUNK)?;
-        let batches = decode(&bytes, &self.head);
-        let batches = batches.map_err(|what| self.damaged(at, what))?;
-        Ok(Some(batches))
     }
 
-    fn chunk(&mut self, tag: Tag, most: usize) -> Result<Vec<u8>, Error> {
+    /// Reads a chunk into the decoder's memory.
+    fn chunk(&mut self, tag: Tag, most: usize) -> Result<(), Error> {
         let at = self.at;
         let start: [u8; CHUNK_START] = self.exactly()?;
         let (found, packed_len, length) = (word(&start, 0), word(&start, 4), word(&start, 8));
@@ -301,11 +333,11 @@ impl TraceReader {
             let what = format!("a chunk of {length} bytes, and none has more than {most}");
             return Err(self.damaged(at + 8, what));
         }
-        let mut packed = vec![0; packed_len as usize];
-        let read = self.file.read_exact(&mut packed);
+        self.packed.resize(packed_len as usize, 0);
+        let read = self.file.read_exact(&mut self.packed);
         read.map_err(Error::io("read", &self.path))?;
         self.at += u64::from(packed_len);
-        let crc32 = checksum(start.get(..12).unwrap_or_default(), &packed);
+        let crc32 = checksum(start.get(..12).unwrap_or_default(), &self.packed);
         if crc32 != expected {
             return Err(Error::Checksum {
                 path: self.path.clone(),
@@ -320,12 +352,15 @@ impl TraceReader {
                 format!("a chunk of kind {found} where {} belongs", tag as u32),
             ));
         }
-        let bytes = zstd::bulk::decompress(&packed, length as usize);
-        let bytes = bytes.map_err(|e| self.damaged(at + 16, e.to_string()))?;
-        if bytes.len() != length as usize {
-            return Err(self.damaged(at + 8, "a chunk is shorter than it says"));
+        let bytes = &mut self.decoder.bytes;
+        bytes.clear();
+        bytes.reserve_exact(length as usize);
+        let unpacked = self.unpacker.0.decompress_to_buffer(&self.packed, bytes);
+        unpacked.map_err(|e| self.damaged(at + 16, e.to_string()))?;
+        if self.decoder.bytes.len() != length as usize {
+            return Err(self.damaged(at + 8, "a chunk is not as long as it says"));
         }
-        Ok(bytes)
+        Ok(())
     }
 
     fn exactly<const N: usize>(&mut self) -> Result<[u8; N], Error> {

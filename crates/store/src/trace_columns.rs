@@ -10,7 +10,6 @@ use rustc_hash::FxHashMap;
 /// The columns, in their order in the chunk: runs (thread, how many items), tokens (what an item is, of which
 /// block), durations, gaps (when it was: `gap`), three of arguments, and all else (waits, stacks, periods, losses).
 const COLUMNS: usize = 8;
-const RUNS: usize = 0;
 
 /// Low bits of a token.
 const EXECUTION: u64 = 0;
@@ -43,6 +42,12 @@ impl Default for Before {
 }
 
 impl Before {
+    /// Forgets the chunk before.
+    fn begin(&mut self) {
+        self.leaves.clear();
+        self.arguments.fill([0; TRACED_ARGUMENTS]);
+    }
+
     #[inline]
     fn arguments(&mut self, block: u32) -> Option<&mut [u64; TRACED_ARGUMENTS]> {
         self.arguments.get_mut(block as usize % REMEMBERED)
@@ -138,8 +143,7 @@ impl Columns {
             bytes.append(column);
         }
         self.items = 0;
-        self.before.leaves.clear();
-        self.before.arguments.fill([0; TRACED_ARGUMENTS]);
+        self.before.begin();
         bytes
     }
 }
@@ -197,10 +201,14 @@ fn put_wait(to: &mut Vec<u8>, wait: &Wait, before: u64) {
 }
 
 /// A column that is being read.
+#[derive(Clone, Copy)]
 struct Cursor<'a>(&'a [u8]);
 
 /// What is wrong with a chunk.
 type Wrong = String;
+
+/// The top bits of eight bytes.
+const TOPS: u64 = 0x8080_8080_8080_8080;
 
 impl Cursor<'_> {
     #[inline]
@@ -210,15 +218,33 @@ impl Cursor<'_> {
                 self.0 = rest;
                 Ok((*byte).into())
             }
-            [low, high, rest @ ..] if *high < 0x80 => {
-                self.0 = rest;
-                Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7)
-            }
             _ => self.long_number(),
         }
     }
 
+    /// Eight bytes at once, if the number ends in them.
+    #[inline]
     fn long_number(&mut self) -> Result<u64, Wrong> {
+        let Some(eight) = self.0.first_chunk() else {
+            return self.last_number();
+        };
+        let x = u64::from_le_bytes(*eight);
+        let ends = !x & TOPS;
+        let used = ends.trailing_zeros() as usize / 8 + 1;
+        let Some(rest) = self.0.get(used..).filter(|_| ends != 0) else {
+            return self.last_number();
+        };
+        self.0 = rest;
+        // Seven bits of each byte, then 14 of two, then 28 of four.
+        let x = x & (ends ^ ends.wrapping_sub(1)) & !TOPS;
+        let x = x & 0x007f_007f_007f_007f | (x & 0x7f00_7f00_7f00_7f00) >> 1;
+        let x = x & 0x0000_3fff_0000_3fff | (x & 0x3fff_0000_3fff_0000) >> 2;
+        Ok(x & 0x0fff_ffff | (x & 0x0fff_ffff_0000_0000) >> 4)
+    }
+
+    /// At the end of a column, or of more than eight bytes.
+    #[cold]
+    fn last_number(&mut self) -> Result<u64, Wrong> {
         let mut value = 0;
         for (at, byte) in self.0.iter().enumerate().take(10) {
             if at == 9 && *byte > 1 {
@@ -254,66 +280,115 @@ fn within(value: u64, end: usize, what: &str) -> Result<u32, Wrong> {
     }
 }
 
-/// The items of a chunk. Each takes at least a byte of it.
-pub(crate) fn decode(bytes: &[u8], head: &TraceHead) -> Result<Vec<TraceBatch>, Wrong> {
-    let mut all = Cursor(bytes);
-    let mut lengths = [0; COLUMNS];
-    for length in &mut lengths {
-        *length = all.number()?;
-    }
-    let mut rest = all.0;
-    let mut columns = [const { Cursor(&[]) }; COLUMNS];
-    for (column, length) in columns.iter_mut().zip(lengths) {
-        let cut = usize::try_from(length)
-            .ok()
-            .and_then(|at| rest.split_at_checked(at));
-        let Some((own, next)) = cut else {
-            return Err("a column is longer than the chunk".to_owned());
-        };
-        (column.0, rest) = (own, next);
-    }
-    let mut batches = Vec::new();
-    let mut before = Before::default();
-    while columns.get(RUNS).is_some_and(|runs| !runs.0.is_empty()) {
-        batches.push(run(&mut columns, &mut before, head)?);
-    }
-    if !rest.is_empty() || columns.iter().any(|column| !column.0.is_empty()) {
-        return Err("a chunk has more than its items".to_owned());
-    }
-    Ok(batches)
+/// So many items are decoded at a time: they and what they are used for shall fit into a small cache.
+const AT_ONCE: u64 = 512;
+
+/// A chunk that is being read. Its memory is used again for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    /// The chunk.
+    pub bytes: Vec<u8>,
+    /// What of each column is still to be read.
+    columns: [(usize, usize); COLUMNS],
+    before: Before,
+    /// How many items of the run are still to be read.
+    left: u64,
+    /// The items that were read last.
+    pub batch: TraceBatch,
 }
 
-fn run(
-    columns: &mut [Cursor<'_>; COLUMNS],
+impl Decoder {
+    /// Begins with the chunk that `bytes` is now.
+    pub fn start(&mut self) -> Result<(), Wrong> {
+        let mut all = Cursor(&self.bytes);
+        let mut lengths = [0; COLUMNS];
+        for length in &mut lengths {
+            *length = all.number()?;
+        }
+        let mut from = self.bytes.len() - all.0.len();
+        for (column, length) in self.columns.iter_mut().zip(lengths) {
+            let end = usize::try_from(length).ok();
+            let end = end.and_then(|length| from.checked_add(length));
+            let Some(end) = end.filter(|end| *end <= self.bytes.len()) else {
+                return Err("a column is longer than the chunk".to_owned());
+            };
+            *column = (from, end);
+            from = end;
+        }
+        if from < self.bytes.len() {
+            return Err("a chunk has more than its items".to_owned());
+        }
+        self.before.begin();
+        self.left = 0;
+        Ok(())
+    }
+
+    /// Reads the next items of a thread into `batch`; false at the end of the chunk.
+    pub fn advance(&mut self, head: &TraceHead) -> Result<bool, Wrong> {
+        let mut columns = [Cursor(&[]); COLUMNS];
+        for (column, (from, end)) in columns.iter_mut().zip(self.columns) {
+            column.0 = self.bytes.get(from..end).unwrap_or_default();
+        }
+        let [runs, rest @ ..] = &mut columns;
+        self.batch.items.clear();
+        if self.left == 0 {
+            if runs.0.is_empty() {
+                return match rest.iter().all(|column| column.0.is_empty()) {
+                    true => Ok(false),
+                    false => Err("a chunk has more than its items".to_owned()),
+                };
+            }
+            let thread = runs.index(head.threads.len(), "thread")?;
+            self.left = runs.number()?;
+            let [tokens, ..] = rest;
+            // Each takes at least a byte.
+            if self.left > tokens.0.len() as u64 {
+                let length = self.left;
+                return Err(format!("a run of {length} items is longer than the chunk"));
+            }
+            self.batch.thread = thread;
+            self.before.leave = self.before.leaves.get(&thread).copied().unwrap_or(0);
+        }
+        let n = self.left.min(AT_ONCE);
+        self.batch.items.reserve(n as usize);
+        items(rest, n, &mut self.before, head, &mut self.batch.items)?;
+        self.left -= n;
+        if self.left == 0 {
+            let thread = self.batch.thread;
+            self.before.leaves.insert(thread, self.before.leave);
+        }
+        for ((from, end), column) in self.columns.iter_mut().zip(columns) {
+            *from = *end - column.0.len();
+        }
+        Ok(true)
+    }
+}
+
+/// The next `n` items of a run.
+fn items(
+    columns: &mut [Cursor<'_>; COLUMNS - 1],
+    n: u64,
     before: &mut Before,
     head: &TraceHead,
-) -> Result<TraceBatch, Wrong> {
-    let [runs, tokens, durations, gaps, a, b, c, others] = columns;
-    let thread = runs.index(head.threads.len(), "thread")?;
-    let length = runs.number()?;
-    if length > tokens.0.len() as u64 {
-        return Err(format!("a run of {length} items is longer than the chunk"));
-    }
-    let mut items = Vec::with_capacity(length as usize);
-    before.leave = before.leaves.get(&thread).copied().unwrap_or(0);
-    for _ in 0..length {
+    to: &mut Vec<TraceItem>,
+) -> Result<(), Wrong> {
+    let [tokens, durations, gaps, a, b, c, others] = columns;
+    for _ in 0..n {
         let token = tokens.number()?;
         let of = token >> 3;
-        let item = match token & 7 {
+        to.push(match token & 7 {
             kind @ (EXECUTION | EXECUTION_WITH_ARGUMENTS) => {
                 let block = within(of >> 1, head.blocks.len(), "block")?;
                 let duration = durations.number()?;
                 before.leave = leave(gaps.number()?, duration, before.leave);
                 let mut arguments = [0; TRACED_ARGUMENTS];
                 if kind == EXECUTION_WITH_ARGUMENTS
-                    && let Some(last) = before.arguments(block)
+                    && let Some([x, y, z]) = before.arguments(block)
                 {
-                    for (column, last) in
-                        [&mut *a, &mut *b, &mut *c].into_iter().zip(last.iter_mut())
-                    {
-                        *last = last.wrapping_add(unsigned(column.number()?));
-                    }
-                    arguments = *last;
+                    *x = x.wrapping_add(unsigned(a.number()?));
+                    *y = y.wrapping_add(unsigned(b.number()?));
+                    *z = z.wrapping_add(unsigned(c.number()?));
+                    arguments = [*x, *y, *z];
                 }
                 TraceItem::Execution(Execution {
                     block,
@@ -334,11 +409,9 @@ fn run(
             WAIT if of == 0 => TraceItem::Wait(wait(others, before.leave)?),
             LOST if of == 0 => TraceItem::Lost(others.number()?),
             _ => return Err(format!("there is no item {token}")),
-        };
-        items.push(item);
+        });
     }
-    before.leaves.insert(thread, before.leave);
-    Ok(TraceBatch { thread, items })
+    Ok(())
 }
 
 fn places(others: &mut Cursor<'_>, head: &TraceHead) -> Result<Vec<u32>, Wrong> {

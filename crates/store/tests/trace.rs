@@ -22,8 +22,8 @@ fn write(trace: &Trace, batches: &[TraceBatch], path: &Path) -> u64 {
 fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), Error> {
     let mut reader = TraceReader::open(path)?;
     let mut batches = Vec::new();
-    while let Some(chunk) = reader.next_chunk()? {
-        batches.extend(chunk);
+    while let Some(batch) = reader.next_batch()? {
+        batches.push(batch.clone());
     }
     Ok((reader.head().clone(), batches))
 }

@@ -1,10 +1,10 @@
 //! What is kept of a block besides its kinds: evidence for causes and doubts.
 
-use super::analyser::base;
 use super::instants::Instants;
 use super::nesting::{Inside, Sequence, mix};
 use super::options::Options;
 use super::waits::{WaitPart, WaitSum, add_parts};
+use super::worker::base;
 use profile::{BlockId, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;
 
@@ -16,11 +16,15 @@ const STACKS: usize = 64;
 /// What is kept of a block.
 #[derive(Debug)]
 pub(super) struct BlockState {
-    base: u64,
+    pub base: u64,
     pub excluded: bool,
     pub period: u32,
+    /// Its arguments are recorded.
+    pub with_arguments: bool,
     /// Positions of the arguments that executions are told apart by.
     grouping: Vec<usize>,
+    /// The same as bits that are kept of each.
+    kept: [u64; TRACED_ARGUMENTS],
     /// Positions of arguments that are looked at only.
     watched: Vec<usize>,
     /// The threads that executed it; a thread may be in it twice.
@@ -49,6 +53,8 @@ impl BlockState {
             excluded: options.excludes(&block.name),
             period: 1,
             watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),
+            with_arguments: recorded > 0,
+            kept: std::array::from_fn(|at| if grouping.contains(&at) { u64::MAX } else { 0 }),
             grouping,
             threads: Vec::new(),
             stacks: Stacks::default(),
@@ -79,16 +85,17 @@ impl BlockState {
         )
     }
 
+    /// Whether its executions are recorded one by one, and are part of the kinds of their callers.
+    #[inline]
+    pub fn followed(&self) -> bool {
+        self.period <= 1 && !self.excluded
+    }
+
     /// The arguments that count, 0 for the others.
     #[inline]
     pub fn grouped(&self, arguments: &[u64; TRACED_ARGUMENTS]) -> [u64; TRACED_ARGUMENTS] {
-        let mut grouped = [0; TRACED_ARGUMENTS];
-        for at in &self.grouping {
-            if let (Some(to), Some(from)) = (grouped.get_mut(*at), arguments.get(*at)) {
-                *to = *from;
-            }
-        }
-        grouped
+        let ([a, b, c], [x, y, z]) = (*arguments, self.kept);
+        [a & x, b & y, c & z]
     }
 
     /// The positions that executions are told apart by.
@@ -96,30 +103,23 @@ impl BlockState {
         &self.grouping
     }
 
-    /// Adds an execution that took `duration` ticks.
+    /// Looks whether the duration follows the arguments.
     #[inline]
-    pub fn add(
-        &mut self,
-        duration: u64,
-        weight: u64,
-        unwound: bool,
-        arguments: &[u64; TRACED_ARGUMENTS],
-        waits: Option<&WaitSum>,
-    ) {
-        self.unwound += u64::from(unwound);
+    pub fn follow(&mut self, arguments: &[u64; TRACED_ARGUMENTS], duration: u64) {
+        if self.watched.is_empty() {
+            return;
+        }
+        let duration = logarithm(duration);
         for at in &self.watched {
             if let (Some(follows), Some(value)) = (self.follows.get_mut(*at), arguments.get(*at)) {
-                follows.add(*value, duration);
+                follows.add(logarithm(*value), duration);
             }
-        }
-        match waits {
-            None => self.least_blocked = 0,
-            Some(waits) => self.add_waits(waits, weight),
         }
     }
 
+    /// Adds what an execution waited for.
     #[cold]
-    fn add_waits(&mut self, waits: &WaitSum, weight: u64) {
+    pub fn add_waits(&mut self, waits: &WaitSum, weight: u64) {
         self.waited += weight;
         self.least_blocked = self.least_blocked.min(waits.blocked);
         let add = |to: &mut u64, ticks: u64| *to = to.saturating_add(ticks.saturating_mul(weight));
@@ -159,8 +159,7 @@ fn logarithm(value: u64) -> u64 {
 
 impl Regression {
     #[inline]
-    fn add(&mut self, argument: u64, duration: u64) {
-        let (x, y) = (logarithm(argument), logarithm(duration));
+    fn add(&mut self, x: u64, y: u64) {
         self.n += 1;
         self.x += x;
         self.y += y;

@@ -1,8 +1,9 @@
 //! The result: scores with intervals, floors, causes and doubts.
 
-use super::analyser::{Analyser, Cell};
+use super::analyser::Analyser;
 use super::blocks::BlockState;
 use super::causes::causes;
+use super::cells::Cell;
 use super::doubts::{Known, doubts};
 use super::floor::{ENOUGH_FOR_A_PART, Group, groups, judge};
 use super::kinds::Kind;

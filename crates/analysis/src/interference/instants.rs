@@ -96,7 +96,11 @@ impl Instants {
                 judge(instant, &mut self.alone, &mut self.with_others);
                 instant.number = number;
             }
-            if instant.met.len() < AT_ONCE {
+            let own = instant.met.iter_mut().find(|met| met.0 == seen.thread);
+            if let Some(inner) = own {
+                // It contains the one that was met.
+                inner.1 = duration;
+            } else if instant.met.len() < AT_ONCE {
                 instant.met.push((seen.thread, duration));
             }
         }

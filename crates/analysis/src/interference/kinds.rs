@@ -1,8 +1,9 @@
 //! The kinds of execution, and what is kept of each.
 
+use super::cells::Cell;
 use super::nesting::mix;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
-use profile::{BlockId, Level, TRACED_ARGUMENTS};
+use profile::{BlockId, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;
 
 /// So many exact kinds, and as many collapsed ones, are told apart in a block.
@@ -25,13 +26,20 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// A hash of the arguments.
+    /// A hash of the arguments, to be mixed with something else.
     #[inline]
     fn argument_hash(&self) -> u64 {
-        match self.arguments {
-            [0, 0, 0] => 0,
-            [a, b, c] => mix(mix(a, b), c),
-        }
+        let odd = [
+            0x9e37_79b9_7f4a_7c15u64,
+            0xc2b2_ae3d_27d4_eb4f,
+            0x1656_67b1_9e37_79f9,
+        ];
+        let terms = self
+            .arguments
+            .iter()
+            .zip(odd)
+            .map(|(value, odd)| value.wrapping_mul(odd));
+        terms.fold(0, u64::wrapping_add)
     }
 
     /// The key of the exact kind.
@@ -156,14 +164,64 @@ impl Kinds {
         (key, number)
     }
 
+    /// Adds an execution of a kind that stands for so many, which took `total` together.
+    #[inline]
+    pub fn add(&mut self, kind: u32, leave: u64, (duration, total): (u64, u64), weight: u64) {
+        let window = self.window(leave);
+        if let Some(kind) = self.all.get_mut(kind as usize) {
+            kind.recorded += 1;
+            kind.smallest.add(duration);
+            kind.histogram.add(duration, weight);
+            if let Some(window) = kind.windows.get_mut(window) {
+                window.add((duration, total), weight);
+            }
+        }
+    }
+
+    /// Adds executions of a kind in one window: these sums and durations, each of which stands for `weight`.
+    #[inline]
+    pub fn add_all(
+        &mut self,
+        together: &Cell,
+        window: usize,
+        durations: impl Iterator<Item = u64>,
+        weight: u64,
+    ) {
+        let Some(kind) = self.all.get_mut(together.kind as usize) else {
+            return;
+        };
+        kind.recorded += together.recorded;
+        for duration in durations {
+            kind.smallest.add(duration);
+            kind.histogram.add(duration, weight);
+        }
+        if let Some(window) = kind.windows.get_mut(window) {
+            window.merge(&Window {
+                n: together.n,
+                sum: together.sum,
+                min: together.min,
+            });
+        }
+    }
+
+    /// The first window begins with an execution.
+    #[cold]
+    pub fn begin(&mut self, item: &TraceItem) {
+        if let TraceItem::Execution(execution) = item {
+            self.origin = Some(execution.leave);
+            self.shift = FIRST_SHIFT;
+        }
+    }
+
+    /// Whether it is known when the first window begins.
+    pub fn has_begun(&self) -> bool {
+        self.origin.is_some()
+    }
+
     /// The window that a moment falls into; makes all windows longer if it is behind the last.
     #[inline]
     pub fn window(&mut self, at: u64) -> usize {
-        let origin = *self.origin.get_or_insert_with(|| {
-            self.shift = FIRST_SHIFT;
-            at
-        });
-        let since = at.saturating_sub(origin);
+        let since = at.saturating_sub(self.origin.unwrap_or(at));
         while (since >> self.shift) as usize >= WINDOWS {
             self.lengthen();
         }

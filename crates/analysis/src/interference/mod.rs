@@ -33,6 +33,7 @@
 mod analyser;
 mod blocks;
 mod causes;
+mod cells;
 mod doubts;
 mod finish;
 mod floor;
@@ -42,8 +43,10 @@ mod kinds;
 mod nesting;
 mod options;
 mod pairs;
+mod queue;
 mod sketch;
 mod waits;
+mod worker;
 
 pub use analyser::Analyser;
 pub use functions::{KNOWN_FUNCTIONS, KnownFunction, known_function};

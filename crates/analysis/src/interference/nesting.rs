@@ -74,15 +74,6 @@ impl Collapsed {
     };
 
     #[inline]
-    pub fn one(kind: u64) -> Self {
-        Self {
-            all: Sequence::one(kind),
-            first: kind,
-            last: kind,
-        }
-    }
-
-    #[inline]
     pub fn then(self, next: Self) -> Self {
         if next.all == Sequence::EMPTY {
             return self;
@@ -103,6 +94,18 @@ impl Collapsed {
         }
     }
 
+    /// Adds one element.
+    #[inline]
+    fn push(&mut self, kind: u64) {
+        if self.all == Sequence::EMPTY {
+            self.first = kind;
+        } else if self.last == kind {
+            return;
+        }
+        self.all = self.all.then(Sequence::one(kind));
+        self.last = kind;
+    }
+
     #[inline]
     pub fn word(self) -> u64 {
         self.all.word()
@@ -120,70 +123,56 @@ const INVERSE: u64 = {
     inverse
 };
 
-/// An item, or several joined.
-#[derive(Clone, Debug)]
+/// An item, or several joined. As small as can be: there is one for each execution.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     /// The first one's beginning.
     pub enter: u64,
     /// The last one's end.
     pub leave: u64,
-    pub exact: Sequence,
-    pub collapsed: Collapsed,
+    /// The kinds of an execution, for the sequences of what contains it and for pairs of siblings.
+    pub exact: u64,
+    pub collapsed: u64,
     /// Executions in it.
     pub count: u64,
-    /// For which pairs of siblings it counts: its block, if it is one execution.
-    pub block: Option<u32>,
-    pub waits: Option<Arc<WaitSum>>,
+    /// How long they took, without what tracing added to them; 0 of a wait.
+    pub net: u64,
+    /// Its block, if it is one execution that pairs count; else [`NO_BLOCK`] or [`TRANSPARENT`].
+    pub block: u32,
+    /// There is [`More`] of it.
+    more: bool,
     /// It is several items: it cannot be divided any more.
     joined: bool,
+}
+
+/// Not an execution that is followed: what stands before it and behind it are no neighbours.
+pub(super) const NO_BLOCK: u32 = u32::MAX - 1;
+/// Only waiting: what stands before it and behind it are neighbours.
+pub(super) const TRANSPARENT: u32 = u32::MAX;
+
+/// What most nodes have not got.
+#[derive(Clone, Debug, Default)]
+pub(super) struct More {
+    /// In place of the kinds, where it is not one execution.
+    pub sequences: Option<(Sequence, Collapsed)>,
+    pub waits: Option<Arc<WaitSum>>,
     /// Something was lost in it.
-    hole: bool,
+    pub hole: bool,
 }
 
 impl Node {
-    #[inline]
-    pub fn execution(enter: u64, leave: u64, exact: u64, collapsed: u64, count: u64) -> Self {
+    /// What is no single execution, or none that is followed.
+    fn other(enter: u64, leave: u64, block: u32, count: u64) -> Self {
         Self {
             enter,
             leave,
-            exact: Sequence::one(exact),
-            collapsed: Collapsed::one(collapsed),
+            exact: 0,
+            collapsed: 0,
             count,
-            block: None,
-            waits: None,
+            net: 0,
+            block,
+            more: true,
             joined: false,
-            hole: false,
-        }
-    }
-
-    /// Something that is no part of the kinds of what contains it.
-    #[inline]
-    pub fn transparent(enter: u64, leave: u64, count: u64) -> Self {
-        Self {
-            exact: Sequence::EMPTY,
-            collapsed: Collapsed::EMPTY,
-            ..Self::execution(enter, leave, 0, 0, count)
-        }
-    }
-
-    pub fn hole(at: u64) -> Self {
-        Self {
-            hole: true,
-            ..Self::transparent(at, at, 0)
-        }
-    }
-
-    fn join(self, next: Self) -> Self {
-        Self {
-            enter: self.enter,
-            leave: next.leave,
-            exact: self.exact.then(next.exact),
-            collapsed: self.collapsed.then(next.collapsed),
-            count: self.count + next.count,
-            block: None,
-            waits: WaitSum::join(self.waits, next.waits),
-            joined: true,
-            hole: self.hole || next.hole,
         }
     }
 }
@@ -195,58 +184,157 @@ pub(super) struct Inside {
     pub collapsed: Collapsed,
     /// Executions.
     pub count: u64,
+    /// How long those took that it called itself.
+    pub net: u64,
     pub waits: Option<Arc<WaitSum>>,
     /// Not all of it is known.
     pub ragged: bool,
+}
+
+impl Inside {
+    const NOTHING: Self = Self {
+        exact: Sequence::EMPTY,
+        collapsed: Collapsed::EMPTY,
+        count: 0,
+        net: 0,
+        waits: None,
+        ragged: false,
+    };
+
+    #[inline]
+    fn add(&mut self, node: &Node) {
+        self.exact = self.exact.then(Sequence::one(node.exact));
+        self.collapsed.push(node.collapsed);
+        self.add_times(node);
+    }
+
+    #[inline]
+    fn add_times(&mut self, node: &Node) {
+        self.count += node.count;
+        self.net = self.net.saturating_add(node.net);
+    }
+
+    fn add_all(&mut self, nodes: &[Node], more: &mut impl Iterator<Item = More>) {
+        for node in nodes {
+            match node.more.then(|| more.next()).flatten() {
+                None => self.add(node),
+                Some(more) => self.add_more(node, more),
+            }
+        }
+    }
+
+    fn add_more(&mut self, node: &Node, more: More) {
+        match more.sequences {
+            Some((exact, collapsed)) => {
+                self.exact = self.exact.then(exact);
+                self.collapsed = self.collapsed.then(collapsed);
+                self.add_times(node);
+            }
+            None => self.add(node),
+        }
+        self.ragged |= more.hole;
+        if more.waits.is_some() {
+            self.waits = WaitSum::join(self.waits.take(), more.waits);
+        }
+    }
 }
 
 /// The items of a thread that nothing has contained yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     nodes: Vec<Node>,
+    /// What there is more of those nodes that say so, in their order.
+    more: Vec<More>,
 }
 
 impl Pending {
+    /// Whether an execution that began at `enter` contains nothing, and nothing else is to be said of it.
+    #[inline]
+    pub fn is_leaf(&self, enter: u64) -> bool {
+        let before = self.nodes.last();
+        before.is_none_or(|before| before.enter < enter && !before.joined)
+    }
+
     /// Takes what an execution that began at `enter` contains. `pair` is given each two neighbours in it.
     #[inline]
     pub fn take(&mut self, enter: u64, mut pair: impl FnMut(&Node, &Node)) -> Inside {
-        let mut inside = Inside {
-            exact: Sequence::EMPTY,
-            collapsed: Collapsed::EMPTY,
-            count: 0,
-            waits: None,
-            ragged: false,
-        };
-        let contained = |node: &&Node| node.enter >= enter;
-        let children = self.nodes.iter().rev().take_while(contained).count();
-        let first = self.nodes.len() - children;
-        if let Some(before) = first.checked_sub(1).and_then(|at| self.nodes.get(at)) {
-            // It began in the middle of what was joined.
-            inside.ragged = before.joined && before.leave > enter;
-        }
-        if children == 0 {
-            return inside;
+        let mut inside = Inside::NOTHING;
+        let (mut first, mut with_more) = (self.nodes.len(), 0);
+        for node in self.nodes.iter().rev() {
+            if node.enter < enter {
+                // It began in the middle of what was joined.
+                inside.ragged = node.joined && node.leave > enter;
+                break;
+            }
+            first -= 1;
+            with_more += usize::from(node.more);
         }
         let nodes = self.nodes.get(first..).unwrap_or_default();
         each_pair(nodes, &mut pair);
-        for node in self.nodes.drain(first..) {
-            inside.exact = inside.exact.then(node.exact);
-            inside.collapsed = inside.collapsed.then(node.collapsed);
-            inside.count += node.count;
-            inside.ragged |= node.hole;
-            if node.waits.is_some() {
-                inside.waits = WaitSum::join(inside.waits.take(), node.waits);
-            }
+        if with_more > 0 {
+            let at = self.more.len().saturating_sub(with_more);
+            inside.add_all(nodes, &mut self.more.drain(at..));
+        } else {
+            nodes.iter().for_each(|node| inside.add(node));
         }
+        self.nodes.truncate(first);
         inside
     }
 
+    /// Adds an execution of these kinds, with `count` in it and itself, that took `net`.
     #[inline]
-    pub fn push(&mut self, node: Node, pair: impl FnMut(&Node, &Node)) {
+    pub fn push(
+        &mut self,
+        (enter, leave): (u64, u64),
+        block: u32,
+        (exact, collapsed): (u64, u64),
+        (count, net): (u64, u64),
+        pair: impl FnMut(&Node, &Node),
+    ) {
         if self.nodes.len() >= CAPACITY {
             self.join_older(pair);
         }
-        self.nodes.push(node);
+        self.nodes.push(Node {
+            enter,
+            leave,
+            exact,
+            collapsed,
+            count,
+            net,
+            block,
+            more: false,
+            joined: false,
+        });
+    }
+
+    /// Says that there was waiting in the last execution.
+    pub fn waited(&mut self, waits: Arc<WaitSum>) {
+        if let Some(node) = self.nodes.last_mut() {
+            node.more = true;
+            self.more.push(More {
+                waits: Some(waits),
+                ..More::default()
+            });
+        }
+    }
+
+    /// Adds something that is no part of the kinds of what contains it, but for the sequences in it.
+    pub fn push_other(
+        &mut self,
+        (enter, leave): (u64, u64),
+        block: u32,
+        (count, net): (u64, u64),
+        more: More,
+        pair: impl FnMut(&Node, &Node),
+    ) {
+        if self.nodes.len() >= CAPACITY {
+            self.join_older(pair);
+        }
+        self.nodes.push(Node {
+            net,
+            ..Node::other(enter, leave, block, count)
+        });
+        self.more.push(more);
     }
 
     #[cold]
@@ -254,17 +342,30 @@ impl Pending {
         let older = self.nodes.len() / 2;
         let nodes = self.nodes.get(..older + 1).unwrap_or_default();
         each_pair(nodes, &mut pair);
-        let mut older = self.nodes.drain(..older);
-        let mut joined = Vec::with_capacity(CAPACITY);
-        while let Some(node) = older.next() {
-            joined.push(match older.next() {
-                Some(next) => node.join(next),
-                None => node,
+        let rest = self.nodes.split_off(older);
+        let nodes = std::mem::replace(&mut self.nodes, Vec::with_capacity(CAPACITY));
+        let mut more = std::mem::take(&mut self.more).into_iter();
+        for two in nodes.chunks(2) {
+            let (Some(first), Some(last)) = (two.first(), two.last()) else {
+                continue;
+            };
+            let mut inside = Inside::NOTHING;
+            inside.add_all(two, &mut more);
+            let transparent = two.iter().all(|node| node.block == TRANSPARENT);
+            let block = if transparent { TRANSPARENT } else { NO_BLOCK };
+            self.nodes.push(Node {
+                net: inside.net,
+                joined: true,
+                ..Node::other(first.enter, last.leave, block, inside.count)
+            });
+            self.more.push(More {
+                sequences: Some((inside.exact, inside.collapsed)),
+                waits: inside.waits,
+                hole: inside.ragged,
             });
         }
-        drop(older);
-        joined.append(&mut self.nodes);
-        self.nodes = joined;
+        self.nodes.extend(rest);
+        self.more.extend(more);
     }
 }
 
@@ -272,7 +373,7 @@ impl Pending {
 #[inline]
 fn each_pair(nodes: &[Node], pair: &mut impl FnMut(&Node, &Node)) {
     let mut before: Option<&Node> = None;
-    for node in nodes.iter().filter(|node| node.count > 0 || node.hole) {
+    for node in nodes.iter().filter(|node| node.block != TRANSPARENT) {
         if let Some(before) = before {
             pair(before, node);
         }
@@ -300,7 +401,7 @@ mod tests {
                 let (mut e, mut c) = (Sequence::EMPTY, Collapsed::EMPTY);
                 for kind in &kinds[from..cut] {
                     e = e.then(Sequence::one(*kind));
-                    c = c.then(Collapsed::one(*kind));
+                    c.push(*kind);
                 }
                 exact = exact.then(e);
                 collapsed = collapsed.then(c);
@@ -312,6 +413,9 @@ mod tests {
             distinct.dedup();
             let short = distinct.iter().fold(Sequence::EMPTY, |s, k| s.then(Sequence::one(*k)));
             prop_assert_eq!(collapsed.word(), short.word());
+            let mut pushed = Collapsed::EMPTY;
+            kinds.iter().for_each(|kind| pushed.push(*kind));
+            prop_assert_eq!(pushed, collapsed);
         }
     }
 }

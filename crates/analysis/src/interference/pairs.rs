@@ -1,8 +1,7 @@
 //! Sequences of siblings (§3.3): two executions that follow each other in the same caller, such as a lock
 //! and its unlock, are one sequence, from the entry of the first to the leave of the second.
 
-use super::nesting::Node;
-use super::nesting::mix;
+use super::nesting::{NO_BLOCK, Node};
 use super::sketch::{Smallest, Window};
 use profile::BlockId;
 use rustc_hash::FxHashMap;
@@ -10,6 +9,7 @@ use rustc_hash::FxHashMap;
 /// So many different sequences are followed; those that come later are not.
 const SEQUENCES: usize = 4096;
 const RECENT: usize = 256;
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Executions of a sequence of two kinds.
 #[derive(Clone, Debug)]
@@ -49,26 +49,27 @@ impl Pairs {
     /// Adds a sequence if both are single executions.
     #[inline]
     pub fn add(&mut self, a: &Node, b: &Node) {
-        let (Some(first), Some(second)) = (a.block, b.block) else {
+        if a.block >= NO_BLOCK || b.block >= NO_BLOCK {
             return;
-        };
-        let key = mix(a.exact.word(), b.exact.word());
-        let Some(number) = self.number(key, first, second) else {
+        }
+        // Kinds are well mixed words.
+        let key = a.exact.wrapping_mul(ODD).wrapping_add(b.exact);
+        let Some(number) = self.number(key, a.block, b.block) else {
             return;
         };
         if let Some(pair) = self.all.get_mut(number as usize) {
             let duration = b.leave.saturating_sub(a.enter);
-            pair.whole.add(duration, 1);
+            pair.whole.add((duration, duration), 1);
             pair.smallest.add(duration);
             let between = b.enter.saturating_sub(a.leave);
-            pair.between.add(between, 1);
+            pair.between.add((between, between), 1);
             pair.smallest_between.add(between);
         }
     }
 
     #[inline]
     fn number(&mut self, key: u64, first: BlockId, second: BlockId) -> Option<u32> {
-        let place = (key as usize) % RECENT;
+        let place = (key >> 32) as usize % RECENT;
         if let Some((known, number)) = self.recent.get(place)
             && *known == key
         {

@@ -166,10 +166,11 @@ impl Default for Window {
 }
 
 impl Window {
+    /// An execution that stands for so many, and all of them together.
     #[inline]
-    pub fn add(&mut self, duration: u64, weight: u64) {
+    pub fn add(&mut self, (duration, total): (u64, u64), weight: u64) {
         self.n += weight;
-        self.sum = self.sum.saturating_add(duration.saturating_mul(weight));
+        self.sum = self.sum.saturating_add(total);
         self.min = self.min.min(duration);
     }
 

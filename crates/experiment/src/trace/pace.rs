@@ -6,6 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The shortest period that is worth its name: what is not traced costs something, too.
 const SHORTEST: u32 = 16;
+/// Reading, analysing and storing an execution takes at most so many times as long as recording it: where we take more
+/// time, it is for something else.
+const AFTERWARDS: f64 = 6.0;
 /// The longest one.
 const LONGEST: u32 = 1 << 20;
 
@@ -13,9 +16,11 @@ const LONGEST: u32 = 1 << 20;
 pub(super) struct Pace {
     /// Part of the target's time that tracing may take.
     budget: f64,
-    /// Cost of one execution in ticks.
+    /// Cost of recording one execution in ticks.
     cost: u64,
     before: Vec<u64>,
+    /// CPU time that this thread had taken, in nanoseconds.
+    own_before: u64,
     since: u64,
 }
 
@@ -25,6 +30,7 @@ impl Pace {
             budget,
             cost,
             before: Vec::new(),
+            own_before: own_time(),
             since: now,
         }
     }
@@ -38,7 +44,7 @@ impl Pace {
     }
 
     /// Looks at what was executed since the last time, and lengthens the periods of the blocks that
-    /// cost most: which ones.
+    /// cost most: which ones. A target that uses all CPUs waits for us, too: what we take counts.
     pub fn step(
         &mut self,
         shared: &Shared,
@@ -46,13 +52,23 @@ impl Pace {
         executions: &[u64],
         threads: usize,
         now: u64,
+        ticks_per_ns: f64,
     ) -> Vec<BlockId> {
         let window = now.saturating_sub(std::mem::replace(&mut self.since, now));
         self.before.resize(executions.len(), 0);
         let mut costs: Vec<(u64, usize)> = Vec::new();
         for (block, (count, before)) in executions.iter().zip(&mut self.before).enumerate() {
             let new = count - std::mem::replace(before, *count);
-            costs.push((new * self.cost, block));
+            costs.push((new, block));
+        }
+        let own = own_time();
+        let own = own.saturating_sub(std::mem::replace(&mut self.own_before, own));
+        let all: u64 = costs.iter().map(|(new, _)| new).sum();
+        let recording = self.cost as f64;
+        let afterwards = own as f64 * ticks_per_ns / all.max(1) as f64;
+        let each = recording + afterwards.min(AFTERWARDS * recording);
+        for (cost, _) in &mut costs {
+            *cost = (*cost as f64 * each) as u64;
         }
         let time = window as f64 * threads.max(1) as f64;
         let mut left: f64 = costs.iter().map(|(cost, _)| *cost as f64).sum();
@@ -75,4 +91,11 @@ impl Pace {
         }
         changed
     }
+}
+
+/// The CPU time of this thread, in nanoseconds; 0 where the kernel does not say.
+fn own_time() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split(' ').next();
+    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }

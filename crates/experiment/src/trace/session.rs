@@ -299,12 +299,15 @@ impl<'a> Session<'a> {
         }
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.drain.active().min(cpus);
+        let now = ticks();
+        let elapsed = self.start.elapsed().as_nanos().max(1) as f64;
         let changed = self.pace.step(
             &self.shared,
             &mut self.planner.blocks,
             &self.drain.executions,
             threads,
-            ticks(),
+            now,
+            now.saturating_sub(self.start_ticks) as f64 / elapsed,
         );
         self.tell_periods(&changed, sink);
     }

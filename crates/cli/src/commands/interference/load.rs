@@ -57,8 +57,8 @@ fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
     let head = reader.head().clone();
     let notes = unmatched(&head, regroup)?;
     let mut analyser = Analyser::new(&head.blocks, regroup.options(head.call_overhead));
-    while let Some(batches) = reader.next_chunk()? {
-        batches.iter().for_each(|batch| analyser.push(batch));
+    while let Some(batch) = reader.next_batch()? {
+        analyser.push(batch);
     }
     let mut result = analyser.finish(&head);
     result.warnings.extend(notes);
