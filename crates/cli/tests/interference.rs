@@ -7,6 +7,10 @@ use common::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+/// Who measures what threads cost each other is alone; the other tests may run side by side.
+static TURN: RwLock<()> = RwLock::new(());
 
 /// Compiles a program of tests/programs/interference/.
 fn compile(lab: &Lab, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
@@ -93,6 +97,7 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     if !live() {
         return;
     }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let program = compile(
         &lab,
@@ -134,6 +139,7 @@ fn entries_that_were_made_for_profilers_are_traced() {
     if !live() {
         return;
     }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let gcc = [
         "",
@@ -183,6 +189,7 @@ fn a_program_that_restricts_its_system_calls_goes_on() {
     if !live() {
         return;
     }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let program = compile(&lab, "cc", "filtered.c", C);
     is_as_alone(
@@ -205,6 +212,7 @@ fn panics_pass_through_traced_functions() {
     if !live() {
         return;
     }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let program = compile(
@@ -216,7 +224,7 @@ fn panics_pass_through_traced_functions() {
     is_as_alone(&lab, &program, &["-f", "*", "-f", "libgcc_s!*"]);
 }
 
-/// What a run of causes.c says, with the threads of sharing on a CPU each if that is allowed.
+/// What a run of causes.c says, with the threads of lock and sharing on a CPU each if that is allowed.
 fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> Value {
     let mut options = vec!["--overhead", "100"];
     for function in [
@@ -237,7 +245,8 @@ fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> Value {
     } else {
         &[kind]
     };
-    let real_time = kind == "sharing"
+    // Else what reads the trace takes a CPU from them, and they seldom meet.
+    let real_time = ["lock", "sharing"].contains(&kind)
         && run_with(lab, &options, program, args, true)
             .status
             .success();
@@ -276,17 +285,10 @@ fn wrong(contended: &Value, repaired: &Value, names: [&str; 2], cause: &str) -> 
         score(contended).unwrap_or(0.0),
         score(repaired).unwrap_or(0.0),
     );
-    if bad < 0.05 || good > bad / 2.0 {
+    // What is left of a repaired block's score is not waiting: two processors that are one core slow each other down.
+    let repaired_most = if cause == "memory" { bad } else { 0.1 };
+    if bad < 0.05 || good > (bad / 2.0).min(repaired_most) {
         return Some(format!("{bad}, repaired {good}: {first}"));
-    }
-    // Blocks of 0.2 µs are slower by a fifth and more where other programs use the caches and the same cores.
-    if cause != "memory" {
-        for name in names {
-            let score = own_score(repaired, name);
-            if score >= 0.1 {
-                return Some(format!("repaired, {name} scores {score}"));
-            }
-        }
     }
     let elsewhere: &[&str] = if cause == "memory" {
         &["scheduler"]
@@ -301,23 +303,14 @@ fn wrong(contended: &Value, repaired: &Value, names: [&str; 2], cause: &str) -> 
     (!right).then(|| format!("{causes:?}"))
 }
 
-/// The score of a block without waits for a CPU, which others on the machine cause.
-fn own_score(report: &Value, name: &str) -> f64 {
-    let findings = report["findings"].as_array().expect("findings");
-    let Some(found) = findings.iter().find(|finding| finding["name"] == name) else {
-        return 0.0;
-    };
-    let number = |value: &Value| value.as_f64().expect("a number");
-    number(&found["sci"]["estimate"]) - number(&found["scheduler"])
-}
-
-/// The right function is first, with the right cause, and scores under 0.1 (a shared line: less) when it is repaired. Other tests, and
-/// other users of the machine, may spoil a run.
+/// The right function is first, with the right cause, and waits for under a tenth (a shared line: takes half) when it is
+/// repaired. Other users of the machine may spoil a run.
 #[test]
 fn known_causes_are_found_and_their_repair_is_seen() {
     if !live() {
         return;
     }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let program = compile(&lab, "cc", "causes.c", C);
     for (kind, names, cause) in [
@@ -344,6 +337,7 @@ fn what_cannot_be_traced_is_refused_with_the_reason() {
     if !live() {
         return;
     }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let program = compile(&lab, "cc", "causes.c", C);
     let says = |options: &[&str], program: &Path, expected: &str| {
