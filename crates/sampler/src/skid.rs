@@ -160,6 +160,10 @@ impl Sampled {
     }
 }
 
+/// Measures an event of this machine.
+///
+/// # Errors
+/// There are no kernels for this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn measure(spec: &EventSpec) -> Result<Skid, Error> {
     Err(Error::EventRefused {

@@ -16,9 +16,7 @@ const CYCLES: f64 = 1e6;
 pub struct SampleProfile {
     /// By linkage name.
     pub functions: BTreeMap<String, Function>,
-    /// Samples of the procedures that were added.
-    pub samples: f64,
-    /// Those at places that the debug information names.
+    /// Samples at places that the debug information names.
     pub named: f64,
 }
 
@@ -36,7 +34,6 @@ impl SampleProfile {
     ) -> anyhow::Result<()> {
         let scale = setting.period.unwrap_or(CYCLES);
         let graph = &analysed.graph;
-        self.samples += analysed.total();
         for (block, frequency) in graph.blocks.iter().zip(&analysed.frequencies.blocks) {
             let Some(frequency) = frequency else { continue };
             let count = (frequency.frequency * scale).round() as u64;

@@ -80,8 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setting
         .image
         .clone_from(&recording.image(chosen.image).path);
-    let code = open_image(&recording, &chosen, &setting.options)?;
-    check(&code, &setting.model)?;
+    let code = open_checked(&recording, &chosen, &setting)?;
     let given = given(&recording, &setting, &selection, &chosen, &code)?;
     let analysed = analyse(&given, &setting.model)?;
     if analysed.total() <= 0.0 {
@@ -161,12 +160,23 @@ fn whole(
     let mut failures = Vec::new();
     for (_, mut chosen) in selection.by_image() {
         chosen.retain(|one| one.samples >= LEAST * selection.total);
+        let Some(first) = chosen.first() else {
+            continue;
+        };
+        let code = match open_checked(recording, first, setting) {
+            Ok(code) => code,
+            Err(error) => {
+                failures.push(error.to_string());
+                continue;
+            }
+        };
         failures.extend(each(
             recording,
             setting,
             selection,
+            &code,
             &chosen,
-            |analysed, _| {
+            |analysed| {
                 basis = basis.or(Some(analysed.basis));
                 procedures += 1;
                 sum.join(&analysed.summary());
@@ -211,23 +221,15 @@ fn each(
     recording: &Recording,
     setting: &Setting,
     selection: &Selection<'_>,
+    code: &ImageSymbols,
     chosen: &[Chosen],
-    mut visit: impl FnMut(&Analysed, &ImageSymbols) -> anyhow::Result<()>,
+    mut visit: impl FnMut(&Analysed) -> anyhow::Result<()>,
 ) -> Vec<String> {
-    let Some(first) = chosen.first() else {
-        return Vec::new();
-    };
-    let opened = open_image(recording, first, &setting.options)
-        .and_then(|code| check(&code, &setting.model).map(|()| code));
-    let code = match opened {
-        Ok(code) => code,
-        Err(error) => return vec![error.to_string()],
-    };
     let mut failures = Vec::new();
     for one in chosen {
-        let analysed = given(recording, setting, selection, one, &code)
+        let analysed = given(recording, setting, selection, one, code)
             .and_then(|given| analyse(&given, &setting.model))
-            .and_then(|analysed| visit(&analysed, &code));
+            .and_then(|analysed| visit(&analysed));
         failures.extend(analysed.err().map(|error| error.to_string()));
     }
     failures
@@ -250,15 +252,15 @@ fn optimiser(
         ));
     };
     let image = printable(&recording.image(image).path);
-    let code = open_image(recording, &chosen[0], &setting.options)?;
+    let code = open_checked(recording, &chosen[0], setting)?;
     let debug = code.debug_info()?.ok_or_else(|| {
         inconclusive(format!(
             "{image}: no debug information; compile it with -g1 -fdebug-info-for-profiling, and record again"
         ))
     })?;
     let mut profile = SampleProfile::default();
-    let failures = each(recording, setting, selection, &chosen, |analysed, code| {
-        profile.add(analysed, code, &debug, setting)
+    let failures = each(recording, setting, selection, &code, &chosen, |analysed| {
+        profile.add(analysed, &code, &debug, setting)
     });
     if profile.functions.is_empty() {
         let why = failures.first().map_or(
@@ -359,6 +361,17 @@ fn setting(
         image: String::new(),
         options,
     })
+}
+
+/// Opens an image that the model is of.
+fn open_checked(
+    recording: &Recording,
+    chosen: &Chosen,
+    setting: &Setting,
+) -> anyhow::Result<ImageSymbols> {
+    let code = open_image(recording, chosen, &setting.options)?;
+    check(&code, &setting.model)?;
+    Ok(code)
 }
 
 fn open_image(
