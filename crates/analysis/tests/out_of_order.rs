@@ -177,6 +177,47 @@ fn a_block_runs_no_more_often_than_its_samples_allow() {
     assert!(bounded < 130.0, "{bounded}");
 }
 
+#[test]
+fn a_corner_that_hardly_runs_is_balanced() {
+    // Blocks 2 and 5 go round 36,000 times; what was seen at the branch of block 4, beside them,
+    // makes it run more often than the way to it.
+    let edges = [
+        (None, Some(0)),
+        (Some(2), Some(5)),
+        (None, Some(3)),
+        (Some(2), Some(4)),
+        (Some(1), None),
+        (Some(3), Some(1)),
+        (None, Some(2)),
+        (Some(0), Some(1)),
+        (Some(4), Some(2)),
+        (Some(0), Some(0)),
+        (Some(4), None),
+        (Some(5), Some(2)),
+    ];
+    let classes = Equivalence::new(6, &edges);
+    let block = |samples| BlockEvidence {
+        samples,
+        instructions: 3.0,
+        cost: 3.0,
+        at_most: f64::INFINITY,
+    };
+    let mut evidence = Evidence {
+        blocks: vec![block(0.0); 6],
+        edges: vec![EdgeEvidence::default(); edges.len()],
+        instructions: None,
+        complete: true,
+    };
+    evidence.edges[10].observed = 33_000.0;
+    evidence.blocks[5].samples = 220_000.0;
+    for elsewhere in [0.0, 660_000.0] {
+        evidence.blocks[3].samples = elsewhere;
+        let found = frequencies(&edges, &classes, &evidence, &Options::default());
+        let error = flow_error(&edges, &found);
+        assert!(error < 1e-6, "{error}");
+    }
+}
+
 proptest! {
     /// Whatever the graph and the evidence are: a flow, not negative, and no panic.
     #[test]

@@ -121,30 +121,34 @@ impl Model {
             let factor = self.pattern.factor(&values)?;
             let mut right: Vec<f64> = gradient.iter().map(|slope| -slope).collect();
             right.extend(self.imbalance());
-            let step = factor.solve(&right);
-            let step = step.get(..self.network.variables)?;
+            let mut step = factor.solve(&right);
+            step.truncate(self.network.variables);
+            self.keep_balance(&mut step);
             let decrease: f64 = step.iter().zip(&gradient).map(|(x, g)| x * g).sum();
             if !decrease.is_finite() {
                 return None;
             }
-            if decrease > -1e-4 || !self.advance(step, decrease) {
+            if decrease > -1e-4 || !self.advance(&step, decrease) {
                 break;
             }
         }
         let (_, values) = self.system();
         let factor = self.pattern.factor(&values)?;
-        // What rounding has left of imbalance, shared out as the errors of the variables are.
-        for _ in 0..3 {
-            let mut right = vec![0.0; self.network.variables];
-            right.extend(self.imbalance());
-            let step = factor.solve(&right);
-            for (flow, step) in self.flow.iter_mut().zip(step) {
-                *flow *= (1.0 + step).max(0.0);
-            }
-        }
         let mut variance = factor.inverse_diagonal();
         variance.truncate(self.network.variables);
         Some(variance)
+    }
+
+    /// Makes a step one along which every node stays balanced: where what passes through a node
+    /// is far more than what flows into a corner of the graph from there, the system alone does
+    /// not see what is lost on the way.
+    fn keep_balance(&self, step: &mut [f64]) {
+        let moved = step.iter().zip(&self.flow);
+        let mut change: Vec<f64> = moved.map(|(step, flow)| step * flow).collect();
+        self.network.balance(&self.flow, &mut change);
+        for ((step, change), flow) in step.iter_mut().zip(change).zip(&self.flow) {
+            *step = change / flow;
+        }
     }
 
     /// What is missing at each node, by what passes through it: rounding errors, which each step
