@@ -1,5 +1,5 @@
 //! `procedures IMAGE...`: how long the analysis of every procedure of some images takes, with samples
-//! in each of them (section 6.2). Used by `benches/run.sh`.
+//! in each of them (section 6.2). What it says stands in `benches/RESULTS.md`.
 //!
 //! The samples are made up: one on every third instruction, and every branch was seen to go both
 //! ways, so that there is more to estimate than in a recording, of which most procedures have none.

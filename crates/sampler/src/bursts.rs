@@ -238,7 +238,7 @@ mod tests {
             .expect("a command");
         let pid = child.id() as libc::pid_t;
         let (mut compared, mut walked) = (0, 0);
-        for _ in 0..40 {
+        for _ in 0..20 {
             std::thread::sleep(std::time::Duration::from_millis(5));
             let Some(mut tracee) = Tracee::attach(pid) else {
                 break;
