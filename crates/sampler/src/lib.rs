@@ -34,6 +34,8 @@ pub mod skid;
 mod stacks;
 mod tables;
 mod tally;
+#[cfg(target_arch = "x86_64")]
+mod tracee;
 mod unreadable;
 mod vdso;
 mod waits;

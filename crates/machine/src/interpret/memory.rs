@@ -31,12 +31,19 @@ impl Memory for Nothing {
 
 const PAGE: usize = 4096;
 
+/// Eight aligned bytes: their value, and which of them are known (`0xff` for each that is).
+#[derive(Clone, Copy, Default)]
+struct Word {
+    value: u64,
+    known: u64,
+}
+
 /// The memory of a process, under what was stored since.
 pub(super) struct Overlay<R> {
     read: R,
     pages: FxHashMap<u64, Option<Box<[u8; PAGE]>>>,
-    /// By byte; nothing where something unknown was stored.
-    stored: FxHashMap<u64, Option<u8>>,
+    /// By address; and which bytes were stored.
+    stored: FxHashMap<u64, (Word, u64)>,
 }
 
 impl<R: FnMut(u64, &mut [u8]) -> bool> Overlay<R> {
@@ -57,21 +64,26 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Overlay<R> {
         page.as_deref()
     }
 
-    fn byte(&mut self, at: u64) -> Option<u8> {
-        if !self.stored.is_empty()
-            && let Some(stored) = self.stored.get(&at)
-        {
-            return *stored;
+    /// The word at an aligned address.
+    fn word(&mut self, at: u64) -> Word {
+        let (stored, mask) = self.stored.get(&at).copied().unwrap_or_default();
+        if mask == u64::MAX {
+            return stored;
         }
-        let page = self.page(at / PAGE as u64)?;
-        page.get((at % PAGE as u64) as usize).copied()
+        let from = (at % PAGE as u64) as usize;
+        let page = self.page(at / PAGE as u64);
+        let below = page.and_then(|page| page.get(from..)?.first_chunk().copied());
+        Word {
+            value: below.map_or(0, u64::from_le_bytes) & !mask | stored.value & mask,
+            known: below.map_or(0, |_| !mask) | stored.known & mask,
+        }
     }
 
     /// Fills a buffer as far as memory is known; gives how far that is.
     pub fn code(&mut self, at: u64, buffer: &mut [u8]) -> usize {
         for (index, byte) in buffer.iter_mut().enumerate() {
-            match self.byte(at.wrapping_add(index as u64)) {
-                Some(value) => *byte = value,
+            match self.load(at.wrapping_add(index as u64), 1) {
+                Some(value) => *byte = value as u8,
                 None => return index,
             }
         }
@@ -79,21 +91,86 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Overlay<R> {
     }
 }
 
+/// So many low bytes.
+fn low(width: usize) -> u128 {
+    (1 << (8 * width.min(8))) - 1
+}
+
+/// Where an address is: the word, and the bits below it in there.
+fn split(at: u64) -> (u64, u64) {
+    (at & !7, 8 * (at & 7))
+}
+
 impl<R: FnMut(u64, &mut [u8]) -> bool> Memory for Overlay<R> {
     fn load(&mut self, at: u64, width: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        let part = bytes.get_mut(..width)?;
-        (self.code(at, part) == width).then_some(u64::from_le_bytes(bytes))
+        let (first, shift) = split(at);
+        let one = self.word(first);
+        let other = if shift as usize + 8 * width > 64 {
+            self.word(first.wrapping_add(8))
+        } else {
+            Word::default()
+        };
+        let join = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)) >> shift;
+        let wanted = low(width);
+        let value = join(other.value, one.value) & wanted;
+        (join(other.known, one.known) & wanted == wanted).then_some(value as u64)
     }
 
     fn store(&mut self, at: u64, width: usize, value: Option<u64>) {
-        for index in 0..width as u64 {
-            let byte = value.and_then(|value| value.to_le_bytes().get(index as usize).copied());
-            self.stored.insert(at.wrapping_add(index), byte);
+        let (first, shift) = split(at);
+        let mask = low(width) << shift;
+        let moved = u128::from(value.unwrap_or(0)) << shift & mask;
+        for (number, part) in [(0, 0), (1, 64)] {
+            let (mask, moved) = ((mask >> part) as u64, (moved >> part) as u64);
+            if mask != 0 {
+                let word = self.stored.entry(first.wrapping_add(8 * number));
+                let (word, stored) = word.or_default();
+                word.value = word.value & !mask | moved;
+                word.known &= !mask;
+                word.known |= if value.is_some() { mask } else { 0 };
+                *stored |= mask;
+            }
         }
     }
 
     fn is_known(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As memory of single bytes, some of them unknown.
+        #[test]
+        fn it_is_memory(
+            accesses in proptest::collection::vec(
+                (4080_u64..4120, 0_u32..4, any::<Option<u64>>(), any::<bool>()), 1..60),
+        ) {
+            let read = |at: u64, page: &mut [u8]| {
+                page.iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
+                at == 0
+            };
+            let mut memory = Overlay::new(read);
+            let mut bytes: Vec<Option<u8>> =
+                (0..8192).map(|at| (at < 4096).then_some(at as u8)).collect();
+            for (at, width, value, stores) in accesses {
+                let width = 1 << width;
+                let range = at as usize..at as usize + width;
+                if stores {
+                    memory.store(at, width, value);
+                    for (index, byte) in bytes[range].iter_mut().enumerate() {
+                        *byte = value.map(|value| value.to_le_bytes()[index]);
+                    }
+                } else {
+                    let wanted: Option<Vec<u8>> = bytes[range].iter().copied().collect();
+                    let found = memory.load(at, width);
+                    prop_assert_eq!(found.map(|value| value.to_le_bytes()[..width].to_vec()), wanted);
+                }
+            }
+        }
     }
 }

@@ -8,9 +8,10 @@
 mod memory;
 mod operation;
 mod state;
+mod vector;
 
 use crate::x86_64::{MAX_LENGTH, is_written, parse};
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic};
 use memory::{Nothing, Overlay};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
@@ -28,6 +29,9 @@ pub struct Registers {
     pub counter: u64,
     /// Where the segment `fs` starts: the thread's own memory.
     pub thread: Option<u64>,
+    /// The low 16 bytes of the first vector registers, in halves, if numbers are rounded to the
+    /// nearest and none is taken for 0.
+    pub vector: Option<[[u64; 2]; 16]>,
 }
 
 /// A branch, conditional or through a register, and where it went.
@@ -37,6 +41,29 @@ pub struct Observation {
     pub branch: ImageAddress,
     /// The instruction that was executed next.
     pub target: ImageAddress,
+}
+
+/// How far a process could be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The instructions that were followed.
+    pub steps: usize,
+    /// What stopped it before it had gone as far as it should; `None` also where no code is.
+    pub blocked: Option<Blocked>,
+}
+
+/// An instruction of which it does not follow where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Its address.
+    pub at: u64,
+    /// How often it had been executed on the way, not counting where the way began.
+    pub passed: u32,
+    /// What comes after it, if nothing but that can: it is no jump, call or trap. System calls
+    /// come back too, mostly.
+    pub next: Option<u64>,
+    /// Whether it is a system call.
+    pub calls_system: bool,
 }
 
 /// Instructions followed from one sample.
@@ -52,6 +79,8 @@ const MAX_DECODED: usize = 1 << 18;
 #[derive(Debug, Default)]
 pub struct Interpreter {
     decoded: FxHashMap<u64, Option<Decoded>>,
+    /// The number of the last walk.
+    walk: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +93,8 @@ struct Decoded {
     flags: u8,
     /// Whether it writes memory other than by its first operand.
     stores: bool,
+    /// The last walk that came by, and how often it did.
+    passed: (u64, u32),
 }
 
 impl Interpreter {
@@ -105,8 +136,7 @@ impl Interpreter {
 
     /// The same through the memory of a stopped process, so that more follows: of `steps`
     /// instructions hands to `each` the branches among those after the first `skipped`. Addresses
-    /// are those of the process, whose memory `read` reads; it is not changed. Gives the number
-    /// of instructions that could be followed.
+    /// are those of the process, whose memory `read` reads; it is not changed.
     pub fn walk(
         &mut self,
         registers: &Registers,
@@ -114,30 +144,49 @@ impl Interpreter {
         steps: usize,
         read: impl FnMut(u64, &mut [u8]) -> bool,
         mut each: impl FnMut(Observation),
-    ) -> usize {
+    ) -> Walk {
         let mut state = State::new(registers, 0);
         let mut memory = Overlay::new(read);
         let mut at = ImageAddress(registers.counter);
+        self.walk += 1;
+        let walk = self.walk;
         for step in 0..steps {
-            let next = self
-                .decode(at, |buffer| memory.code(at.0, buffer))
-                .and_then(|one| Some((one.branches(), state.step(one, &mut memory)?)));
-            let Some((is_branch, target)) = next else {
-                return step;
+            let Some(one) = self.decode(at, |buffer| memory.code(at.0, buffer)) else {
+                let blocked = None;
+                return Walk {
+                    steps: step,
+                    blocked,
+                };
             };
-            if is_branch && step >= skipped {
+            if one.passed.0 != walk {
+                one.passed = (walk, 0);
+            }
+            let Some(target) = state.step(one, &mut memory) else {
+                let blocked = Some(one.blocked());
+                return Walk {
+                    steps: step,
+                    blocked,
+                };
+            };
+            if step > 0 {
+                one.passed.1 += 1;
+            }
+            if one.branches() && step >= skipped {
                 each(Observation { branch: at, target });
             }
             at = target;
         }
-        steps
+        Walk {
+            steps,
+            blocked: None,
+        }
     }
 
     fn decode(
         &mut self,
         at: ImageAddress,
         code: impl FnOnce(&mut [u8]) -> usize,
-    ) -> Option<&Decoded> {
+    ) -> Option<&mut Decoded> {
         if self.decoded.len() >= MAX_DECODED {
             self.decoded.clear();
         }
@@ -146,7 +195,7 @@ impl Interpreter {
             let length = code(&mut bytes);
             Some(Decoded::new(parse(at, bytes.get(..length)?).ok()?))
         };
-        self.decoded.entry(at.0).or_insert_with(decode).as_ref()
+        self.decoded.entry(at.0).or_insert_with(decode).as_mut()
     }
 }
 
@@ -176,7 +225,19 @@ impl Decoded {
             vector,
             flags: state::flags_of(instruction.rflags_modified()),
             stores: stores.count() > 0,
+            passed: (0, 0),
             instruction,
+        }
+    }
+
+    fn blocked(&self) -> Blocked {
+        let calls_system = self.instruction.mnemonic() == Mnemonic::Syscall;
+        let goes_on = calls_system || self.instruction.flow_control() == FlowControl::Next;
+        Blocked {
+            at: self.instruction.ip(),
+            passed: self.passed.1,
+            next: goes_on.then(|| self.instruction.next_ip()),
+            calls_system,
         }
     }
 

@@ -94,6 +94,25 @@ pub(super) fn evaluate(
         Mnemonic::Mul | Mnemonic::Div | Mnemonic::Idiv => long(state, instruction, width, a)?,
         Mnemonic::Bswap if width == 8 => Outcome::of(a.map(u64::swap_bytes)),
         Mnemonic::Bswap => Outcome::of(a.map(|a| u64::from((a as u32).swap_bytes()))),
+        Mnemonic::Movbe => Outcome::of(b.map(|b| b.swap_bytes() >> (64 - 8 * width))),
+        Mnemonic::Andn => logic_of(b, c, width, |b, c| !b & c),
+        Mnemonic::Shlx | Mnemonic::Shrx | Mnemonic::Sarx => {
+            let count = c.map(|count| count & (8 * width as u64 - 1));
+            let of = |(b, count): (u64, u64)| match instruction.mnemonic() {
+                Mnemonic::Shlx => b << count,
+                Mnemonic::Shrx => b >> count,
+                _ => (extend(b, width).cast_signed() >> count).cast_unsigned(),
+            };
+            Outcome::of(b.zip(count).map(of).map(|value| value & mask(width)))
+        }
+        Mnemonic::Bzhi => match b.zip(c.map(|c| c & 0xff)) {
+            Some((b, count)) if count < 8 * width as u64 => logic(b & !(u64::MAX << count), width),
+            Some((b, _)) => Outcome {
+                flags: logic(b, width).flags | CARRY,
+                ..logic(b, width)
+            },
+            None => Outcome::of(None),
+        },
         Mnemonic::Bsf | Mnemonic::Tzcnt => scan(b, width, |value| value.trailing_zeros()),
         Mnemonic::Bsr => scan(b, width, |value| 63 - value.leading_zeros()),
         Mnemonic::Popcnt => Outcome::of(b.map(|b| b.count_ones().into())),
@@ -198,9 +217,20 @@ fn product(
         2 => a.zip(b),
         _ => b.zip(c),
     };
-    Some(Outcome::of(
-        factors.map(|(a, b)| a.wrapping_mul(b) & mask(width)),
-    ))
+    let Some((a, b)) = factors else {
+        return Some(Outcome::of(None));
+    };
+    let wide = |value: u64| i128::from(extend(value, width).cast_signed());
+    let value = a.wrapping_mul(b) & mask(width);
+    Some(Outcome {
+        flags: if wide(a) * wide(b) == wide(value) {
+            0
+        } else {
+            CARRY | OVERFLOW
+        },
+        known: CARRY | OVERFLOW,
+        ..Outcome::of(Some(value))
+    })
 }
 
 /// Multiplication and division with `rdx` and `rax`, of 4 and 8 bytes.

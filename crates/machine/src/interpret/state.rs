@@ -53,6 +53,8 @@ pub(super) struct State {
     pub known: u8,
     /// Where calls return to, where memory does not say.
     callers: Vec<ImageAddress>,
+    /// Whether floating-point numbers are rounded as they are here.
+    pub rounds: bool,
 }
 
 impl State {
@@ -68,10 +70,14 @@ impl State {
             moved,
             thread: registers.thread,
             integer: registers.integer.map(Some),
-            vector: [[None; 2]; 32],
+            vector: std::array::from_fn(|index| {
+                let known = registers.vector.and_then(|all| all.get(index).copied());
+                known.map_or([None; 2], |halves| halves.map(Some))
+            }),
             flags: PLACES.into_iter().map(set).sum(),
             known: CARRY | PARITY | ZERO | SIGN | OVERFLOW,
             callers: Vec::new(),
+            rounds: registers.vector.is_some(),
         }
     }
 
@@ -232,90 +238,17 @@ impl State {
 
     /// What an instruction writes is unknown, unless it is modelled and will be set.
     fn forget(&mut self, one: &Decoded, modelled: bool, memory: &mut impl Memory) -> Option<()> {
-        for (index, register) in self.integer.iter_mut().enumerate() {
-            if one.integer >> index & 1 == 1 {
-                *register = None;
-            }
+        for index in bits(one.integer.into()) {
+            self.integer[index] = None;
         }
-        for (index, register) in self.vector.iter_mut().enumerate() {
-            if one.vector >> index & 1 == 1 {
-                *register = [None; 2];
-            }
+        for index in bits(one.vector) {
+            self.vector[index] = [None; 2];
         }
         self.known &= !one.flags;
         if one.stores && !modelled {
             self.store(&one.instruction, None, memory)?;
         }
         Some(())
-    }
-
-    /// Moves between vector registers and memory; `None` if nothing can be known from here on.
-    fn execute_vector(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<bool> {
-        let instruction = &one.instruction;
-        let bytes = match instruction.mnemonic() {
-            Mnemonic::Movups | Mnemonic::Movaps | Mnemonic::Movupd | Mnemonic::Movapd => 16,
-            Mnemonic::Movdqu | Mnemonic::Movdqa => 16,
-            Mnemonic::Movq => 8,
-            Mnemonic::Movd => 4,
-            Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
-                if instruction.op0_register() == instruction.op1_register() =>
-            {
-                let index = vector(instruction.op0_register())?;
-                self.vector[index] = [Some(0); 2];
-                return Some(true);
-            }
-            _ => return Some(false),
-        };
-        let value = match instruction.op1_kind() {
-            OpKind::Memory => {
-                let at = self.address(instruction);
-                let half = |memory: &mut _, at: Option<u64>, from: u64| {
-                    let at = at?.wrapping_add(from);
-                    Memory::load(memory, at, bytes.min(8))
-                };
-                let low = half(memory, at, 0);
-                let high = if bytes == 16 {
-                    half(memory, at, 8)
-                } else {
-                    Some(0)
-                };
-                [low, high]
-            }
-            _ => {
-                let from = instruction.op1_register();
-                let [low, high] = match vector(from) {
-                    Some(index) => self.vector[index],
-                    None => [self.register(from), Some(0)],
-                };
-                let low = low.map(|low| low & mask(bytes.min(8)));
-                [low, if bytes == 16 { high } else { Some(0) }]
-            }
-        };
-        match instruction.op0_kind() {
-            OpKind::Memory => {
-                let at = self.address(instruction);
-                if at.is_none() && memory.is_known() {
-                    return None;
-                }
-                if let Some(at) = at {
-                    memory.store(at, bytes.min(8), value[0]);
-                    if bytes == 16 {
-                        memory.store(at.wrapping_add(8), 8, value[1]);
-                    }
-                }
-            }
-            _ => {
-                let to = instruction.op0_register();
-                match vector(to) {
-                    Some(index) => self.vector[index] = value,
-                    None => {
-                        let index = integer(to)?;
-                        self.integer[index] = value[0];
-                    }
-                }
-            }
-        }
-        Some(true)
     }
 
     /// Stores to the memory operand.
@@ -412,6 +345,15 @@ impl State {
         }
         super::operation::evaluate(self, instruction, width, operands)
     }
+}
+
+/// The places of the bits that are set.
+fn bits(mut of: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (of != 0).then(|| of.trailing_zeros() as usize)?;
+        of &= of - 1;
+        Some(lowest)
+    })
 }
 
 /// `rsp` and `rbp`.

@@ -1,0 +1,165 @@
+//! `procedures IMAGE...`: how long the analysis of every procedure of some images takes, with samples
+//! in each of them (section 6.2). What it says stands in `benches/RESULTS.md`.
+//!
+//! The samples are made up: one on every third instruction, and every branch was seen to go both
+//! ways, so that there is more to estimate than in a recording, of which most procedures have none.
+
+use analysis::stall::culprits::{Evidence, culprits, expectations};
+use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
+use machine::{Architecture, Equivalence, Graph, Image, Loops, Model, is_never_returning};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use profile::ImageAddress;
+use std::collections::{BTreeMap, HashSet};
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+struct Loaded<'a> {
+    segments: Vec<(u64, &'a [u8])>,
+    never_return: HashSet<u64>,
+}
+
+impl<'a> Loaded<'a> {
+    fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
+        self.segments.iter().find_map(|(start, data)| {
+            let from = usize::try_from(address.checked_sub(*start)?).ok()?;
+            data.get(from..from.checked_add(usize::try_from(size).ok()?)?)
+        })
+    }
+}
+
+impl Image for Loaded<'_> {
+    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+        let bytes = self.bytes(address.0, buffer.len() as u64);
+        bytes.is_some_and(|bytes| {
+            buffer.copy_from_slice(bytes);
+            true
+        })
+    }
+
+    fn never_returns(&self, target: ImageAddress) -> bool {
+        self.never_return.contains(&target.0)
+    }
+}
+
+/// How long one procedure took, and what it is.
+struct Took {
+    time: Duration,
+    blocks: usize,
+    name: String,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let processor = machine::Processor::named("zen3").ok_or("no model")?;
+    let model = Model::new(processor);
+    let (mut bytes, mut all) = (0, Vec::new());
+    let (mut graphs, mut wall) = (0, Duration::ZERO);
+    for path in std::env::args().skip(1) {
+        let data = std::fs::read(&path)?;
+        let file = object::File::parse(&*data)?;
+        let mut image = Loaded {
+            segments: Vec::new(),
+            never_return: HashSet::new(),
+        };
+        for segment in file.segments() {
+            image.segments.push((segment.address(), segment.data()?));
+        }
+        let mut found = BTreeMap::new();
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let name = symbol.name()?;
+            if is_never_returning(name) {
+                image.never_return.insert(symbol.address());
+            }
+            if symbol.kind() == SymbolKind::Text && symbol.size() > 0 {
+                found.insert(symbol.address(), (symbol.size(), name));
+            }
+        }
+        let found: Vec<_> = found.into_iter().collect();
+        bytes += data.len();
+        graphs += found.len();
+        let (next, started) = (AtomicUsize::new(0), Instant::now());
+        let work = || {
+            let mut took = Vec::new();
+            while let Some((start, (size, name))) = found.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                let started = Instant::now();
+                if let Some(blocks) = procedure(&image, &model, *start, *size) {
+                    took.push(Took {
+                        time: started.elapsed(),
+                        blocks,
+                        name: (*name).to_owned(),
+                    });
+                }
+            }
+            took
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(work);
+            all.extend(work());
+            all.extend(other.join().unwrap_or_default());
+        });
+        wall += started.elapsed();
+    }
+    all.sort_by_key(|one: &Took| std::cmp::Reverse(one.time));
+    let within = all.iter().filter(|one| one.time.as_millis() < 100).count();
+    println!("files {:.1} MB", bytes as f64 * 1e-6);
+    println!("procedures {graphs}, analysed {}", all.len());
+    println!("wall {:.2} s, two threads", wall.as_secs_f64());
+    let cpu: Duration = all.iter().map(|one| one.time).sum();
+    println!("sum of procedures {:.2} s", cpu.as_secs_f64());
+    println!(
+        "under 100 ms {:.3} %",
+        100.0 * within as f64 / all.len() as f64
+    );
+    for one in all.iter().take(8) {
+        println!(
+            "longest {:.3} s, {} blocks: {}",
+            one.time.as_secs_f64(),
+            one.blocks,
+            one.name
+        );
+    }
+    Ok(())
+}
+
+/// All that `annotate` works out of one procedure; gives its number of blocks.
+fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option<usize> {
+    let bytes = image.bytes(start, size)?;
+    let graph = Graph::new(Architecture::X86_64, ImageAddress(start), bytes, image).ok()?;
+    let count = graph.instructions.len();
+    let samples: Vec<f64> = (0..count)
+        .map(|index| f64::from(u8::from(index % 3 == 0)))
+        .collect();
+    let classes = Equivalence::of(&graph);
+    let loops = Loops::of(&graph);
+    let edges: Vec<EdgeEvidence> = (0..graph.edges.len())
+        .map(|index| EdgeEvidence {
+            observed: (index % 7) as f64,
+            walked: (index % 11) as f64,
+        })
+        .collect();
+    let costs: Vec<f64> = (graph.blocks.iter())
+        .map(|block| model.bounds(graph.instructions_of(block)).cycles())
+        .collect();
+    let observed = Observed {
+        samples: &samples,
+        costs: Some(&costs),
+        edges: &edges,
+        instructions: None,
+    };
+    let found = out_of_order::estimate(&graph, &classes, &observed, &Options::default());
+    let expected = expectations(&graph, model, &samples, &found.frequencies);
+    let accounts = culprits(&Evidence {
+        graph: &graph,
+        loops: &loops,
+        processor: model.processor(),
+        expected: &expected,
+        samples: &samples,
+        frequencies: &found.frequencies,
+        period: None,
+        events: &[],
+        kernel: None,
+    });
+    std::hint::black_box(accounts);
+    Some(graph.blocks.len())
+}
