@@ -30,7 +30,7 @@ pub fn pay(thread: &Thread) {
 }
 
 /// How a thread stands still.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Payment {
     /// It was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle, a
     /// processor (above all a virtual one) comes back slowly, and other threads are moved to it meanwhile, which
@@ -65,9 +65,12 @@ fn pay_by(thread: &Thread, how: Payment) {
     thread.excess.store(0, Relaxed);
     let end = sys::now() + (debt - excess);
     match how {
-        // Its clock stands still: what it does meanwhile is nobody's sample.
-        Payment::Busy => crate::sample::without_samples(thread, || stay_until(end)),
-        Payment::Asleep => sleep_until(end),
+        // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
+        // calls is left those that it had.
+        Payment::Busy if !sys::filtered() => {
+            crate::sample::without_samples(thread, || stay_until(end))
+        }
+        _ => sleep_until(end),
     }
     // What was slept too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
