@@ -41,10 +41,20 @@ pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
             if epochs.is_empty() {
                 return Err(no_epoch(database.path()).into());
             }
-            Ok(store::read_all(&epochs, wanted)?)
+            Ok(read(&epochs, wanted)?)
         }
         Opened::Database(database) => latest(&database, wanted),
     }
+}
+
+/// Reads epochs together. What an open one has not merged yet has no names for the kernel's
+/// procedures; the kernel that runs now gives them, if it is the same.
+pub fn read(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::Error> {
+    let mut recording = store::read_all(epochs, wanted)?;
+    if epochs.iter().any(|epoch| epoch.open) {
+        sampler::name_kernel(&mut recording);
+    }
+    Ok(recording)
 }
 
 /// Whether a source is a database.
@@ -74,8 +84,8 @@ pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recor
         return Err(no_epoch(path).into());
     }
     // What cannot be read is named where all are read together.
-    let read = |epochs: &Vec<Epoch>| store::read_all(epochs, wanted).ok();
-    Ok(hosts.values().filter_map(read).collect())
+    let of_host = |epochs: &Vec<Epoch>| read(epochs, wanted).ok();
+    Ok(hosts.values().filter_map(of_host).collect())
 }
 
 /// Opens a database and chooses epochs of it, of which there is at least one.
@@ -103,7 +113,7 @@ fn latest(database: &Database, wanted: Wanted) -> anyhow::Result<Recording> {
     let epoch = database
         .latest()?
         .ok_or_else(|| nothing_recorded(database.path()))?;
-    let recording = store::read_all(std::slice::from_ref(&epoch), wanted);
+    let recording = read(std::slice::from_ref(&epoch), wanted);
     recording.with_context(|| format!("the last recording, {}", epoch.path.display()))
 }
 

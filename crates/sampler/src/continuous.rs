@@ -462,10 +462,10 @@ fn event(open: &crate::kernel_source::Open, total: Total, multiplex_scale: f64) 
 fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Result<(), Error> {
     let mut stored = vec![0u64; MAX_EVENTS];
     let setting = SETTING;
-    tables.read_places(|key, count| {
-        if let Some(stored) = stored.get_mut(usize::from(key.event)) {
-            *stored += count.count;
-            count_place(collection, setting, key, count);
+    tables.read_places(|place| {
+        if let Some(stored) = stored.get_mut(usize::from(place.event)) {
+            *stored += u64::from(place.count);
+            count_place(collection, setting, place);
         }
     })?;
     tables.read_threads(|key, count| count_thread(collection, key, count))?;

@@ -30,14 +30,18 @@ const NAME_LEN: usize = 16;
 const ROOM_PER_CPU: usize = 32768;
 const ROOM_LEAST: usize = 65536;
 const ROOM_MOST: usize = 262_144;
+/// Of the places each CPU has its own.
+const PLACES_LEAST: usize = 4096;
+/// `CACHE_ENTRIES` of collect.bpf.c.
+const CACHE_ENTRIES: usize = 256;
 /// `enum place_kind`.
 pub(crate) const PLACE_FILE: u8 = 0;
 pub(crate) const PLACE_KERNEL: u8 = 1;
 
-/// `struct place_key`.
+/// `struct place`: a place on one CPU, and the samples there; free if there are none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PlaceKey {
+pub(crate) struct Place {
     pub offset: u64,
     pub inode: u64,
     pub device: u32,
@@ -45,10 +49,19 @@ pub(crate) struct PlaceKey {
     pub tgid: u32,
     pub tid: u32,
     pub exec: u32,
-    pub cpu: u16,
     pub event: u8,
     pub kind: u8,
+    first_high: u16,
+    first_low: u32,
+    pub count: u32,
     pub name: [u8; NAME_LEN],
+}
+
+impl Place {
+    /// When the first sample was taken, by the monotonic clock; up to a microsecond later.
+    pub fn first_ns(&self) -> u64 {
+        (u64::from(self.first_high) << 32 | u64::from(self.first_low)) << 10
+    }
 }
 
 /// `struct stack_key`.
@@ -165,7 +178,7 @@ pub(crate) struct Accounting {
 /// Every bit pattern must be a value.
 pub(crate) unsafe trait Plain: Copy + Default {}
 // SAFETY: all are repr(C) structs of integers.
-unsafe impl Plain for PlaceKey {}
+unsafe impl Plain for Place {}
 // SAFETY: as above.
 unsafe impl Plain for StackKey {}
 // SAFETY: as above.
@@ -212,6 +225,8 @@ pub(crate) struct Kernel<'memory> {
     links: Vec<Link>,
     cpus: usize,
     off_cpu: bool,
+    /// Slots for places, for each CPU and buffer.
+    place_slots: usize,
     /// How many entries the tables together may have before one of them could run out of room.
     comfortable: u64,
 }
@@ -223,7 +238,15 @@ impl<'memory> Kernel<'memory> {
         let mut open = CollectSkelBuilder::default()
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
+        let room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
+        let place_slots = match setting.stacks {
+            true => 1,
+            false => (room / cpus.max(1)).max(PLACES_LEAST).next_power_of_two(),
+        };
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.cpus = cpus as u32;
+            data.place_slots = place_slots as u32;
             data.only_targets = setting.only_targets;
             data.with_stacks = setting.stacks;
             data.per_process = setting.per_process;
@@ -240,17 +263,15 @@ impl<'memory> Kernel<'memory> {
         open.progs.on_tracepoint.set_autoload(setting.tracepoints);
         open.progs.on_switch.set_autoload(setting.off_cpu);
         open.progs.on_waking.set_autoload(setting.off_cpu);
-        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         // Tables that this setting never fills need no room.
         let sized = |map: &mut libbpf_rs::OpenMapMut<'_>, room: Option<usize>| {
             map.set_max_entries(room.map_or(1, |room| room as u32))
         };
         let stacks = setting.stacks || setting.off_cpu;
-        let room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
         let maps = &mut open.maps;
         for (map, room) in [
-            (&mut maps.places0, (!setting.stacks).then_some(room)),
-            (&mut maps.places1, (!setting.stacks).then_some(room)),
+            (&mut maps.places, Some(2 * cpus * place_slots)),
+            (&mut maps.mapping_cache, Some(cpus * CACHE_ENTRIES)),
             (&mut maps.stacks0, setting.stacks.then_some(room)),
             (&mut maps.stacks1, setting.stacks.then_some(room)),
             (&mut maps.threads0, Some(room / 2)),
@@ -272,6 +293,7 @@ impl<'memory> Kernel<'memory> {
             links: Vec::new(),
             cpus,
             off_cpu: setting.off_cpu,
+            place_slots,
             comfortable: (if stacks { room / 5 } else { room * 2 / 5 }) as u64,
         })
     }
@@ -378,9 +400,10 @@ impl<'memory> Kernel<'memory> {
 
     /// Whether the tables that are being filled should be emptied soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
-        let accounts = self.tables(self.active()).accounts(events)?;
-        let entries: u64 = accounts.iter().map(|account| account.inserted).sum();
-        Ok(entries >= self.comfortable)
+        let entries = self.tables(self.active()).inserted(events)?;
+        let most = entries.iter().copied().max().unwrap_or(0);
+        let crowded = self.place_slots > 1 && most >= self.place_slots as u64 * 2 / 5;
+        Ok(crowded || entries.iter().sum::<u64>() >= self.comfortable)
     }
 
     fn active(&self) -> u32 {
@@ -416,7 +439,8 @@ impl<'memory> Kernel<'memory> {
     pub fn tables(&self, buffer: u32) -> Tables<'_> {
         let maps = &self.skel.maps;
         Tables {
-            places: of_buffer(buffer, [&maps.places0, &maps.places1]),
+            places: maps.places.as_fd(),
+            place_slots: self.place_slots,
             threads: of_buffer(buffer, [&maps.threads0, &maps.threads1]),
             runs: maps.runs.as_fd(),
             accounts: maps.accounts.as_fd(),
@@ -426,11 +450,10 @@ impl<'memory> Kernel<'memory> {
     }
 
     /// The tables that outlive us if they are pinned, by name.
-    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 7] {
+    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 6] {
         let maps = &self.skel.maps;
         [
-            ("places0", maps.places0.as_fd()),
-            ("places1", maps.places1.as_fd()),
+            ("places", maps.places.as_fd()),
             ("threads0", maps.threads0.as_fd()),
             ("threads1", maps.threads1.as_fd()),
             ("runs", maps.runs.as_fd()),

@@ -7,7 +7,7 @@ use crate::jitter::Jitter;
 use crate::kernel::{
     self, Accounting, Frames, Kernel, LoaderMemory, PLACE_FILE, PLACE_KERNEL, Setting,
 };
-use crate::kernel::{Count, OffKey, PlaceKey, StackKey, Waiting};
+use crate::kernel::{Count, OffKey, Place, StackKey, Waiting};
 use crate::perf::{self, Scope};
 use crate::rings::{self, Mappings, Rings};
 use crate::tables::Tables;
@@ -312,9 +312,9 @@ impl<'memory> KernelSource<'memory> {
             return Ok(());
         }
         let setting = self.setting;
-        self.kernel.tables(buffer).drain_places(|key, count| {
-            stored[key.event as usize] += count.count;
-            count_place(collection, setting, key, count);
+        self.kernel.tables(buffer).drain_places(|place| {
+            stored[usize::from(place.event)] += u64::from(place.count);
+            count_place(collection, setting, place);
         })
     }
 
@@ -434,21 +434,15 @@ fn samples(count: u64) -> Amount {
 }
 
 /// Counts the samples of a place.
-pub(crate) fn count_place(
-    collection: &mut Collection,
-    setting: Setting,
-    key: &PlaceKey,
-    count: Count,
-) {
-    let location = place(collection, key, count.first_ns);
+pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: &Place) {
     let key = tally::PlaceKey {
-        location,
-        event: EventId(key.event.into()),
-        process: collection.name(&key.name),
-        pid: NonZeroU32::new(key.tgid).filter(|_| setting.per_process),
-        tid: NonZeroU32::new(key.tid), // kept only where threads are
+        location: location(collection, place),
+        event: EventId(place.event.into()),
+        process: collection.name(&place.name),
+        pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
+        tid: NonZeroU32::new(place.tid), // kept only where threads are
     };
-    collection.tally.place(key, count.count);
+    collection.tally.place(key, place.count.into());
 }
 
 /// Counts the samples of a thread.
@@ -463,23 +457,26 @@ pub(crate) fn count_thread(collection: &mut Collection, key: &kernel::ThreadKey,
 }
 
 /// Where a counted place is.
-fn place(collection: &mut Collection, key: &PlaceKey, first_ns: u64) -> Location {
-    match key.kind {
-        PLACE_KERNEL => kernel_location(key.offset),
+fn location(collection: &mut Collection, place: &Place) -> Location {
+    match place.kind {
+        PLACE_KERNEL => kernel_location(place.offset),
         PLACE_FILE => Location {
             image: collection.images.file_without_path(FileIdentity {
-                major: key.device >> 20,
-                minor: key.device & 0xf_ffff,
-                inode: key.inode,
-                generation: key.generation.into(),
+                major: place.device >> 20,
+                minor: place.device & 0xf_ffff,
+                inode: place.inode,
+                generation: place.generation.into(),
             }),
-            offset: ImageOffset(key.offset),
+            offset: ImageOffset(place.offset),
         },
         _ => {
-            let address = ProcessAddress(key.offset);
-            collection
-                .maps
-                .locate(key.tgid, first_ns, address, &mut collection.images)
+            let address = ProcessAddress(place.offset);
+            collection.maps.locate(
+                place.tgid,
+                place.first_ns(),
+                address,
+                &mut collection.images,
+            )
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the BPF file system. The next process finds them, takes over, and reads what was counted.
 
 use crate::Error;
-use crate::kernel::{Count, Kernel, MAX_EVENTS, PlaceKey, ThreadKey};
+use crate::kernel::{Count, Kernel, MAX_EVENTS, Place, ThreadKey};
 use crate::tables::{Tables, wait_for_running_programs};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::ffi::CString;
@@ -120,7 +120,7 @@ pub fn may_count(directory: &Path) -> bool {
 /// A collector that a process before us left behind, and that still counts.
 pub struct LeftBehind {
     directory: PathBuf,
-    places: [MapHandle; 2],
+    places: MapHandle,
     threads: [MapHandle; 2],
     runs: MapHandle,
     accounts: MapHandle,
@@ -140,7 +140,7 @@ impl LeftBehind {
         };
         let left = Self {
             directory: directory.to_owned(),
-            places: [map("places0")?, map("places1")?],
+            places: map("places")?,
             threads: [map("threads0")?, map("threads1")?],
             runs: map("runs")?,
             accounts: map("accounts")?,
@@ -148,10 +148,7 @@ impl LeftBehind {
         };
         let sizes = |map: &MapHandle| (map.key_size() as usize, map.value_size() as usize);
         let count = size_of::<Count>();
-        let fits = left
-            .places
-            .iter()
-            .all(|m| sizes(m) == (size_of::<PlaceKey>(), count))
+        let fits = sizes(&left.places).1 == size_of::<Place>()
             && left
                 .threads
                 .iter()
@@ -229,17 +226,15 @@ impl LeftBehind {
     }
 
     pub(crate) fn tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
-        let [places, threads] = [&self.places, &self.threads].map(|pair| match buffer {
-            0 => pair[0].as_fd(),
-            _ => pair[1].as_fd(),
-        });
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         Ok(Tables {
-            places,
-            threads,
+            places: self.places.as_fd(),
+            place_slots: self.places.max_entries() as usize / (2 * cpus.max(1)),
+            threads: self.threads[usize::from(buffer != 0)].as_fd(),
             runs: self.runs.as_fd(),
             accounts: self.accounts.as_fd(),
             buffer,
-            cpus: libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?,
+            cpus,
         })
     }
 

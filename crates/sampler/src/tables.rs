@@ -2,12 +2,20 @@
 //! before us left behind.
 
 use crate::Error;
-use crate::kernel::{Accounting, Count, MAX_EVENTS, PlaceKey, Plain, Run, ThreadKey};
+use crate::kernel::{Accounting, Count, MAX_EVENTS, Place, Plain, Run, ThreadKey};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// How much of a table is mapped at once, in bytes: a multiple of any page.
+const PIECE: usize = 1 << 20;
 
 /// The tables of places and threads of one buffer, which nothing fills while they are read.
 pub(crate) struct Tables<'a> {
+    /// Of both buffers.
     pub places: BorrowedFd<'a>,
+    /// How many of them a CPU has in each buffer.
+    pub place_slots: usize,
     pub threads: BorrowedFd<'a>,
     pub runs: BorrowedFd<'a>,
     pub accounts: BorrowedFd<'a>,
@@ -21,8 +29,13 @@ impl Tables<'_> {
     }
 
     /// Reads the places, and leaves them.
-    pub fn read_places(&self, each: impl FnMut(&PlaceKey, Count)) -> Result<(), Error> {
-        read(self.places, each)
+    pub fn read_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
+        self.walk_places(|places| {
+            places
+                .iter()
+                .filter(|place| place.count > 0)
+                .for_each(&mut each);
+        })
     }
 
     /// Reads the threads, and leaves them.
@@ -32,8 +45,30 @@ impl Tables<'_> {
     }
 
     /// Reads the places, and empties them.
-    pub fn drain_places(&self, each: impl FnMut(&PlaceKey, Count)) -> Result<(), Error> {
-        drain(self.places, each)
+    pub fn drain_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
+        self.walk_places(|places| {
+            for place in places.iter_mut().filter(|place| place.count > 0) {
+                each(place);
+                *place = Place::default();
+            }
+        })
+    }
+
+    /// All slots for places, a piece at a time: what is mapped counts as our memory.
+    fn walk_places(&self, mut each: impl FnMut(&mut [Place])) -> Result<(), Error> {
+        const { assert!(size_of::<Place>() == 64) };
+        let size = self.cpus * self.place_slots * size_of::<Place>();
+        let begin = self.buffer as usize * size;
+        for from in (begin..begin + size).step_by(PIECE) {
+            let length = PIECE.min(begin + size - from);
+            let mut piece =
+                Mapping::new(self.places, from, length).map_err(|source| Error::System {
+                    what: "mapping the collector's tables".into(),
+                    source,
+                })?;
+            each(piece.places());
+        }
+        Ok(())
     }
 
     /// Reads the threads, and empties them.
@@ -60,7 +95,7 @@ impl Tables<'_> {
     pub fn accounts(&self, events: usize) -> Result<Vec<Accounting>, Error> {
         (0..events.min(MAX_EVENTS) as u32)
             .map(|event| {
-                let values = of_each_cpu(self.cpus, self.accounts, self.index(event))?;
+                let values = self.account(event)?;
                 let sum = |sum: Accounting, value: &Accounting| Accounting {
                     taken: sum.taken + value.taken,
                     stored: sum.stored + value.stored,
@@ -72,6 +107,22 @@ impl Tables<'_> {
             .collect()
     }
 
+    /// How many entries each CPU has made.
+    pub fn inserted(&self, events: usize) -> Result<Vec<u64>, Error> {
+        let mut inserted = vec![0; self.cpus];
+        for event in 0..events.min(MAX_EVENTS) as u32 {
+            for (sum, account) in inserted.iter_mut().zip(self.account(event)?) {
+                *sum += account.inserted;
+            }
+        }
+        Ok(inserted)
+    }
+
+    /// The accounting of each CPU.
+    fn account(&self, event: u32) -> Result<Vec<Accounting>, Error> {
+        of_each_cpu(self.cpus, self.accounts, self.index(event))
+    }
+
     /// Sets the accounting to zero.
     pub fn clear_accounts(&self) -> Result<(), Error> {
         (0..MAX_EVENTS as u32).try_for_each(|event| {
@@ -81,9 +132,56 @@ impl Tables<'_> {
 
     /// Empties them and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
-        self.drain_places(|_, _| ())?;
+        self.drain_places(|_| ())?;
         self.drain_threads(|_, _| ())?;
         self.clear_accounts()
+    }
+}
+
+/// A piece of the places, mapped.
+struct Mapping {
+    start: NonNull<Place>,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(map: BorrowedFd<'_>, from: usize, length: usize) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let offset = libc::off_t::try_from(from).map_err(io::Error::other)?;
+        let null = std::ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                null,
+                length,
+                access,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                offset,
+            )
+        };
+        match NonNull::new(start) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Self {
+                start: start.cast(),
+                length,
+            }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn places(&mut self) -> &mut [Place] {
+        let count = self.length / size_of::<Place>();
+        // SAFETY: so many lie in the mapping, which begins with a page, and any bytes are a value
+        // (Plain). Nobody else uses this buffer now: programs fill the other one, and a database
+        // has one daemon.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), count) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: what `new` mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 

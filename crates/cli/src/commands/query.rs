@@ -192,7 +192,7 @@ fn fill(
             let Some(epoch) = epochs.first() else {
                 continue;
             };
-            let recording = match store::read_all(epochs, parts) {
+            let recording = match source::read(epochs, parts) {
                 Ok(recording) => recording,
                 Err(error) => {
                     warnings.push(format!("left out: {error}"));

@@ -29,11 +29,14 @@ const volatile bool per_thread = false;
 const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: has none */
 const volatile u16 sleep_event = 0; /* event numbers of the two off-CPU events */
 const volatile u16 queue_event = 1;
+const volatile u32 cpus = 1;
+const volatile u32 place_slots = 1; /* of `places`, for a CPU and a buffer; a power of two */
 
 /* ---- shared with user space; mirrored in kernel.rs ---- */
 enum place_kind { PLACE_FILE = 0, PLACE_KERNEL = 1, PLACE_ADDRESS = 2 };
 
-struct place_key {
+/* Samples of a place on one CPU, in one line of the cache. */
+struct place {
 	u64 offset; /* file offset, or an address */
 	u64 inode;
 	u32 device;
@@ -41,9 +44,11 @@ struct place_key {
 	u32 tgid; /* 0 where processes are not kept apart and the image is known */
 	u32 tid;
 	u32 exec; /* number of the process's program: tells address spaces apart */
-	u16 cpu;
 	u8 event;
 	u8 kind;
+	u16 first_high; /* when the first sample was taken: monotonic clock, in 1024 ns */
+	u32 first_low;
+	u32 count; /* 0: a free slot */
 	char name[NAME_LEN];
 };
 struct stack_key {
@@ -111,19 +116,24 @@ struct waiting {
 volatile u32 active = 0;
 #define STOPPED 0x80000000u
 
-#define TABLE(name_, type_, entries_, key_, value_)          \
-	struct {                                             \
-		__uint(type, type_);                         \
-		__uint(max_entries, entries_);               \
-		__type(key, key_);                           \
-		__type(value, value_);                       \
+#define FLAGGED_TABLE(name_, type_, flags_, entries_, key_, value_) \
+	struct {                                                    \
+		__uint(type, type_);                                \
+		__uint(map_flags, flags_);                          \
+		__uint(max_entries, entries_);                      \
+		__type(key, key_);                                  \
+		__type(value, value_);                              \
 	} name_ SEC(".maps")
+#define TABLE(name_, type_, entries_, key_, value_) FLAGGED_TABLE(name_, type_, 0, entries_, key_, value_)
 
+/* Open hash tables, `place_slots` for each CPU of buffer 0, then those of buffer 1. Each sample of a program
+ * that has just used the cache itself waits for every line that we touch: here it is one, where the kernel's
+ * hash tables take three or four. User space maps it, which also makes it begin with a page, and so each
+ * slot with a line. */
+FLAGGED_TABLE(places, BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE, 1, u32, struct place);
 /* One table for all CPUs, with the CPU in the key: entries are added by their own CPU only, and unlike
  * in the kernel's per-CPU tables the tally lies beside its key and is allocated with it. User space
  * gives them room for the CPUs that there are. */
-TABLE(places0, BPF_MAP_TYPE_HASH, 1, struct place_key, struct tally);
-TABLE(places1, BPF_MAP_TYPE_HASH, 1, struct place_key, struct tally);
 TABLE(stacks0, BPF_MAP_TYPE_HASH, 1, struct stack_key, struct tally);
 TABLE(stacks1, BPF_MAP_TYPE_HASH, 1, struct stack_key, struct tally);
 TABLE(threads0, BPF_MAP_TYPE_HASH, 1, struct thread_key, struct tally);
@@ -157,33 +167,35 @@ TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
  * with another interrupt), and programs stay in few mappings. The cache is valid as long as nobody
  * locked the address space for writing since: mm_lock_seq counts that. A program that allocates
  * does so all the time, but the mapping is mostly still the same. */
-#define CACHE_ENTRIES 256
-struct cached_mapping {
+#define CACHE_ENTRIES 256 /* for each CPU */
+struct cached_mapping { /* a line of the cache */
 	u64 start;
-	u64 end;
-	u64 inode;
+	u64 inode; /* 0: no file */
 	u64 file_base; /* file offset of address 0 */
-	struct vm_area_struct *vma;
+	struct vm_area_struct *vma; /* 0: nothing is cached */
 	struct file *file;
+	u32 pages;
 	u32 device;
 	u32 generation;
 	u32 tgid;
 	u32 exec;
 	u32 sequence;
-	u16 valid;
-	u16 is_file;
 };
-TABLE(mapping_cache, BPF_MAP_TYPE_PERCPU_ARRAY, CACHE_ENTRIES, u32, struct cached_mapping);
+FLAGGED_TABLE(mapping_cache, BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE, CACHE_ENTRIES, u32, struct cached_mapping);
+
+static __always_inline u32 pages_of(u64 start, u64 end)
+{
+	return (end - start) >> 12;
+}
 
 static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, struct cached_mapping *out)
 {
 	struct file *file = vma->vm_file;
 
 	out->start = vma->vm_start;
-	out->end = vma->vm_end;
+	out->pages = pages_of(vma->vm_start, vma->vm_end);
 	out->vma = vma;
 	out->file = file;
-	out->is_file = 0;
 	if (!file)
 		return 0;
 	struct inode *inode = file->f_inode;
@@ -204,7 +216,6 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	out->device = inode->i_sb->s_dev;
 found:
 	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;
-	out->is_file = 1;
 	return 0;
 }
 
@@ -218,10 +229,14 @@ static __always_inline bool lock_sequence(struct mm_struct *mm, u32 *sequence)
 	return false;
 }
 
-static __always_inline bool holds(const struct cached_mapping *cached, struct task_struct *task, u64 address)
+static __always_inline bool is_of(const struct cached_mapping *cached, struct task_struct *task)
 {
-	return cached->valid && address >= cached->start && address < cached->end &&
-	       cached->tgid == (u32)task->tgid && cached->exec == (u32)task->self_exec_id;
+	return cached->vma && cached->tgid == (u32)task->tgid && cached->exec == (u32)task->self_exec_id;
+}
+
+static __always_inline bool covers(const struct cached_mapping *cached, u64 address)
+{
+	return address - cached->start < (u64)cached->pages << 12;
 }
 
 /* Whether the mapping is what it was although the address space has been locked since. The memory
@@ -241,10 +256,10 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 		return false;
 	}
 	u64 start = BPF_CORE_READ(vma, vm_start);
-	if (BPF_CORE_READ(vma, vm_mm) != mm || start != cached->start || BPF_CORE_READ(vma, vm_end) != cached->end ||
-	    BPF_CORE_READ(vma, vm_file) != cached->file)
+	if (BPF_CORE_READ(vma, vm_mm) != mm || start != cached->start ||
+	    pages_of(start, BPF_CORE_READ(vma, vm_end)) != cached->pages || BPF_CORE_READ(vma, vm_file) != cached->file)
 		return false;
-	if (cached->is_file && (BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
+	if (cached->inode && (BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
 		return false;
 	/* All of it was read between two changes. */
 	if (!lock_sequence(mm, &after) || after != sequence)
@@ -253,39 +268,57 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 	return true;
 }
 
-static __always_inline void place_user_address(struct task_struct *task, u64 address, struct place_key *key)
+static __always_inline struct cached_mapping *cache_slot(u32 cpu, u32 tgid, u64 part)
+{
+	u32 slot = cpu * CACHE_ENTRIES + ((tgid * 0x9e3779b1u ^ (u32)part * 0x85ebca6bu) >> 24);
+	return bpf_map_lookup_elem(&mapping_cache, &slot);
+}
+
+static __always_inline void place_user_address(struct task_struct *task, u32 cpu, u64 address, struct place *place)
 {
 	struct mm_struct *mm = task->mm;
-	u32 sequence = 0;
+	u32 tgid = task->tgid, sequence = 0;
 	bool cacheable = mm && lock_sequence(mm, &sequence);
-	u32 slot = ((u32)task->tgid * 0x9e3779b1u >> 24 ^ (u32)(address >> 20)) & (CACHE_ENTRIES - 1);
-	struct cached_mapping *cached = bpf_map_lookup_elem(&mapping_cache, &slot);
+	/* The code of a large program has one entry for 64 MB; what lies beside it, as libraries do, one for
+	 * each MB. */
+	struct cached_mapping *cached = cache_slot(cpu, tgid, address >> 26);
+	struct cached_mapping *beside = cache_slot(cpu, tgid, address >> 20 | 1u << 31);
 
-	key->kind = PLACE_ADDRESS;
-	key->offset = address;
-	if (!cached)
+	place->kind = PLACE_ADDRESS;
+	place->offset = address;
+	if (!cached || !beside)
 		return;
-	if (!(cacheable && holds(cached, task, address) &&
+	if (is_of(cached, task) && !covers(cached, address))
+		cached = beside;
+	if (!(cacheable && is_of(cached, task) && covers(cached, address) &&
 	      (cached->sequence == sequence || same_mapping(mm, cached, sequence)))) {
 		struct cached_mapping found = {};
 		if (bpf_find_vma(task, address, see_mapping, &found, 0))
 			return; /* locked, or not mapped any more: user space resolves the address */
-		found.tgid = task->tgid;
+		found.tgid = tgid;
 		found.exec = (u32)task->self_exec_id;
 		found.sequence = sequence;
-		found.valid = cacheable;
+		if (!cacheable)
+			found.vma = 0;
 		*cached = found;
 	}
-	if (!cached->is_file)
+	if (!cached->inode)
 		return;
-	key->kind = PLACE_FILE;
-	key->inode = cached->inode;
-	key->device = cached->device;
-	key->generation = cached->generation;
-	key->offset = address + cached->file_base;
+	place->kind = PLACE_FILE;
+	place->inode = cached->inode;
+	place->device = cached->device;
+	place->generation = cached->generation;
+	place->offset = address + cached->file_base;
 }
 
 /* ---- counting ---- */
+static __always_inline u64 mixed(u64 hash, u64 address)
+{
+	hash = (hash ^ address) * 0xff51afd7ed558ccdull;
+	return hash ^ hash >> 32;
+}
+#define HASH_START 0x9e3779b97f4a7c15ull
+
 static __always_inline bool is_target(u32 tgid)
 {
 	if (!tgid)
@@ -316,6 +349,42 @@ static __always_inline bool count_in(void *table, void *key, struct accounting *
 		return false;
 	account->inserted++;
 	return true;
+}
+
+/* Counts a sample of a place; false if there is no room. */
+#define PROBES 32
+#define NOT_FIRST 0x0000ffffffffffffull /* the word of a place that has `first_high` in it, without it */
+static __always_inline bool count_place(u32 buffer, u32 cpu, struct place *place, struct accounting *account, u64 now)
+{
+	u64 *key = (u64 *)place, hash = HASH_START;
+
+	hash = mixed(mixed(mixed(mixed(mixed(mixed(mixed(hash, key[0]), key[1]), key[2]), key[3]), key[4]), key[6]), key[7]);
+	for (u32 i = 0; i < PROBES; i++) {
+		hash += i; /* ever farther, so that full stretches do not grow together */
+		u32 index = (buffer * cpus + cpu) * place_slots + ((u32)hash & (place_slots - 1));
+		struct place *slot = bpf_map_lookup_elem(&places, &index);
+		if (!slot)
+			return false;
+		if (!slot->count) {
+			now = (now + 1023) >> 10; /* not before it */
+			place->first_low = now;
+			place->first_high = now >> 32;
+			place->count = 1;
+			*slot = *place;
+			account->inserted++;
+			return true;
+		}
+		u64 *there = (u64 *)slot;
+		u64 difference = (there[0] ^ key[0]) | (there[1] ^ key[1]) | (there[2] ^ key[2]) | (there[3] ^ key[3]) |
+				 ((there[4] ^ key[4]) & NOT_FIRST) | (there[6] ^ key[6]) | (there[7] ^ key[7]);
+		if (!difference) {
+			if (slot->count + 1 == 0)
+				return false;
+			slot->count++;
+			return true;
+		}
+	}
+	return false;
 }
 
 static __always_inline bool differs(struct thread_key *a, struct thread_key *b)
@@ -350,13 +419,6 @@ static __always_inline struct run *count_thread(u32 buffer, struct thread_key *t
 }
 
 /* ---- stacks ---- */
-static __always_inline u64 mixed(u64 hash, u64 address)
-{
-	hash = (hash ^ address) * 0xff51afd7ed558ccdull;
-	return hash ^ hash >> 32;
-}
-#define HASH_START 0x9e3779b97f4a7c15ull
-
 /* All of these return the number under which the frames are kept, a hash; 0 if there are none. */
 static __always_inline u64 helper_frames(void *ctx, struct frames *frames, u64 flags)
 {
@@ -500,21 +562,21 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		__builtin_memcpy(key.name, thread.name, NAME_LEN);
 		kept = scratch && count_stack(ctx, buffer, &key, scratch, acc, ip >> 63, now);
 	} else {
-		struct place_key key = { .event = event, .cpu = cpu };
-		__builtin_memcpy(key.name, thread.name, NAME_LEN);
+		struct place place = { .event = event };
+		__builtin_memcpy(place.name, thread.name, NAME_LEN);
 		if (ip >> 63) {
-			key.kind = PLACE_KERNEL;
-			key.offset = ip;
+			place.kind = PLACE_KERNEL;
+			place.offset = ip;
 		} else {
-			place_user_address(task, ip, &key);
+			place_user_address(task, cpu, ip, &place);
 		}
-		if (per_process || key.kind == PLACE_ADDRESS) {
-			key.tgid = tgid;
-			key.exec = (u32)task->self_exec_id;
+		if (per_process || place.kind == PLACE_ADDRESS) {
+			place.tgid = tgid;
+			place.exec = (u32)task->self_exec_id;
 		}
 		if (per_thread)
-			key.tid = (u32)ids;
-		kept = count_in(buffer ? (void *)&places1 : (void *)&places0, &key, acc, 1, now);
+			place.tid = (u32)ids;
+		kept = count_place(buffer, cpu, &place, acc, now);
 	}
 	/* Both or neither: each sample has a place and a thread. */
 	if (kept) {
