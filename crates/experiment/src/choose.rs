@@ -28,6 +28,11 @@ impl Dice {
         if self.next() & 1 == 0 {
             return 0.0;
         }
+        self.above_zero(fixed)
+    }
+
+    /// A speedup above 0.
+    pub fn above_zero(&mut self, fixed: Option<f64>) -> f64 {
         let step = self.next() % STEPS + 1;
         fixed.unwrap_or(step as f64 / STEPS as f64)
     }

@@ -2,6 +2,7 @@
 
 use crate::choose::Dice;
 use crate::code::{Code, Known};
+use crate::host::Usage;
 use crate::points::Count;
 use crate::search;
 use crate::{Hint, Options};
@@ -46,6 +47,8 @@ struct Current {
     looked: Duration,
     last: Vec<Count>,
     delay_ns: u64,
+    /// The machine at its start.
+    usage: Option<Usage>,
 }
 
 /// The experiments of a run.
@@ -63,6 +66,9 @@ pub(crate) struct Experiments {
     epoch: u16,
     /// Samples by fragment when the last experiment ended.
     seen: Vec<u64>,
+    /// The experiment that begins now is the second of a pair, with what the first one sped up and by how
+    /// much.
+    first: Option<(usize, f64)>,
     /// Samples by fragment in experiments with delays, and how long those took.
     delayed: Vec<u64>,
     delayed_time: Duration,
@@ -91,6 +97,7 @@ impl Experiments {
             current: None,
             epoch: 0,
             seen: Vec::new(),
+            first: None,
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
             delay_ns: 0,
@@ -145,16 +152,16 @@ impl Experiments {
             }
         });
         let recent: Vec<u64> = recent.collect();
-        let Some(fragment) = self.dice.pick(&recent) else {
+        let Some((fragment, mut speedup)) = self.choose(&recent) else {
             self.phase = Phase::Pause(now + COOLOFF);
             return;
         };
-        let mut speedup = self.dice.speedup(self.fixed_speedup);
         let passed = now.as_nanos() as f64;
         // What was spent until now does not depend on what this experiment will say.
         let is_too_much = |most| self.delay_ns as f64 > most * passed;
         if self.most_delay.is_some_and(is_too_much) {
             speedup = 0.0;
+            self.first = None;
         }
         self.current = Some(Current {
             fragment: fragment as u32,
@@ -166,9 +173,30 @@ impl Experiments {
             looked: now,
             last: counts.to_vec(),
             delay_ns: 0,
+            usage: Usage::now(page),
         });
         self.set(page, fragment as u32, speedup);
         self.phase = Phase::Run(now + self.length);
+    }
+
+    /// What to speed up, and by how much, given how often each fragment was sampled since the last experiment.
+    /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
+    /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
+    /// sides. If the fragment no longer runs, another pair begins.
+    fn choose(&mut self, recent: &[u64]) -> Option<(usize, f64)> {
+        if let Some((fragment, speedup)) = self.first.take()
+            && recent.get(fragment).is_some_and(|samples| *samples > 0)
+        {
+            let other = match speedup {
+                0.0 => self.dice.above_zero(self.fixed_speedup),
+                _ => 0.0,
+            };
+            return Some((fragment, other));
+        }
+        let fragment = self.dice.pick(recent)?;
+        let speedup = self.dice.speedup(self.fixed_speedup);
+        self.first = Some((fragment, speedup));
+        Some((fragment, speedup))
     }
 
     /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
@@ -201,6 +229,7 @@ impl Experiments {
             looked: Duration::ZERO,
             last: Vec::new(),
             delay_ns: 0,
+            usage: Usage::now(page),
         });
         self.set(page, fragment, speedup);
     }
@@ -269,6 +298,7 @@ impl Experiments {
     ) -> Option<Experiment> {
         let current = self.current.take()?;
         page.experiment.0.store(Running::NONE.pack(), Release);
+        let usage = Usage::now(page);
         let delay_ns = self.next_epoch(page);
         let length = now.saturating_sub(current.start);
         self.delay_ns += delay_ns;
@@ -315,6 +345,9 @@ impl Experiments {
             delay_ns,
             samples: gained(current.fragment as usize),
             counts: progress.collect(),
+            disturbance: usage
+                .zip(current.usage)
+                .map(|(after, before)| after.since(before)),
         })
     }
 

@@ -9,6 +9,7 @@ mod code;
 mod controller;
 mod error;
 mod experiments;
+mod host;
 mod launch;
 mod maps;
 mod memory;

@@ -195,6 +195,7 @@ impl Reader {
                     delay_ns: 0,
                     samples,
                     counts: Vec::new(),
+                    disturbance: None,
                 });
             }
             "throughput-point" | "progress-point" => {

@@ -157,6 +157,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
                 delay_ns: 0,
                 samples: samples.into(),
                 counts,
+                disturbance: None,
             },
         );
     let experiments = proptest::collection::vec(experiment, 1..20);

@@ -165,6 +165,18 @@ pub struct Experiment {
     pub samples: u64,
     /// For each of [`CausalRun::points`] what was counted; a point that became known later has none.
     pub counts: Vec<Progress>,
+    /// What the machine did besides; `None` where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+}
+
+/// What took the machine's CPUs during an experiment, besides the target; of all CPUs together, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Time that the hypervisor gave to other machines.
+    pub stolen_ns: u64,
+    /// CPU time of the kernel's own work and of processes that were not measured.
+    pub others_ns: u64,
 }
 
 impl Experiment {

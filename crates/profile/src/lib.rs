@@ -36,8 +36,8 @@ pub use call_tree::{
 pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use event::{Event, EventId, Unit};
 pub use experiment::{
-    CausalProfile, CausalRun, CountedBy, Experiment, ExperimentSettings, Fragment, Granularity,
-    ProfiledImage, Progress, ProgressPoint, RunEnd,
+    CausalProfile, CausalRun, CountedBy, Disturbance, Experiment, ExperimentSettings, Fragment,
+    Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd,
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{

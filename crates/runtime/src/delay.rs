@@ -24,8 +24,26 @@ pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
     (global, local)
 }
 
-/// Pays what the thread owes.
+/// Pays what the thread owes, while it computes.
 pub fn pay(thread: &Thread) {
+    pay_by(thread, Payment::Busy);
+}
+
+/// How a thread stands still.
+#[derive(Clone, Copy)]
+enum Payment {
+    /// It was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle, a
+    /// processor (above all a virtual one) comes back slowly, and other threads are moved to it meanwhile, which
+    /// would be on top of each delay.
+    Busy,
+    /// It was waiting, and its processor is idle already.
+    Asleep,
+}
+
+/// Longer delays are slept, but for a part of this length.
+const LONG: u64 = 5_000_000;
+
+fn pay_by(thread: &Thread, how: Payment) {
     let Some(page) = thread::page() else { return };
     if debt(page, thread) == 0 {
         return;
@@ -46,7 +64,14 @@ pub fn pay(thread: &Thread) {
     }
     thread.excess.store(0, Relaxed);
     let end = sys::now() + (debt - excess);
-    sleep_until(end);
+    match how {
+        // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
+        // calls is left those that it had.
+        Payment::Busy if !sys::filtered() => {
+            crate::sample::without_samples(thread, || stay_until(end))
+        }
+        _ => sleep_until(end),
+    }
     // What was slept too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);
@@ -88,6 +113,16 @@ fn burn(page: &Page, thread: &Thread) {
 static LATE: AtomicU64 = AtomicU64::new(50_000);
 /// More than this is not the timer: something else ran.
 const MOST_LATE: u64 = 200_000;
+
+/// Keeps the processor busy until then, or lets others have it; sleeps first if it is long.
+fn stay_until(end: u64) {
+    if end.saturating_sub(sys::now()) > LONG {
+        sys::sleep_exactly_until(end - LONG);
+    }
+    while sys::now() < end {
+        sys::give_way();
+    }
+}
 
 /// Sleeps until shortly before, and keeps looking at the clock for the rest.
 fn sleep_until(end: u64) {
@@ -182,6 +217,6 @@ pub fn end_wait(thread: &Thread, woken_by_thread: bool) {
     let waits = thread.waits.load(Relaxed).saturating_sub(1);
     thread.waits.store(waits, Relaxed);
     if !woken_by_thread {
-        pay(thread);
+        pay_by(thread, Payment::Asleep);
     }
 }

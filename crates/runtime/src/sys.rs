@@ -151,6 +151,12 @@ pub fn sleep_exactly_until(then: u64) {
     }
 }
 
+/// Lets another thread have the processor, if one waits for it.
+pub fn give_way() {
+    // SAFETY: a call without arguments.
+    unsafe { call(libc::SYS_sched_yield, [0; 6]) };
+}
+
 /// Sleeps while the word has this value, at most so many nanoseconds; false: the time is over.
 pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     let time = libc::timespec {

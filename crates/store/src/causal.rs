@@ -228,6 +228,10 @@ mod tests {
                     departures: 2,
                     in_flight: 1.0 / 3.0,
                 }],
+                disturbance: Some(Disturbance {
+                    stolen_ns: 1,
+                    others_ns: 2,
+                }),
             }],
             warnings: vec!["w".into()],
         }

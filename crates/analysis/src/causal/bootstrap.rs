@@ -5,7 +5,7 @@
 //! curve expects, in units of the root of that. Drawn with replacement, they make new visits for
 //! every experiment, and the estimates are made anew from these.
 
-use super::combine::Levels;
+use super::combine::{Level, Levels};
 use super::curve::Curve;
 
 const REPLICATES: usize = 500;
@@ -23,7 +23,7 @@ pub(super) struct Errors {
 /// Resamples the experiments.
 pub(super) fn errors(levels: &Levels, curve: &Curve) -> Errors {
     let speedups: Vec<f64> = levels.speedups().map(|level| level.speedup).collect();
-    let weights: Vec<f64> = levels.speedups().map(|l| l.visits as f64).collect();
+    let weights: Vec<f64> = levels.speedups().map(Level::counted).collect();
     let slope = |ratios: &[f64]| -> f64 {
         let rows = || weights.iter().zip(&speedups).zip(ratios);
         let above: f64 = rows().map(|((w, s), ratio)| w * s * (1.0 - ratio)).sum();

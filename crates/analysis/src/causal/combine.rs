@@ -1,7 +1,7 @@
 //! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
 
 use super::phase::Phase;
-use super::{Effect, Finding, Lack, Measure};
+use super::{Effect, Finding, Lack, Measure, disturbance};
 use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ pub(super) struct Combined {
     pub groups: Vec<Group>,
     pub experiments: usize,
     pub without_sample: usize,
+    pub disturbed: usize,
     /// Different speedups that could have been measured, 0 among them.
     pub speedups_asked_for: usize,
     pub warnings: Vec<String>,
@@ -57,6 +58,8 @@ pub(super) struct Level {
     pub speedup: f64,
     pub experiments: Vec<Observation>,
     pub visits: u64,
+    /// The same with what counts in part, counted in part.
+    counted: f64,
     amount: f64,
     /// Its period (or latency) over that of the baseline.
     pub ratio: f64,
@@ -69,28 +72,48 @@ pub(super) struct Observation {
     pub amount: f64,
     /// Visits, or arrivals.
     pub visits: f64,
+    /// Number of the run.
+    pub run: u32,
+    /// The middle of the experiment, in seconds since the start of the run.
+    pub time: f64,
+    /// Part of the above that counts: amount and visits are what they were times this.
+    pub weight: f64,
 }
 
 /// The levels of a group that has enough of everything.
+#[derive(Clone, Debug)]
 pub(super) struct Levels {
     pub baseline: Level,
     pub baseline_period: f64,
     above: Vec<Level>,
+    /// The part of the degrees of freedom that is left, where the experiments were adjusted for something that was
+    /// estimated from them.
+    pub freedom: f64,
 }
 
 impl Level {
     fn seen(&self) -> bool {
-        self.visits > 0 && self.amount > 0.0
+        self.counted > 0.0 && self.amount > 0.0
+    }
+
+    /// Visits that count.
+    pub fn counted(&self) -> f64 {
+        self.counted
     }
 
     fn keep(&self, kept: impl Fn(usize) -> bool) -> Self {
         let numbered = self.experiments.iter().enumerate();
         let numbered = numbered.filter(|(number, _)| kept(*number));
-        let experiments: Vec<Observation> = numbered.map(|(_, one)| *one).collect();
+        self.with(numbered.map(|(_, one)| *one).collect())
+    }
+
+    /// The same level with these experiments.
+    fn with(&self, experiments: Vec<Observation>) -> Self {
         let visits = experiments.iter().map(|one| one.visits).sum::<f64>();
         let amount = experiments.iter().map(|one| one.amount).sum();
         Self {
-            visits: visits as u64,
+            visits: visits.round() as u64,
+            counted: visits,
             amount,
             experiments,
             ..*self
@@ -100,16 +123,44 @@ impl Level {
 
 impl Levels {
     fn new(baseline: Level, mut above: Vec<Level>) -> Option<Self> {
-        let baseline_period = baseline.amount / baseline.visits as f64;
+        let baseline_period = baseline.amount / baseline.counted;
         for level in &mut above {
-            level.ratio = level.amount / level.visits as f64 / baseline_period;
+            level.ratio = level.amount / level.counted / baseline_period;
         }
         let enough = baseline.seen() && !above.is_empty();
         enough.then_some(Self {
             baseline,
             baseline_period,
             above,
+            freedom: 1.0,
         })
+    }
+
+    /// The same with experiments that were expected to have so many times the visits, and that count in part;
+    /// `factors` are both, for all experiments by ascending speedup. `None` if too little is left.
+    pub fn scaled(&self, factors: &[(f64, f64)], freedom: f64) -> Option<Self> {
+        let mut factors = factors.iter();
+        let mut scale = |level: &Level| {
+            let experiments = level.experiments.iter().zip(factors.by_ref());
+            let experiments = experiments.map(|(one, (speed, weight))| Observation {
+                amount: one.amount * speed * weight,
+                visits: one.visits * weight,
+                weight: *weight,
+                ..*one
+            });
+            level.with(experiments.collect())
+        };
+        let baseline = scale(&self.baseline);
+        let above = self.above.iter().map(scale).collect();
+        let levels = Self::new(baseline, above)?;
+        Some(Self { freedom, ..levels })
+    }
+
+    /// The part that counts of an experiment, by the numbers of its level and its own.
+    pub fn weight(&self, level: usize, number: usize) -> f64 {
+        let level = self.all().nth(level);
+        let one = level.and_then(|level| level.experiments.get(number));
+        one.map_or(1.0, |one| one.weight)
     }
 
     /// The same with some experiments only, by the numbers of level and experiment; `None` if too little
@@ -118,7 +169,11 @@ impl Levels {
         let baseline = self.baseline.keep(|number| kept(0, number));
         let above = self.above.iter().enumerate();
         let above = above.map(|(level, it)| it.keep(|number| kept(level + 1, number)));
-        Self::new(baseline, above.filter(Level::seen).collect())
+        let levels = Self::new(baseline, above.filter(Level::seen).collect())?;
+        Some(Self {
+            freedom: self.freedom,
+            ..levels
+        })
     }
 
     /// Those with a speedup above 0, ascending.
@@ -178,6 +233,7 @@ impl Combined {
             groups: Vec::new(),
             experiments: 0,
             without_sample: 0,
+            disturbed: 0,
             speedups_asked_for: speedups_asked_for(profile),
             warnings: Vec::new(),
             run_ns: 0.0,
@@ -185,14 +241,14 @@ impl Combined {
             baselines: 0,
         };
         let mut index = Index::default();
-        for run in &profile.runs {
-            combined.add(run, &mut index);
+        for (number, run) in (0..).zip(&profile.runs) {
+            combined.add(run, number, &mut index);
         }
         combined.warn(profile);
         combined
     }
 
-    fn add(&mut self, run: &CausalRun, index: &mut Index) {
+    fn add(&mut self, run: &CausalRun, number: u32, index: &mut Index) {
         self.run_ns += run.duration_ns as f64;
         self.undelayed_ns += run.undelayed_ns as f64;
         let fragments: Vec<usize> = run
@@ -221,19 +277,28 @@ impl Combined {
                 position
             })
             .collect();
+        let limit = disturbance::limit(run);
         for experiment in &run.experiments {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
             let fragment = fragments.get(experiment.fragment as usize).copied();
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
+            } else if disturbance::of(run, experiment) > limit {
+                self.disturbed += 1;
             } else if let Some(fragment) = fragment {
-                self.observe(run, experiment, fragment, index);
+                self.observe((run, number), experiment, fragment, index);
             }
         }
     }
 
-    fn observe(&mut self, run: &CausalRun, it: &Experiment, fragment: usize, index: &mut Index) {
+    fn observe(
+        &mut self,
+        (run, number): (&CausalRun, u32),
+        it: &Experiment,
+        fragment: usize,
+        index: &mut Index,
+    ) {
         let duration = it.effective_ns() as f64;
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
         if let Some(fragment) = self.fragments.get_mut(fragment)
@@ -282,8 +347,14 @@ impl Combined {
                 level.speedup = f64::from(percent) / 100.0;
                 level.visits = level.visits.saturating_add(visits);
                 level.amount += amount;
-                let visits = visits as f64;
-                level.experiments.push(Observation { amount, visits });
+                level.counted += visits as f64;
+                level.experiments.push(Observation {
+                    amount,
+                    visits: visits as f64,
+                    run: number,
+                    time: (it.start_ns as f64 + 0.5 * it.duration_ns as f64) / 1e9,
+                    weight: 1.0,
+                });
             }
         }
     }
@@ -344,6 +415,7 @@ impl Combined {
         let mut warnings: BTreeSet<String> = BTreeSet::new();
         for run in &profile.runs {
             warnings.extend(run.warnings.iter().cloned());
+            warnings.extend(disturbance::warning(run));
             if run.undelayed_ns == 0 && !run.experiments.is_empty() {
                 warnings.insert(
                     "it is not known when nothing was delayed, so nothing is corrected for phases: what \

@@ -15,7 +15,7 @@
 //! points themselves. The band is that of the Bayesian model (Wahba 1983; Nychka 1988), averaged over `τ`:
 //! it allows for what smoothing gets wrong.
 
-use super::combine::Levels;
+use super::combine::{Level, Levels};
 use super::{Estimate, Phase};
 
 /// How far the curve may be from a straight line, `τ`: 1 point to 100 points, each a half more than the one before.
@@ -63,7 +63,7 @@ pub(super) fn fit(levels: &Levels) -> Curve {
     let speedups: Vec<f64> = levels.all().map(|level| level.speedup).collect();
     let ratio = |speedup: f64, ratio: f64| if speedup == 0.0 { 1.0 } else { ratio };
     let measured: Vec<f64> = levels.all().map(|l| ratio(l.speedup, l.ratio)).collect();
-    let visits: Vec<f64> = levels.all().map(|level| level.visits as f64).collect();
+    let visits: Vec<f64> = levels.all().map(Level::counted).collect();
     let (within, experiments) = variation(levels, &measured);
     let data = Data {
         measured: &measured,
@@ -103,7 +103,7 @@ fn variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
             sum += off * off / if expected > 0.0 { expected } else { 1.0 };
         }
     }
-    (sum, levels.experiments() as f64)
+    (sum, levels.freedom * levels.experiments() as f64)
 }
 
 /// What the curve is made from, but for the weights.
@@ -194,7 +194,7 @@ impl Data<'_> {
         let misfit: f64 = misfit.map(|(w, (z, f))| w * (z - f) * (z - f)).sum();
         let walked = |(row, f): (&Vec<f64>, &f64)| f * product(row, &period);
         let steps: f64 = self.walk.iter().zip(&period).map(walked).sum();
-        let freedom = self.experiments - 2.0;
+        let freedom = (self.experiments - 2.0).max(1.0);
         let unit = (self.within + misfit + lambda * steps) / freedom;
         let determinant: f64 = (0..size).map(|i| 2.0 * factor[i][i].ln()).sum();
         let badness =

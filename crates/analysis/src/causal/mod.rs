@@ -20,18 +20,20 @@
 //!
 //! # Assumptions
 //!
-//! Experiments are independent given the fragment, and their speedups were chosen by chance, so that
-//! what drifts during a run falls on baselines and speedups alike. The variance of an experiment's
+//! Experiments are independent given the fragment and the machine's speed at the time, which is a random walk that
+//! experiments with all fragments see alike (`drift`). The variance of an experiment's
 //! visits is in proportion to how many are expected. Little's law needs as many departures as arrivals
 //! ([`Analysis::warnings`] says where that is not so); the phase correction takes latencies in
 //! other phases to be in flight as much as in this one.
 //!
-//! Experiments in which the fragment had no sample say nothing of it and are left out; a few in which
-//! something else disturbed the machine are set aside (`outliers`).
+//! Experiments in which the fragment had no sample say nothing of it and are left out; so are those during which the
+//! machine did much for others (`disturbance`), and a few more that are far from all others (`outliers`).
 
 mod bootstrap;
 mod combine;
 mod curve;
+mod disturbance;
+mod drift;
 mod outliers;
 mod phase;
 mod verdict;
@@ -40,7 +42,7 @@ pub use phase::Phase;
 pub use verdict::Verdict;
 
 use crate::statistics::{Interval, benjamini_hochberg};
-use combine::{Combined, Group};
+use combine::{Combined, Group, Levels};
 use profile::CausalProfile;
 
 /// What is reported.
@@ -73,6 +75,8 @@ pub struct Analysis {
     pub experiments: usize,
     /// Those among them in which the fragment had no sample; they count for nothing.
     pub without_sample: usize,
+    /// Those of the others during which the machine did so much else that they do not count.
+    pub disturbed: usize,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,
 }
@@ -228,15 +232,25 @@ pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
     let combined = Combined::of(profile);
     let mut left_out = Vec::new();
     let mut found: Vec<(usize, Effect)> = Vec::new();
+    let mut enough: Vec<(&Group, Levels)> = Vec::new();
+    let minimum_speedups = options.minimum_speedups.min(combined.speedups_asked_for);
     for group in &combined.groups {
-        match effect(&combined, group, options) {
-            Ok(effect) => found.push((group.fragment, effect)),
+        match group.levels(minimum_speedups, options.minimum_visits) {
+            Ok(levels) => enough.push((group, levels)),
             Err(why) => left_out.push(LeftOut {
                 name: combined.fragment_name(group.fragment),
                 point: combined.point(group.point).name.clone(),
                 why,
             }),
         }
+    }
+    enough.sort_by_key(|(group, _)| group.point);
+    for of_point in enough.chunk_by_mut(|(a, _), (b, _)| a.point == b.point) {
+        let mut groups: Vec<&mut Levels> = of_point.iter_mut().map(|(_, l)| l).collect();
+        drift::take_out(&mut groups);
+    }
+    for (group, levels) in enough {
+        found.push((group.fragment, effect(&combined, group, levels)));
     }
     let p: Vec<Option<f64>> = found.iter().map(|(_, e)| Some(e.slope.p)).collect();
     for ((_, effect), q) in found.iter_mut().zip(benjamini_hochberg(&p)) {
@@ -250,20 +264,19 @@ pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
         left_out,
         experiments: combined.experiments,
         without_sample: combined.without_sample,
+        disturbed: combined.disturbed,
         warnings: combined.warnings,
     }
 }
 
-fn effect(combined: &Combined, group: &Group, options: &Options) -> Result<Effect, Lack> {
-    let enough = options.minimum_speedups.min(combined.speedups_asked_for);
-    let levels = group.levels(enough, options.minimum_visits)?;
+fn effect(combined: &Combined, group: &Group, levels: Levels) -> Effect {
     let phase = combined.phase(group);
     let (levels, curve, set_aside) = outliers::set_aside(levels);
     let bootstrap = bootstrap::errors(&levels, &curve);
     let point = combined.point(group.point);
     let points = levels.speedups().zip(&bootstrap.points);
     let visits = levels.all().map(|level| level.visits);
-    Ok(Effect {
+    Effect {
         point: point.name.clone(),
         measure: point.measure,
         baseline_ns: levels.baseline_period,
@@ -284,5 +297,5 @@ fn effect(combined: &Combined, group: &Group, options: &Options) -> Result<Effec
         set_aside,
         visits: visits.fold(0, u64::saturating_add),
         verdict: Verdict::Unclear,
-    })
+    }
 }

@@ -46,7 +46,8 @@ fn nearer(levels: &Levels, curve: &Curve) -> Option<Levels> {
         let of = level.experiments.iter();
         of.map(|experiment| {
             let expected = (experiment.amount / period).max(1e-9);
-            (experiment.visits - expected).abs() / expected.sqrt()
+            // What counts in part is as far as it was in whole.
+            (experiment.visits - expected).abs() / (expected * experiment.weight).sqrt()
         })
         .collect()
     };

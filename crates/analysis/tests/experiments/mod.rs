@@ -118,6 +118,7 @@ pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> C
             delay_ns: (delay * 1e9) as u64,
             samples: (samples + samples.sqrt() * 0.3 * random.normal()).max(0.0) as u64,
             counts: vec![Progress::Visits(visits.round().max(0.0) as u64)],
+            disturbance: None,
         });
         run.duration_ns += ((effective + delay) * 1e9) as u64;
         if speedup == 0.0 {
@@ -132,4 +133,51 @@ pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> C
         }
     }
     CausalProfile { runs: vec![run] }
+}
+
+/// Several runs of experiments in pairs, on a machine whose speed differs from run to run, wanders meanwhile, and is
+/// much less now and then.
+pub fn wandering(
+    lines: &[Line<'_>],
+    runs: usize,
+    experiments: usize,
+    random: &mut Random,
+) -> CausalProfile {
+    let measured = Measured {
+        experiments,
+        ..QUIET
+    };
+    let run = |random: &mut Random| {
+        let mut run = steady(lines, &measured, random).runs.remove(0);
+        let mut speed = 0.1 * random.normal();
+        let mut first = None;
+        for experiment in &mut run.experiments {
+            let (chosen, speedup) = match first.take() {
+                Some((chosen, speedup)) if speedup > 0.0 => (chosen, 0.0),
+                Some((chosen, _)) => (chosen, 0.05 * (1.0 + (20.0 * random.uniform()).floor())),
+                None => {
+                    let chosen = (random.uniform() * lines.len() as f64) as usize;
+                    first = Some((chosen, random.speedup()));
+                    first.unwrap_or_default()
+                }
+            };
+            speed += 0.03 * random.normal();
+            let hiccup = match random.uniform() {
+                x if x < 0.1 => -0.15 * (1.0 - random.uniform()).ln(),
+                _ => 0.0,
+            };
+            let slow = (speed + hiccup + 0.02 * random.normal()).exp();
+            let period = (1.0 - (lines[chosen].truth)(speedup)) * slow / measured.rate;
+            let expected = 0.5 / period;
+            let visits = expected + measured.visit_noise * expected.sqrt() * random.normal();
+            experiment.fragment = chosen as u32;
+            experiment.speedup = speedup;
+            experiment.delay_ns = (speedup * 1e6 * experiment.samples as f64) as u64;
+            experiment.duration_ns = 500_000_000 + experiment.delay_ns;
+            experiment.counts = vec![Progress::Visits(visits.round().max(0.0) as u64)];
+        }
+        run
+    };
+    let runs = (0..runs).map(|_| run(random)).collect();
+    CausalProfile { runs }
 }

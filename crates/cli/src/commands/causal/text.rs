@@ -55,10 +55,18 @@ fn heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         time(length)
     )?;
     match report.analysis.without_sample {
-        0 => writeln!(out),
+        0 => writeln!(out)?,
         n => writeln!(
             out,
             "; {n} without a sample of what they sped up do not count"
+        )?,
+    }
+    match report.analysis.disturbed {
+        0 => Ok(()),
+        n => writeln!(
+            out,
+            "{} set aside because the host ran something else meanwhile",
+            counted(n, "experiment")
         ),
     }
 }
