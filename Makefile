@@ -31,6 +31,7 @@ lint:
 bench: all
 	@packaging/setup.sh bench
 	$(CARGO) build --release --locked -p store --example week
+	$(CARGO) build --release --locked -p vitalfew --example accuracy --example procedures
 	benches/run.sh $(VITALFEW)
 
 install: all

@@ -1,10 +1,11 @@
 """How near estimated frequencies come to the truth, on six programs at -O2 (issue 4, "Accuracy").
 
-    benches/instructions.py VITALFEW ACCURACY
+    benches/instructions.py VITALFEW [ACCURACY]
 
 The truth are callgrind's counts of each instruction. ACCURACY is the example of that name of the
-crate `vitalfew`; it prints, for each way to use the evidence, the share of samples whose block's
-estimate is within 5, 10, 15 and 25 % of the truth, the same for edges, and for each confidence.
+crate `vitalfew` (by default where cargo puts it, beside VITALFEW); it prints, for each way to use the
+evidence, the share of samples whose block's estimate is within 5, 10, 15 and 25 % of the truth, the
+same for edges, and for each confidence.
 BENCH_SECONDS (30) is the length of a recording. Sources come from Debian's source packages, and
 SQLite's from the crate that bundles it; they, and callgrind's counts, are kept in BENCH_CACHE
 (target/bench-instructions).
@@ -141,7 +142,9 @@ def record(vitalfew, name, program):
 
 
 def main():
-    vitalfew, accuracy = (os.path.abspath(path) for path in sys.argv[1:3])
+    vitalfew = os.path.abspath(sys.argv[1])
+    examples = os.path.join(os.path.dirname(vitalfew), "examples")
+    accuracy = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else examples + "/accuracy"
     os.makedirs(CACHE, exist_ok=True)
     if not (os.path.exists(TEXT) and os.path.exists(XML)):
         inputs()
@@ -174,6 +177,12 @@ def main():
                 total = sum(row[0] for row in weighted)
                 shares = [sum(row[i] for row in weighted) / total for i in range(1, 5)]
                 print(f"  {confidence:8}{total / len(rows):5.1f} %" + "".join(f"{share:6.1f}" for share in shares))
+    # How long all procedures of a large image take, with samples in each of them (section 6.2).
+    procedures = examples + "/procedures"
+    if os.path.exists(procedures):
+        compiler = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, capture_output=True, text=True)
+        print(flush=True)
+        subprocess.run([procedures, compiler.stdout.strip()], check=True)
 
 
 if __name__ == "__main__":
