@@ -15,11 +15,9 @@ fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) ->
     let blocks: Vec<BlockEvidence> = run
         .issues
         .iter()
-        .map(|block| BlockEvidence {
-            samples: block.iter().map(|issue| issue.samples).sum(),
-            instructions: block.len() as f64,
-            cost: block.len() as f64,
-            at_most: f64::INFINITY,
+        .map(|issues| {
+            let samples = issues.iter().map(|issue| issue.samples).sum();
+            block(samples, issues.len() as f64)
         })
         .collect();
     let mut edges = vec![EdgeEvidence::default(); program.edges.len()];
@@ -57,6 +55,16 @@ fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) ->
         instructions: Some(instructions.map(|(block, f)| block.instructions * f).sum()),
         complete: true,
         blocks,
+    }
+}
+
+/// What was seen of a block of so many instructions.
+fn block(samples: f64, instructions: f64) -> BlockEvidence {
+    BlockEvidence {
+        samples,
+        instructions,
+        cost: instructions,
+        at_most: f64::INFINITY,
     }
 }
 
@@ -155,12 +163,7 @@ fn a_block_runs_no_more_often_than_its_samples_allow() {
         (Some(1), None),
     ];
     let classes = Equivalence::new(2, &edges);
-    let block = |samples| BlockEvidence {
-        samples,
-        instructions: 10.0,
-        cost: 10.0,
-        at_most: f64::INFINITY,
-    };
+    let block = |samples| block(samples, 10.0);
     let mut evidence = Evidence {
         blocks: vec![block(1000.0), block(4000.0)],
         edges: vec![EdgeEvidence::default(); 5],
@@ -196,12 +199,7 @@ fn a_corner_that_hardly_runs_is_balanced() {
         (Some(5), Some(2)),
     ];
     let classes = Equivalence::new(6, &edges);
-    let block = |samples| BlockEvidence {
-        samples,
-        instructions: 3.0,
-        cost: 3.0,
-        at_most: f64::INFINITY,
-    };
+    let block = |samples| block(samples, 3.0);
     let mut evidence = Evidence {
         blocks: vec![block(0.0); 6],
         edges: vec![EdgeEvidence::default(); edges.len()],
@@ -234,12 +232,7 @@ proptest! {
         edges.retain(|(from, to)| from.is_some() || to.is_some());
         let classes = Equivalence::new(blocks, &edges);
         let evidence = Evidence {
-            blocks: samples.iter().take(blocks).map(|samples| BlockEvidence {
-                samples: *samples,
-                instructions: 3.0,
-                cost: 3.0,
-                at_most: f64::INFINITY,
-            }).collect(),
+            blocks: samples.iter().take(blocks).map(|samples| block(*samples, 3.0)).collect(),
             edges: seen.iter().take(edges.len()).map(|seen| EdgeEvidence {
                 observed: *seen,
                 walked: 0.0,

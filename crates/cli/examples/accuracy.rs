@@ -4,44 +4,20 @@
 //! IMAGE is where it was linked to be (`-static -no-pie`). CALLGRIND was made with `--dump-instr=yes
 //! --collect-jumps=yes --compress-pos=no --compress-strings=no`.
 
+#[path = "../../machine/examples/loaded/mod.rs"]
+mod loaded;
+
 use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
 use analysis::stall::{Confidence, Estimate};
-use machine::{Architecture, EdgeKind, Equivalence, Flow, Graph, Image, is_never_returning};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use loaded::Loaded;
+use machine::{Architecture, EdgeKind, Equivalence, Flow, Graph};
+use object::{Object, ObjectSegment};
 use profile::ImageAddress;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::error::Error;
 use std::time::Instant;
 
 type Failure = Box<dyn Error>;
-
-struct Loaded<'a> {
-    segments: Vec<(u64, &'a [u8])>,
-    never_return: HashSet<u64>,
-}
-
-impl<'a> Loaded<'a> {
-    fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
-        self.segments.iter().find_map(|(start, data)| {
-            let from = usize::try_from(address.checked_sub(*start)?).ok()?;
-            data.get(from..from.checked_add(usize::try_from(size).ok()?)?)
-        })
-    }
-}
-
-impl Image for Loaded<'_> {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        let bytes = self.bytes(address.0, buffer.len() as u64);
-        bytes.is_some_and(|bytes| {
-            buffer.copy_from_slice(bytes);
-            true
-        })
-    }
-
-    fn never_returns(&self, target: ImageAddress) -> bool {
-        self.never_return.contains(&target.0)
-    }
-}
 
 /// What callgrind counted: executions of each instruction, and of each jump by its target.
 #[derive(Default)]
@@ -204,23 +180,7 @@ fn procedures<'a>(
     at: &HashMap<u64, f64>,
     seen: &HashMap<(u64, u64), EdgeEvidence>,
 ) -> Result<Vec<Procedure<'a>>, Failure> {
-    let mut loaded = Loaded {
-        segments: Vec::new(),
-        never_return: HashSet::new(),
-    };
-    for segment in file.segments() {
-        loaded.segments.push((segment.address(), segment.data()?));
-    }
-    let mut found = BTreeMap::new();
-    for symbol in file.symbols().filter(|one| one.kind() == SymbolKind::Text) {
-        let name = symbol.name()?;
-        if is_never_returning(name) {
-            loaded.never_return.insert(symbol.address());
-        }
-        if symbol.size() > 0 {
-            found.insert(symbol.address(), (symbol.size(), name));
-        }
-    }
+    let (loaded, found) = Loaded::of(file)?;
     let mut procedures = Vec::new();
     for (start, (size, name)) in found {
         let total: f64 = (start..start + size)

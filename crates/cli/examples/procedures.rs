@@ -4,43 +4,17 @@
 //! The samples are made up: one on every third instruction, and every branch was seen to go both
 //! ways, so that there is more to estimate than in a recording, of which most procedures have none.
 
+#[path = "../../machine/examples/loaded/mod.rs"]
+mod loaded;
+
 use analysis::stall::culprits::{Evidence, culprits, expectations};
 use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
-use machine::{Architecture, Equivalence, Graph, Image, Loops, Model, is_never_returning};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use loaded::Loaded;
+use machine::{Architecture, Equivalence, Graph, Loops, Model};
 use profile::ImageAddress;
-use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-struct Loaded<'a> {
-    segments: Vec<(u64, &'a [u8])>,
-    never_return: HashSet<u64>,
-}
-
-impl<'a> Loaded<'a> {
-    fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
-        self.segments.iter().find_map(|(start, data)| {
-            let from = usize::try_from(address.checked_sub(*start)?).ok()?;
-            data.get(from..from.checked_add(usize::try_from(size).ok()?)?)
-        })
-    }
-}
-
-impl Image for Loaded<'_> {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        let bytes = self.bytes(address.0, buffer.len() as u64);
-        bytes.is_some_and(|bytes| {
-            buffer.copy_from_slice(bytes);
-            true
-        })
-    }
-
-    fn never_returns(&self, target: ImageAddress) -> bool {
-        self.never_return.contains(&target.0)
-    }
-}
 
 /// How long one procedure took, and what it is.
 struct Took {
@@ -57,23 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
         let data = std::fs::read(&path)?;
         let file = object::File::parse(&*data)?;
-        let mut image = Loaded {
-            segments: Vec::new(),
-            never_return: HashSet::new(),
-        };
-        for segment in file.segments() {
-            image.segments.push((segment.address(), segment.data()?));
-        }
-        let mut found = BTreeMap::new();
-        for symbol in file.symbols().chain(file.dynamic_symbols()) {
-            let name = symbol.name()?;
-            if is_never_returning(name) {
-                image.never_return.insert(symbol.address());
-            }
-            if symbol.kind() == SymbolKind::Text && symbol.size() > 0 {
-                found.insert(symbol.address(), (symbol.size(), name));
-            }
-        }
+        let (image, found) = Loaded::of(&file)?;
         let found: Vec<_> = found.into_iter().collect();
         bytes += data.len();
         graphs += found.len();

@@ -1,40 +1,14 @@
 //! `graphs FILE…`: the graphs, classes and loops of all procedures of images with a symbol table:
 //! how many there are, how many miss edges, and which.
 
-use machine::{Architecture, EdgeKind, Equivalence, Graph, Image, Loops, is_never_returning};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+mod loaded;
+
+use loaded::Loaded;
+use machine::{Architecture, EdgeKind, Equivalence, Graph, Loops};
+use object::Object;
 use profile::ImageAddress;
-use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::time::Instant;
-
-struct Loaded<'a> {
-    segments: Vec<(u64, &'a [u8])>,
-    never_return: HashSet<u64>,
-}
-
-impl<'a> Loaded<'a> {
-    fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
-        self.segments.iter().find_map(|(start, data)| {
-            let from = usize::try_from(address.checked_sub(*start)?).ok()?;
-            data.get(from..from.checked_add(usize::try_from(size).ok()?)?)
-        })
-    }
-}
-
-impl Image for Loaded<'_> {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        let bytes = self.bytes(address.0, buffer.len() as u64);
-        bytes.is_some_and(|bytes| {
-            buffer.copy_from_slice(bytes);
-            true
-        })
-    }
-
-    fn never_returns(&self, target: ImageAddress) -> bool {
-        self.never_return.contains(&target.0)
-    }
-}
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
@@ -51,26 +25,7 @@ fn report(path: &str) -> Result<(), Box<dyn Error>> {
         object::Architecture::Aarch64 => Architecture::Aarch64,
         other => return Err(format!("{path}: {other:?} is not decoded").into()),
     };
-    let mut procedures = BTreeMap::new();
-    let mut loaded = Loaded {
-        segments: Vec::new(),
-        never_return: HashSet::new(),
-    };
-    for segment in file.segments() {
-        loaded.segments.push((segment.address(), segment.data()?));
-    }
-    for symbol in file
-        .symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text)
-    {
-        let name = symbol.name()?;
-        if is_never_returning(name) {
-            loaded.never_return.insert(symbol.address());
-        }
-        if symbol.size() > 0 {
-            procedures.insert(symbol.address(), (symbol.size(), name));
-        }
-    }
+    let (loaded, procedures) = Loaded::of(&file)?;
     let started = Instant::now();
     let (mut graphs, mut code, mut blocks, mut loops, mut classes) = (0, 0, 0, 0, 0);
     let (mut tables, mut unbounded, mut unresolved, mut invalid, mut refused) = (0, 0, 0, 0, 0);
