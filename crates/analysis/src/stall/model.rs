@@ -188,7 +188,9 @@ impl Model {
             let moved = self.flow.iter().zip(step);
             let flow: Vec<f64> = moved.map(|(f, x)| f * (1.0 + length * x)).collect();
             if self.cost(&flow) <= before + 1e-4 * length * decrease {
-                self.flow = flow;
+                // Rounding errors of what has become small must not stay as large as it was.
+                self.flow.clone_from(&flow);
+                self.network.balance(&flow, &mut self.flow);
                 return true;
             }
             length *= 0.5;

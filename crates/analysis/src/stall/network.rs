@@ -108,12 +108,13 @@ impl Network {
         largest.sort_by(|one, other| flow[*other].total_cmp(&flow[*one]));
         let mut sets = Sets((0..self.nodes).collect());
         let mut tree: Vec<Vec<usize>> = vec![Vec::new(); self.nodes];
-        let mut need = vec![0.0; self.nodes];
+        // Sums and what their rounding lost: large arcs cancel out in what a small one is to carry.
+        let mut need = vec![(0.0, 0.0); self.nodes];
         for arc in largest {
             let (from, to) = self.arcs[arc];
             if sets.root(from) == sets.root(to) {
-                need[from] += change[arc];
-                need[to] -= change[arc];
+                need[from] = plus(need[from], change[arc]);
+                need[to] = plus(need[to], -change[arc]);
             } else {
                 sets.join(from, to);
                 tree[from].push(arc);
@@ -142,9 +143,11 @@ impl Network {
         for node in order.into_iter().rev() {
             if let Some(arc) = parent[node] {
                 let (from, to) = self.arcs[arc];
-                change[arc] = if to == node { need[node] } else { -need[node] };
+                let (sum, lost) = need[node];
+                let carried = sum + lost;
+                change[arc] = if to == node { carried } else { -carried };
                 let above = if to == node { from } else { to };
-                need[above] += need[node];
+                need[above] = plus(plus(need[above], sum), lost);
             }
         }
     }
@@ -183,6 +186,13 @@ impl Network {
             }
         }
     }
+}
+
+/// Adds to a sum that keeps what rounding lost (Knuth's TwoSum).
+fn plus((sum, lost): (f64, f64), more: f64) -> (f64, f64) {
+    let new = sum + more;
+    let taken = new - sum;
+    (new, lost + ((sum - (new - taken)) + (more - taken)))
 }
 
 /// Disjoint sets.
