@@ -4,7 +4,8 @@ use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
-const WAITS: &str = "src/bpf/waits.bpf.c";
+/// Loaded as they are.
+const OTHERS: [&str; 2] = ["waits", "calls"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -25,9 +26,12 @@ fn main() {
     builder(SOURCE)
         .build_and_generate(out.join("collect.skel.rs"))
         .unwrap_or_else(|error| panic!("{SOURCE} does not compile; is clang installed? {error:?}"));
-    builder(WAITS)
-        .obj(out.join("waits.bpf.o"))
-        .build()
-        .unwrap_or_else(|error| panic!("{WAITS} does not compile: {error:?}"));
+    for name in OTHERS {
+        let source = format!("src/bpf/{name}.bpf.c");
+        builder(&source)
+            .obj(out.join(format!("{name}.bpf.o")))
+            .build()
+            .unwrap_or_else(|error| panic!("{source} does not compile: {error:?}"));
+    }
     println!("cargo:rerun-if-changed=src/bpf");
 }

@@ -69,6 +69,7 @@ impl Trace {
             kind: BlockKind::Function,
             arguments: arguments.to_vec(),
             period: 1,
+            probe_ticks: 0,
             refused: None,
             unfinished: 0,
         });

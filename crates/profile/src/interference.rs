@@ -323,6 +323,8 @@ pub enum DoubtKind {
     Recursion,
     /// One thread only.
     OneThread,
+    /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
+    Probed,
 }
 
 /// A call stack of a block.

@@ -68,6 +68,10 @@ pub struct TracedBlock {
     pub arguments: Vec<u8>,
     /// One in so many executions was recorded, at the end of the run (§3.2.3); 1: all.
     pub period: u32,
+    /// It was traced by the kernel's probes, and one execution costs so many ticks, outside of its duration or inside;
+    /// 0: it was not.
+    #[serde(default)]
+    pub probe_ticks: u64,
     /// Why it could not be traced; `None`: it was.
     pub refused: Option<String>,
     /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.

@@ -9,6 +9,7 @@ mod advice;
 mod branches;
 #[cfg(target_arch = "x86_64")]
 mod bursts;
+mod calls;
 pub mod capabilities;
 mod clock;
 mod collection;
@@ -41,6 +42,7 @@ mod vdso;
 mod waits;
 mod wakers;
 
+pub use calls::{Calls, ProbedCall};
 pub use continuous::{
     Continuous, ContinuousOptions, Drain, cpu_time_ns, left_behind, sample_continuously,
 };

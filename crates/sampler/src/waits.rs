@@ -50,6 +50,8 @@ pub struct Waits {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
     read: Rc<RefCell<Vec<ThreadWait>>>,
+    programs: RingBuffer<'static>,
+    executed: Rc<RefCell<Vec<String>>>,
 }
 
 impl Waits {
@@ -83,25 +85,23 @@ impl Waits {
             .collect::<Result<Vec<_>, _>>()
             .map_err(Error::bpf("watching the scheduler"))?;
         let read = Rc::new(RefCell::new(Vec::new()));
-        let to = Rc::clone(&read);
-        let keep = move |bytes: &[u8]| {
+        let executed = Rc::new(RefCell::new(Vec::new()));
+        let (to, names) = (Rc::clone(&read), Rc::clone(&executed));
+        let ring = ring(&object, "waits", move |bytes| {
             to.borrow_mut().extend(parse(bytes));
-            0
-        };
-        let maps: Vec<_> = object.maps().filter(|map| map.name() == "waits").collect();
-        let mut builder = RingBufferBuilder::new();
-        if let Some(map) = maps.first() {
-            (builder.add(map, keep)).map_err(Error::bpf("watching the scheduler"))?;
-        }
-        let ring = builder
-            .build()
-            .map_err(Error::bpf("watching the scheduler"))?;
-        drop(maps);
+        })?;
+        let programs = self::ring(&object, "programs", move |bytes| {
+            let path = bytes.split(|byte| *byte == 0).next();
+            let path = String::from_utf8_lossy(path.unwrap_or_default());
+            names.borrow_mut().push(path.into_owned());
+        })?;
         Ok(Self {
             object,
             _links: links,
             ring,
             read,
+            programs,
+            executed,
         })
     }
 
@@ -140,6 +140,16 @@ impl Waits {
         Ok(self.read.take())
     }
 
+    /// The programs that watched processes, or processes started by them, have executed since the last time: they
+    /// are not watched from then on.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn executed(&self) -> Result<Vec<String>, Error> {
+        (self.programs.consume()).map_err(Error::bpf("reading which programs were executed"))?;
+        Ok(self.executed.take())
+    }
+
     /// Waits that found no room.
     pub fn lost(&self) -> u64 {
         let value = self.map("lost").and_then(|map| {
@@ -148,6 +158,24 @@ impl Waits {
         });
         value.unwrap_or(0)
     }
+}
+
+/// A ring buffer whose records go to `each`.
+pub(crate) fn ring(
+    object: &Object,
+    name: &str,
+    mut each: impl FnMut(&[u8]) + 'static,
+) -> Result<RingBuffer<'static>, Error> {
+    let maps: Vec<_> = object.maps().filter(|map| map.name() == name).collect();
+    let mut builder = RingBufferBuilder::new();
+    if let Some(map) = maps.first() {
+        let keep = move |bytes: &[u8]| {
+            each(bytes);
+            0
+        };
+        (builder.add(map, keep)).map_err(Error::bpf("watching the scheduler"))?;
+    }
+    (builder.build()).map_err(Error::bpf("watching the scheduler"))
 }
 
 fn parse(bytes: &[u8]) -> Option<ThreadWait> {

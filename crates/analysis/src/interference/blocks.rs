@@ -18,6 +18,8 @@ const STACKS: usize = 64;
 pub(super) struct BlockState {
     pub base: u64,
     pub excluded: bool,
+    /// See [`TracedBlock::probe_ticks`].
+    pub probe_ticks: u64,
     pub period: u32,
     /// Its arguments are recorded.
     pub with_arguments: bool,
@@ -50,6 +52,7 @@ impl BlockState {
         let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
         Self {
             base: base(number),
+            probe_ticks: block.probe_ticks,
             excluded: options.excludes(&block.name),
             period: 1,
             watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),

@@ -67,9 +67,15 @@ pub(super) fn doubts(known: &Known<'_>) -> Vec<Doubt> {
         not_concurrent(known),
         work(known),
         one_thread(known),
+        probed(known),
     ];
     let slight = known.sci() < SLIGHT;
-    let always = |doubt: &Doubt| matches!(doubt.kind, DoubtKind::Floor | DoubtKind::Recursion);
+    let always = |doubt: &Doubt| {
+        matches!(
+            doubt.kind,
+            DoubtKind::Floor | DoubtKind::Recursion | DoubtKind::Probed
+        )
+    };
     let all = all.into_iter().flatten().chain(arguments(known));
     all.filter(|doubt| !slight || always(doubt)).collect()
 }
@@ -163,6 +169,15 @@ fn one_thread(known: &Known<'_>) -> Option<Doubt> {
     let text =
         "one thread only executes it: if others slow it down, they do so from elsewhere".to_owned();
     (known.threads == 1).then(|| doubt(DoubtKind::OneThread, 1.0, text))?
+}
+
+fn probed(known: &Known<'_>) -> Option<Doubt> {
+    let cost = known.state.probe_ticks as f64 * known.ns;
+    let text = format!(
+        "the kernel's probes traced it: each execution costs {:.1} µs or more, part of which is in its duration",
+        cost / 1000.0
+    );
+    (cost > 0.0).then(|| doubt(DoubtKind::Probed, cost, text))?
 }
 
 /// Arguments that the duration follows and that executions are not told apart by.

@@ -156,6 +156,8 @@ pub(super) struct More {
     /// In place of the kinds, where it is not one execution.
     pub sequences: Option<(Sequence, Collapsed)>,
     pub waits: Option<Arc<WaitSum>>,
+    /// What probes of the kernel have added to what contains it, in ticks.
+    pub probes: u64,
     /// Something was lost in it.
     pub hole: bool,
 }
@@ -187,6 +189,8 @@ pub(super) struct Inside {
     /// How long those took that it called itself.
     pub net: u64,
     pub waits: Option<Arc<WaitSum>>,
+    /// What probes of the kernel in it have added, in ticks.
+    pub probes: u64,
     /// Not all of it is known.
     pub ragged: bool,
 }
@@ -198,6 +202,7 @@ impl Inside {
         count: 0,
         net: 0,
         waits: None,
+        probes: 0,
         ragged: false,
     };
 
@@ -233,6 +238,7 @@ impl Inside {
             None => self.add(node),
         }
         self.ragged |= more.hole;
+        self.probes = self.probes.saturating_add(more.probes);
         if more.waits.is_some() {
             self.waits = WaitSum::join(self.waits.take(), more.waits);
         }
@@ -307,12 +313,13 @@ impl Pending {
         });
     }
 
-    /// Says that there was waiting in the last execution.
-    pub fn waited(&mut self, waits: Arc<WaitSum>) {
+    /// Says more of the last execution: that there was waiting in it, or what probes have added.
+    pub fn say_more(&mut self, waits: Option<Arc<WaitSum>>, probes: u64) {
         if let Some(node) = self.nodes.last_mut() {
             node.more = true;
             self.more.push(More {
-                waits: Some(waits),
+                waits,
+                probes,
                 ..More::default()
             });
         }
@@ -361,6 +368,7 @@ impl Pending {
             self.more.push(More {
                 sequences: Some((inside.exact, inside.collapsed)),
                 waits: inside.waits,
+                probes: inside.probes,
                 hole: inside.ragged,
             });
         }

@@ -82,6 +82,7 @@ impl Options {
     #[inline]
     pub(super) fn net(&self, duration: u64, inside: &Inside) -> u64 {
         let added = inside.count.saturating_mul(self.call_overhead);
+        let added = added.saturating_add(inside.probes);
         duration.saturating_sub(added).max(inside.net.min(duration))
     }
 

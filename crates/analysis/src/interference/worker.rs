@@ -129,7 +129,7 @@ impl Worker<'_> {
             waited: false,
         };
         let mut waits = None;
-        if block.followed() && pending.is_leaf(enter) {
+        if block.followed() && pending.is_leaf(enter) && block.probe_ticks == 0 {
             let kinds = (block.base, block.base);
             let size = (1, duration);
             pending.push((enter, leave), number, kinds, size, |a, b| pairs.add(a, b));
@@ -142,7 +142,10 @@ impl Worker<'_> {
                 pending.push((enter, leave), number, kinds, size, |a, b| pairs.add(a, b));
                 if let Some(waits) = &mut inside.waits {
                     WaitSum::inside(waits, number);
-                    pending.waited(waits.clone());
+                }
+                let probes = inside.probes.saturating_add(block.probe_ticks);
+                if inside.waits.is_some() || probes > 0 {
+                    pending.say_more(inside.waits.clone(), probes);
                 }
             } else {
                 if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
@@ -151,6 +154,7 @@ impl Worker<'_> {
                 let more = More {
                     sequences: Some((inside.exact, inside.collapsed)),
                     waits: inside.waits.clone(),
+                    probes: inside.probes.saturating_add(block.probe_ticks),
                     hole: inside.ragged,
                 };
                 let times = (enter, leave);

@@ -1,6 +1,7 @@
 //! Reads what the threads of the target have written.
 
 use super::memory::Shared;
+use super::probes::Probes;
 use super::stacks::Stacks;
 use super::waiting::Waiting;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedThread};
@@ -29,6 +30,8 @@ pub(super) struct Drain {
     reading: Vec<Option<Reading>>,
     /// Those that live, by id.
     living: FxHashMap<u32, ThreadIndex>,
+    /// Those of them that only the kernel's probes have seen so far, with their processes.
+    probed: FxHashMap<u32, u32>,
     /// All that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
@@ -41,6 +44,7 @@ impl Drain {
         Self {
             reading: Vec::new(),
             living: FxHashMap::default(),
+            probed: FxHashMap::default(),
             threads: Vec::new(),
             lost: 0,
             executions: Vec::new(),
@@ -58,10 +62,12 @@ impl Drain {
         shared: &Shared,
         stacks: &mut Stacks,
         waiting: &mut Waiting,
+        probes: &mut Probes,
         all: bool,
         sink: &mut dyn FnMut(&TraceBatch),
     ) {
         waiting.tick();
+        probes.ripen(waiting);
         let now = super::ticks();
         let used = (shared.used.load(Acquire) as usize).min(shared.threads.len());
         self.reading
@@ -78,19 +84,13 @@ impl Drain {
             let known = self.reading.get_mut(slot).and_then(Option::take);
             let mut reading = known.unwrap_or_else(|| {
                 let start = thread.start.load(Relaxed);
-                self.threads.push(TracedThread {
-                    pid: thread.pid.load(Relaxed),
-                    tid: thread.tid.load(Relaxed),
-                    name: name(&thread.name),
-                    start,
-                    end: start,
-                });
                 let (pid, tid) = (thread.pid.load(Relaxed), thread.tid.load(Relaxed));
-                self.living
-                    .insert(tid, self.threads.len() as ThreadIndex - 1);
+                let seen = self.probed.remove(&tid).is_some();
+                let known = self.living.get(&tid).filter(|_| seen).copied();
+                let index = known.unwrap_or_else(|| self.add(pid, tid, name(&thread.name), start));
                 waiting.begin(pid, tid, thread.address.load(Relaxed));
                 Reading {
-                    index: self.threads.len() as ThreadIndex - 1,
+                    index,
                     segment: thread.first.load(Relaxed).checked_sub(1),
                     position: 0,
                     arguments: [0; 3],
@@ -108,6 +108,7 @@ impl Drain {
                 known.end = known.end.max(end);
             }
             let tid = thread.tid.load(Relaxed);
+            probes.merge(tid, &mut batch.items, waiting);
             if !batch.items.is_empty() {
                 waiting.merge(tid, &mut batch.items, &self.living);
                 sink(&batch);
@@ -118,11 +119,83 @@ impl Drain {
                 }
                 self.living.remove(&tid);
                 waiting.end(tid);
+                probes.end(tid);
                 shared.give_thread(slot as u32);
             } else if let Some(to) = self.reading.get_mut(slot) {
                 *to = Some(reading);
             }
         }
+        self.strangers(probes, waiting, now, sink);
+    }
+
+    /// A thread that was not known.
+    fn add(&mut self, pid: u32, tid: u32, name: String, start: u64) -> ThreadIndex {
+        self.threads.push(TracedThread {
+            pid,
+            tid,
+            name,
+            start,
+            end: start,
+        });
+        let index = self.threads.len() as ThreadIndex - 1;
+        self.living.insert(tid, index);
+        index
+    }
+
+    /// Hands over what probes have seen of threads that have written no record. They are observed from the first
+    /// such execution to their end.
+    fn strangers(
+        &mut self,
+        probes: &mut Probes,
+        waiting: &mut Waiting,
+        now: u64,
+        sink: &mut dyn FnMut(&TraceBatch),
+    ) {
+        let mut batch = TraceBatch::default();
+        let with_slot =
+            |own: &Self, tid| own.living.contains_key(&tid) && !own.probed.contains_key(&tid);
+        for (tid, pid) in probes.threads() {
+            if with_slot(self, tid) {
+                continue; // its records are read next time
+            }
+            batch.items.clear();
+            probes.merge(tid, &mut batch.items, waiting);
+            let Some(TraceItem::Execution(first)) = batch.items.first() else {
+                continue;
+            };
+            let start = first.leave - first.duration;
+            batch.thread = match self.probed.insert(tid, pid).and(self.living.get(&tid)) {
+                Some(known) => *known,
+                None => {
+                    let path = format!("/proc/{pid}/task/{tid}/comm");
+                    let name = std::fs::read_to_string(path).unwrap_or_default();
+                    self.add(pid, tid, name.trim_end().to_owned(), start)
+                }
+            };
+            let last = batch.items.iter().rev().find_map(|item| match item {
+                TraceItem::Execution(execution) => Some(execution.leave),
+                _ => None,
+            });
+            if let Some(thread) = self.threads.get_mut(batch.thread as usize) {
+                thread.end = thread.end.max(last.unwrap_or(start));
+            }
+            waiting.merge(tid, &mut batch.items, &self.living);
+            sink(&batch);
+        }
+        let (threads, living) = (&mut self.threads, &mut self.living);
+        self.probed.retain(|tid, pid| {
+            let lives = std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+            let thread = living.get(tid).and_then(|at| threads.get_mut(*at as usize));
+            match thread {
+                Some(thread) if lives => thread.end = now,
+                _ => {
+                    living.remove(tid);
+                    probes.end(*tid);
+                    waiting.end(*tid);
+                }
+            }
+            lives
+        });
     }
 
     /// Reads the segments of a thread as far as they are written.

@@ -9,6 +9,7 @@ mod functions;
 mod memory;
 mod pace;
 mod plan;
+mod probes;
 mod relocate;
 mod select;
 mod session;

@@ -29,6 +29,8 @@ pub(super) struct Wish<'a> {
     pub patterns: &'a [FunctionPattern],
     pub arguments: &'a [(FunctionPattern, Vec<u8>)],
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+    /// Which functions the kernel's probes may trace where that cannot be done here.
+    pub probes: &'a [FunctionPattern],
 }
 
 /// What has been planned so far.
@@ -49,6 +51,8 @@ pub(super) struct Planner {
     personality: u64,
     unwinder: Unwinder,
     matched: Vec<bool>,
+    /// Blocks that were refused and are to be probed.
+    pub to_probe: Vec<u32>,
 }
 
 /// A function with its place in the process.
@@ -67,6 +71,23 @@ impl Steps {
     fn push(&mut self, kind: u32, length: usize, address: u64, value: u64) {
         self.0
             .push([u64::from(kind) | (length as u64) << 32, address, value, 0]);
+    }
+}
+
+impl Wish<'_> {
+    /// Which arguments of a function are kept.
+    fn arguments_of(&self, function: &Function) -> Vec<u8> {
+        let asked = self.arguments.iter().find(|(p, _)| p.means(function));
+        let defaults = || {
+            let names = function.names.iter();
+            names
+                .map(|name| (self.default_arguments)(name))
+                .find(|arguments| !arguments.is_empty())
+        };
+        match asked {
+            Some((_, arguments)) => arguments.clone(),
+            None => defaults().unwrap_or_default(),
+        }
     }
 }
 
@@ -91,6 +112,7 @@ impl Planner {
             personality: shared.personality.load(Relaxed),
             unwinder: Unwinder::new(),
             matched: vec![false; patterns],
+            to_probe: Vec::new(),
         }
     }
 
@@ -176,7 +198,8 @@ impl Planner {
         self.hand_over(shared, &steps)
     }
 
-    fn readable(&self, path: &str) -> std::path::PathBuf {
+    /// A file of the target that can be opened.
+    pub fn readable(&self, path: &str) -> std::path::PathBuf {
         let inside = format!("/proc/{}/root{path}", self.pid);
         if path == self.executable {
             format!("/proc/{}/exe", self.pid).into()
@@ -252,7 +275,7 @@ impl Planner {
         let Some(base) = place.filter(|_| room) else {
             for at in wanted {
                 if let Some(function) = image.functions.get(*at) {
-                    self.refuse(image, function, Refusal::TooFar);
+                    self.refuse(image, function, Refusal::TooFar, wish);
                 }
             }
             return Ok(());
@@ -300,7 +323,7 @@ impl Planner {
                     patches.push(patch);
                     self.add(image, function, arguments, None);
                 }
-                Err(refusal) => self.refuse(image, function, refusal),
+                Err(refusal) => self.refuse(image, function, refusal, wish),
             }
         }
         if patches.is_empty() {
@@ -375,6 +398,7 @@ impl Planner {
                 kind: BlockKind::Marked,
                 arguments: Vec::new(),
                 period: 1,
+                probe_ticks: 0,
                 refused: None,
                 unfinished: 0,
             });
@@ -413,17 +437,7 @@ impl Planner {
         if body.len() > BODY {
             return Err(Refusal::TooFar);
         }
-        let named = |pattern: &FunctionPattern| pattern.means(function);
-        let asked = wish.arguments.iter().find(|(pattern, _)| named(pattern));
-        let arguments = match asked {
-            Some((_, arguments)) => arguments.clone(),
-            None => function
-                .names
-                .iter()
-                .map(|name| (wish.default_arguments)(name))
-                .find(|a| !a.is_empty())
-                .unwrap_or_default(),
-        };
+        let arguments = wish.arguments_of(function);
         let stub = Stub {
             block,
             arguments: &arguments,
@@ -443,8 +457,22 @@ impl Planner {
         Ok(((prologue.at, jump), arguments))
     }
 
-    fn refuse(&mut self, image: &Image, function: &Function, refusal: Refusal) {
-        self.add(image, function, Vec::new(), Some(refusal.to_string()));
+    fn refuse(&mut self, image: &Image, function: &Function, refusal: Refusal, wish: &Wish<'_>) {
+        let executable = image.path == self.executable;
+        let asked = |pattern: &FunctionPattern| {
+            let image = pattern.is_anywhere() || pattern.is_for(&image.path, executable);
+            image && pattern.means(function)
+        };
+        let before = self.blocks.len() as u32;
+        let probed = refusal.may_be_probed() && wish.probes.iter().any(asked);
+        let arguments = match probed {
+            true => wish.arguments_of(function),
+            false => Vec::new(),
+        };
+        self.add(image, function, arguments, Some(refusal.to_string()));
+        if probed && self.blocks.len() as u32 > before {
+            self.to_probe.push(before);
+        }
     }
 
     fn add(
@@ -468,6 +496,7 @@ impl Planner {
             kind: BlockKind::Function,
             arguments,
             period: 1,
+            probe_ticks: 0,
             refused,
             unfinished: 0,
         });

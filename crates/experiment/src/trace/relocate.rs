@@ -43,6 +43,13 @@ pub enum Refusal {
     TooMany,
 }
 
+impl Refusal {
+    /// Whether the kernel's probes may do what cannot be done in front of the function.
+    pub fn may_be_probed(&self) -> bool {
+        !matches!(self, Self::Special | Self::Indirect | Self::TooMany)
+    }
+}
+
 /// The first instructions of a function.
 #[derive(Debug)]
 pub(super) struct Prologue {

@@ -1,9 +1,12 @@
 //! A run: from the launch to the last record.
 
+mod warnings;
+
 use super::drain::Drain;
 use super::memory::Shared;
 use super::pace::Pace;
 use super::plan::{Planner, Wish};
+use super::probes::Probes;
 use super::select::FunctionPattern;
 use super::stacks::Stacks;
 use super::ticks;
@@ -37,6 +40,8 @@ pub struct TraceOptions<'a> {
     pub arguments: Vec<(FunctionPattern, Vec<u8>)>,
     /// Which arguments of the function with a name to keep otherwise.
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+    /// Functions that the kernel's probes may trace where code in front of them cannot: some hundred times slower.
+    pub probes: Vec<FunctionPattern>,
     /// When to stop; `None`: when the command ends.
     pub duration: Option<Duration>,
     /// Part of the target's time that tracing may take before it goes over to tracing one execution
@@ -124,12 +129,15 @@ struct Session<'a> {
     drain: Drain,
     stacks: Stacks,
     waiting: Waiting,
+    probes: Probes,
     pace: Pace,
     start: Instant,
     start_ticks: u64,
     start_unix_ns: u64,
     answered: u32,
     warnings: Vec<String>,
+    /// What the host had taken at the start.
+    stolen: warnings::Stolen,
 }
 
 impl<'a> Session<'a> {
@@ -156,12 +164,14 @@ impl<'a> Session<'a> {
             drain: Drain::new(),
             stacks: Stacks::new(pid, &options.runtime),
             waiting: Waiting::new(pid),
+            probes: Probes::new(pid),
             pace,
             start: Instant::now(),
             start_ticks: ticks(),
             start_unix_ns: 0,
             answered: 0,
             warnings: Vec::new(),
+            stolen: warnings::Stolen::now(),
         };
         session.plan()?;
         let unmatched: Vec<usize> = session.planner.unmatched().collect();
@@ -206,8 +216,21 @@ impl<'a> Session<'a> {
             patterns: &self.patterns,
             arguments: &self.options.arguments,
             default_arguments: self.options.default_arguments,
+            probes: &self.options.probes,
         };
         self.planner.plan(&self.shared, &wish)?;
+        for number in std::mem::take(&mut self.planner.to_probe) {
+            let path = self
+                .planner
+                .blocks
+                .get(number as usize)
+                .map(|b| b.image.clone());
+            let file = path.map(|path| self.planner.readable(&path));
+            if let (Some(block), Some(file)) = (self.planner.blocks.get_mut(number as usize), file)
+            {
+                self.probes.add(block, number, &file);
+            }
+        }
         if self.options.every > 1 {
             for block in known..self.planner.blocks.len() {
                 Pace::set(
@@ -232,6 +255,7 @@ impl<'a> Session<'a> {
         self.start = Instant::now();
         self.start_ticks = ticks();
         self.start_unix_ns = launch::unix_ns();
+        self.stolen = warnings::Stolen::now();
         self.shared.words().set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, WINDOW);
         if self.options.every > 1 {
@@ -266,6 +290,7 @@ impl<'a> Session<'a> {
             &self.shared,
             &mut self.stacks,
             &mut self.waiting,
+            &mut self.probes,
             all,
             &mut |batch| sink(blocks, batch),
         );
@@ -340,8 +365,8 @@ impl<'a> Session<'a> {
                 .filter(|b| b.refused.is_none())
                 .count(),
             threads: self.drain.threads.len(),
-            executions: self.drain.executions.iter().sum(),
-            lost: self.drain.lost,
+            executions: self.drain.executions.iter().sum::<u64>() + self.probes.executions,
+            lost: self.drain.lost + self.probes.lost(),
         }
     }
 
@@ -354,6 +379,7 @@ impl<'a> Session<'a> {
         if exit.is_none() {
             // Whoever calls a traced function now is let through.
             self.shared.state.store(state::OFF, Release);
+            self.probes.stop();
             for block in 0..self.planner.blocks.len() {
                 if let Some(word) = self.shared.periods.get(block) {
                     word.store(u32::MAX, Relaxed);
@@ -377,61 +403,10 @@ impl<'a> Session<'a> {
             blocks: self.planner.blocks,
             threads: self.drain.threads,
             places: self.stacks.named(),
-            lost: self.drain.lost,
+            lost: self.drain.lost + self.probes.lost(),
             waits: self.waiting.works(),
             warnings: self.warnings,
         }
-    }
-
-    fn warn(&mut self) {
-        if let Some(error) = &self.waiting.refused {
-            self.warnings.push(format!(
-                "waits of threads are not seen, so that causes are less certain: {error}"
-            ));
-        }
-        let shared = &self.shared;
-        let step = shared.failed_step.load(Relaxed);
-        if step != 0 {
-            let error = std::io::Error::from_raw_os_error(shared.failed_errno.load(Relaxed));
-            self.warnings.push(format!(
-                "code could not be put in place (step {step}): {error}"
-            ));
-        }
-        for number in self.planner.unmatched() {
-            if let Some(pattern) = self.options.functions.get(number) {
-                let text = pattern.text();
-                self.warnings
-                    .push(format!("no library with {text} was loaded"));
-            }
-        }
-        if shared.filtered.load(Relaxed) != 0 {
-            self.warnings.push(
-                "the program restricted its system calls (seccomp): from then on no stacks were taken, and neither new threads nor new libraries were traced"
-                    .to_owned(),
-            );
-        }
-        let unseen = self.waiting.lost();
-        let mut count = |number: u64, what: &str| {
-            if number > 0 {
-                self.warnings.push(format!("{number} {what}"));
-            }
-        };
-        count(
-            unseen,
-            "waits were not recorded, because they came faster than they could be read",
-        );
-        count(
-            self.drain.lost,
-            "executions were lost, because they came faster than they could be read: use --overhead or --every, or trace fewer functions",
-        );
-        count(
-            shared.untraced.load(Relaxed),
-            "threads were not traced: there are too many at a time, or system calls are restricted",
-        );
-        count(
-            shared.too_deep.load(Relaxed),
-            "executions were not traced because they nest too deep",
-        );
     }
 }
 

@@ -4,7 +4,7 @@ use profile::{ThreadIndex, TraceItem, Wait};
 use runtime_abi::trace::{Frame, Local};
 use rustc_hash::FxHashMap;
 use sampler::{FrameLayout, ThreadWait, Waits};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 
 /// Waits of one thread that are kept until a record of it shows where they belong.
@@ -20,7 +20,15 @@ struct Pair {
 }
 
 impl Pair {
+    /// The closest of some tries: whoever is interrupted between the two is far off.
     fn now() -> Self {
+        let tries = (0..4).map(|_| Self::once());
+        let closest = tries.min_by_key(|(apart, _)| *apart);
+        closest.map_or_else(|| Self::once().1, |(_, pair)| pair)
+    }
+
+    /// Also how far apart the time stamps of the counter were.
+    fn once() -> (u64, Self) {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -29,10 +37,12 @@ impl Pair {
         // SAFETY: the time is written through the pointer.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
         let after = super::ticks();
-        Self {
+        let apart = after.saturating_sub(before);
+        let pair = Self {
             ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
-            ticks: before + (after - before) / 2,
-        }
+            ticks: before + apart / 2,
+        };
+        (apart, pair)
     }
 }
 
@@ -44,6 +54,8 @@ pub(super) struct Waiting {
     first: Pair,
     last: Pair,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
+    /// Programs that the target has executed, and how often.
+    programs: BTreeMap<String, u64>,
 }
 
 impl Waiting {
@@ -67,6 +79,7 @@ impl Waiting {
             first: now,
             last: now,
             kept: FxHashMap::default(),
+            programs: BTreeMap::new(),
         }
     }
 
@@ -78,6 +91,18 @@ impl Waiting {
     /// Waits that found no room.
     pub fn lost(&self) -> u64 {
         self.waits.as_ref().map_or(0, Waits::lost)
+    }
+
+    /// The programs that processes of the target have executed, and how often: nothing in them is traced.
+    pub fn programs(&mut self) -> &BTreeMap<String, u64> {
+        const PROGRAMS: usize = 256;
+        let new = self.waits.as_ref().and_then(|waits| waits.executed().ok());
+        for program in new.into_iter().flatten() {
+            if self.programs.len() < PROGRAMS || self.programs.contains_key(&program) {
+                *self.programs.entry(program).or_default() += 1;
+            }
+        }
+        &self.programs
     }
 
     /// A thread is traced from now on.
@@ -102,7 +127,7 @@ impl Waiting {
     }
 
     /// The counter at a time of the clock.
-    fn ticks_at(&self, ns: u64) -> u64 {
+    pub fn ticks_at(&self, ns: u64) -> u64 {
         let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
         let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;
         let from_last = ns as i64 - self.last.ns as i64;

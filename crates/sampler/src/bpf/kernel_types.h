@@ -27,10 +27,12 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_F_USER_STACK = 1 << 8 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -77,9 +79,19 @@ struct vm_area_struct {
 /* Of x86-64. */
 struct pt_regs {
 	unsigned long bp;
+	unsigned long r9;
+	unsigned long r8;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
 	unsigned long orig_ax;
 	unsigned long ip;
 	unsigned long cs;
+	unsigned long sp;
+};
+struct linux_binprm {
+	const char *filename;
 };
 struct seqcount {
 	u32 sequence;

@@ -6,6 +6,8 @@
 #include <bpf/bpf_core_read.h>
 
 #define NONE 0xffffffffu
+/* Bytes of a program's path that are kept. */
+#define PROGRAM 256
 
 /* ---- what user space sets before the programs are loaded ---- */
 const volatile u32 frame_size = 0; /* of runtime_abi::trace::Frame */
@@ -62,6 +64,18 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } lost SEC(".maps");
+/* Processes that those have started, directly or not. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+} started SEC(".maps");
+/* The programs that they have executed: paths. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} programs SEC(".maps");
 
 static __always_inline u32 system_call_of(struct task_struct *task)
 {
@@ -157,6 +171,54 @@ int on_waking(u64 *ctx)
 		entry->waker_block = current_block((u32)ids);
 	}
 	entry->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline bool is_started(u32 tgid)
+{
+	return is_target(tgid) || bpf_map_lookup_elem(&started, &tgid);
+}
+
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 pid = child->tgid, one = 1;
+
+	if (pid != parent->tgid && is_started(parent->tgid))
+		bpf_map_update_elem(&started, &pid, &one, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct linux_binprm *binary = (void *)ctx[2];
+	u32 pid = task->tgid, one = 1;
+
+	if (!is_started(pid))
+		return 0;
+	/* The runtime is gone with the program that it was in. */
+	bpf_map_delete_elem(&processes, &pid);
+	bpf_map_update_elem(&started, &pid, &one, BPF_ANY);
+	char *name = bpf_ringbuf_reserve(&programs, PROGRAM, 0);
+	if (name) {
+		if (bpf_probe_read_kernel_str(name, PROGRAM, binary->filename) < 0)
+			*name = 0;
+		bpf_ringbuf_submit(name, 1 /* BPF_RB_NO_WAKEUP */);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int on_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 pid = task->tgid;
+
+	if (task->pid == task->tgid)
+		bpf_map_delete_elem(&started, &pid);
 	return 0;
 }
 

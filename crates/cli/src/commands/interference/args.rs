@@ -52,6 +52,10 @@ pub struct Run {
     /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)
     #[arg(short, long = "function", value_name = "FUNCTION")]
     pub functions: Vec<String>,
+    /// Let the kernel's probes trace these functions where code in front of them cannot (`all`: wherever that is so):
+    /// each execution takes some 10 µs longer; exceptions must not pass through them; can be repeated
+    #[arg(long = "uprobe", value_name = "FUNCTION")]
+    pub probes: Vec<String>,
     /// Stop tracing after this time (30s, 5m); the command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

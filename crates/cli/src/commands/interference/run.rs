@@ -76,11 +76,17 @@ fn options<'a>(
             .map(|(name, numbers)| (FunctionPattern::parse(name), numbers.clone()))
             .collect(),
         default_arguments,
+        probes: args.probes.iter().map(|text| probe(text)).collect(),
         duration: args.duration,
         budget: (args.every == 1).then_some(args.overhead / 100.0),
         every: args.every,
         call_overhead: experiment::call_overhead(),
     })
+}
+
+/// Which functions may be probed.
+fn probe(text: &str) -> FunctionPattern {
+    FunctionPattern::parse(if text == "all" { "*" } else { text })
 }
 
 /// What becomes of the events: they are analysed as they come, and kept.

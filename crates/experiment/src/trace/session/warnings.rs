@@ -1,0 +1,178 @@
+//! What the reader of a result should know of the run.
+
+use super::Session;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Programs that are named.
+const NAMED: usize = 5;
+/// Less of the machine's time is not worth a sentence.
+const SLIGHT: f64 = 0.01;
+
+impl Session<'_> {
+    /// Adds what the reader should know of the run, in sentences.
+    pub(super) fn warn(&mut self) {
+        self.warn_of_programs();
+        self.warn_of_probes();
+        self.warnings.extend(self.stolen.since());
+        if let Some(error) = &self.waiting.refused {
+            self.warnings.push(format!(
+                "waits of threads are not seen, so that causes are less certain: {error}"
+            ));
+        }
+        let shared = &self.shared;
+        let step = shared.failed_step.load(Relaxed);
+        if step != 0 {
+            let error = std::io::Error::from_raw_os_error(shared.failed_errno.load(Relaxed));
+            self.warnings.push(format!(
+                "code could not be put in place (step {step}): {error}"
+            ));
+        }
+        for number in self.planner.unmatched() {
+            if let Some(pattern) = self.options.functions.get(number) {
+                let text = pattern.text();
+                self.warnings
+                    .push(format!("no library with {text} was loaded"));
+            }
+        }
+        if shared.filtered.load(Relaxed) != 0 {
+            self.warnings.push(
+                "the program restricted its system calls (seccomp): from then on no stacks were taken, and neither new threads nor new libraries were traced"
+                    .to_owned(),
+            );
+        }
+        let unseen = self.waiting.lost();
+        let mut count = |number: u64, what: &str| {
+            if number > 0 {
+                self.warnings.push(format!("{number} {what}"));
+            }
+        };
+        count(
+            unseen,
+            "waits were not recorded, because they came faster than they could be read",
+        );
+        count(
+            self.drain.lost,
+            "executions were lost, because they came faster than they could be read: use --overhead or --every, or trace fewer functions",
+        );
+        count(
+            shared.untraced.load(Relaxed),
+            "threads were not traced: there are too many at a time, or system calls are restricted",
+        );
+        count(
+            shared.too_deep.load(Relaxed),
+            "executions were not traced because they nest too deep",
+        );
+    }
+
+    /// Programs that processes of the target have executed.
+    fn warn_of_programs(&mut self) {
+        let programs = self.waiting.programs();
+        let mut all: Vec<(&String, &u64)> = programs.iter().collect();
+        all.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let named = all.iter().take(NAMED).map(|(path, times)| match times {
+            1 => (*path).clone(),
+            times => format!("{path} ({times} times)"),
+        });
+        let mut named: Vec<String> = named.collect();
+        if all.len() > NAMED {
+            named.push(format!("{} more", all.len() - NAMED));
+        }
+        if !named.is_empty() {
+            self.warnings.push(format!(
+                "programs that it executed are not traced: {}; trace one of them by itself",
+                named.join(", ")
+            ));
+        }
+    }
+
+    /// What the kernel's probes cost, and what they break.
+    fn warn_of_probes(&mut self) {
+        let (functions, executions) = (self.probes.functions(), self.probes.executions);
+        if functions == 0 {
+            return;
+        }
+        let per_ns = self.ticks_per_ns();
+        let each = self.probes.cost as f64 / per_ns;
+        let threads = self.drain.threads.iter();
+        let time: u64 = threads.map(|t| t.end.saturating_sub(t.start)).sum();
+        let share = 100.0 * each * executions as f64 / (time as f64 / per_ns).max(1.0);
+        self.warnings.push(format!(
+            "{functions} functions were traced by the kernel's probes: {executions} executions, each of which costs {:.1} µs or \
+             more here, together {share:.1} % of the threads' time; an exception or a panic that passes through them ends the \
+             program, forks are not followed, and of recursion the outermost 64 are seen",
+            each / 1000.0
+        ));
+        let lost = self.probes.lost();
+        if lost > 0 {
+            self.warnings.push(format!(
+                "{lost} executions of probed functions were lost: they came too fast, or nested too deep"
+            ));
+        }
+    }
+
+    fn ticks_per_ns(&self) -> f64 {
+        let ticks = crate::trace::ticks().saturating_sub(self.start_ticks) as f64;
+        (ticks / self.start.elapsed().as_nanos().max(1) as f64).max(1e-9)
+    }
+}
+
+/// What the host of a virtual machine had taken of its CPUs' time at some moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stolen {
+    stolen: u64,
+    all: u64,
+}
+
+impl Stolen {
+    pub fn now() -> Self {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::of(&text)
+    }
+
+    fn of(text: &str) -> Self {
+        let line = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("cpu "));
+        let numbers = line.unwrap_or_default().split_whitespace();
+        // Those behind the eighth are counted in the first two as well.
+        let numbers: Vec<u64> = numbers.take(8).map_while(|n| n.parse().ok()).collect();
+        Self {
+            stolen: numbers.get(7).copied().unwrap_or(0),
+            all: numbers.iter().sum(),
+        }
+    }
+
+    /// What it has taken since then, in words, if that is worth it.
+    fn since(self) -> Option<String> {
+        Self::now().more_than(self)
+    }
+
+    fn more_than(self, before: Self) -> Option<String> {
+        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        let share = self.stolen.saturating_sub(before.stolen) as f64 / all;
+        (share >= SLIGHT).then(|| {
+            format!(
+                "the host took {:.0} % of the CPUs' time from this virtual machine: executions that it interrupted seem to run longer",
+                100.0 * share
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stolen;
+
+    #[test]
+    fn what_the_host_takes_is_said() {
+        let before = Stolen::of("cpu  100 0 100 800 0 0 0 0 5 5\ncpu0 1 2\n");
+        let after = Stolen::of("cpu  150 0 100 830 0 0 0 20 5 5\n");
+        let said = after.more_than(before).expect("a fifth");
+        assert!(said.contains("20 %"), "{said}");
+        assert_eq!(before.more_than(before), None);
+        for damaged in ["", "cpu", "cpu x", "intr 5"] {
+            assert_eq!(Stolen::of(damaged).more_than(before), None);
+        }
+    }
+}
