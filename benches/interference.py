@@ -258,6 +258,12 @@ def compressor():
     return lambda: ["xz", "-1", "-T2", "--block-size=1MiB", "-k", "-f", str(text)], []
 
 
+def independent():
+    """Workers that share nothing but the jobs' list."""
+    _, functions = compressor()
+    return lambda: ["zstd", "-12", "-T2", "-q", "-k", "-f", str(bench.TEMPORARY / "text")], functions
+
+
 def serve(memcached, port):
     """Loads a server, and ends it: seconds that the load took."""
     process = bench.start(*memcached, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=bench.TEMPORARY)
@@ -313,6 +319,8 @@ def programs():
         compare("LevelDB, 4 threads insert", *batch(leveldb))
     if shutil.which("xz"):
         compare("xz -T2", *batch(compressor))
+    if shutil.which("zstd"):
+        compare("zstd -T2", *batch(independent))
     if shutil.which("memcached") and shutil.which("memcslap"):
         port = 21211
         server = ["memcached", "-t", "2", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-u", "nobody"]

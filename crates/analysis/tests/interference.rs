@@ -125,6 +125,130 @@ fn waits_in_a_called_lock_are_the_callers_too() {
     }
 }
 
+/// Of a block of which one execution in N is recorded, and whose long ones are rare, the interval has the truth if any
+/// of those was recorded; what is rarer than that is said.
+#[test]
+fn intervals_of_sampled_blocks_cover_the_truth() {
+    const RUNS: u32 = 60;
+    let mut chance = Chance::new(5);
+    for (every, rare) in [(16, 50), (64, 400), (512, 50), (512, 400)] {
+        let (mut covered, mut runs) = (0, 0);
+        for _ in 0..RUNS {
+            let (trace, truth, seen) = sampled(&mut chance, every, rare);
+            let result = analyse(&trace);
+            let first = &result.findings[0];
+            let said = first.doubts.iter().find(|d| d.kind == DoubtKind::Sampled);
+            assert!(first.sci.estimate < 0.01 || said.is_some(), "{first:?}");
+            if seen > 0 {
+                runs += 1;
+                covered += u32::from(first.sci.low <= truth && truth <= first.sci.high);
+            }
+        }
+        assert!(
+            runs > RUNS / 3 && covered * 10 >= runs * 9,
+            "{covered} of {runs}: one in {every}, {rare}"
+        );
+    }
+}
+
+/// One in `every` of 200,000 executions, of which one in `rare` is long: the score of all, and how many long ones are in it.
+fn sampled(chance: &mut Chance, every: u32, rare: u64) -> (Trace, f64, u32) {
+    let mut trace = Trace::new("./sampled");
+    let block = trace.block("block", &[]);
+    let thread = trace.thread("worker", 0);
+    trace.items[thread].push(TraceItem::Period {
+        block,
+        period: every,
+    });
+    let (mut clock, mut lost, mut seen) = (1_000, 0, 0);
+    let mut left = chance.below(every.into());
+    for _ in 0..200_000 {
+        let slow = match chance.below(rare) {
+            0 => 10_000 + chance.below(40_000),
+            _ => 0,
+        };
+        let duration = 100 + chance.below(10) + slow;
+        if left == 0 {
+            trace.execute(thread, block, clock, duration);
+            left = every.into();
+            seen += u32::from(slow > 0);
+        }
+        left -= 1;
+        lost += duration - 100;
+        clock += duration + 300;
+    }
+    trace.end();
+    trace.head.threads[thread].end = clock;
+    (trace, lost as f64 / clock as f64, seen)
+}
+
+/// A main thread that waits for its workers is no victim; one that waits for a lock of theirs is.
+#[test]
+fn who_waits_for_the_work_of_others_is_ranked_behind() {
+    for (name, idle) in [("pthread_cond_wait", true), ("pthread_mutex_lock", false)] {
+        let mut trace = Trace::new("./compressor");
+        let wait = trace.block(name, &[]);
+        let work = trace.block("work", &[]);
+        let main = trace.thread("main", 0);
+        for _ in 0..2 {
+            trace.thread("worker", 0);
+        }
+        for n in 0..500 {
+            let start = 1_000 + n * 100 * US;
+            let waited = if n % 2 == 0 { 80 * US } else { 0 };
+            if waited > 0 {
+                trace.wait(main, futex(start + 10, start + 10 + waited, 1, None));
+            }
+            trace.execute(main, wait, start, waited + 100);
+            // A little slower now and then.
+            for worker in 1..3 {
+                trace.execute(worker, work, start, 50 * US + (n % 7) * US / 4);
+            }
+        }
+        trace.end();
+        let result = analyse(&trace);
+        let first = &result.findings[0];
+        assert_eq!(first.name == "work", idle, "{name}: {first:?}");
+        let waits = of(&result, name);
+        assert_eq!(
+            waits.is_idle(),
+            idle,
+            "{:?} {:?}",
+            waits.doubts,
+            waits.causes
+        );
+        assert!(waits.sci.estimate > 0.3, "{:?}", waits.sci);
+    }
+}
+
+/// What probes of the kernel add to their callers is taken off.
+#[test]
+fn what_probes_cost_is_not_the_callers() {
+    let mut trace = Trace::new("./probed");
+    let outer = trace.block("outer", &[]);
+    let inner = trace.block("inner", &[]);
+    trace.head.blocks[inner as usize].probe_ticks = 20 * US;
+    let thread = trace.thread("worker", 0);
+    for n in 0..1_000 {
+        let start = 1_000 + n * 200 * US;
+        let calls = 1 + n % 3;
+        for call in 0..calls {
+            trace.execute(thread, inner, start + 100 + call * 25 * US, US);
+        }
+        trace.execute(thread, outer, start, 10 * US + calls * 20 * US);
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let found = of(&result, "outer");
+    assert_eq!(found.mean_ns, 10.0 * 1000.0, "{found:?}");
+    assert!(
+        of(&result, "inner")
+            .doubts
+            .iter()
+            .any(|d| d.kind == DoubtKind::Probed)
+    );
+}
+
 /// In short functions a traced call adds less to its caller than was measured at the start.
 #[test]
 fn a_caller_takes_no_less_than_what_it_called() {

@@ -247,6 +247,15 @@ pub struct ThreadScore {
     pub duration_ns: f64,
 }
 
+impl BlockScore {
+    /// Whether a thread only waited in it for the program's own work ([`DoubtKind::Idle`]).
+    pub fn is_idle(&self) -> bool {
+        self.doubts
+            .iter()
+            .any(|doubt| doubt.kind == DoubtKind::Idle)
+    }
+}
+
 /// What may have slowed a block down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -323,6 +332,9 @@ pub enum DoubtKind {
     Recursion,
     /// One thread only.
     OneThread,
+    /// One thread waits in it for what the program's other threads do, and is idle; the value is the part of the
+    /// score that it waited for. It is ranked behind all others.
+    Idle,
     /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
     Probed,
 }

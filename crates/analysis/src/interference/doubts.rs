@@ -1,9 +1,9 @@
 //! Why a score may be no interference (§3.4, §5.6).
 
 use super::blocks::BlockState;
-use super::finish::Parts;
+use super::finish::{Parts, UNSEEN};
 use super::floor::Group;
-use profile::{Doubt, DoubtKind, Floor, Level, Quality, TracedBlock};
+use profile::{Cause, CauseKind, Doubt, DoubtKind, Floor, Level, Quality, TracedBlock};
 
 /// What is known of a block when causes and doubts are looked for; times in ticks.
 pub(super) struct Known<'a> {
@@ -43,11 +43,14 @@ impl Known<'_> {
     }
 }
 
+/// Who is idle waits for so much of what it loses.
+const IDLE: f64 = 0.9;
+
 /// Below this score nobody needs to hear why it may be wrong.
 const SLIGHT: f64 = 0.01;
 
 /// All doubts about a score.
-pub(super) fn doubts(known: &Known<'_>) -> Vec<Doubt> {
+pub(super) fn doubts(known: &Known<'_>, causes: &[Cause]) -> Vec<Doubt> {
     let n: u64 = known.groups.iter().map(|group| group.recorded).sum();
     if n == 1 {
         return vec![Doubt {
@@ -66,7 +69,7 @@ pub(super) fn doubts(known: &Known<'_>) -> Vec<Doubt> {
         fast_path(known),
         not_concurrent(known),
         work(known),
-        one_thread(known),
+        idle(known, causes).or_else(|| one_thread(known)),
         probed(known),
     ];
     let slight = known.sci() < SLIGHT;
@@ -86,8 +89,11 @@ fn doubt(kind: DoubtKind, value: f64, text: String) -> Option<Doubt> {
 
 fn sampled(known: &Known<'_>) -> Option<Doubt> {
     let period = known.state.period.max(known.block.period);
+    let recorded: u64 = known.groups.iter().map(|group| group.recorded).sum();
     let text = format!(
-        "at the end one in {period} executions was recorded: the floor is likelier to be missed"
+        "at the end one in {period} executions was recorded, {recorded} in all: the floor is likelier to be missed, and of what \
+         happens in fewer than one in {:.0} executions nothing may have been seen",
+        (recorded as f64 / UNSEEN).max(1.0)
     );
     (period > 1).then(|| doubt(DoubtKind::Sampled, period.into(), text))?
 }
@@ -169,6 +175,22 @@ fn one_thread(known: &Known<'_>) -> Option<Doubt> {
     let text =
         "one thread only executes it: if others slow it down, they do so from elsewhere".to_owned();
     (known.threads == 1).then(|| doubt(DoubtKind::OneThread, 1.0, text))?
+}
+
+/// A single waiter for work or its results, which other threads of the program were seen to bring, is no victim: a main
+/// thread that waits for its workers would do nothing else if they were faster.
+fn idle(known: &Known<'_>, causes: &[Cause]) -> Option<Doubt> {
+    let share = known.parts.blocked / known.excess.max(1.0);
+    let pool = causes.first().is_some_and(|cause| {
+        cause.kind == CauseKind::Pool && cause.measured && cause.share >= IDLE
+    });
+    if known.threads != 1 || !pool || share < IDLE {
+        return None;
+    }
+    let text = "one thread only waits here, for what the program's other threads do: it is idle, and loses nothing as long as \
+                they are not held up; ranked behind all others"
+        .to_owned();
+    doubt(DoubtKind::Idle, share, text)
 }
 
 fn probed(known: &Known<'_>) -> Option<Doubt> {

@@ -20,6 +20,8 @@ const KINDS_NAMED: usize = 8;
 const THREADS_NAMED: usize = 64;
 const STACKS_NAMED: usize = 8;
 const SEQUENCES_NAMED: usize = 16;
+/// If none of so many is seen, there are with 95 % certainty fewer than this in as many again.
+pub(super) const UNSEEN: f64 = 3.0;
 
 /// What all blocks share.
 pub(super) struct Run<'a> {
@@ -83,7 +85,8 @@ impl Analyser {
         }
         findings.sort_by(|a, b| {
             let by = |of: fn(&BlockScore) -> f64| of(b).total_cmp(&of(a));
-            by(|f| f.program.low)
+            let idle = a.is_idle().cmp(&b.is_idle());
+            idle.then_with(|| by(|f| f.program.low))
                 .then_with(|| by(|f| f.program.estimate))
                 .then_with(|| a.name.cmp(&b.name))
         });
@@ -252,7 +255,14 @@ fn score(
     let time = time.max(1.0);
     let n: u64 = groups.iter().map(|group| group.total().n).sum();
     let ticks: f64 = groups.iter().map(|group| group.total().sum as f64).sum();
-    let excess = at_most(interval(&groups, &kinds), time);
+    let period = state.period.max(block.period);
+    let mut excess = interval(&groups, &kinds);
+    if period > 1 {
+        // The longest count most and are rare: as few as were recorded may be three more by chance.
+        let longest = histogram.steps().last().map_or(0, |(duration, _)| duration);
+        excess.high += UNSEEN * f64::from(period) * longest as f64;
+    }
+    let excess = at_most(excess, time);
     let per_thread = PerThread::of(&groups, numbers, cells);
     let floors: Vec<Floor> = groups
         .iter()
@@ -272,6 +282,7 @@ fn score(
         ns: run.ns,
         waits: run.head.waits,
     };
+    let causes = causes(&known, run.head);
     BlockScore {
         name: block.name.clone(),
         image: block.image.clone(),
@@ -286,7 +297,7 @@ fn score(
         recorded: groups.iter().map(|group| group.recorded).sum(),
         warm_up: state.warm_up,
         unwound: state.unwound,
-        period: state.period.max(block.period),
+        period,
         total_ns: ticks * run.ns,
         mean_ns: ticks / n.max(1) as f64 * run.ns,
         mean_with_cpu_ns: (ticks - parts.scheduler) / n.max(1) as f64 * run.ns,
@@ -299,8 +310,8 @@ fn score(
         curve: curve(&histogram, run.ns),
         threads: per_thread.scores(run),
         threads_total: threads.len() as u64,
-        causes: causes(&known, run.head),
-        doubts: doubts(&known),
+        doubts: doubts(&known, &causes),
+        causes,
         stacks: stacks(state, run),
         floor: floors.into_iter().next().unwrap_or_default(),
     }

@@ -180,7 +180,8 @@ impl Worker<'_> {
         let Some(local) = self.thread.locals.get_mut(at) else {
             return;
         };
-        if let Some(stack) = local.stack.take() {
+        if let Some(stack) = local.stack {
+            local.stack = None;
             block.stacks.measured(stack, entry.leave - entry.enter);
         }
         let arguments = block.with_arguments.then_some(&execution.arguments);

@@ -3,12 +3,20 @@
 use super::memory::Shared;
 use profile::{BlockId, TracedBlock};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The shortest period that is worth its name: what is not traced costs something, too.
 const SHORTEST: u32 = 16;
 /// Reading, analysing and storing an execution takes at most so many times as long as recording it: where we take more
 /// time, it is for something else.
 const AFTERWARDS: f64 = 6.0;
+/// Costs are looked at over so much time, or until as much has been spent as is allowed in it: what is executed millions of
+/// times a second is not recorded for that long.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Where one execution in many is recorded, that takes so many times as long as where all are, because it goes through the
+/// runtime; and each that is not recorded takes this part of it to count (`benches/interference.py` measures both).
+const BY_COUNT: f64 = 5.0;
+const COUNTING: f64 = 0.1;
 /// The longest one.
 const LONGEST: u32 = 1 << 20;
 
@@ -54,32 +62,48 @@ impl Pace {
         now: u64,
         ticks_per_ns: f64,
     ) -> Vec<BlockId> {
-        let window = now.saturating_sub(std::mem::replace(&mut self.since, now));
+        let window = now.saturating_sub(self.since);
         self.before.resize(executions.len(), 0);
-        let mut costs: Vec<(u64, usize)> = Vec::new();
-        for (block, (count, before)) in executions.iter().zip(&mut self.before).enumerate() {
-            let new = count - std::mem::replace(before, *count);
-            costs.push((new, block));
-        }
-        let own = own_time();
-        let own = own.saturating_sub(std::mem::replace(&mut self.own_before, own));
+        let counts = executions.iter().zip(&self.before).enumerate();
+        let mut costs: Vec<(u64, usize)> = counts
+            .map(|(block, (count, before))| (count.saturating_sub(*before), block))
+            .collect();
+        let own_now = own_time();
+        let own = own_now.saturating_sub(self.own_before);
         let all: u64 = costs.iter().map(|(new, _)| new).sum();
         let recording = self.cost as f64;
         let afterwards = own as f64 * ticks_per_ns / all.max(1) as f64;
-        let each = recording + afterwards.min(AFTERWARDS * recording);
-        for (cost, _) in &mut costs {
-            *cost = (*cost as f64 * each) as u64;
+        let afterwards = afterwards.min(AFTERWARDS * recording);
+        let mut counting = 0.0;
+        for (cost, block) in &mut costs {
+            let period = f64::from(blocks.get(*block).map_or(1, |block| block.period));
+            let each = match period > 1.0 {
+                true => BY_COUNT * recording,
+                false => recording,
+            };
+            if period > 1.0 {
+                counting += *cost as f64 * period * COUNTING * recording;
+            }
+            *cost = (*cost as f64 * (each + afterwards)) as u64;
         }
         let time = window as f64 * threads.max(1) as f64;
+        // No period makes counting cheaper: what is left of the budget is for the rest, and at least a part of it.
+        let budget = (self.budget - counting / time.max(1.0)).max(self.budget / 4.0);
         let mut left: f64 = costs.iter().map(|(cost, _)| *cost as f64).sum();
+        let whole = WINDOW.as_nanos() as f64 * ticks_per_ns;
+        if (window as f64) < whole && left <= budget * whole * threads.max(1) as f64 {
+            return Vec::new();
+        }
+        (self.since, self.own_before) = (now, own_now);
+        self.before.copy_from_slice(executions);
         let mut changed = Vec::new();
         costs.sort_unstable_by(|a, b| b.cmp(a));
         for (cost, block) in costs {
-            if left <= self.budget * time || cost == 0 {
+            if left <= budget * time || cost == 0 {
                 break;
             }
             // What the others may keep is at least a fair share of the budget.
-            let excess = cost as f64 / (self.budget * time / 2.0);
+            let excess = cost as f64 / (budget * time / 2.0);
             let old = blocks.get(block).map_or(1, |block| block.period);
             let longer = (f64::from(old) * excess).clamp(1.0, f64::from(LONGEST)) as u32;
             let period = longer.next_power_of_two().clamp(SHORTEST, LONGEST).max(old);
@@ -98,4 +122,45 @@ fn own_time() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next();
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{BlockKind, ImageOffset};
+
+    fn block(name: &str) -> TracedBlock {
+        TracedBlock {
+            name: name.into(),
+            image: String::new(),
+            build_id: None,
+            offset: ImageOffset(0),
+            kind: BlockKind::Function,
+            arguments: Vec::new(),
+            period: 1,
+            probe_ticks: 0,
+            refused: None,
+            unfinished: 0,
+        }
+    }
+
+    /// Ticks are nanoseconds, an execution costs 50 of them, one thread may spend 5 %.
+    #[test]
+    fn what_is_too_hot_is_sampled_soon_and_a_short_burst_is_not() {
+        const MS: u64 = 1_000_000;
+        let shared = Shared::new().expect("memory");
+        let mut blocks = vec![block("hot"), block("cool")];
+        let mut pace = Pace::new(0.05, 50, 0);
+        let mut step = |executions: &[u64], now: u64, blocks: &mut Vec<TracedBlock>| {
+            // What the test itself takes is no reading of records.
+            pace.own_before = u64::MAX;
+            pace.step(&shared, blocks, executions, 1, now, 1.0)
+        };
+        // 50 % of 5 ms is within what 100 ms allow; the next 5 ms are not.
+        assert_eq!(step(&[50_000, 10], 5 * MS, &mut blocks), []);
+        assert_eq!(step(&[150_000, 20], 10 * MS, &mut blocks), [0]);
+        assert!(blocks[0].period >= 16 && blocks[1].period == 1);
+        // Over a whole window little is little.
+        assert_eq!(step(&[150_100, 4_000], 200 * MS, &mut blocks), []);
+    }
 }

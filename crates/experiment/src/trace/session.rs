@@ -23,8 +23,6 @@ use std::time::{Duration, Instant};
 
 /// How often to look at the buffers at least.
 const TICK: Duration = Duration::from_millis(5);
-/// How often to look at the cost.
-const WINDOW: Duration = Duration::from_millis(100);
 
 /// What to trace, and how.
 pub struct TraceOptions<'a> {
@@ -257,7 +255,7 @@ impl<'a> Session<'a> {
         self.start_unix_ns = launch::unix_ns();
         self.stolen = warnings::Stolen::now();
         self.shared.words().set_state(state::READY, state::RUNNING);
-        let (mut said, mut looked) = (Duration::ZERO, WINDOW);
+        let (mut said, mut looked) = (Duration::ZERO, TICK);
         if self.options.every > 1 {
             let blocks = 0..self.planner.blocks.len() as BlockId;
             self.tell_periods(&blocks.collect::<Vec<_>>(), sink);
@@ -273,7 +271,7 @@ impl<'a> Session<'a> {
                 return exit;
             }
             if now >= looked {
-                looked = now + WINDOW;
+                looked = now + TICK;
                 self.look_at_cost(sink);
             }
             if now >= said {

@@ -4,7 +4,8 @@ use super::load::image;
 use super::report::Report;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use profile::{
-    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Level, Quality, SequenceScore,
+    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Interference, Level, Quality,
+    SequenceScore,
 };
 use std::io::Write;
 
@@ -25,12 +26,8 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         shortened(&printable(&result.command.join(" ")), 60),
         time(result.duration_ns)
     )?;
-    let top = result.findings.first().map_or(0.0, |f| f.sci.high);
-    if !result.findings.is_empty() && top < WORTH_A_LOOK {
-        writeln!(
-            out,
-            "no interference found: no score is above {WORTH_A_LOOK}"
-        )?;
+    if !result.findings.is_empty() {
+        none(result, out)?;
     }
     for (number, finding) in report.shown.iter().enumerate() {
         writeln!(out)?;
@@ -50,6 +47,26 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out, "{} left out: why with --all", grouped(left as u64))?;
     }
     writeln!(out, "next: {}", next(report))
+}
+
+/// Says so if nothing is worth a look.
+fn none(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
+    let low = |finding: &&BlockScore| finding.sci.high < WORTH_A_LOOK;
+    let idle = result.findings.iter().filter(|f| !low(f) && f.is_idle());
+    let idle: Vec<&str> = idle.map(|finding| finding.name.as_str()).collect();
+    let others = result.findings.iter().filter(|f| !f.is_idle());
+    if !others.clone().all(|finding| low(&finding)) {
+        return Ok(());
+    }
+    let but = match idle.as_slice() {
+        [] => String::new(),
+        names => format!(
+            " but for a thread that waits for the others ({})",
+            printable(&names.join(", "))
+        ),
+    };
+    let text = format!("no interference found: no score is above {WORTH_A_LOOK}{but}");
+    wrapped("", &text, out)
 }
 
 fn block(
