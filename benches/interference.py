@@ -239,6 +239,33 @@ def sampling():
                       f"{max(scores):.3f}", f"{floor:.0f} ns")
 
 
+def causes():
+    """Programs with one known cause, and without it."""
+    bench.title("Known causes, and their repair: the highest score of any function, least and most of the rounds")
+    program = bench.TEMPORARY / "causes"
+    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, PROGRAMS / "causes.c"], check=True)
+    names = ["count", "meet", "bump", "keep", "take", "fdatasync", "read", "pthread_mutex_*lock", "pthread_barrier_wait"]
+    options = ["--overhead", "100", *(word for name in names for word in ("-f", name))]
+
+    def highest(*arguments):
+        """With and without waiting for a CPU."""
+        report, _, _ = run(options, program, *arguments)
+        scores = [(f["sci"]["estimate"], f["sci"]["estimate"] - f["scheduler"]) for f in (report or {}).get("findings", [])
+                  if not any(doubt["kind"] == "idle" for doubt in f["doubts"])]
+        return [max(column) for column in zip(*scores)]
+
+    bench.head("cause", "contended", "repaired", "repaired, without waiting for a CPU", "goal", "")
+    for kind in ("lock", "barrier", "sharing", "disk", "pool"):
+        if kind in ("lock", "sharing") and bench.can_be_real_time():
+            os.environ["REAL_TIME"] = "1"
+        contended = [highest(kind) for _ in range(ROUNDS)]
+        repaired = [highest(kind, "repaired") for _ in range(ROUNDS)]
+        os.environ.pop("REAL_TIME", None)
+        spread = lambda rows, at: f"{min(r[at] for r in rows):.2f}, {max(r[at] for r in rows):.2f}"
+        bench.row(kind, spread(contended, 0), spread(repaired, 0), spread(repaired, 1), "< 0.1",
+                  bench.verdict(max(r[1] for r in repaired), 0.1))
+
+
 def leveldb():
     program = bench.TEMPORARY / "inserts"
     subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, bench.HERE / "inserts.c", "-lleveldb"], check=True)
@@ -337,7 +364,7 @@ def programs():
 
 
 if __name__ == "__main__":
-    parts = {"calls": calls, "correlations": correlations, "sampling": sampling, "programs": programs}
+    parts = {"calls": calls, "correlations": correlations, "sampling": sampling, "causes": causes, "programs": programs}
     asked = os.environ.get("INTERFERENCE_PARTS", "").split() or list(parts)
     for part in asked:
         parts[part]()

@@ -89,6 +89,10 @@ impl Session<'_> {
     fn warn_of_probes(&mut self) {
         let (functions, executions) = (self.probes.functions(), self.probes.executions);
         if functions == 0 {
+            if !self.options.probes.is_empty() {
+                let none = "the kernel's probes traced nothing: no function that was to be traced and could not be patched may be probed";
+                self.warnings.push(none.to_owned());
+            }
             return;
         }
         let per_ns = self.ticks_per_ns();
