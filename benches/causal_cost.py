@@ -63,7 +63,7 @@ def pbzip2():
     if not shutil.which("pbzip2"):
         return None
     text = bench.TEMPORARY / "text"
-    lines = int(200_000 * SECONDS)
+    lines = int(1_400_000 * SECONDS)
     text.write_bytes(b"".join(f"{n * n % 9973} {n} line\n".encode() for n in range(lines)))
     more = ["--by", "function", "--scope", "libbz2", "--progress", "syscall:write"]
 
