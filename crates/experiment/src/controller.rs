@@ -183,15 +183,17 @@ impl<'a> Session<'a> {
             if over || stop.load(Relaxed) || self.is_hopeless(now) {
                 return None;
             }
-            let counts = self.points.read(&self.memory, &self.code);
-            let next = self
-                .experiments
-                .step(&self.memory, &self.code, &counts, now);
-            if now >= said {
-                self.visited |= counts.iter().any(|count| count.progress() > 0);
-                let live = self.live(now);
-                talk(&live, &mut || self.so_far(now, &counts));
-                said = now + Duration::from_millis(250);
+            // To read events of other processors interrupts them: only when something is to be done.
+            let mut next = self.experiments.rest(now);
+            if next.is_zero() || now >= said || self.points.has_latency() {
+                let counts = self.points.read(&self.memory, &self.code);
+                next = (self.experiments).step(&self.memory, &self.code, &counts, now);
+                if now >= said {
+                    self.visited |= counts.iter().any(|count| count.progress() > 0);
+                    let live = self.live(now, &counts);
+                    talk(&live, &mut || self.so_far(now, &counts));
+                    said = now + Duration::from_millis(250);
+                }
             }
             self.memory.words().wait(seen, next.min(TICK));
         }
@@ -223,8 +225,7 @@ impl<'a> Session<'a> {
         self.answered = head;
     }
 
-    fn live(&self, elapsed: Duration) -> Live {
-        let counts = self.points.read(&self.memory, &self.code);
+    fn live(&self, elapsed: Duration, counts: &[Count]) -> Live {
         let names = self.points.list.iter().map(|point| point.name.clone());
         Live {
             elapsed,

@@ -104,6 +104,14 @@ impl Experiments {
         }
     }
 
+    /// How long nothing is to be done, if nothing is in flight that has to be watched.
+    pub fn rest(&self, now: Duration) -> Duration {
+        match self.phase {
+            Phase::Pause(end) | Phase::Run(end) => end.saturating_sub(now),
+            Phase::Begin(..) | Phase::End(..) => Duration::ZERO,
+        }
+    }
+
     /// Does what the time asks for; how long until the next.
     pub fn step(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) -> Duration {
         self.watch_in_flight(page, counts, now);

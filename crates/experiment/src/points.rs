@@ -113,6 +113,15 @@ impl Points {
         }
     }
 
+    /// Whether some are pairs of begin and end.
+    pub fn has_latency(&self) -> bool {
+        self.list.iter().any(|point| match &point.source {
+            Source::Counters([visits, _, _]) => visits.is_empty(),
+            Source::Pair(..) => true,
+            Source::Events(_) | Source::Samples(_) => false,
+        })
+    }
+
     /// What has been counted at each.
     pub fn read(&self, page: &Page, code: &Code) -> Vec<Count> {
         self.list

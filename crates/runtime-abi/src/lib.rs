@@ -174,7 +174,7 @@ pub struct Thread {
     pub pid: AtomicU32,
     /// It has had its first sample.
     pub sampled: AtomicU32,
-    /// The part of its recent time, in 1/65536, in which it waited for a processor.
+    /// Nanoseconds for which it has waited for a processor between two samples, a mean of recent ones.
     pub crowded: AtomicU32,
 }
 

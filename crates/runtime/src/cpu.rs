@@ -9,12 +9,10 @@ use crate::{delay, sys};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::{Clock, Cpu, Page, Thread};
 
-/// A thread shares its processor if it waits for one more than a third of its time. Threads that fill the
-/// processors wait half of it and more; those that are woken now and then on a processor in use, much less.
-const CROWDED: u32 = WHOLE / 3;
-const WHOLE: u32 = 1 << 16;
-/// Its recent time is some so many samples.
+/// A thread's recent time is some so many samples.
 const RECENT: u32 = 16;
+/// No wait counts for more samples than that.
+const LONG: u64 = 64;
 
 fn current(page: &Page) -> Option<&Cpu> {
     // SAFETY: asks for a number. Not a system call.
@@ -24,20 +22,52 @@ fn current(page: &Page) -> Option<&Cpu> {
         .map(|line| &line.0)
 }
 
+/// A thread at one moment.
+struct Look<'a> {
+    cpu: Option<&'a Cpu>,
+    now: u64,
+    cpu_time: u64,
+    switches: sys::Switches,
+}
+
+/// All of one moment: a processor is lost above all at the end of a system call.
+fn look(page: &Page) -> Look<'_> {
+    let mut before = sys::switches();
+    loop {
+        let (cpu, now, cpu_time) = (current(page), sys::now(), sys::cpu_time());
+        let switches = sys::switches();
+        if switches == before {
+            return Look {
+                cpu,
+                now,
+                cpu_time,
+                switches,
+            };
+        }
+        before = switches;
+    }
+}
+
 /// Credits this thread for a wait for its processor, if it has got it from another thread of the
 /// target since it was looked at last.
 pub fn take_over(page: &Page, thread: &Thread) {
-    let Some(cpu) = current(page) else { return };
-    let usage = sys::usage();
-    let now = sys::now();
+    let Look {
+        cpu,
+        now,
+        cpu_time,
+        switches,
+    } = look(page);
+    let Some(cpu) = cpu else { return };
     let looked = thread.looked.swap(now, Relaxed);
-    let ran = usage
-        .cpu_ns
-        .saturating_sub(thread.ran.swap(usage.cpu_ns, Relaxed));
-    let preempted = thread.preempted.swap(usage.preempted, Relaxed) != usage.preempted;
-    let gave_up = thread.gave_up.swap(usage.gave_up, Relaxed) != usage.gave_up;
+    let ran = cpu_time.saturating_sub(thread.ran.swap(cpu_time, Relaxed));
+    let preempted = thread.preempted.swap(switches.preempted, Relaxed) != switches.preempted;
+    let gave_up = thread.gave_up.swap(switches.gave_up, Relaxed) != switches.gave_up;
     let me = thread.tid.load(Relaxed);
     let owner = cpu.owner.swap(me, Relaxed);
+    if gave_up {
+        // What it waits for is not the processors.
+        thread.crowded.store(0, Relaxed);
+    }
     // If it waited for something else too, it is not known how long for the processor.
     if looked == 0 || gave_up || !preempted {
         return;
@@ -49,15 +79,22 @@ pub fn take_over(page: &Page, thread: &Thread) {
     }
     let (_, mut local) = delay::clocks(page, thread);
     let reached = Clock::unpack(cpu.clock.load(Acquire));
-    if reached.epoch == local.epoch && reached.delay_ns > local.delay_ns {
-        local.delay_ns += waited.min(reached.delay_ns - local.delay_ns);
+    if reached.epoch == local.epoch {
+        let ahead = reached.delay_ns.saturating_sub(local.delay_ns);
+        let behind = local.delay_ns.saturating_sub(reached.delay_ns);
+        if is_crowded(page, thread) {
+            // It is the processors that stand still: a thread that comes from another one goes by this one's clock.
+            local.delay_ns = local.delay_ns + ahead - behind.min(waited);
+        } else {
+            local.delay_ns += ahead.min(waited);
+        }
         thread.local.store(local.pack(), Relaxed);
     }
 }
 
 /// Says how far this thread is, for who gets its processor next.
 pub fn leave_word(page: &Page, thread: &Thread) {
-    if is_crowded(thread) {
+    if is_crowded(page, thread) {
         take_over(page, thread); // it may have lost the processor since it was looked at
     }
     if let Some(cpu) = current(page) {
@@ -71,26 +108,30 @@ pub fn leave_word(page: &Page, thread: &Thread) {
     }
 }
 
-/// Whether this thread shares its processor with others.
-pub fn is_crowded(thread: &Thread) -> bool {
-    thread.crowded.load(Relaxed) > CROWDED
+/// Whether this thread shares its processor with others: it waits for one more than a third of its time, half as
+/// long as it runs. Threads that fill the processors wait half of it and more; those that are woken now and then on
+/// a processor in use, much less.
+pub fn is_crowded(page: &Page, thread: &Thread) -> bool {
+    u64::from(thread.crowded.load(Relaxed)) > page.period_ns.load(Relaxed) / 2
 }
 
 /// A sample later: how much this thread has waited for a processor lately.
 pub fn remember(page: &Page, thread: &Thread) {
-    let waited = thread.waited.swap(0, Relaxed);
-    let all = waited.saturating_add(page.period_ns.load(Relaxed)).max(1);
-    let part = (u128::from(waited) * u128::from(WHOLE) / u128::from(all)) as u32;
-    let crowded = thread.crowded.load(Relaxed);
-    thread
-        .crowded
-        .store(crowded - crowded / RECENT + part / RECENT, Relaxed);
+    let most = page.period_ns.load(Relaxed).saturating_mul(LONG);
+    let waited = thread.waited.swap(0, Relaxed).min(most);
+    let waited = u32::try_from(waited).unwrap_or(u32::MAX);
+    let mean = thread.crowded.load(Relaxed);
+    let mean = mean - mean / RECENT + waited / RECENT;
+    thread.crowded.store(mean, Relaxed);
 }
 
-/// Keeps the processor busy, for so many nanoseconds of this thread's CPU time.
-pub fn burn(ns: u64) {
-    let end = sys::cpu_time() + ns;
-    while sys::cpu_time() < end {
+/// Keeps the processor busy until this thread's CPU time is at least that; what it is then.
+pub fn burn_until(end: u64) -> u64 {
+    loop {
+        let now = sys::cpu_time();
+        if now >= end {
+            return now;
+        }
         for _ in 0..50 {
             core::hint::spin_loop();
         }

@@ -48,11 +48,14 @@ fn pay_by(thread: &Thread, how: Payment) {
     if debt(page, thread) == 0 {
         return;
     }
+    let (begin, ran) = (sys::now(), sys::cpu_time());
     cpu::take_over(page, thread);
-    if cpu::is_crowded(thread) {
+    if matches!(how, Payment::Busy) && cpu::is_crowded(page, thread) {
         // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
-        crate::sample::without_samples(thread, || burn(page, thread));
-        return;
+        let mut since = ran.saturating_sub(thread.excess.load(Relaxed));
+        crate::sample::without_samples(thread, || since = burn(page, thread, since));
+        let late = sys::cpu_time().saturating_sub(since);
+        return thread.excess.store(late, Relaxed);
     }
     let debt = debt(page, thread);
     let excess = thread.excess.load(Relaxed);
@@ -63,7 +66,8 @@ fn pay_by(thread: &Thread, how: Payment) {
         return;
     }
     thread.excess.store(0, Relaxed);
-    let end = sys::now() + (debt - excess);
+    // What accounting takes is part of it.
+    let end = begin + (debt - excess);
     match how {
         // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
         // calls is left those that it had.
@@ -72,7 +76,7 @@ fn pay_by(thread: &Thread, how: Payment) {
         }
         _ => sleep_until(end),
     }
-    // What was slept too long is the thread's own, and shortens what it pays next; the others have
+    // What it stood too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
@@ -91,19 +95,18 @@ fn advance(page: &Page, thread: &Thread, ns: u64) {
     thread.local.store(local.pack(), Relaxed);
 }
 
-/// Pays by keeping the processor busy, in pieces: if another thread gets it meanwhile, that one pays
-/// for both.
-fn burn(page: &Page, thread: &Thread) {
-    const PIECE: u64 = 200_000;
-    let mut left = debt(page, thread);
-    while left > 0 {
-        let piece = debt(page, thread).min(left).min(PIECE);
+/// Pays by keeping the processor busy, in pieces, from when this thread's CPU time was `since`: what accounting takes
+/// is paid too. If another thread gets the processor meanwhile, that one pays for both. When the last piece ended.
+fn burn(page: &Page, thread: &Thread, mut since: u64) -> u64 {
+    const PIECE: u64 = 50_000;
+    loop {
+        let piece = debt(page, thread).min(PIECE);
         if piece == 0 {
-            return;
+            return since;
         }
-        cpu::burn(piece);
-        advance(page, thread, piece);
-        left -= piece;
+        let until = cpu::burn_until(since + piece);
+        advance(page, thread, until - since);
+        since = until;
         cpu::leave_word(page, thread);
     }
 }

@@ -78,18 +78,17 @@ pub fn cpu_time() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What a thread has used.
-pub struct Usage {
-    /// CPU time in nanoseconds.
-    pub cpu_ns: u64,
-    /// How often the processor was taken from it.
+/// How often a thread lost its processor.
+#[derive(PartialEq, Eq)]
+pub struct Switches {
+    /// It was taken from it.
     pub preempted: u64,
-    /// How often it gave it up, to wait for something.
+    /// It gave it up, to wait for something.
     pub gave_up: u64,
 }
 
-/// What this thread has used.
-pub fn usage() -> Usage {
+/// How often this thread lost its processor.
+pub fn switches() -> Switches {
     // SAFETY: zeros are a valid value.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     let to = &raw mut usage as usize;
@@ -100,9 +99,7 @@ pub fn usage() -> Usage {
             [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0],
         )
     };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Usage {
-        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+    Switches {
         preempted: usage.ru_nivcsw as u64,
         gave_up: usage.ru_nvcsw as u64,
     }
