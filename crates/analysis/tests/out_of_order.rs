@@ -3,7 +3,9 @@
 
 mod pipeline;
 
-use analysis::stall::out_of_order::{BlockEvidence, EdgeEvidence, Evidence, Options, frequencies};
+use analysis::stall::out_of_order::{
+    BlockEvidence, Counted, EdgeEvidence, Evidence, Options, frequencies,
+};
 use analysis::stall::{Confidence, Ends, Frequencies};
 use machine::Equivalence;
 use pipeline::{Program, Random, Run, run};
@@ -52,6 +54,7 @@ fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) ->
     let instructions = blocks.iter().zip(&run.blocks);
     Evidence {
         edges,
+        counted: Vec::new(),
         instructions: Some(instructions.map(|(block, f)| block.instructions * f).sum()),
         complete: true,
         blocks,
@@ -167,6 +170,7 @@ fn a_block_runs_no_more_often_than_its_samples_allow() {
     let mut evidence = Evidence {
         blocks: vec![block(1000.0), block(4000.0)],
         edges: vec![EdgeEvidence::default(); 5],
+        counted: Vec::new(),
         instructions: Some(5000.0),
         complete: true,
     };
@@ -203,6 +207,7 @@ fn a_corner_that_hardly_runs_is_balanced() {
     let mut evidence = Evidence {
         blocks: vec![block(0.0); 6],
         edges: vec![EdgeEvidence::default(); edges.len()],
+        counted: Vec::new(),
         instructions: None,
         complete: true,
     };
@@ -232,6 +237,7 @@ proptest! {
         edges.retain(|(from, to)| from.is_some() || to.is_some());
         let classes = Equivalence::new(blocks, &edges);
         let evidence = Evidence {
+            counted: Vec::new(),
             blocks: samples.iter().take(blocks).map(|samples| block(*samples, 3.0)).collect(),
             edges: seen.iter().take(edges.len()).map(|seen| EdgeEvidence {
                 observed: *seen,
@@ -249,4 +255,55 @@ proptest! {
             prop_assert!(error < 1e-5, "{error}");
         }
     }
+}
+
+#[test]
+fn counts_of_some_blocks_settle_the_others_and_wrong_ones_do_no_harm() {
+    const PERIOD: f64 = 1000.0;
+    let (mut near, mut total, mut high, mut near_high) = (0.0, 0.0, 0.0, 0.0);
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let program = Program::random(&mut random);
+        let run = run(&program, &mut random, 2_000_000, 100);
+        let classes = Equivalence::new(program.blocks.len(), &program.edges);
+        let mut evidence = evidence(&program, &run, &mut random, 0);
+        evidence.instructions = None;
+        // Two lines of most blocks; one of nine is of other code.
+        for (block, frequency) in run.blocks.iter().enumerate() {
+            for _ in 0..2 {
+                let wrong = if random.below(9) == 0 {
+                    8.0 * random.unit()
+                } else {
+                    1.0
+                };
+                if random.below(3) > 0 {
+                    evidence.counted.push(Counted {
+                        block,
+                        executions: (frequency * PERIOD * wrong).round(),
+                        period: PERIOD,
+                    });
+                }
+            }
+        }
+        let found = frequencies(&program.edges, &classes, &evidence, &Options::default());
+        assert!(flow_error(&program.edges, &found) < 1e-6);
+        for ((estimate, truth), block) in found.blocks.iter().zip(&run.blocks).zip(&evidence.blocks)
+        {
+            let estimate = estimate.expect("there are samples");
+            let is_near = (estimate.frequency / truth - 1.0).abs() <= 0.05;
+            total += block.samples;
+            near += if is_near { block.samples } else { 0.0 };
+            if estimate.confidence == Confidence::High {
+                high += block.samples;
+                near_high += if is_near { block.samples } else { 0.0 };
+            }
+        }
+    }
+    println!(
+        "within 5 %: {:.3}; high {:.3}, of these {:.3}",
+        near / total,
+        high / total,
+        near_high / high
+    );
+    assert!(near >= 0.85 * total && high >= 0.7 * total && near_high >= 0.9 * high);
 }

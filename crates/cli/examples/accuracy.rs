@@ -1,13 +1,16 @@
-//! `accuracy IMAGE CALLGRIND RECORDING`: how near estimated frequencies come to those that
+//! `accuracy IMAGE CALLGRIND RECORDING [LINES]`: how near estimated frequencies come to those that
 //! callgrind counted (the metric of Figures 8 and 9). Used by `benches/instructions.py`.
 //!
 //! IMAGE is where it was linked to be (`-static -no-pie`). CALLGRIND was made with `--dump-instr=yes
-//! --collect-jumps=yes --compress-pos=no --compress-strings=no`.
+//! --collect-jumps=yes --compress-pos=no --compress-strings=no`. LINES are counts of source lines of the same
+//! work, by gcov or llvm-cov.
 
+#[path = "../src/commands/annotate/counts/lines.rs"]
+mod lines;
 #[path = "../../machine/examples/loaded/mod.rs"]
 mod loaded;
 
-use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
+use analysis::stall::out_of_order::{self, Counted, EdgeEvidence, Observed, Options};
 use analysis::stall::{Confidence, Estimate};
 use loaded::Loaded;
 use machine::{Architecture, EdgeKind, Equivalence, Flow, Graph};
@@ -118,6 +121,7 @@ struct Procedure<'a> {
     classes: Equivalence,
     samples: Vec<f64>,
     edges: Vec<EdgeEvidence>,
+    counted: Vec<Counted>,
 }
 
 /// What is given beside the samples.
@@ -127,12 +131,16 @@ enum Mode {
     Anchored(bool, bool),
     /// The instructions of the program.
     Free(bool, bool),
+    /// Counts of lines, and which evidence.
+    Lines(bool, bool),
 }
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [image, truth, recording] = arguments.as_slice() else {
-        return Err("accuracy IMAGE CALLGRIND RECORDING".into());
+    let (image, truth, recording, counts) = match arguments.as_slice() {
+        [image, truth, recording] => (image, truth, recording, None),
+        [image, truth, recording, counts] => (image, truth, recording, Some(counts)),
+        _ => return Err("accuracy IMAGE CALLGRIND RECORDING [LINES]".into()),
     };
     let bytes = std::fs::read(image)?;
     let file = object::File::parse(&*bytes)?;
@@ -170,8 +178,11 @@ fn main() -> Result<(), Failure> {
     for warning in &recording.warnings {
         println!("{warning}");
     }
-    let procedures = procedures(&file, &at, &seen)?;
-    report(&procedures, &truth);
+    let mut procedures = procedures(&file, &at, &seen)?;
+    if let Some(counts) = counts {
+        count(&mut procedures, image, counts)?;
+    }
+    report(&procedures, &truth, counts.is_some());
     Ok(())
 }
 
@@ -221,12 +232,32 @@ fn procedures<'a>(
             samples,
             edges,
             graph,
+            counted: Vec::new(),
         });
     }
     Ok(procedures)
 }
 
-fn report(procedures: &[Procedure<'_>], truth: &Truth) {
+/// Adds what was counted of lines.
+fn count(procedures: &mut [Procedure<'_>], image: &str, counts: &str) -> Result<(), Failure> {
+    let counts = match formats::counts::read(counts.as_ref(), &formats::tree::Limits::default())? {
+        formats::counts::Counts::Lines(counts) => counts,
+        _ => return Err("no counts of lines".into()),
+    };
+    let code = symbols::ImageSymbols::open(image.as_ref(), &symbols::Options::default())?;
+    let lines = lines::Lines::new(&code, &counts)?;
+    let (mut of, mut used) = (0, 0);
+    for one in procedures {
+        let (counted, all) = lines.of(&one.graph, &one.classes, 1.0);
+        of += all.lines;
+        used += all.used;
+        one.counted = counted;
+    }
+    println!("{used} of {of} counted lines in these procedures used");
+    Ok(())
+}
+
+fn report(procedures: &[Procedure<'_>], truth: &Truth, counted: bool) {
     let taken: f64 = procedures.iter().flat_map(|one| &one.samples).sum();
     let total: f64 = procedures.iter().map(|one| instructions(one, truth)).sum();
     println!("{} procedures, {taken:.0} samples", procedures.len());
@@ -237,8 +268,12 @@ fn report(procedures: &[Procedure<'_>], truth: &Truth) {
         ("anchored, registers and bursts", Mode::Anchored(true, true)),
         ("free, registers", Mode::Free(true, false)),
         ("free, registers and bursts", Mode::Free(true, true)),
+        ("lines, samples only", Mode::Lines(false, false)),
+        ("lines, registers", Mode::Lines(true, false)),
+        ("lines, registers and bursts", Mode::Lines(true, true)),
     ];
-    for (text, mode) in modes {
+    let used = |mode: &Mode| counted || !matches!(mode, Mode::Lines(..));
+    for (text, mode) in modes.into_iter().filter(|(_, mode)| used(mode)) {
         let started = Instant::now();
         let (mut samples, mut edges) = (Shares::default(), Shares::default());
         let mut classes: [Shares; 3] = Default::default();
@@ -309,7 +344,9 @@ fn estimate(
 ) -> analysis::stall::Frequencies {
     let (anchored, registers, bursts) = match mode {
         Mode::Anchored(registers, bursts) => (true, registers, bursts),
-        Mode::Free(registers, bursts) => (false, registers, bursts),
+        Mode::Free(registers, bursts) | Mode::Lines(registers, bursts) => {
+            (false, registers, bursts)
+        }
     };
     let edges = procedure.edges.iter().map(|edge| EdgeEvidence {
         observed: if registers { edge.observed } else { 0.0 },
@@ -319,6 +356,10 @@ fn estimate(
         samples: &procedure.samples,
         costs: None,
         edges: &edges.collect::<Vec<_>>(),
+        counted: match mode {
+            Mode::Lines(..) => &procedure.counted,
+            _ => &[],
+        },
         instructions: anchored.then(|| instructions(procedure, truth)),
     };
     let options = Options {

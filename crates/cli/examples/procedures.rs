@@ -103,6 +103,7 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         samples: &samples,
         costs: Some(&costs),
         edges: &edges,
+        counted: &[],
         instructions: None,
     };
     let found = out_of_order::estimate(&graph, &classes, &observed, &Options::default());

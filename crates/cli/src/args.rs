@@ -364,10 +364,11 @@ pub struct Annotate {
     /// -fprofile-sample-use=FILE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["summary", "cfg", "json"])]
     pub autofdo: Option<PathBuf>,
-    /// Exact counts from a run of the same program under valgrind --tool=callgrind
-    /// --dump-instr=yes --collect-jumps=yes
+    /// Counts of the same work by another tool: valgrind --tool=callgrind --dump-instr=yes
+    /// --collect-jumps=yes, gcov --json-format, llvm-cov export -format=lcov, or perf record -b;
+    /// can be repeated
     #[arg(long, value_name = "FILE")]
-    pub counts: Option<PathBuf>,
+    pub counts: Vec<PathBuf>,
     /// The processor, if not that of the recording: skylake, icelake, alderlake, sapphirerapids,
     /// zen3, zen4, zen5, neoverse-n1, -n2, -v1, -v2, cortex-a53, cortex-a55
     #[arg(long, value_name = "NAME")]

@@ -14,7 +14,7 @@
 //! | [`firefox`] | the Firefox Profiler | one |
 //! | [`speedscope`] | speedscope | one |
 //!
-//! [`callgrind`] is read for its exact counts of instructions; [`autofdo`] is written from such counts or from
+//! [`counts`] of other tools are read: of instructions ([`callgrind`]), source lines and branches; [`autofdo`] is written from such counts or from
 //! estimates of them, for compilers.
 //!
 //! The value of a stack is `count × multiplex_scale`, rounded, for an event that counts samples and
@@ -25,6 +25,7 @@
 
 pub mod autofdo;
 pub mod callgrind;
+pub mod counts;
 pub mod coz;
 pub mod firefox;
 pub mod folded;

@@ -8,11 +8,28 @@ use machine::Equivalence;
 
 /// How much the logarithm of a class's cycles varies about what is expected, and that of its
 /// visits.
-const SPREAD: [f64; 2] = [1.0, 1.0];
+const SPREAD: f64 = 1.0;
 
-/// How many of a class's samples, or visits, say as much as one that is independent of the others:
-/// a stretch goes round the same loop again and again.
-const REPEATS: [f64; 2] = [1.0, 100.0];
+/// The same of what was counted of one of its source lines, and whether counts that are far off
+/// say nothing. Most are exact and some are wrong by any factor: the fit begins with all of them,
+/// and ends with those that agree.
+const COUNT_STAGES: [(f64, bool); 5] = [
+    (1.0, false),
+    (0.3, false),
+    (0.1, false),
+    (0.1, true),
+    (0.02, true),
+];
+
+/// Cycles, visits, executions that were counted.
+const KINDS: usize = 3;
+
+/// The last of these.
+const COUNTED: usize = 2;
+
+/// How many of a class's samples, visits or executions say as much as one that is independent of
+/// the others: a stretch goes round the same loop again and again.
+const REPEATS: [f64; KINDS] = [1.0, 100.0, 1.0];
 
 /// Beyond so many standard deviations, what is observed of a class weighs less and less.
 const ROBUST: f64 = 3.0;
@@ -31,13 +48,17 @@ const DAMPING: f64 = 1e-3;
 
 const STEPS: usize = 60;
 
-/// A number of samples or visits of a class.
+/// A number of samples, visits or counted executions of a class.
 struct Level {
     variable: usize,
     kind: usize,
     observed: f64,
     /// How many are expected for each execution, up to the factor of its kind.
     cost: f64,
+    /// How much the logarithm of that varies.
+    spread: f64,
+    /// Whether it says nothing if it is far off.
+    redescends: bool,
 }
 
 /// A block with several edges out: their observations.
@@ -56,20 +77,22 @@ pub(super) struct Model {
     /// Instructions of each variable, as shares of all.
     shares: Vec<f64>,
     /// The logarithm of the factor of each kind of level.
-    factors: [f64; 2],
+    factors: [f64; KINDS],
     /// The frequency of each variable.
     pub flow: Vec<f64>,
     pattern: Pattern,
 }
 
 impl Model {
-    /// `None` if no instruction can be executed.
+    /// A model of `total` instructions, or, if that is `free`, of about so many. `None` if no
+    /// instruction can be executed.
     pub fn new(
         edges: &[Ends],
         classes: &Equivalence,
         evidence: &Evidence,
         options: &Options,
         total: f64,
+        free: bool,
     ) -> Option<Self> {
         let network = Network::new(edges, classes);
         let mut instructions = vec![0.0; network.variables];
@@ -77,7 +100,10 @@ impl Model {
         let mut weights = vec![0.0; network.variables];
         for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
             instructions[*class] += block.instructions;
-            ceilings[*class] = ceilings[*class].min(block.at_most);
+            // Blocks overlap where execution is out of order, and what was counted is surer.
+            if evidence.counted.is_empty() {
+                ceilings[*class] = ceilings[*class].min(block.at_most);
+            }
             weights[*class] += block.samples;
         }
         for (weight, instructions) in weights.iter_mut().zip(&instructions) {
@@ -94,7 +120,8 @@ impl Model {
             .filter(|((from, _), _)| from.is_none())
             .map(|(_, class)| *class)
             .collect();
-        let shares: Vec<f64> = instructions.iter().map(|n| n / total).collect();
+        let fixed = if free { 0.0 } else { 1.0 };
+        let shares: Vec<f64> = instructions.iter().map(|n| fixed * n / total).collect();
         let levels = levels(edges, classes, evidence);
         let pattern = Pattern::new(
             network.variables + network.nodes + 1,
@@ -107,7 +134,7 @@ impl Model {
             rare,
             ceilings,
             shares,
-            factors: [0.0; 2],
+            factors: [0.0; KINDS],
             flow,
             pattern,
         })
@@ -115,6 +142,27 @@ impl Model {
 
     /// Finds the most probable flow; gives the variance of the logarithm of each variable.
     pub fn fit(&mut self) -> Option<Vec<f64>> {
+        let counted = self.levels.iter().any(|level| level.kind == COUNTED);
+        let stages = if counted {
+            &COUNT_STAGES[..]
+        } else {
+            &[(SPREAD, false)]
+        };
+        for (spread, redescends) in stages {
+            for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
+                (level.spread, level.redescends) = (*spread, *redescends);
+            }
+            self.descend()?;
+        }
+        let (_, values) = self.system();
+        let factor = self.pattern.factor(&values)?;
+        let mut variance = factor.inverse_diagonal();
+        variance.truncate(self.network.variables);
+        Some(variance)
+    }
+
+    /// Newton's method.
+    fn descend(&mut self) -> Option<()> {
         for _ in 0..STEPS {
             self.fit_factors();
             let (gradient, values) = self.system();
@@ -132,11 +180,7 @@ impl Model {
                 break;
             }
         }
-        let (_, values) = self.system();
-        let factor = self.pattern.factor(&values)?;
-        let mut variance = factor.inverse_diagonal();
-        variance.truncate(self.network.variables);
-        Some(variance)
+        Some(())
     }
 
     /// Makes a step one along which every node stays balanced: where what passes through a node
@@ -165,7 +209,9 @@ impl Model {
         }
         let shares = self.shares.iter().zip(&self.flow);
         let executed: f64 = shares.map(|(share, flow)| share * flow).sum();
-        missing[self.network.nodes] = 1.0 - executed;
+        if executed > 0.0 {
+            missing[self.network.nodes] = 1.0 - executed;
+        }
         missing
     }
 
@@ -200,13 +246,14 @@ impl Model {
 
     /// The mean stall, and the number of visits for each execution, given the flow.
     fn fit_factors(&mut self) {
-        let (mut sums, mut weights) = ([0.0; 2], [0.0; 2]);
+        let (mut sums, mut weights) = ([0.0; KINDS], [0.0; KINDS]);
         for level in &self.levels {
             let at = level.at(self.flow[level.variable], &self.factors);
             sums[level.kind] += at.weight * at.slope * at.residual;
             weights[level.kind] += at.weight * at.slope * at.slope;
         }
-        for kind in 0..2 {
+        // What was counted compares as it is.
+        for kind in 0..COUNTED {
             if weights[kind] > 0.0 {
                 self.factors[kind] += (sums[kind] / weights[kind]).clamp(-3.0, 3.0);
             }
@@ -327,17 +374,20 @@ struct At {
 }
 
 impl Level {
-    fn at(&self, frequency: f64, factors: &[f64; 2]) -> At {
+    fn at(&self, frequency: f64, factors: &[f64; KINDS]) -> At {
         let expected = frequency * self.cost * factors[self.kind].exp();
         let observed = self.observed + 0.5;
         let residual = observed.ln() - (expected + 0.5).ln();
-        let spread = SPREAD[self.kind];
-        let weight = 1.0 / (spread * spread + REPEATS[self.kind] / observed);
+        let weight = 1.0 / (self.spread * self.spread + REPEATS[self.kind] / observed);
         let deviation = residual.abs() * weight.sqrt();
-        let (cost, robust) = if deviation <= ROBUST {
-            (0.5 * deviation * deviation, 1.0)
-        } else {
-            (ROBUST * (deviation - 0.5 * ROBUST), ROBUST / deviation)
+        let beyond = deviation / ROBUST;
+        let (cost, robust) = match beyond {
+            _ if self.redescends => {
+                let more = beyond * beyond;
+                (0.5 * ROBUST * ROBUST * more.ln_1p(), 1.0 / (1.0 + more))
+            }
+            _ if beyond <= 1.0 => (0.5 * deviation * deviation, 1.0),
+            _ => (ROBUST * (deviation - 0.5 * ROBUST), 1.0 / beyond),
         };
         At {
             cost,
@@ -379,9 +429,20 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
                 kind,
                 observed,
                 cost,
+                spread: SPREAD,
+                redescends: false,
             })
     };
-    sums.into_iter().enumerate().flat_map(of).collect()
+    let counted = evidence.counted.iter().map(|one| Level {
+        variable: classes.blocks[one.block],
+        kind: COUNTED,
+        observed: one.executions,
+        cost: one.period,
+        spread: SPREAD,
+        redescends: false,
+    });
+    let sums = sums.into_iter().enumerate().flat_map(of);
+    sums.chain(counted).collect()
 }
 
 fn branches(
@@ -396,7 +457,12 @@ fn branches(
             out[*from].push(edge);
         }
     }
-    let limits = [options.most_observations.0, options.most_observations.1];
+    let (observed, walked) = options.most_observations;
+    // Counts are surer than any number of observations.
+    let limits = match evidence.counted.as_slice() {
+        [] => [observed, walked],
+        _ => [observed, walked.min(observed)],
+    };
     let branch = |(block, out): (usize, Vec<usize>)| {
         let seen = |edge: &usize| {
             let edge = evidence.edges[*edge];

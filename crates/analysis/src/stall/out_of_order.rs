@@ -12,11 +12,12 @@
 //! * for each class with `S` samples and `C` expected cycles: a robust square of
 //!   `ln S - ln(f C τ)`, in units of its error, which is mostly how much the cycles of
 //!   instructions vary (`σ` = 1: a factor of 2.7); the same for visits along stretches;
+//! * likewise for executions that another tool counted of source lines (`σ` = 0.02);
 //! * a penalty where `f` exceeds what the samples allow if no instruction ever stalled.
 //!
 //! `τ`, the mean stall, is estimated along. How much `f` is altogether the samples do not tell:
-//! either the number of instructions that the procedure executed is given, or it is guessed, and
-//! then no estimate has more than low confidence.
+//! either the number of instructions that the procedure executed is given, or something was counted,
+//! or it is guessed, and then no estimate has more than low confidence.
 //!
 //! Each step of Newton's method (with Fisher's information in place of the second derivatives)
 //! solves a sparse quasi-definite system; the inverse of the last gives the variance of each
@@ -54,6 +55,18 @@ pub struct EdgeEvidence {
     pub walked: f64,
 }
 
+/// How often something of a block was executed, by another tool: one of its source lines. It may be
+/// wrong, for compilers move code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// The block.
+    pub block: usize,
+    /// How often it was executed.
+    pub executions: f64,
+    /// Cycles between samples: executions by these are a frequency.
+    pub period: f64,
+}
+
 /// What was seen of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
@@ -61,6 +74,8 @@ pub struct Evidence {
     pub blocks: Vec<BlockEvidence>,
     /// For each edge.
     pub edges: Vec<EdgeEvidence>,
+    /// What was counted; also several times of one block.
+    pub counted: Vec<Counted>,
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
     /// Whether the graph has all edges. If not, no confidence is more than low.
@@ -105,8 +120,19 @@ pub fn frequencies(
     assert_eq!(edges.len(), classes.edges.len());
     let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();
     let seen: f64 = evidence.edges.iter().map(|e| e.observed + e.walked).sum();
+    let counted = |one: &Counted| {
+        let instructions = evidence
+            .blocks
+            .get(one.block)
+            .map_or(0.0, |block| block.instructions);
+        instructions * one.executions / one.period
+    };
     let guess = samples / options.cycles_per_instruction;
-    let total = evidence.instructions.unwrap_or(guess);
+    let total = match (evidence.instructions, evidence.counted.as_slice()) {
+        (Some(instructions), _) => instructions,
+        (None, []) => guess,
+        (None, all) => all.iter().map(counted).sum::<f64>().max(f64::MIN_POSITIVE),
+    };
     let none = || Frequencies {
         blocks: vec![None; classes.blocks.len()],
         edges: vec![None; edges.len()],
@@ -114,26 +140,23 @@ pub fn frequencies(
     if samples + seen <= 0.0 || total <= 0.0 || !total.is_finite() {
         return none();
     }
-    let Some(mut model) = Model::new(edges, classes, evidence, options, total) else {
+    // What was counted says how much it is altogether.
+    let free = evidence.instructions.is_none() && !evidence.counted.is_empty();
+    let Some(mut model) = Model::new(edges, classes, evidence, options, total, free) else {
         return none();
     };
     let Some(variance) = model.fit() else {
         return none();
     };
-    let known = evidence.instructions.is_some() && evidence.complete;
-    let of: Vec<Option<Estimate>> = model
-        .flow
-        .iter()
-        .zip(variance)
+    let is_known = evidence.instructions.is_some() || free;
+    let scale = if is_known { 0.0 } else { GUESS * GUESS };
+    let known = is_known && evidence.complete;
+    let estimates = model.flow.iter().zip(variance);
+    let of: Vec<Option<Estimate>> = estimates
         .map(|(frequency, variance)| {
-            let scale = if evidence.instructions.is_some() {
-                0.0
-            } else {
-                GUESS
-            };
             Some(Estimate {
                 frequency: *frequency,
-                confidence: confidence(variance + scale * scale, known),
+                confidence: confidence(variance + scale, known),
             })
         })
         .collect();
@@ -154,6 +177,8 @@ pub struct Observed<'a> {
     pub costs: Option<&'a [f64]>,
     /// For each edge how often it was seen to be taken.
     pub edges: &'a [EdgeEvidence],
+    /// What another tool counted.
+    pub counted: &'a [Counted],
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
 }
@@ -204,6 +229,7 @@ pub fn estimate(
         let evidence = Evidence {
             blocks: blocks.collect(),
             edges: observed.edges.to_vec(),
+            counted: observed.counted.to_vec(),
             instructions: observed.instructions,
             complete: !graph.misses_edges(),
         };

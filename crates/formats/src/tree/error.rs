@@ -47,6 +47,14 @@ pub enum ReadError {
         /// Where it was reached.
         at: Place,
     },
+    /// What is asked for is not in the file.
+    #[error("{}: {what}", path.display())]
+    Lacks {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead, and what to do.
+        what: String,
+    },
     /// What was read adds up to no tree.
     #[error("{}: {format}: {source}", path.display())]
     Tree {
@@ -101,6 +109,7 @@ pub(crate) enum Fault {
     Damaged { what: String, at: Place },
     TooLarge { what: String, at: Place },
     Tree(CallTreeError),
+    Lacks(String),
 }
 
 impl Fault {
@@ -130,6 +139,7 @@ impl Fault {
                 what,
                 at,
             },
+            Self::Lacks(what) => ReadError::Lacks { path, what },
             Self::Tree(source) => ReadError::Tree {
                 path,
                 format,

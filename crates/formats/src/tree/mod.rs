@@ -10,12 +10,12 @@
 mod callgrind;
 mod detect;
 mod draft;
-mod error;
+pub(crate) mod error;
 mod folded;
-mod input;
+pub(crate) mod input;
 mod jfr;
 mod json;
-mod lines;
+pub(crate) mod lines;
 mod options;
 mod perf_data;
 mod perf_script;
@@ -25,6 +25,7 @@ mod stacks;
 
 pub use error::{Place, ReadError};
 pub use options::{Group, Limits, ReadOptions};
+pub use perf_data::{BranchStacks, Stretch};
 pub use recording::from_recording;
 
 use detect::Format;

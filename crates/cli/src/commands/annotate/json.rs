@@ -81,6 +81,8 @@ fn emit(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
 fn basis(basis: Basis) -> &'static str {
     match basis {
         Basis::Counts => "counts",
+        Basis::Lines(_) => "counts of lines",
+        Basis::Instructions => "out-of-order, instructions counted",
         Basis::InOrder => "in-order",
         Basis::OutOfOrder => "out-of-order, relative",
     }

@@ -1,6 +1,7 @@
 //! The listing of a procedure (the paper's Figure 2).
 
 use super::Setting;
+use super::counts::Used;
 use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use analysis::stall::Confidence;
@@ -113,11 +114,20 @@ pub fn whole_head(
 }
 
 fn basis(setting: &Setting, basis: Basis) -> String {
+    let sample = || {
+        let period = setting.period.unwrap_or(0.0);
+        format!("a sample is {} cycles", grouped(period as u64))
+    };
     match basis {
-        Basis::Counts => {
-            let period = setting.period.unwrap_or(0.0);
-            format!("frequencies: exact counts; a sample is {} cycles", grouped(period as u64))
-        }
+        Basis::Counts => format!("frequencies: exact counts; {}", sample()),
+        Basis::Lines(Used { lines, used }) => format!(
+            "frequencies: from the counts of {used} of {lines} source lines, whose code runs equally often; the rest estimated; {}",
+            sample()
+        ),
+        Basis::Instructions => format!(
+            "frequencies: estimated, their scale from samples of instructions; {}",
+            sample()
+        ),
         Basis::InOrder => "frequencies: estimated from the samples".to_owned(),
         Basis::OutOfOrder => "frequencies: estimated, their scale guessed (one cycle for an instruction on average): \
              cycles compare within the procedure only; --counts gives exact ones"

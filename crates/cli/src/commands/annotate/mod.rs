@@ -1,8 +1,10 @@
 //! `vitalfew annotate`.
 
 mod autofdo;
+mod branches;
 mod cfg;
 mod code;
+mod counts;
 mod json;
 mod listing;
 mod procedure;
@@ -17,10 +19,10 @@ use crate::source;
 use analysis::stall::culprits::Summary;
 use autofdo::SampleProfile;
 use code::Code;
-use formats::callgrind::Counts;
+use counts::{Given as Counts, Lines};
 use machine::{Model, PROCESSORS, Processor};
 use procedure::{Analysed, Basis, Given, analyse};
-use profile::{Recording, Unit};
+use profile::{ImageOffset, Recording, Unit};
 use select::{Chosen, Selection};
 use std::io::Write;
 use std::path::Path;
@@ -41,12 +43,20 @@ pub struct Setting {
     pub period: Option<f64>,
     /// All samples of the event.
     pub total: f64,
-    /// Exact counts.
-    counts: Option<Counts>,
+    /// What other tools counted.
+    counts: Counts,
     /// The path of the image of what is shown.
     pub image: String,
     /// Directories with debug information.
     options: symbols::Options,
+}
+
+impl Setting {
+    /// The counted lines of an image, if lines were counted.
+    fn lines(&self, code: &ImageSymbols) -> anyhow::Result<Option<Lines>> {
+        let counts = self.counts.lines.as_ref();
+        counts.map(|counts| Lines::new(code, counts)).transpose()
+    }
 }
 
 /// Runs the command.
@@ -81,7 +91,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .image
         .clone_from(&recording.image(chosen.image).path);
     let code = open_checked(&recording, &chosen, &setting)?;
-    let given = given(&recording, &setting, &selection, &chosen, &code)?;
+    let lines = setting.lines(&code)?;
+    let given = given(
+        &recording,
+        &setting,
+        &selection,
+        &chosen,
+        &code,
+        lines.as_ref(),
+    )?;
     let analysed = analyse(&given, &setting.model)?;
     if analysed.total() <= 0.0 {
         return Err(inconclusive(format!("no sample is in {}", analysed.name)));
@@ -226,8 +244,12 @@ fn each(
     mut visit: impl FnMut(&Analysed) -> anyhow::Result<()>,
 ) -> Vec<String> {
     let mut failures = Vec::new();
+    let lines = setting.lines(code).unwrap_or_else(|error| {
+        failures.push(error.to_string());
+        None
+    });
     for one in chosen {
-        let analysed = given(recording, setting, selection, one, code)
+        let analysed = given(recording, setting, selection, one, code, lines.as_ref())
             .and_then(|given| analyse(&given, &setting.model))
             .and_then(|analysed| visit(&analysed));
         failures.extend(analysed.err().map(|error| error.to_string()));
@@ -346,8 +368,8 @@ fn setting(
     options
         .debug_dirs
         .splice(0..0, source.debug_dir.iter().cloned());
-    let counts = args.counts.as_deref().map(Counts::read).transpose()?;
-    if counts.is_some() && period.is_none() {
+    let counts = Counts::read(&args.counts)?;
+    if counts.has_executions() && period.is_none() {
         return Err(usage(
             "counts compare with time only if the clock is known: --clock GHZ".to_owned(),
         ));
@@ -423,6 +445,7 @@ fn given<'a>(
     selection: &'a Selection<'_>,
     chosen: &Chosen,
     code: &'a ImageSymbols,
+    lines: Option<&'a Lines>,
 ) -> anyhow::Result<Given<'a>> {
     let size = usize::try_from(chosen.size).unwrap_or(usize::MAX);
     if size > machine::MAX_PROCEDURE {
@@ -441,6 +464,14 @@ fn given<'a>(
             chosen.name
         );
     }
+    let stacks = setting.counts.branches.as_ref();
+    let image = recording.image(chosen.image);
+    let within = |at: ImageOffset| (at.0.wrapping_sub(chosen.start.0)) < chosen.size;
+    let stretches = stacks.map(|stacks| {
+        let own = stacks.of(image);
+        own.filter(|(one, _)| within(one.start) && within(one.branch))
+            .collect()
+    });
     Ok(Given {
         name: chosen.name.clone(),
         code: Code(code),
@@ -453,7 +484,10 @@ fn given<'a>(
             .iter()
             .filter(|one| one.image == chosen.image)
             .collect(),
-        counts: setting.counts.as_ref(),
+        stretches: stretches.unwrap_or_default(),
+        counts: setting.counts.instructions.as_ref(),
+        lines,
+        instructions: selection.instructions(chosen),
         period: setting.period,
         kernel: recording.kernel.then_some(selection.kernel),
     })
@@ -471,8 +505,23 @@ fn warn(setting: &Setting, analysed: &Analysed) {
     if graph.overlapping {
         say("instructions of this procedure overlap");
     }
-    if setting.counts.is_some() && analysed.basis != Basis::Counts {
+    let counts = &setting.counts;
+    if counts.instructions.is_some() && analysed.basis != Basis::Counts {
         say("the counts have no such procedure; frequencies are estimated");
+    }
+    if counts.lines.is_some() && !matches!(analysed.basis, Basis::Lines(_) | Basis::Counts) {
+        say(
+            "the counts have no line that is in one place of this procedure only; frequencies are estimated",
+        );
+    }
+    let (contradictions, stretches) = analysed.contradictions;
+    if counts.branches.is_some() && stretches == 0 && analysed.basis != Basis::Counts {
+        say("no branch record is of this procedure (in an image with the recording's build-id)");
+    }
+    if contradictions as f64 > 0.01 * stretches as f64 {
+        say(&format!(
+            "{contradictions} of {stretches} ways between branch records are none of this code: records are missing"
+        ));
     }
     let astray = analysed.astray / analysed.total().max(f64::MIN_POSITIVE);
     if astray > 0.01 {

@@ -1,24 +1,41 @@
 //! One procedure from its samples to its accounts.
 
+use super::branches::seen;
 use super::code::Code;
+use super::counts::{Lines, Used};
 use analysis::stall::culprits::{
     Account, EventCounts, Evidence, Expected, Summary, culprits, expectations,
 };
 use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
 use formats::callgrind::{Counts, OfProcedure};
+use formats::tree::Stretch;
 use machine::{Decoder, Equivalence, Graph, Loops, Model};
 use profile::{BranchCount, ImageAddress, ImageOffset};
 use rustc_hash::FxHashMap;
+
+/// So many samples of instructions say within 5 % how many were executed.
+const LEAST_INSTRUCTIONS: f64 = 400.0;
 
 /// Where the frequencies come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Given: exact counts.
     Counts,
+    /// Counts of source lines, where they say something of one place, and the samples.
+    Lines(Used),
     /// From the samples, on a processor that issues in order.
     InOrder,
+    /// From the samples and the number of instructions that were counted, out of order.
+    Instructions,
     /// From the samples, out of order: only how blocks compare, and that roughly.
     OutOfOrder,
+}
+
+impl Basis {
+    /// Whether frequencies compare with the clock.
+    fn is_absolute(self) -> bool {
+        matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
+    }
 }
 
 /// What is known of a procedure before it is analysed.
@@ -40,8 +57,14 @@ pub struct Given<'a> {
     )],
     /// Branches of the image that were seen.
     pub branches: Vec<&'a BranchCount>,
+    /// Stretches between branch records, and how often each was seen.
+    pub stretches: Vec<(Stretch, u64)>,
     /// Exact counts.
     pub counts: Option<&'a Counts>,
+    /// Counts of source lines.
+    pub lines: Option<&'a Lines>,
+    /// Instructions that the procedure executed, by samples of that event, and how many samples.
+    pub instructions: (f64, f64),
     /// Cycles between samples, if known.
     pub period: Option<f64>,
     /// Samples in the kernel.
@@ -70,6 +93,8 @@ pub struct Analysed {
     pub accounts: Vec<Option<Account>>,
     /// Where the frequencies come from.
     pub basis: Basis,
+    /// Stretches between branch records that go ways that the graph does not have, and all.
+    pub contradictions: (u64, u64),
 }
 
 impl Analysed {
@@ -149,7 +174,8 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         })
         .collect();
     let loops = Loops::of(&graph);
-    let (frequencies, basis) = frequencies(given, model, &graph, &samples);
+    let found = frequencies(given, model, &graph, &samples);
+    let (frequencies, basis, contradictions) = found;
     let expected = expectations(&graph, model, &samples, &frequencies);
     let accounts = culprits(&Evidence {
         graph: &graph,
@@ -158,7 +184,7 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         expected: &expected,
         samples: &samples,
         frequencies: &frequencies,
-        period: given.period.filter(|_| basis == Basis::Counts),
+        period: given.period.filter(|_| basis.is_absolute()),
         events: &events,
         kernel: given.kernel,
     });
@@ -173,6 +199,7 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         expected,
         accounts,
         basis,
+        contradictions,
     })
 }
 
@@ -181,7 +208,7 @@ fn frequencies(
     model: &Model,
     graph: &Graph,
     samples: &[f64],
-) -> (Frequencies, Basis) {
+) -> (Frequencies, Basis, (u64, u64)) {
     let edges: Vec<Ends> = graph
         .edges
         .iter()
@@ -190,10 +217,19 @@ fn frequencies(
     if let Some((counts, period)) = given.counts.zip(given.period)
         && let Some(counts) = counts.of(&given.name, graph.start)
     {
-        return (exact(graph, &counts, period), Basis::Counts);
+        return (exact(graph, &counts, period), Basis::Counts, (0, 0));
     }
     let classes = Equivalence::of(graph);
-    if model.processor().in_order {
+    let lines = given.lines.zip(given.period);
+    let (counted, used) = lines
+        .map(|(lines, period)| lines.of(graph, &classes, period))
+        .unwrap_or_default();
+    let (edges_seen, contradictions) = seen(given, graph);
+    let contradictions = (
+        contradictions,
+        given.stretches.iter().map(|one| one.1).sum(),
+    );
+    if model.processor().in_order && counted.is_empty() && given.stretches.is_empty() {
         let blocks: Vec<Vec<in_order::Issue>> = graph
             .blocks
             .iter()
@@ -214,6 +250,7 @@ fn frequencies(
         return (
             in_order::frequencies(&blocks, &edges, &classes),
             Basis::InOrder,
+            (0, 0),
         );
     }
     let costs: Vec<f64> = graph
@@ -221,16 +258,28 @@ fn frequencies(
         .iter()
         .map(|block| model.bounds(graph.instructions_of(block)).cycles())
         .collect();
+    // Its own samples must be many enough to say how many there were.
+    let (instructions, samples_of) = given.instructions;
+    let instructions = given.period.map(|period| instructions / period);
     let observed = out_of_order::Observed {
         samples,
-        costs: Some(&costs),
-        edges: &seen(given, graph),
-        instructions: None,
+        // The bounds that they give are worse than branch records, for blocks overlap.
+        costs: Some(&*costs).filter(|_| given.stretches.is_empty()),
+        edges: &edges_seen,
+        counted: &counted,
+        instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
     };
     let options = out_of_order::Options::default();
     let mut found = out_of_order::estimate(graph, &classes, &observed, &options).frequencies;
-    rescale(graph, samples, &costs, &mut found);
-    (found, Basis::OutOfOrder)
+    let basis = match (counted.is_empty(), observed.instructions) {
+        (false, _) => Basis::Lines(used),
+        (true, Some(_)) => Basis::Instructions,
+        (true, None) => Basis::OutOfOrder,
+    };
+    if !basis.is_absolute() {
+        rescale(graph, samples, &costs, &mut found);
+    }
+    (found, basis, contradictions)
 }
 
 /// Corrects the guessed scale where it would have a block beat its best case.
@@ -248,37 +297,6 @@ fn rescale(graph: &Graph, samples: &[f64], costs: &[f64], found: &mut Frequencie
     for estimate in found.blocks.iter_mut().chain(&mut found.edges).flatten() {
         estimate.frequency /= most;
     }
-}
-
-/// Branches that were seen, by edge.
-fn seen(given: &Given<'_>, graph: &Graph) -> Vec<out_of_order::EdgeEvidence> {
-    let mut counts: FxHashMap<(ImageAddress, ImageAddress), (u64, u64)> = FxHashMap::default();
-    for one in &given.branches {
-        let ends = given
-            .code
-            .0
-            .address_of(one.branch)
-            .zip(given.code.0.address_of(one.target));
-        if let Some(ends) = ends {
-            counts.insert(ends, (one.observed, one.walked));
-        }
-    }
-    let of = |edge: &machine::Edge| {
-        let from = graph.blocks.get(edge.from?)?;
-        let to = graph.blocks.get(edge.to?)?;
-        let last = graph
-            .instructions
-            .get(from.instructions.end.checked_sub(1)?)?;
-        counts.get(&(last.address, to.start)).copied()
-    };
-    let evidence = graph.edges.iter().map(|edge| {
-        let (observed, walked) = of(edge).unwrap_or_default();
-        out_of_order::EdgeEvidence {
-            observed: observed as f64,
-            walked: walked as f64,
-        }
-    });
-    evidence.collect()
 }
 
 /// Exact counts as frequencies: executions by the cycles between samples.

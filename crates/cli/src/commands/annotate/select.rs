@@ -21,6 +21,9 @@ pub struct Selection<'a> {
     pub kernel: f64,
     images: BTreeMap<ImageId, ByOffset>,
     events: FxHashMap<ImageId, Vec<(Cause, ByOffset)>>,
+    /// Samples of instructions, and how many each stands for.
+    instructions: FxHashMap<ImageId, ByOffset>,
+    each: f64,
 }
 
 /// A procedure that was chosen.
@@ -60,12 +63,19 @@ impl<'a> Selection<'a> {
             kernel: 0.0,
             images: BTreeMap::new(),
             events: FxHashMap::default(),
+            instructions: FxHashMap::default(),
+            each: 0.0,
         };
         for sample in &recording.samples {
             let location = recording.stacks.frame(sample.stack).location;
             let weight = crate::report::amount(recording, sample);
             let described = recording.event(sample.event);
             if sample.event != event {
+                if described.name.split(':').next() == Some("instructions") {
+                    selection.each = described.period as f64;
+                    let counts = selection.instructions.entry(location.image).or_default();
+                    *counts.entry(location.offset).or_default() += weight;
+                }
                 if let Some(cause) = cause(&described.name) {
                     let all = selection.events.entry(location.image).or_default();
                     let place = all.iter().position(|(one, _)| *one == cause);
@@ -112,6 +122,17 @@ impl<'a> Selection<'a> {
     /// The other events of an image.
     pub fn events(&self, image: ImageId) -> &[(Cause, ByOffset)] {
         self.events.get(&image).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many instructions a procedure executed, by samples of that event, and how many samples.
+    pub fn instructions(&self, chosen: &Chosen) -> (f64, f64) {
+        let counts = self.instructions.get(&chosen.image);
+        let own = counts
+            .into_iter()
+            .flatten()
+            .filter(|(at, _)| at.0.wrapping_sub(chosen.start.0) < chosen.size);
+        let samples: f64 = own.map(|(_, weight)| weight).sum();
+        (samples * self.each, samples)
     }
 
     /// All procedures with samples, by image and the most sampled first.

@@ -165,6 +165,30 @@ fn features_of(facts: &mut Facts, bits: &[u64], tail: Bytes<'_>, start: u64) -> 
 }
 
 impl Facts {
+    /// The position of each event by its ids.
+    pub fn ids(&self) -> FxHashMap<u64, usize> {
+        let events = self.events.iter().enumerate();
+        events
+            .flat_map(|(i, e)| e.ids.iter().map(move |id| (*id, i)))
+            .collect()
+    }
+
+    /// The event of a sample.
+    pub fn event_of(
+        &self,
+        sample: Bytes<'_>,
+        ids: &FxHashMap<u64, usize>,
+    ) -> Option<(usize, &EventDesc)> {
+        let index = match self.events.as_slice() {
+            [_] => 0,
+            events => {
+                let id = events.first()?.attr.sample_id(sample);
+                id.and_then(|id| ids.get(&id)).copied().unwrap_or(0)
+            }
+        };
+        Some((index, self.events.get(index)?))
+    }
+
     /// Takes over what a feature says; `None` if it is damaged.
     fn feature(&mut self, feature: u64, mut section: Bytes<'_>) -> Option<()> {
         let text = |section: &mut Bytes<'_>| {

@@ -4,6 +4,7 @@
 //! samples, in whatever order they come. They become a recording like ours, and are named by the
 //! images that are found here.
 
+mod branches;
 mod embedded;
 mod file;
 mod maps;
@@ -13,7 +14,7 @@ mod wire;
 use super::draft::Draft;
 use super::error::{Fault, Place};
 use super::input::Input;
-use super::options::ReadOptions;
+use super::options::{Limits, ReadOptions};
 use super::perf_script::event_value_types;
 use super::recording;
 use file::{EventDesc, Facts, Record};
@@ -36,9 +37,11 @@ const MARK_USER: u64 = -512_i64 as u64;
 const MARK_KERNEL: u64 = -128_i64 as u64;
 const MAX_EVENTS: usize = 10_000;
 
-pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
+pub use branches::{BranchStacks, Stretch};
+
+/// The first reading: what the file says beside its samples.
+fn changes(path: &Path, limits: &Limits) -> Result<(Facts, Maps), Fault> {
     let mut maps = Maps::new();
-    let limits = &options.limits;
     let facts = file::scan(&mut Input::open(path, limits)?, limits, |record, facts| {
         // All events have such records alike.
         let first = facts.events.first();
@@ -60,6 +63,12 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
         return Err(Fault::too_large(what, Place::Offset(0)));
     }
     maps.sort(&facts.build_ids);
+    Ok((facts, maps))
+}
+
+pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
+    let limits = &options.limits;
+    let (facts, maps) = changes(path, limits)?;
     let mut symbol_options = symbols::Options::default();
     symbol_options
         .debug_dirs
@@ -107,7 +116,6 @@ impl<'o> Samples<'o> {
         let mut recording =
             Recording::new(host, Target::Machine, Collector::Import, CallGraph::None);
         recording.images.clone_from(&maps.images);
-        let ids = facts.events.iter().enumerate();
         Self {
             facts,
             options,
@@ -115,28 +123,15 @@ impl<'o> Samples<'o> {
             stacks: StackReader::new(facts.machine.as_deref(), symbols),
             recording,
             rows: FxHashMap::default(),
-            ids: ids
-                .flat_map(|(i, e)| e.ids.iter().map(move |id| (*id, i)))
-                .collect(),
+            ids: facts.ids(),
             seen: 0,
             damaged: 0,
         }
     }
 
     fn add(&mut self, record: &Record<'_>) -> Result<(), Fault> {
-        let events = &self.facts.events;
-        let Some(first) = events.first() else {
+        let Some((index, event)) = self.facts.event_of(record.body, &self.ids) else {
             return Err(Fault::damaged("a sample, but no event", record.at));
-        };
-        let index = match events.len() {
-            1 => 0,
-            _ => {
-                let id = first.attr.sample_id(record.body);
-                id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
-            }
-        };
-        let Some(event) = events.get(index) else {
-            return Ok(());
         };
         self.seen += 1;
         let Some(sample) = event.attr.sample(record.body) else {

@@ -4,7 +4,7 @@
 //! takes groups of counters for single ones.
 
 /// The bytes of something, in the file's byte order. Reading beyond them gives `None`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
     bytes: &'a [u8],
     big: bool,
@@ -97,6 +97,9 @@ mod format {
     pub const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub const BUILD_ID: u64 = 1 << 34;
     pub const FREQ: u64 = 1 << 10;
+    pub const BRANCH_ANY: u64 = 1 << 3;
+    pub const BRANCH_CALL_STACK: u64 = 1 << 11;
+    pub const BRANCH_COUNTERS: u64 = 1 << 19;
     pub const READ_ENABLED: u64 = 1 << 0;
     pub const READ_RUNNING: u64 = 1 << 1;
     pub const READ_ID: u64 = 1 << 2;
@@ -142,6 +145,13 @@ impl Attr {
     /// Whether it asked for build-ids in records of mappings.
     pub fn build_ids(&self) -> bool {
         self.flags & format::BUILD_ID != 0
+    }
+
+    /// Whether its samples have branch stacks; of these, whether all branches are in them.
+    pub fn branch_stacks(&self) -> Option<bool> {
+        let kinds = self.branch_format & (format::BRANCH_ANY | format::BRANCH_CALL_STACK);
+        self.has(format::BRANCH_STACK)
+            .then_some(kinds == format::BRANCH_ANY)
     }
 
     /// The fixed period, where the event had one.
@@ -213,7 +223,11 @@ impl Attr {
             if self.branch_format & format::BRANCH_HW_INDEX != 0 {
                 body.u64()?;
             }
-            body.take(count.checked_mul(24)?)?;
+            let stack = body.take(count.checked_mul(BRANCH)?)?;
+            sample.branches = Some(Bytes::new(stack, body.big));
+            if self.branch_format & format::BRANCH_COUNTERS != 0 {
+                body.take(count.checked_mul(8)?)?;
+            }
         }
         // An ABI of 0: the thread had no registers, for it was the kernel's.
         if self.has(format::REGS_USER) {
@@ -253,6 +267,30 @@ impl Attr {
     }
 }
 
+/// From where and to where the next branch of a stack was taken; `None` at its end.
+pub(super) fn branch(stack: &mut Bytes<'_>) -> Option<Branch> {
+    let (from, to, flags) = (stack.u64()?, stack.u64()?, stack.u64()?);
+    // The flags are a bit field, which the byte order of the machine turns round.
+    let speculation = match stack.big {
+        false => flags >> 24 & 3,
+        true => flags >> 38 & 3,
+    };
+    Some(Branch {
+        from,
+        to,
+        retired: speculation != WRONG_PATH,
+    })
+}
+
+/// An entry of a branch stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Branch {
+    pub from: u64,
+    pub to: u64,
+    /// Whether it was not only guessed.
+    pub retired: bool,
+}
+
 /// A sample.
 #[derive(Debug, Default)]
 pub(super) struct Sample<'a> {
@@ -263,6 +301,8 @@ pub(super) struct Sample<'a> {
     pub period: Option<u64>,
     /// Innermost first, with perf's context markers.
     pub callchain: Vec<u64>,
+    /// The last branches taken, the newest first, as the kernel has them: see [`branch`].
+    pub branches: Option<Bytes<'a>>,
     /// By the bits of [`Attr::user_registers`].
     pub registers: Vec<u64>,
     pub stack: &'a [u8],
@@ -302,6 +342,10 @@ pub(super) const FORK: u32 = 7;
 pub(super) const SAMPLE: u32 = 9;
 pub(super) const MMAP2: u32 = 10;
 pub(super) const LOST_SAMPLES: u32 = 13;
+/// Bytes of an entry of a branch stack.
+const BRANCH: u64 = 24;
+/// `PERF_BR_SPEC_WRONG_PATH`.
+const WRONG_PATH: u64 = 1;
 /// Registers of a process of 64 bits; others cannot be unwound.
 const ABI_64: u64 = 2;
 const MISC_MMAP_DATA: u16 = 1 << 13;

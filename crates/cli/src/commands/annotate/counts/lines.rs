@@ -1,0 +1,118 @@
+//! Which places of an image counts of source lines are about.
+
+use analysis::stall::out_of_order::Counted;
+use formats::counts::LineCounts;
+use machine::{Equivalence, Graph};
+use rustc_hash::FxHashMap;
+use symbols::ImageSymbols;
+
+/// Pieces of line tables that are kept of an image.
+const MOST_PIECES: usize = 1 << 24;
+
+/// The counted lines of an image, and where their code is.
+pub struct Lines {
+    /// From where to where is code of which line; by address.
+    pieces: Vec<(u64, u64, u32)>,
+    /// For each line the lowest and highest address of its code, and its count.
+    lines: Vec<(u64, u64, u64)>,
+}
+
+/// Which counts of lines could be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Lines with a count and code in the procedure.
+    pub lines: usize,
+    /// Those whose code is all executed equally often.
+    pub used: usize,
+}
+
+impl Lines {
+    /// Joins counts with the line table of an image. Of what the linker left out the table still
+    /// has lines: only what is in a procedure counts.
+    ///
+    /// # Errors
+    /// If there is no line table, it is damaged, or it is too large.
+    pub fn new(code: &ImageSymbols, counts: &LineCounts) -> anyhow::Result<Self> {
+        let image = code.path().display();
+        let debug = code.debug_info()?.ok_or_else(|| {
+            anyhow::anyhow!(
+                "{image}: no debug information: counts of lines mean nothing; compile it with -g"
+            )
+        })?;
+        let (mut pieces, mut lines) = (Vec::new(), Vec::new());
+        let mut of_line: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut files: FxHashMap<String, u32> = FxHashMap::default();
+        debug.for_each_line(|range, file, line| {
+            let Some(count) = counts.of(file).and_then(|lines| lines.get(&line)) else {
+                return;
+            };
+            let at = code.offset_of(range.start);
+            if pieces.len() > MOST_PIECES || at.and_then(|at| code.procedure(at)).is_none() {
+                return;
+            }
+            let next = files.len() as u32;
+            let file = *files.entry(file.to_owned()).or_insert(next);
+            let (start, end) = (range.start.0, range.end.0);
+            let line = *of_line.entry((file, line)).or_insert_with(|| {
+                lines.push((start, end, *count));
+                (lines.len() - 1) as u32
+            });
+            if let Some((low, high, _)) = lines.get_mut(line as usize) {
+                *low = (*low).min(start);
+                *high = (*high).max(end);
+            }
+            pieces.push((start, end, line));
+        })?;
+        if pieces.len() > MOST_PIECES {
+            anyhow::bail!("{image}: more than {MOST_PIECES} pieces of counted lines");
+        }
+        pieces.sort_unstable();
+        Ok(Self { pieces, lines })
+    }
+
+    /// What is known of a procedure's blocks: of lines all of whose code, in the whole image, runs
+    /// equally often. Of others (inlined or unrolled more than once, or several blocks) nothing can
+    /// be said of one place.
+    pub fn of(&self, graph: &Graph, classes: &Equivalence, period: f64) -> (Vec<Counted>, Used) {
+        let (low, high) = (graph.start.0, graph.end.0);
+        let mut blocks: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (index, block) in graph.blocks.iter().enumerate() {
+            let (start, end) = (block.start.0, block.end.0);
+            // Pieces do not overlap, so that only one begins before the block and reaches into it.
+            let first = self.pieces.partition_point(|piece| piece.0 <= start);
+            let pieces = self.pieces.get(first.saturating_sub(1)..);
+            let within = pieces.unwrap_or_default().iter();
+            for piece in within.take_while(|piece| piece.0 < end) {
+                if piece.1 > start {
+                    blocks.entry(piece.2).or_default().push(index);
+                }
+            }
+        }
+        let mut counted = Vec::new();
+        let mut used = Used {
+            lines: blocks.len(),
+            used: 0,
+        };
+        let mut blocks: Vec<(u32, Vec<usize>)> = blocks.into_iter().collect();
+        blocks.sort_unstable();
+        for (line, blocks) in blocks {
+            let Some((first, last, count)) = self.lines.get(line as usize) else {
+                continue;
+            };
+            let mut of = blocks.iter().filter_map(|block| classes.blocks.get(*block));
+            let class = of.next();
+            let Some(block) = blocks.first() else {
+                continue;
+            };
+            if *first >= low && *last <= high && of.all(|other| Some(other) == class) {
+                used.used += 1;
+                counted.push(Counted {
+                    block: *block,
+                    executions: *count as f64,
+                    period,
+                });
+            }
+        }
+        (counted, used)
+    }
+}
