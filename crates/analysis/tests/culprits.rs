@@ -2,11 +2,15 @@
 //! are listed, and how many are.
 
 mod pipeline;
+mod window;
 
-use analysis::stall::culprits::{Account, Cause, Evidence, Expected, Summary, culprits};
+use analysis::stall::culprits::{
+    Account, Cause, Evidence, Expected, Summary, culprits, expectations,
+};
 use analysis::stall::{Confidence, Estimate, Frequencies, in_order};
 use machine::{
-    Block, Edge, EdgeKind, Equivalence, Flow, Graph, Instruction, Kind, Loops, Processor, Register,
+    Block, Edge, EdgeKind, Equivalence, Flow, Graph, Instruction, Kind, Loops, Model, Processor,
+    Register,
 };
 use pipeline::{Program, Random, Run, run};
 use profile::ImageAddress;
@@ -131,7 +135,7 @@ fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Opti
     })
 }
 
-fn true_frequencies(run: &Run) -> Frequencies {
+fn true_frequencies(blocks: &[f64], edges: &[f64]) -> Frequencies {
     let all = |values: &[f64]| {
         let known = values.iter().map(|value| {
             Some(Estimate {
@@ -142,8 +146,8 @@ fn true_frequencies(run: &Run) -> Frequencies {
         known.collect()
     };
     Frequencies {
-        blocks: all(&run.blocks),
-        edges: all(&run.edges),
+        blocks: all(blocks),
+        edges: all(edges),
     }
 }
 
@@ -154,16 +158,29 @@ struct Tally {
     listed: usize,
     weighted: f64,
     weight: f64,
+    /// How often each cause was listed, and how often it was true.
     by_cause: [usize; 12],
+    truly: [usize; 12],
+    /// Of how many stalls the data cache and the DTLB are listed, which time does not tell apart.
+    both: usize,
     summary: Option<Summary>,
 }
 
 impl Tally {
-    fn add(&mut self, run: &Run, accounts: &[Option<Account>]) {
+    fn add_run(&mut self, run: &Run, accounts: &[Option<Account>]) {
+        let samples = run.issues.iter().flatten().map(|issue| issue.samples);
+        self.add(run.stalls.iter().flatten().zip(samples), accounts);
+    }
+
+    /// The cycles of each instruction by cause, its samples, and what was said of it.
+    fn add<'a>(
+        &mut self,
+        stalls: impl Iterator<Item = (&'a [f64; 12], f64)>,
+        accounts: &[Option<Account>],
+    ) {
         let summary = self.summary.get_or_insert_with(Summary::new);
-        let stalls = run.stalls.iter().flatten().zip(run.issues.iter().flatten());
-        for ((causes, issue), account) in stalls.zip(accounts) {
-            summary.add(issue.samples, account.as_ref());
+        for ((causes, samples), account) in stalls.zip(accounts) {
+            summary.add(samples, account.as_ref());
             let Some(account) = account.as_ref().filter(|one| one.stall >= 0.1) else {
                 continue;
             };
@@ -178,6 +195,10 @@ impl Tally {
                 continue;
             }
             self.stalls += 1;
+            self.truly[Cause::ALL
+                .iter()
+                .position(|one| *one == cause)
+                .expect("listed")] += 1;
             self.listed += account.culprits.len();
             for one in &account.culprits {
                 self.by_cause[Cause::ALL
@@ -185,6 +206,8 @@ impl Tally {
                     .position(|cause| *cause == one.cause)
                     .expect("listed")] += 1;
             }
+            let has = |cause| account.culprits.iter().any(|one| one.cause == cause);
+            self.both += usize::from(has(Cause::DataCache) && has(Cause::DataTlb));
             let weight = account.stall * account.frequency;
             self.weight += weight;
             self.weighted += weight * account.culprits.len() as f64;
@@ -200,15 +223,16 @@ impl Tally {
             Cause::ALL
                 .iter()
                 .map(|one| one.letter())
-                .zip(self.by_cause)
+                .zip(self.by_cause.iter().zip(self.truly))
                 .collect::<Vec<_>>()
         );
         let summary = self.summary.as_ref().expect("runs");
         println!(
-            "{} stalls; not listed: {:?}; {:.2} listed on average, by weight {:.2}",
+            "{} stalls; not listed: {:?}; {:.2} listed on average ({:.2} with d and D as one), by weight {:.2}",
             self.stalls,
             self.missed,
             self.listed as f64 / self.stalls as f64,
+            (self.listed - self.both) as f64 / self.stalls as f64,
             self.weighted / self.weight
         );
         println!(
@@ -227,7 +251,10 @@ fn the_true_culprit_is_always_listed() {
         let mut program = Program::random(&mut random);
         program.trouble(&mut random);
         let run = run(&program, &mut random, 3_000_000, 50);
-        tally.add(&run, &accounts(&program, &run, &true_frequencies(&run)));
+        tally.add_run(
+            &run,
+            &accounts(&program, &run, &true_frequencies(&run.blocks, &run.edges)),
+        );
     }
     tally.print();
     let summary = tally.summary.as_ref().expect("runs");
@@ -254,10 +281,69 @@ fn estimated_frequencies_leave_little_unexplained() {
         let run = run(&program, &mut random, 3_000_000, 50);
         let classes = Equivalence::new(program.blocks.len(), &program.edges);
         let found = in_order::frequencies(&run.issues, &program.edges, &classes);
-        tally.add(&run, &accounts(&program, &run, &found));
+        tally.add_run(&run, &accounts(&program, &run, &found));
     }
     tally.print();
     let summary = tally.summary.as_ref().expect("runs");
     assert!(summary.unexplained_stall <= 0.1 * summary.samples);
     assert!(tally.missed.len() as f64 <= 0.02 * tally.stalls as f64);
+}
+
+/// One program on the processor that executes out of order. In the analysis' eyes no loop stays in
+/// the instruction cache: the simulated one misses at random.
+fn add_windowed(tally: &mut Tally, model: &Model, seed: u64) {
+    let mut random = Random(seed);
+    let graph = window::procedure(&mut random);
+    let run = window::run(&graph, model, &mut random, 1_000_000, 50);
+    let frequencies = true_frequencies(&run.blocks, &run.edges);
+    let processor = Processor {
+        instruction_cache: 0,
+        ..*model.processor()
+    };
+    let accounts = culprits(&Evidence {
+        loops: &Loops::of(&graph),
+        graph: &graph,
+        processor: &processor,
+        expected: &expectations(&graph, model, &run.samples, &frequencies),
+        samples: &run.samples,
+        frequencies: &frequencies,
+        period: None,
+        events: &[],
+        kernel: Some(0.0),
+    });
+    tally.add(
+        run.stalls.iter().zip(run.samples.iter().copied()),
+        &accounts,
+    );
+}
+
+#[test]
+fn the_true_culprit_is_always_listed_out_of_order() {
+    let model = Model::new(Processor::named("skylake").expect("there"));
+    let mut tally = Tally::default();
+    for seed in 100..112 {
+        add_windowed(&mut tally, &model, seed);
+    }
+    tally.print();
+    let summary = tally.summary.as_ref().expect("runs");
+    assert!(tally.stalls > 300);
+    assert!(tally.missed.is_empty());
+    // Measured: 2.90; 2.32 where those two that time does not tell apart count as one.
+    assert!(tally.listed as f64 <= 3.0 * tally.stalls as f64);
+    assert!((tally.listed - tally.both) as f64 <= 2.5 * tally.stalls as f64);
+    assert!(summary.unexplained_stall <= 0.1 * summary.samples);
+    // Each kind of stall was there.
+    for cause in [
+        Cause::InstructionCache,
+        Cause::DataCache,
+        Cause::DataTlb,
+        Cause::StoreBuffer,
+        Cause::Synchronisation,
+        Cause::Mispredict,
+        Cause::Dependency,
+        Cause::Unit,
+    ] {
+        let index = Cause::ALL.iter().position(|one| *one == cause);
+        assert!(tally.truly[index.expect("listed")] > 0, "{cause:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The candidates for a stall, each with how it is ruled out or bounded.
 
-use super::context::{Context, MEMORY};
+use super::context::{Context, MEMORY, without};
 use super::{Cause, Culprit};
 use machine::{Architecture, EdgeKind, Flow, Instruction, Register};
 
@@ -18,8 +18,11 @@ const LONG: f64 = 10.0;
 /// Micro-operations from which on microcode is likely.
 const MANY: f64 = 5.0;
 
-/// Instructions before a stall among which a store may be the one that found no room.
-const STORES: usize = 8;
+/// Cycles that an empty window costs at least until something retires again.
+const REFILL: f64 = 3.0;
+
+/// Instructions that are looked back at for what exposes a latency.
+const STEPS: usize = 256;
 
 struct Candidates<'a, 'b> {
     context: &'a Context<'b>,
@@ -49,6 +52,79 @@ pub(super) fn candidates(context: &Context<'_>, block: usize, index: usize) -> V
     all.page_fault();
     all.microcode();
     all.found
+}
+
+/// Out of order: how many cycles of an instruction's latency can be seen at most. When it is the
+/// oldest, all that it waited for has retired; and what retires in between, as many a cycle as are
+/// issued, hides its latency. So either what it waits for was shortly before, or the window was
+/// empty shortly before: then that shows as a stall of its own, at something that may have stopped
+/// the front end, and not more often than that stall allows.
+fn exposed(context: &Context<'_>, suspect: usize) -> f64 {
+    let evidence = context.evidence;
+    let most = evidence.expected[suspect].latency;
+    let width = f64::from(evidence.processor.width);
+    let blocks = &evidence.graph.blocks;
+    let after = blocks.partition_point(|block| block.instructions.end <= suspect);
+    let often = context.of_block(after).unwrap_or(0.0);
+    let (mut waited, mut emptied, mut steps) = (0.0_f64, 0.0, 0);
+    // If the suspect itself came late, it waits for all of its latency.
+    emptied += emptying(context, after, suspect, often);
+    let reads = context.instruction(suspect).reads;
+    let mut work = vec![(after, suspect, reads, 0.0)];
+    while let Some((block, end, mut wanted, mut distance)) = work.pop() {
+        for earlier in (blocks[block].instructions.start..end).rev() {
+            steps += 1;
+            distance += 1.0;
+            if distance >= most * width {
+                break;
+            }
+            let one = context.instruction(earlier);
+            if one.writes.intersects(wanted) {
+                waited = waited.max(most - (distance / width).floor());
+            }
+            wanted = without(wanted, one.writes);
+            emptied += emptying(context, block, earlier, often);
+        }
+        if distance >= most * width || emptied >= 1.0 {
+            continue;
+        }
+        for edge in context.ways(block) {
+            match evidence.graph.edges[edge].from {
+                Some(from) if steps < STEPS => {
+                    work.push((from, blocks[from].instructions.end, wanted, distance));
+                    steps += 1;
+                }
+                _ => emptied = 1.0,
+            }
+        }
+    }
+    waited.max(most * emptied.min(1.0))
+}
+
+/// How many times for each of so many executions the window can have been empty before an
+/// instruction.
+fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
+    let own = context.of_block(block).unwrap_or(0.0);
+    if own <= 0.0 || often <= 0.0 {
+        return 1.0;
+    }
+    let (beyond, error) = context.evidence.beyond(index, own);
+    if beyond <= error {
+        return 0.0;
+    }
+    let mut all = Candidates {
+        before: context.before(block, index),
+        context,
+        block,
+        index,
+        found: Vec::new(),
+    };
+    all.stores();
+    all.synchronisation();
+    all.mispredict();
+    all.fetch();
+    let most: f64 = all.found.iter().map(|one| one.most).sum();
+    beyond.min(most) / REFILL * own / often
 }
 
 impl Candidates<'_, '_> {
@@ -152,8 +228,8 @@ impl Candidates<'_, '_> {
 
     /// Results that are waited for. In order: the schedule knows of those within the block, but not
     /// how they shift when something else stalls or does not; at most what is left of their latency
-    /// (that of loads is the data cache's). Out of order: at most the longest chain of latencies that ends in the suspect,
-    /// without that which is its own long operation's.
+    /// (that of loads is the data cache's). Out of order: as much of the suspect's latency as
+    /// may be exposed; a long operation's is its own.
     fn dependency(&mut self) {
         let context = self.context;
         if self.in_order() {
@@ -174,45 +250,51 @@ impl Candidates<'_, '_> {
         }
         let (mut at, mut most) = (Vec::new(), 0.0_f64);
         for suspect in self.suspects() {
-            let chain = context.evidence.expected[suspect].chain;
             let own = self.latency(suspect);
-            let others = if own >= LONG { chain - own } else { chain };
-            if others > 1.0 {
-                most = most.max(others);
+            let waits = own < LONG && !context.instruction(suspect).kind.locked;
+            let exposed = if waits {
+                exposed(context, suspect)
+            } else {
+                0.0
+            };
+            if exposed > 0.0 {
+                most = most.max(exposed);
                 at.push(suspect);
             }
         }
         self.guilty(Cause::Dependency, at, most);
     }
 
-    /// Store buffer. In order: not if it is no store. Out of order: not if there is none among the
-    /// last instructions; what is pushed on the stack does not count.
+    /// Store buffer. In order: not if it is no store. Out of order: not if neither it nor one before
+    /// is, for the store itself finds no room, and all before it go on; what is pushed on the stack
+    /// does not count, and what a locked one before waits for is its own.
     fn stores(&mut self) {
-        let context = self.context;
-        let first = context.evidence.graph.blocks[self.block].instructions.start;
-        let near = if self.in_order() { 0 } else { STORES };
-        let from = self.index.saturating_sub(near).max(first);
-        let mut at: Vec<usize> = (from..=self.index).collect();
+        let mut at = vec![self.index];
         if !self.in_order() {
-            at.extend(&self.before);
+            let locked = |index: &&usize| self.context.instruction(**index).kind.locked;
+            at.extend(self.before.iter().filter(|index| !locked(index)));
         }
-        at.retain(|index| context.instruction(*index).kind.store && !self.uses_stack(*index));
+        at.retain(|index| {
+            let kind = self.context.instruction(*index).kind;
+            kind.store && !self.uses_stack(*index)
+        });
         at.sort_unstable();
-        at.dedup();
         if !at.is_empty() {
             self.guilty(Cause::StoreBuffer, at, MEMORY);
         }
     }
 
-    /// Locked and serialising instructions: not if it is none, nor (out of order) one before.
+    /// Locked and serialising instructions. In order: not if it is none. Out of order: not if none
+    /// before is; a serialising one itself may not be let in before all else is done.
     fn synchronisation(&mut self) {
         let context = self.context;
         let mut at = self.suspects();
-        at.push(self.index);
-        at.retain(|index| {
-            let kind = context.instruction(*index).kind;
-            kind.locked || kind.serialising
-        });
+        at.retain(|index| context.instruction(*index).kind.locked);
+        let serialises = |index: &usize| context.instruction(*index).kind.serialising;
+        let mut more = self.suspects();
+        more.push(self.index);
+        at.extend(more.into_iter().filter(serialises));
+        at.sort_unstable();
         at.dedup();
         if !at.is_empty() {
             self.guilty(Cause::Synchronisation, at, MEMORY);
@@ -274,42 +356,43 @@ impl Candidates<'_, '_> {
     }
 
     /// Instruction cache and ITLB: not if it is in the same line (page) as all that can be executed
-    /// right before; and a loop that stays in the cache misses once each time it is entered.
+    /// right before; and a loop that stays in the cache misses once each time it is entered. Out of
+    /// order, the second instruction of a line may be the one that is seen.
     fn fetch(&mut self) {
-        let own = self.own();
-        let graph = self.context.evidence.graph;
-        let is_head = self.index == graph.blocks[self.block].instructions.start;
-        let from_outside = is_head
-            && self
-                .context
-                .ways(self.block)
-                .any(|edge| graph.edges[edge].from.is_none());
-        let returned = self.before.iter().any(|before| {
-            let flow = self.context.instruction(*before).flow;
-            matches!(flow, Flow::Call(_) | Flow::IndirectCall)
-        });
-        let crosses = |size: u64| {
-            let last = own.end().0.saturating_sub(1) / size;
-            let differs = |before: &usize| {
-                let before = self.context.instruction(*before);
-                (before.end().0.saturating_sub(1)) / size != last
-            };
-            from_outside || returned || self.before.iter().any(differs)
+        let start = self.context.evidence.graph.blocks[self.block]
+            .instructions
+            .start;
+        let second = !self.in_order() && self.index == start + 1;
+        let first_of_line = |before: &usize| {
+            let before = self.context.instruction(*before);
+            before.end().0.saturating_sub(1) % LINE < u64::from(before.length)
         };
-        // Out of order, the second instruction of a line may be the one that is seen.
-        let also = !self.in_order()
-            && self.before.iter().any(|before| {
-                let before = self.context.instruction(*before);
-                before.address.0 % LINE < u64::from(before.length)
-            });
-        let (line, page) = (crosses(LINE) || also, crosses(PAGE));
+        let also = second && self.crosses(start, LINE)
+            || !self.in_order() && self.before.iter().any(first_of_line);
         let times = self.context.repetition[self.block].unwrap_or(1.0).max(1.0);
-        if line {
+        if also || self.crosses(self.index, LINE) {
             self.guilty(Cause::InstructionCache, Vec::new(), MEMORY / times);
         }
-        if page {
+        if self.crosses(self.index, PAGE) {
             self.guilty(Cause::InstructionTlb, Vec::new(), MEMORY / times);
         }
+    }
+
+    /// Whether an instruction of the block may be in another line (page) than what is executed right
+    /// before it.
+    fn crosses(&self, index: usize, size: u64) -> bool {
+        let graph = self.context.evidence.graph;
+        let entered = |edge: usize| graph.edges[edge].from.is_none();
+        let is_head = index == graph.blocks[self.block].instructions.start;
+        let part = |one: &Instruction| one.end().0.saturating_sub(1) / size;
+        let own = part(self.context.instruction(index));
+        let differs = |before: &usize| {
+            let before = self.context.instruction(*before);
+            let returned = matches!(before.flow, Flow::Call(_) | Flow::IndirectCall);
+            returned || part(before) != own
+        };
+        is_head && self.context.ways(self.block).any(entered)
+            || self.context.before(self.block, index).iter().any(differs)
     }
 
     /// Page faults: the instruction that faults is executed again, so that the time shows at it;
@@ -321,7 +404,8 @@ impl Candidates<'_, '_> {
         }
     }
 
-    /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated.
+    /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated; what
+    /// a locked instruction takes is its synchronisation.
     fn microcode(&mut self) {
         let context = self.context;
         if context.evidence.processor.architecture != Architecture::X86_64 {
@@ -329,7 +413,10 @@ impl Candidates<'_, '_> {
         }
         let uops = |index: &usize| context.evidence.expected[*index].uops;
         let mut at = self.suspects();
-        at.retain(|index| context.instruction(*index).kind.repeated || uops(index) >= MANY);
+        at.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.repeated || !kind.locked && uops(index) >= MANY
+        });
         let repeated = at
             .iter()
             .any(|index| context.instruction(*index).kind.repeated);

@@ -214,7 +214,7 @@ impl<'a> Context<'a> {
     }
 }
 
-fn without(registers: RegisterSet, others: RegisterSet) -> RegisterSet {
+pub(super) fn without(registers: RegisterSet, others: RegisterSet) -> RegisterSet {
     registers
         .iter()
         .filter(|one| !others.contains(*one))

@@ -224,6 +224,16 @@ pub struct Evidence<'a> {
     pub kernel: Option<f64>,
 }
 
+impl Evidence<'_> {
+    /// How much more than at best an instruction took that ran so often, in cycles each time, and
+    /// the sampling error.
+    fn beyond(&self, index: usize, frequency: f64) -> (f64, f64) {
+        let (samples, minimum) = (self.samples[index], self.expected[index].minimum);
+        let error = 2.0 * samples.max(minimum * frequency).sqrt() / frequency;
+        (samples / frequency - minimum, error)
+    }
+}
+
 /// A culprit that cannot have more than this share of a stall is left out.
 const LEAST_SHARE: f64 = 0.1;
 
@@ -256,8 +266,7 @@ fn account(context: &Context<'_>, block: usize, index: usize, frequency: f64) ->
     let samples = context.evidence.samples[index];
     let expected = &context.evidence.expected[index];
     let cycles = samples / frequency;
-    let error = 2.0 * samples.max(expected.minimum * frequency).sqrt() / frequency;
-    let beyond = cycles - expected.minimum;
+    let (beyond, error) = context.evidence.beyond(index, frequency);
     let mut account = Account {
         frequency,
         cycles,
