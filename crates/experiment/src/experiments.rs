@@ -115,11 +115,17 @@ impl Experiments {
     /// Does what the time asks for; how long until the next.
     pub fn step(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) -> Duration {
         self.watch_in_flight(page, counts, now);
-        let until = |then: Duration| then.saturating_sub(now).max(EDGE_TICK);
-        let is_latency = |count: &Count| matches!(count, Count::Latency(..));
+        let rest = self.rest(now);
+        if !rest.is_zero() {
+            let is_latency = |count: &Count| matches!(count, Count::Latency(..));
+            let watched = matches!(self.phase, Phase::Run(_)) && counts.iter().any(is_latency);
+            return if watched {
+                EDGE_TICK
+            } else {
+                rest.max(EDGE_TICK)
+            };
+        }
         match self.phase {
-            Phase::Run(end) if now < end && counts.iter().any(is_latency) => return EDGE_TICK,
-            Phase::Pause(end) if now < end => return until(end),
             Phase::Pause(_) => match edge(counts, now) {
                 Some(point) => self.phase = Phase::Begin(now, point, progress(counts, point)),
                 None => self.begin(page, code, counts, now),
@@ -130,7 +136,6 @@ impl Experiments {
                 }
                 self.begin(page, code, counts, now);
             }
-            Phase::Run(end) if now < end => return until(end),
             Phase::Run(_) => match edge(counts, now) {
                 Some(point) => self.phase = Phase::End(now, point, progress(counts, point)),
                 None => self.finish(page, code, counts, now),

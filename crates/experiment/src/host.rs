@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
+    /// All the time of all processors.
+    all: u64,
     busy: u64,
     stolen: u64,
     own: u64,
@@ -16,13 +18,23 @@ pub(crate) struct Usage {
 impl Usage {
     /// As it is now; `None` where the kernel does not say.
     pub fn now(page: &Page) -> Option<Self> {
-        // SAFETY: asks for a number.
-        let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
-        let machine = parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)?;
         Some(Self {
             own: own(page),
-            ..machine
+            ..Self::machine()?
         })
+    }
+
+    /// That of the machine only.
+    pub fn machine() -> Option<Self> {
+        // SAFETY: asks for a number.
+        let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+        parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)
+    }
+
+    /// The part of the processors' time that the hypervisor took between two readings.
+    pub fn stolen_since(self, before: Self) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1) as f64;
+        self.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
     /// What was not the target's between two readings. The machine's counts are in ticks, so that a few may be
@@ -37,7 +49,7 @@ impl Usage {
 }
 
 /// The first line of `/proc/stat`.
-fn parse(text: &str, hertz: u64) -> Option<Usage> {
+pub(crate) fn parse(text: &str, hertz: u64) -> Option<Usage> {
     let mut words = text.lines().next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {
         return None;
@@ -47,8 +59,8 @@ fn parse(text: &str, hertz: u64) -> Option<Usage> {
         user,
         nice,
         system,
-        _idle,
-        _wait,
+        idle,
+        wait,
         interrupts,
         softirq,
         stolen,
@@ -58,9 +70,11 @@ fn parse(text: &str, hertz: u64) -> Option<Usage> {
         return None;
     };
     let ns = |ticks: u64| ticks.checked_mul(1_000_000_000 / hertz.max(1));
-    let busy = [nice, system, interrupts, softirq].into_iter();
+    let sum = |ticks: &[u64]| ticks.iter().copied().fold(0, u64::saturating_add);
+    let busy = sum(&[user, nice, system, interrupts, softirq]);
     Some(Usage {
-        busy: ns(busy.fold(user, u64::saturating_add))?,
+        all: ns(sum(&[busy, idle, wait, stolen]))?,
+        busy: ns(busy)?,
         stolen: ns(stolen)?,
         own: 0,
     })
@@ -114,7 +128,12 @@ mod tests {
 
     #[test]
     fn what_the_target_uses_is_no_disturbance() {
-        let at = |busy, stolen, own| Usage { busy, stolen, own };
+        let at = |busy, stolen, own| Usage {
+            all: 0,
+            busy,
+            stolen,
+            own,
+        };
         let between = at(900, 70, 600).since(at(100, 50, 100));
         let expected = Disturbance {
             stolen_ns: 20,

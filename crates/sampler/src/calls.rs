@@ -1,7 +1,7 @@
 //! Executions of functions, one by one, by the kernel's probes (uprobe and uretprobe).
 
-use crate::Error;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, UprobeOpts};
+use crate::{Error, events};
+use libbpf_rs::{Link, Object, ObjectBuilder, RingBuffer, UprobeOpts};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -50,7 +50,7 @@ impl Calls {
         let object = open.load().map_err(Error::bpf(WHAT))?;
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
-        let ring = crate::waits::ring(&object, "calls", move |bytes| {
+        let ring = events::ring(&object, "calls", WHAT, move |bytes| {
             to.borrow_mut().extend(parse(bytes));
         })?;
         Ok(Self {
@@ -108,25 +108,13 @@ impl Calls {
 
     /// Executions that found no room.
     pub fn lost(&self) -> u64 {
-        let map = self.object.maps().find(|map| map.name() == "lost");
-        let value = map.and_then(|map| {
-            let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-            value.try_into().ok().map(u64::from_ne_bytes)
-        });
-        value.unwrap_or(0)
+        events::lost(&self.object)
     }
 }
 
 fn parse(bytes: &[u8]) -> Option<ProbedCall> {
     let bytes: &[u8; RECORD] = bytes.get(..RECORD)?.try_into().ok()?;
-    let long = |at: usize| {
-        let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-        word.map_or(0, u64::from_ne_bytes)
-    };
-    let short = |at: usize| {
-        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-        word.map_or(0, u32::from_ne_bytes)
-    };
+    let (long, short) = (|at| events::long(bytes, at), |at| events::short(bytes, at));
     Some(ProbedCall {
         enter_ns: long(0),
         leave_ns: long(8),

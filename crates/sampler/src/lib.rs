@@ -17,6 +17,7 @@ mod continuous;
 mod cost;
 mod error;
 mod event;
+mod events;
 mod finish;
 mod images;
 mod jitter;

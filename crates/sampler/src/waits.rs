@@ -1,7 +1,7 @@
 //! The waits of a process's threads, one by one.
 
-use crate::Error;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+use crate::{Error, events};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -9,6 +9,8 @@ use std::rc::Rc;
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
 /// In place of a number: none.
 const NONE: u32 = u32::MAX;
+/// What is done.
+const WATCHING: &str = "watching the scheduler";
 /// Bytes of a record.
 const RECORD: usize = 48;
 
@@ -61,7 +63,7 @@ impl Waits {
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn watch(layout: FrameLayout) -> Result<Self, Error> {
         libbpf_rs::set_print(None);
-        let failed = Error::bpf("watching the scheduler");
+        let failed = Error::bpf(WATCHING);
         let mut open = (ObjectBuilder::default().open_memory(CODE)).map_err(failed)?;
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
@@ -78,19 +80,19 @@ impl Waits {
                 }
             }
         }
-        let object = open.load().map_err(Error::bpf("watching the scheduler"))?;
+        let object = open.load().map_err(Error::bpf(WATCHING))?;
         let links = object
             .progs_mut()
             .map(|program| program.attach())
             .collect::<Result<Vec<_>, _>>()
-            .map_err(Error::bpf("watching the scheduler"))?;
+            .map_err(Error::bpf(WATCHING))?;
         let read = Rc::new(RefCell::new(Vec::new()));
         let executed = Rc::new(RefCell::new(Vec::new()));
         let (to, names) = (Rc::clone(&read), Rc::clone(&executed));
-        let ring = ring(&object, "waits", move |bytes| {
+        let ring = events::ring(&object, "waits", WATCHING, move |bytes| {
             to.borrow_mut().extend(parse(bytes));
         })?;
-        let programs = self::ring(&object, "programs", move |bytes| {
+        let programs = events::ring(&object, "programs", WATCHING, move |bytes| {
             let path = bytes.split(|byte| *byte == 0).next();
             let path = String::from_utf8_lossy(path.unwrap_or_default());
             names.borrow_mut().push(path.into_owned());
@@ -152,42 +154,13 @@ impl Waits {
 
     /// Waits that found no room.
     pub fn lost(&self) -> u64 {
-        let value = self.map("lost").and_then(|map| {
-            let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-            value.try_into().ok().map(u64::from_ne_bytes)
-        });
-        value.unwrap_or(0)
+        events::lost(&self.object)
     }
-}
-
-/// A ring buffer whose records go to `each`.
-pub(crate) fn ring(
-    object: &Object,
-    name: &str,
-    mut each: impl FnMut(&[u8]) + 'static,
-) -> Result<RingBuffer<'static>, Error> {
-    let maps: Vec<_> = object.maps().filter(|map| map.name() == name).collect();
-    let mut builder = RingBufferBuilder::new();
-    if let Some(map) = maps.first() {
-        let keep = move |bytes: &[u8]| {
-            each(bytes);
-            0
-        };
-        (builder.add(map, keep)).map_err(Error::bpf("watching the scheduler"))?;
-    }
-    (builder.build()).map_err(Error::bpf("watching the scheduler"))
 }
 
 fn parse(bytes: &[u8]) -> Option<ThreadWait> {
     let bytes: &[u8; RECORD] = bytes.get(..RECORD)?.try_into().ok()?;
-    let long = |at: usize| {
-        let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-        word.map_or(0, u64::from_ne_bytes)
-    };
-    let short = |at: usize| {
-        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-        word.map_or(0, u32::from_ne_bytes)
-    };
+    let (long, short) = (|at| events::long(bytes, at), |at| events::short(bytes, at));
     let some = |value: u32| (value != NONE).then_some(value);
     Some(ThreadWait {
         start_ns: long(0),

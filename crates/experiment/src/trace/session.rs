@@ -11,6 +11,7 @@ use super::select::FunctionPattern;
 use super::stacks::Stacks;
 use super::ticks;
 use super::waiting::Waiting;
+use crate::host::Usage;
 use crate::memory::wake;
 use crate::{Error, launch};
 use profile::{BlockId, TraceBatch, TraceHead, TraceItem, TracedBlock};
@@ -134,8 +135,8 @@ struct Session<'a> {
     start_unix_ns: u64,
     answered: u32,
     warnings: Vec<String>,
-    /// What the host had taken at the start.
-    stolen: warnings::Stolen,
+    /// The machine at the start.
+    host: Option<Usage>,
 }
 
 impl<'a> Session<'a> {
@@ -169,7 +170,7 @@ impl<'a> Session<'a> {
             start_unix_ns: 0,
             answered: 0,
             warnings: Vec::new(),
-            stolen: warnings::Stolen::now(),
+            host: Usage::machine(),
         };
         session.plan()?;
         let unmatched: Vec<usize> = session.planner.unmatched().collect();
@@ -253,7 +254,7 @@ impl<'a> Session<'a> {
         self.start = Instant::now();
         self.start_ticks = ticks();
         self.start_unix_ns = launch::unix_ns();
-        self.stolen = warnings::Stolen::now();
+        self.host = Usage::machine();
         self.shared.words().set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, TICK);
         if self.options.every > 1 {

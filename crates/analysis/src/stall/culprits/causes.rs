@@ -35,13 +35,7 @@ struct Candidates<'a, 'b> {
 
 /// All that cannot be ruled out, the likeliest first.
 pub(super) fn candidates(context: &Context<'_>, block: usize, index: usize) -> Vec<Culprit> {
-    let mut all = Candidates {
-        before: context.before(block, index),
-        context,
-        block,
-        index,
-        found: Vec::new(),
-    };
+    let mut all = Candidates::new(context, block, index);
     all.data();
     all.units();
     all.dependency();
@@ -112,13 +106,7 @@ fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f6
     if beyond <= error {
         return 0.0;
     }
-    let mut all = Candidates {
-        before: context.before(block, index),
-        context,
-        block,
-        index,
-        found: Vec::new(),
-    };
+    let mut all = Candidates::new(context, block, index);
     all.stores();
     all.synchronisation();
     all.mispredict();
@@ -127,7 +115,18 @@ fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f6
     beyond.min(most) / REFILL * own / often
 }
 
-impl Candidates<'_, '_> {
+impl<'a, 'b> Candidates<'a, 'b> {
+    /// None yet.
+    fn new(context: &'a Context<'b>, block: usize, index: usize) -> Self {
+        Self {
+            before: context.before(block, index),
+            context,
+            block,
+            index,
+            found: Vec::new(),
+        }
+    }
+
     fn guilty(&mut self, cause: Cause, at: Vec<usize>, most: f64) {
         if most > 0.0 {
             self.found.push(Culprit { cause, at, most });

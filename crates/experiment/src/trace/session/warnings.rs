@@ -1,6 +1,7 @@
 //! What the reader of a result should know of the run.
 
 use super::Session;
+use crate::host::Usage;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Programs that are named.
@@ -13,7 +14,7 @@ impl Session<'_> {
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
         self.warn_of_probes();
-        self.warnings.extend(self.stolen.since());
+        self.warnings.extend(stolen(self.host, Usage::machine()));
         if let Some(error) = &self.waiting.refused {
             self.warnings.push(format!(
                 "waits of threads are not seen, so that causes are less certain: {error}"
@@ -120,63 +121,32 @@ impl Session<'_> {
     }
 }
 
-/// What the host of a virtual machine had taken of its CPUs' time at some moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stolen {
-    stolen: u64,
-    all: u64,
-}
-
-impl Stolen {
-    pub fn now() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        Self::of(&text)
-    }
-
-    fn of(text: &str) -> Self {
-        let line = text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("cpu "));
-        let numbers = line.unwrap_or_default().split_whitespace();
-        // Those behind the eighth are counted in the first two as well.
-        let numbers: Vec<u64> = numbers.take(8).map_while(|n| n.parse().ok()).collect();
-        Self {
-            stolen: numbers.get(7).copied().unwrap_or(0),
-            all: numbers.iter().sum(),
-        }
-    }
-
-    /// What it has taken since then, in words, if that is worth it.
-    fn since(self) -> Option<String> {
-        Self::now().more_than(self)
-    }
-
-    fn more_than(self, before: Self) -> Option<String> {
-        let all = self.all.saturating_sub(before.all).max(1) as f64;
-        let share = self.stolen.saturating_sub(before.stolen) as f64 / all;
-        (share >= SLIGHT).then(|| {
-            format!(
-                "the host took {:.0} % of the CPUs' time from this virtual machine: executions that it interrupted seem to run longer",
-                100.0 * share
-            )
-        })
-    }
+/// What the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
+fn stolen(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
+    let share = now?.stolen_since(before?);
+    (share >= SLIGHT).then(|| {
+        format!(
+            "the host took {:.0} % of the CPUs' time from this virtual machine: executions that it interrupted seem to run longer",
+            100.0 * share
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Stolen;
+    use super::stolen;
+    use crate::host::parse;
 
     #[test]
     fn what_the_host_takes_is_said() {
-        let before = Stolen::of("cpu  100 0 100 800 0 0 0 0 5 5\ncpu0 1 2\n");
-        let after = Stolen::of("cpu  150 0 100 830 0 0 0 20 5 5\n");
-        let said = after.more_than(before).expect("a fifth");
+        let of = |text: &str| parse(text, 100);
+        let before = of("cpu  100 0 100 800 0 0 0 0 5 5\ncpu0 1 2\n");
+        let after = of("cpu  150 0 100 830 0 0 0 20 5 5\n");
+        let said = stolen(before, after).expect("a fifth");
         assert!(said.contains("20 %"), "{said}");
-        assert_eq!(before.more_than(before), None);
+        assert_eq!(stolen(before, before), None);
         for damaged in ["", "cpu", "cpu x", "intr 5"] {
-            assert_eq!(Stolen::of(damaged).more_than(before), None);
+            assert_eq!(stolen(before, of(damaged)), None);
         }
     }
 }
