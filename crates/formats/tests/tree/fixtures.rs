@@ -12,7 +12,7 @@ fn value_types(profile: &TreeProfile) -> Vec<String> {
 
 fn options() -> ReadOptions {
     ReadOptions {
-        // With the program that perf recorded, by its build-id.
+        // With the program that perf recorded (--buildid-mmap where it writes no list of them), by its build-id.
         debug_dirs: vec![fixture("")],
         ..ReadOptions::default()
     }
