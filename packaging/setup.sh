@@ -10,11 +10,17 @@ build="clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
-test) wanted="addr2line:binutils g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux" ;;
+test) wanted="addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux" ;;
 bench) wanted="go:golang-go cc:gcc perf:linux-perf python3:python3 chrt:util-linux sqlite3:sqlite3 pbzip2:pbzip2 uftrace:uftrace \
 coz:coz-profiler memcached:memcached memcslap:libmemcached-tools valgrind:valgrind" ;;
 *) echo "setup.sh: unknown part '$part'" >&2; exit 2 ;;
 esac
+
+# Its runtime libraries are a package of their own, by version.
+clang_runtime() {
+	clang=$(clang -dumpversion 2>/dev/null | cut -d. -f1)
+	[ -z "$clang" ] || [ -e "$(clang -print-libgcc-file-name --rtlib=compiler-rt)" ] || echo "libclang-rt-$clang-dev"
+}
 
 missing=
 for entry in $wanted; do
@@ -25,6 +31,9 @@ for entry in $wanted; do
 	*) command -v "$thing" >/dev/null || missing="$missing $package" ;;
 	esac
 done
+
+[ "$part" != test ] || missing="$missing $(clang_runtime)"
+missing=${missing% }
 
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

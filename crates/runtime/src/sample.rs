@@ -280,14 +280,14 @@ fn caller(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -> Opti
     })
 }
 
-/// Asks the controller what a place is.
+/// Asks the controller what a place is. It looks each few milliseconds: in large programs waking it each time would
+/// take more than the sample.
 fn ask(page: &Page, address: u64) {
     page.misses.fetch_add(1, Relaxed);
     let at = page.unknown_head.0.fetch_add(1, Relaxed) as usize & (UNKNOWN - 1);
     if let Some(entry) = page.unknown.get(at) {
         entry.store(address, Relaxed);
     }
-    tell(page);
 }
 
 /// Wakes the controller.
