@@ -92,6 +92,19 @@ pub fn take_over(page: &Page, thread: &Thread) {
     }
 }
 
+/// What this thread has waited for its processor since it was looked at last is nobody's: it stood still by itself,
+/// and that is accounted for.
+pub fn look_away(page: &Page, thread: &Thread) {
+    let now = look(page);
+    thread.looked.store(now.now, Relaxed);
+    thread.ran.store(now.cpu_time, Relaxed);
+    thread.preempted.store(now.switches.preempted, Relaxed);
+    thread.gave_up.store(now.switches.gave_up, Relaxed);
+    if let Some(cpu) = now.cpu {
+        cpu.owner.store(thread.tid.load(Relaxed), Relaxed);
+    }
+}
+
 /// Says how far this thread is, for who gets its processor next.
 pub fn leave_word(page: &Page, thread: &Thread) {
     if is_crowded(page, thread) {

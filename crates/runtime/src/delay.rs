@@ -43,12 +43,21 @@ enum Payment {
 /// Longer delays are slept, but for a part of this length.
 const LONG: u64 = 5_000_000;
 
+/// Pays until nothing is owed: what others add meanwhile too, for whoever is woken next is credited for all, and so is
+/// this thread by whoever wakes it.
 fn pay_by(thread: &Thread, how: Payment) {
     let Some(page) = thread::page() else { return };
-    // Nearly always, and this is asked at each lock and unlock.
-    if thread.local.load(Relaxed) == page.global.0.load(Acquire) || debt(page, thread) == 0 {
+    // Nearly always so, and asked at each lock and unlock.
+    if thread.local.load(Relaxed) == page.global.0.load(Acquire) {
         return;
     }
+    while debt(page, thread) > 0 {
+        pay_part(page, thread, how);
+    }
+}
+
+/// Pays what is owed now.
+fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     let (begin, ran) = (sys::now(), sys::cpu_time());
     cpu::take_over(page, thread);
     if matches!(how, Payment::Busy) && cpu::is_crowded(page, thread) {
@@ -81,6 +90,8 @@ fn pay_by(thread: &Thread, how: Payment) {
     // nothing to do with it.
     let late = sys::now().saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
+    // Nor is it credited for it as for a wait for its processor, which others had while it let them.
+    cpu::look_away(page, thread);
 }
 
 /// What the thread owes.
