@@ -159,6 +159,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
         experiment.disturbance = Some(Disturbance {
             stolen_ns: (0.5 * taken) as u64,
             others_ns: (0.5 * taken) as u64,
+            idle_ns: None,
         });
     }
     let analysis = report(&profile);
@@ -171,6 +172,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
         experiment.disturbance = Some(Disturbance {
             stolen_ns: 0,
             others_ns,
+            idle_ns: None,
         });
     }
     let analysis = report(&profile);
@@ -180,6 +182,41 @@ fn what_the_machine_did_for_others_is_set_aside() {
         "{:?}",
         analysis.warnings
     );
+}
+
+/// What other processes take of a machine that the program fills is time that it loses, beside its delays; where there
+/// is room for them they take nothing from it.
+#[test]
+fn what_the_program_lost_to_others_is_no_part_of_its_time() {
+    let truth = |s: f64| 0.6 * s;
+    let measured = Measured {
+        experiments: 600,
+        ..QUIET
+    };
+    let at = |idle: Option<f64>, loses: bool| {
+        let mut profile = steady(&[line("line", &truth)], &measured, &mut Random(7));
+        let run = &mut profile.runs[0];
+        run.host.cpus = 2;
+        for experiment in &mut run.experiments {
+            let lost = 0.15 * experiment.duration_ns as f64;
+            experiment.duration_ns += if loses { lost as u64 } else { 0 };
+            let idle = idle.map(|part| (part * experiment.duration_ns as f64) as u64);
+            experiment.disturbance = Some(Disturbance {
+                stolen_ns: if loses { lost as u64 } else { 0 },
+                others_ns: lost as u64,
+                idle_ns: idle,
+            });
+        }
+        let analysis = report(&profile);
+        let all = effect(&analysis, "line").at(0.9).expect("measured");
+        all.program - 0.54
+    };
+    let (filled, roomy) = (at(Some(0.0), true), at(Some(0.5), false));
+    assert!(filled.abs() < 0.025, "{filled}");
+    assert!(roomy.abs() < 0.025, "{roomy}");
+    // What was recorded before idle time was, is as wrong as it was.
+    let unknown = at(None, true);
+    assert!(unknown < filled - 0.02, "{unknown}, {filled}");
 }
 
 /// Where nothing has an effect, hardly anything is claimed to have one.

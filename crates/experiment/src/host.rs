@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// All the time of all processors.
+    /// All the time of all processors, by the clock and not by its ticks.
     all: u64,
-    busy: u64,
+    idle: u64,
     stolen: u64,
     own: u64,
 }
@@ -28,7 +28,11 @@ impl Usage {
     pub fn machine() -> Option<Self> {
         // SAFETY: asks for a number.
         let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
-        parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)
+        let (usage, cpus) = parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)?;
+        Some(Self {
+            all: monotonic_ns().checked_mul(cpus)?,
+            ..usage
+        })
     }
 
     /// The part of the processors' time that the hypervisor took between two readings.
@@ -37,20 +41,36 @@ impl Usage {
         self.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
-    /// What was not the target's between two readings. The machine's counts are in ticks, so that a few may be
-    /// on the wrong side of a reading.
+    /// What was not the target's between two readings. What is idle and stolen is in ticks, so that a few may be
+    /// on the wrong side of a reading; where nothing is, the rest is exact.
     pub fn since(self, before: Self) -> Disturbance {
-        let busy = self.busy.saturating_sub(before.busy);
+        let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
+        let (stolen_ns, idle_ns) = (between(|it| it.stolen), between(|it| it.idle));
+        let others_ns = [between(|it| it.own), stolen_ns, idle_ns]
+            .into_iter()
+            .fold(between(|it| it.all), u64::saturating_sub);
         Disturbance {
-            stolen_ns: self.stolen.saturating_sub(before.stolen),
-            others_ns: busy.saturating_sub(self.own.saturating_sub(before.own)),
+            stolen_ns,
+            others_ns,
+            idle_ns: Some(idle_ns),
         }
     }
 }
 
-/// The first line of `/proc/stat`.
-pub(crate) fn parse(text: &str, hertz: u64) -> Option<Usage> {
-    let mut words = text.lines().next()?.split_ascii_whitespace();
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the time is written through the pointer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The first line of `/proc/stat`, and how many lines of processors follow: those that are online.
+pub(crate) fn parse(text: &str, hertz: u64) -> Option<(Usage, u64)> {
+    let mut lines = text.lines();
+    let mut words = lines.next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {
         return None;
     }
@@ -71,13 +91,15 @@ pub(crate) fn parse(text: &str, hertz: u64) -> Option<Usage> {
     };
     let ns = |ticks: u64| ticks.checked_mul(1_000_000_000 / hertz.max(1));
     let sum = |ticks: &[u64]| ticks.iter().copied().fold(0, u64::saturating_add);
-    let busy = sum(&[user, nice, system, interrupts, softirq]);
-    Some(Usage {
-        all: ns(sum(&[busy, idle, wait, stolen]))?,
-        busy: ns(busy)?,
+    let all = sum(&[user, nice, system, interrupts, softirq, idle, wait, stolen]);
+    let usage = Usage {
+        all: ns(all)?,
+        idle: ns(sum(&[idle, wait]))?,
         stolen: ns(stolen)?,
         own: 0,
-    })
+    };
+    let cpus = lines.take_while(|line| line.starts_with("cpu")).count();
+    Some((usage, cpus.max(1) as u64))
 }
 
 /// CPU time of the target's processes that are measured.
@@ -117,9 +139,11 @@ mod tests {
 
     #[test]
     fn the_first_line_of_the_machine_is_read() {
-        let text = "cpu  100 10 20 900 7 1 2 30 5 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-        let usage = parse(text, 100).unwrap();
-        assert_eq!(usage.busy, 133 * 10_000_000);
+        let text = "cpu  100 10 20 900 7 1 2 30 5 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 1 1\nintr 5\n";
+        let (usage, cpus) = parse(text, 100).unwrap();
+        assert_eq!(cpus, 2);
+        assert_eq!(usage.all, 1070 * 10_000_000);
+        assert_eq!(usage.idle, 907 * 10_000_000);
         assert_eq!(usage.stolen, 30 * 10_000_000);
         for bad in ["", "cpu", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3 x"] {
             assert_eq!(parse(bad, 100), None, "{bad}");
@@ -128,19 +152,22 @@ mod tests {
 
     #[test]
     fn what_the_target_uses_is_no_disturbance() {
-        let at = |busy, stolen, own| Usage {
-            all: 0,
-            busy,
+        let at = |all, idle, stolen, own| Usage {
+            all,
+            idle,
             stolen,
             own,
         };
-        let between = at(900, 70, 600).since(at(100, 50, 100));
+        let between = at(1000, 80, 70, 600).since(at(100, 0, 50, 100));
         let expected = Disturbance {
             stolen_ns: 20,
             others_ns: 300,
+            idle_ns: Some(80),
         };
         assert_eq!(between, expected);
-        assert_eq!(at(100, 0, 500).since(at(0, 0, 0)).others_ns, 0);
+        // Ticks that were counted late.
+        let late = at(100, 0, 0, 500).since(at(0, 0, 0, 0));
+        assert_eq!(late.others_ns, 0);
     }
 
     #[test]

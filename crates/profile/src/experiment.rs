@@ -177,6 +177,9 @@ pub struct Disturbance {
     pub stolen_ns: u64,
     /// CPU time of the kernel's own work and of processes that were not measured.
     pub others_ns: u64,
+    /// Time that nobody used; `None` where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ns: Option<u64>,
 }
 
 impl Experiment {

@@ -231,6 +231,7 @@ mod tests {
                 disturbance: Some(Disturbance {
                     stolen_ns: 1,
                     others_ns: 2,
+                    idle_ns: Some(3),
                 }),
             }],
             warnings: vec!["w".into()],

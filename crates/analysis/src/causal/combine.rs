@@ -68,7 +68,7 @@ pub(super) struct Level {
 /// What one experiment says of one progress point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
-    /// Effective duration in nanoseconds; of latency, times the mean number in flight.
+    /// Effective duration in nanoseconds, without what was lost to others; of latency, times the mean number in flight.
     pub amount: f64,
     /// Visits, or arrivals.
     pub visits: f64,
@@ -284,7 +284,7 @@ impl Combined {
             let fragment = fragments.get(experiment.fragment as usize).copied();
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
-            } else if disturbance::of(run, experiment) > limit {
+            } else if disturbance::of(run, experiment) > limit || own_ns(run, experiment) <= 0.0 {
                 self.disturbed += 1;
             } else if let Some(fragment) = fragment {
                 self.observe((run, number), experiment, fragment, index);
@@ -299,7 +299,7 @@ impl Combined {
         fragment: usize,
         index: &mut Index,
     ) {
-        let duration = it.effective_ns() as f64;
+        let duration = own_ns(run, it);
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
         if let Some(fragment) = self.fragments.get_mut(fragment)
             && percent == 0
@@ -456,6 +456,14 @@ impl Combined {
         }
         self.warnings = warnings.into_iter().collect();
     }
+}
+
+/// The effective duration (§2) without what the program lost to others, in nanoseconds; at least half of it, or 0: what
+/// is left of others is not known so well.
+fn own_ns(run: &CausalRun, experiment: &Experiment) -> f64 {
+    let effective = experiment.effective_ns() as f64;
+    let own = effective - disturbance::lost(run, experiment);
+    if own < 0.5 * effective { 0.0 } else { own }
 }
 
 /// Whether an image has different build-ids in different runs.

@@ -2,7 +2,9 @@
 //!
 //! What a hypervisor gave to other machines and what other processes used is recorded with each experiment.
 //! If it was much more than in most experiments of the run, that one is set aside: it has nothing to do with what
-//! was sped up. What goes on all the time is on both sides of a comparison, and only said.
+//! was sped up. What goes on all the time is not the same on both sides of a comparison: delays are subtracted from
+//! one of them, and the program that is left has lost its time in less. So what the program lost is subtracted from
+//! both ([`lost`]).
 
 use profile::{CausalRun, Experiment};
 
@@ -21,6 +23,24 @@ pub(super) fn of(run: &CausalRun, experiment: &Experiment) -> f64 {
     let machine = f64::from(run.host.cpus.max(1)) * experiment.duration_ns as f64;
     let others = it.stolen_ns as f64 + it.others_ns as f64;
     (others / machine.max(1.0)).min(1.0)
+}
+
+/// How long the program stood still for others during an experiment, in nanoseconds of wall time. What the hypervisor
+/// took, it took from processors that were in use; and others hold the program up with what they did beyond what
+/// processors were idle: before that, there was room for them beside it.
+pub(super) fn lost(run: &CausalRun, experiment: &Experiment) -> f64 {
+    let known = experiment
+        .disturbance
+        .and_then(|it| Some((it, it.idle_ns? as f64)));
+    let Some((it, idle)) = known else {
+        return 0.0;
+    };
+    let cpus = f64::from(run.host.cpus.max(1));
+    let duration = experiment.duration_ns as f64;
+    let busy = (cpus * duration - idle).max(1.0);
+    let stolen = it.stolen_ns as f64 / busy * duration;
+    let others = (it.others_ns as f64 - idle).max(0.0) / cpus;
+    stolen + others
 }
 
 /// What is too much of it, in this run: at most half of the experiments have more.

@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_the_host_takes_is_said() {
-        let of = |text: &str| parse(text, 100);
+        let of = |text: &str| parse(text, 100).map(|(usage, _)| usage);
         let before = of("cpu  100 0 100 800 0 0 0 0 5 5\ncpu0 1 2\n");
         let after = of("cpu  150 0 100 830 0 0 0 20 5 5\n");
         let said = stolen(before, after).expect("a fifth");
