@@ -132,6 +132,7 @@ fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Opti
         period: None,
         events: &[],
         kernel: Some(0.0),
+        late: 0,
     })
 }
 
@@ -310,6 +311,7 @@ fn add_windowed(tally: &mut Tally, model: &Model, seed: u64) {
         period: None,
         events: &[],
         kernel: Some(0.0),
+        late: 0,
     });
     tally.add(
         run.stalls.iter().zip(run.samples.iter().copied()),

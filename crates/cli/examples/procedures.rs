@@ -118,6 +118,7 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         period: None,
         events: &[],
         kernel: None,
+        late: 0,
     });
     std::hint::black_box(accounts);
     Some(graph.blocks.len())

@@ -35,7 +35,16 @@ impl Skid {
     pub fn is_one_instruction(&self) -> bool {
         self.load >= ENOUGH && self.divide >= ENOUGH
     }
+
+    /// Whether it hardly ever shows at a later one: not so where instructions that are done together are
+    /// interrupted somewhere among them.
+    pub fn is_sharp(&self) -> bool {
+        self.load >= SHARP && self.divide >= SHARP
+    }
 }
+
+/// With less than this share, some samples come later.
+const SHARP: f64 = 0.9;
 
 /// Microseconds between samples.
 const PERIOD_US: u64 = 100;

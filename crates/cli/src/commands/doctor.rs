@@ -65,7 +65,10 @@ const CLOCK: &str = "cpu-clock";
 /// Whether samples say something about single instructions.
 fn instructions(skid: &Skid, unicode: bool) -> String {
     let found = skid::describe(skid);
-    let right = "single instructions: samples fall right after the slow one";
+    let right = match skid.is_sharp() {
+        true => "single instructions: samples fall right after the slow one",
+        false => "single instructions: most samples fall right after the slow one, some later",
+    };
     match (skid.is_one_instruction(), unicode) {
         (true, true) => format!("✓ {right} ({found})\n"),
         (true, false) => format!("ok {right} ({found})\n"),

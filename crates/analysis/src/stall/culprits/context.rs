@@ -66,7 +66,8 @@ impl<'a> Context<'a> {
     }
 
     /// The instructions that can be executed right before one, as far as they are of the
-    /// procedure. A conditional branch may be executed as one with what sets its flags: both.
+    /// procedure, and, where samples come late, so many more before it in its block. A conditional branch may be
+    /// executed as one with what sets its flags: both.
     pub fn before(&self, block: usize, index: usize) -> Vec<usize> {
         let graph = self.evidence.graph;
         let range = &graph.blocks[block].instructions;
@@ -80,6 +81,10 @@ impl<'a> Context<'a> {
         };
         if index > range.start {
             add(index - 1, range.start);
+            let late = self.evidence.late;
+            found.extend(range.start.max(index.saturating_sub(1 + late))..index - 1);
+            found.sort_unstable();
+            found.dedup();
             return found;
         }
         for edge in self.ways(block) {

@@ -222,6 +222,9 @@ pub struct Evidence<'a> {
     /// Samples in the kernel beside these, where it was recorded: page faults cannot have cost
     /// the program more than they cost the kernel.
     pub kernel: Option<f64>,
+    /// Instructions by which a sample may come later than right after the slow one (its skid): each of so many before
+    /// is suspected too.
+    pub late: usize,
 }
 
 impl Evidence<'_> {

@@ -47,6 +47,8 @@ pub struct Setting {
     counts: Counts,
     /// The path of the image of what is shown.
     pub image: String,
+    /// Instructions by which its samples may come late on this machine.
+    late: usize,
     /// Directories with debug information.
     options: symbols::Options,
 }
@@ -79,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             setting.event
         )));
     }
-    trust(&recording, &setting)?;
+    setting.late = trust(&recording, &setting)?;
     if let Some(path) = &args.autofdo {
         return optimiser(path, &recording, &setting, &selection);
     }
@@ -108,8 +110,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses samples that say nothing about single instructions.
-fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<()> {
+/// Refuses samples that say nothing about single instructions; by how many they may be late.
+fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<usize> {
     match skid::of_recording(&recording.host, &setting.event) {
         Some(skid) if !skid.is_one_instruction() => Err(inconclusive(format!(
             "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
@@ -117,14 +119,15 @@ fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<()> {
             setting.event,
             skid::describe(&skid)
         ))),
-        Some(_) => Ok(()),
+        Some(skid) if skid.is_sharp() => Ok(0),
+        Some(_) => Ok(setting.model.processor().width as usize),
         None => {
             eprintln!(
                 "vitalfew: warning: where samples of {} fall on {} is not known here; vitalfew doctor says it there",
                 printable(&setting.event),
                 printable(&recording.host.name)
             );
-            Ok(())
+            Ok(0)
         }
     }
 }
@@ -381,6 +384,7 @@ fn setting(
         total: 0.0,
         counts,
         image: String::new(),
+        late: 0,
         options,
     })
 }
@@ -490,6 +494,7 @@ fn given<'a>(
         instructions: selection.instructions(chosen),
         period: setting.period,
         kernel: recording.kernel.then_some(selection.kernel),
+        late: setting.late,
     })
 }
 

@@ -69,6 +69,8 @@ pub struct Given<'a> {
     pub period: Option<f64>,
     /// Samples in the kernel.
     pub kernel: Option<f64>,
+    /// Instructions by which samples may come late.
+    pub late: usize,
 }
 
 /// A procedure with its accounts.
@@ -187,6 +189,7 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         period: given.period.filter(|_| basis.is_absolute()),
         events: &events,
         kernel: given.kernel,
+        late: given.late,
     });
     Ok(Analysed {
         name: given.name.clone(),
