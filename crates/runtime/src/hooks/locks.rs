@@ -25,7 +25,8 @@ fn succeeded(result: c_int) -> bool {
     result == 0
 }
 
-/// Locks: nobody waits for a lock that is free.
+/// Locks: nobody waits for a lock that is free. A thread pays before it takes one: if it stood still with it, others would
+/// wait for it longer.
 macro_rules! locks {
     ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
@@ -33,6 +34,7 @@ macro_rules! locks {
             // SAFETY: the caller's business.
             unsafe {
                 if crate::thread::this().is_some() {
+                    crate::delay::settle();
                     let result = real!($try(lock: Object) -> c_int);
                     if result != $busy {
                         return result;
@@ -73,6 +75,16 @@ waits! {
     sem_wait(semaphore: Object) -> c_int, succeeded;
     sem_timedwait(semaphore: Object, time: Time) -> c_int, succeeded;
     sem_clockwait(semaphore: Object, clock: c_int, time: Time) -> c_int, succeeded;
+}
+
+// Who tries a lock may get it.
+wakes! {
+    pthread_mutex_trylock(mutex: Object) -> c_int;
+    pthread_rwlock_tryrdlock(lock: Object) -> c_int;
+    pthread_rwlock_trywrlock(lock: Object) -> c_int;
+    pthread_spin_trylock(lock: Object) -> c_int;
+    mtx_trylock(mutex: Object) -> c_int;
+    sem_trywait(semaphore: Object) -> c_int;
 }
 
 wakes! {
