@@ -12,7 +12,7 @@ build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
 test) wanted="addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux" ;;
 bench) wanted="go:golang-go cc:gcc perf:linux-perf python3:python3 chrt:util-linux sqlite3:sqlite3 pbzip2:pbzip2 uftrace:uftrace \
-coz:coz-profiler memcached:memcached memcslap:libmemcached-tools valgrind:valgrind" ;;
+coz:coz-profiler memcached:memcached memcslap:libmemcached-tools /usr/include/leveldb/c.h:libleveldb-dev xz:xz-utils zstd:zstd valgrind:valgrind" ;;
 *) echo "setup.sh: unknown part '$part'" >&2; exit 2 ;;
 esac
 

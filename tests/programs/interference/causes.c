@@ -26,23 +26,25 @@ static int jobs[2];
 /* A chain of multiplications takes as long whatever else runs on the other half of its core, of which a virtual machine
    knows nothing. The throughput of independent instructions is shared: alone on the machine, a thread with an empty loop here took
    0.63 or 1.4 us by turns. */
-APART void compute(long turns) {
-  unsigned long product = (unsigned long)turns | 1;
-  for (long i = 0; i < turns / 3; i++) {
+static inline unsigned long multiply(unsigned long product, long times) {
+  for (long i = 0; i < times; i++) {
     product *= 0x9e3779b97f4a7c15u;
     __asm__ volatile("" : "+r"(product));
   }
+  return product;
 }
+APART void compute(long turns) { multiply((unsigned long)turns | 1, turns / 3); }
 
-/* lock: the section is most of the work; repaired, each thread counts for itself. */
+/* lock: the section is most of the work, and so long that the steps of the time-stamp counter are nothing beside it; repaired,
+   each thread counts for itself. */
 APART void count(long number) {
   if (repaired) {
-    compute(2000);
+    compute(6000);
     own[number * 32]++;
     return;
   }
   pthread_mutex_lock(&lock);
-  compute(2000);
+  compute(6000);
   total++;
   pthread_mutex_unlock(&lock);
 }
@@ -55,11 +57,16 @@ static long taken[ROUNDS];
 APART void meet(void) { pthread_barrier_wait(&barrier); }
 
 /* sharing: the counters of the threads lie in one cache line; repaired, in two.
-   The increments are atomic: of others the store buffer hides what they wait for. So many that the steps of the
-   time-stamp counter are nothing beside them. */
+   The increments are atomic: of others the store buffer hides what they wait for. How long an atomic increment of a line of one's own
+   takes varies, too; between two of them are eight multiplications, which take longer and always as long, and hide it. So many that the
+   steps of the time-stamp counter are nothing beside them. */
 APART void bump(long number) {
   volatile long *mine = &shared.counts[repaired ? number * 32 : number];
-  for (int i = 0; i < 500; i++) __atomic_fetch_add(mine, 1, __ATOMIC_RELAXED);
+  unsigned long product = 1;
+  for (int i = 0; i < 300; i++) {
+    product = multiply(product, 8);
+    __atomic_fetch_add(mine, 1, __ATOMIC_RELAXED);
+  }
 }
 
 /* disk: what is written has to reach the disk each time. */

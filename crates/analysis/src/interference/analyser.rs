@@ -89,12 +89,10 @@ impl Analyser {
             thread: &mut thread,
             index: batch.thread,
         };
-        for item in &batch.items {
-            if !worker.kinds.has_begun() {
-                worker.kinds.begin(item);
-            }
-            worker.item(item);
+        if !worker.kinds.has_begun() {
+            worker.kinds.begin(&batch.items);
         }
+        batch.items.iter().for_each(|item| worker.item(item));
         self.cells += thread.cells.all.len() - before;
         self.threads.insert(batch.thread, thread);
         while self.cells > CELLS && self.threads.len() > 1 {

@@ -3,6 +3,7 @@
 use super::instants::Instants;
 use super::nesting::{Inside, Sequence, mix};
 use super::options::Options;
+use super::queue::Entry;
 use super::waits::{WaitPart, WaitSum, add_parts};
 use super::worker::base;
 use profile::{BlockId, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
@@ -21,8 +22,8 @@ pub(super) struct BlockState {
     /// See [`TracedBlock::probe_ticks`].
     pub probe_ticks: u64,
     pub period: u32,
-    /// Its arguments are recorded.
-    pub with_arguments: bool,
+    /// Nothing but its calls is to be thought of: see [`BlockState::followed`]; and no probes.
+    pub plain: bool,
     /// Positions of the arguments that executions are told apart by.
     grouping: Vec<usize>,
     /// The same as bits that are kept of each.
@@ -49,14 +50,15 @@ pub(super) struct BlockState {
 impl BlockState {
     pub fn new(number: BlockId, block: &TracedBlock, options: &Options) -> Self {
         let grouping = options.grouping(block);
+        let excluded = options.excludes(&block.name);
         let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
         Self {
             base: base(number),
             probe_ticks: block.probe_ticks,
-            excluded: options.excludes(&block.name),
+            excluded,
+            plain: !excluded && block.probe_ticks == 0,
             period: 1,
             watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),
-            with_arguments: recorded > 0,
             kept: std::array::from_fn(|at| if grouping.contains(&at) { u64::MAX } else { 0 }),
             grouping,
             threads: Vec::new(),
@@ -88,6 +90,12 @@ impl BlockState {
         )
     }
 
+    /// From now on one in so many executions is recorded.
+    pub fn set_period(&mut self, period: u32) {
+        self.period = period.max(1);
+        self.plain = self.followed() && self.probe_ticks == 0;
+    }
+
     /// Whether its executions are recorded one by one, and are part of the kinds of their callers.
     #[inline]
     pub fn followed(&self) -> bool {
@@ -101,21 +109,39 @@ impl BlockState {
         [a & x, b & y, c & z]
     }
 
+    /// How many of the first entries are of one kind, and can be added together.
+    #[inline]
+    pub fn alike(
+        &self,
+        first: &Entry,
+        arguments: &[u64; TRACED_ARGUMENTS],
+        entries: &[Entry],
+    ) -> usize {
+        let any = self.grouping.is_empty();
+        let alike = entries.iter().skip(1).take_while(|entry| {
+            entry.exact == first.exact
+                && entry.weight == first.weight
+                && !entry.waited
+                && !first.waited
+                && (any || self.grouped(&entry.arguments) == *arguments)
+        });
+        1 + alike.count()
+    }
+
     /// The positions that executions are told apart by.
     pub fn grouping(&self) -> &[usize] {
         &self.grouping
     }
 
-    /// Looks whether the duration follows the arguments.
-    #[inline]
-    pub fn follow(&mut self, arguments: &[u64; TRACED_ARGUMENTS], duration: u64) {
-        if self.watched.is_empty() {
-            return;
-        }
-        let duration = logarithm(duration);
+    /// Looks whether the durations follow the arguments.
+    pub fn follow(&mut self, entries: &[Entry]) {
         for at in &self.watched {
-            if let (Some(follows), Some(value)) = (self.follows.get_mut(*at), arguments.get(*at)) {
-                follows.add(logarithm(*value), duration);
+            let Some(follows) = self.follows.get_mut(*at) else {
+                continue;
+            };
+            for entry in entries {
+                let value = entry.arguments.get(*at).copied().unwrap_or_default();
+                follows.add(logarithm(value), logarithm(entry.net));
             }
         }
     }

@@ -1,6 +1,9 @@
 //! The sums of a thread by kind.
 
-use super::kinds::{Kinds, Shape};
+use super::kinds::{Kinds, Shape, exact_key};
+use super::queue::Entry;
+use super::sketch::Window;
+use profile::{BlockId, TRACED_ARGUMENTS};
 use rustc_hash::FxHashMap;
 
 /// So many keys that were looked up lately are found again at once.
@@ -10,37 +13,29 @@ const RECENT: usize = 512;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub kind: u32,
-    pub n: u64,
     pub recorded: u64,
-    pub sum: u64,
-    pub min: u64,
+    /// All, but for those of the window that was counted last.
+    pub sums: Window,
+    pub lately: Window,
+    /// When that window ends.
+    pub until: u64,
 }
 
 impl Cell {
     pub fn new(kind: u32) -> Self {
         Self {
             kind,
-            n: 0,
             recorded: 0,
-            sum: 0,
-            min: u64::MAX,
+            sums: Window::default(),
+            lately: Window::default(),
+            until: 0,
         }
     }
 
-    /// An execution that stands for so many, and all of them together.
-    #[inline]
-    pub fn add(&mut self, (duration, total): (u64, u64), weight: u64) {
-        self.n += weight;
-        self.recorded += 1;
-        self.sum = self.sum.saturating_add(total);
-        self.min = self.min.min(duration);
-    }
-
+    /// Adds one that is settled.
     pub fn merge(&mut self, other: &Self) {
-        self.n += other.n;
         self.recorded += other.recorded;
-        self.sum = self.sum.saturating_add(other.sum);
-        self.min = self.min.min(other.min);
+        self.sums.merge(&other.sums);
     }
 }
 
@@ -63,14 +58,29 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// The cell of the executions that have a key.
+    /// The cell of an execution of a block with these arguments that count.
     #[inline]
-    pub fn of(&mut self, key: u64, kinds: &mut Kinds, shape: &Shape) -> Option<&mut Cell> {
+    pub fn of(
+        &mut self,
+        block: BlockId,
+        entry: &Entry,
+        arguments: &[u64; TRACED_ARGUMENTS],
+        kinds: &mut Kinds,
+    ) -> Option<&mut Cell> {
         // Keys are well mixed.
+        let key = exact_key(entry.exact, arguments);
         let place = (key >> 32) as usize % RECENT;
         let at = match self.recent.get(place) {
             Some((known, at)) if *known == key => *at,
-            _ => self.look_up(key, place, kinds, shape),
+            _ => {
+                let shape = Shape {
+                    block,
+                    collapsed: entry.collapsed,
+                    arguments: *arguments,
+                    inside: entry.inside,
+                };
+                self.look_up(key, place, kinds, &shape)
+            }
         };
         self.all.get_mut(at as usize)
     }

@@ -164,15 +164,10 @@ impl Analyser {
             floor: (u64, u64),
         }
         let mut by_blocks: FxHashMap<(u32, u32), Sum> = FxHashMap::default();
-        for pair in self
-            .pairs
-            .all
-            .iter()
-            .filter(|pair| pair.whole.n >= run.enough)
-        {
-            let floor = pair.smallest.at(4);
-            let n = pair.whole.n as f64;
-            let between = pair.between.sum as f64 - n * pair.smallest_between.at(4) as f64;
+        for pair in self.pairs.all.iter().filter(|pair| pair.n >= run.enough) {
+            let floor = pair.whole.smallest.at(4);
+            let n = pair.n as f64;
+            let between = pair.between.sum as f64 - n * pair.between.smallest.at(4) as f64;
             let sum = by_blocks.entry((pair.first, pair.second)).or_insert(Sum {
                 calls: 0,
                 excess: 0.0,
@@ -180,7 +175,7 @@ impl Analyser {
                 ticks: 0.0,
                 floor: (0, 0),
             });
-            sum.calls += pair.whole.n;
+            sum.calls += pair.n;
             sum.excess += pair.whole.sum as f64 - n * floor as f64;
             sum.between += between;
             sum.ticks += pair.whole.sum as f64;
@@ -534,14 +529,18 @@ impl PerThread {
             of_group.sort_unstable_by_key(|(thread, _)| *thread);
             let mut least = Vec::new();
             for (thread, cell) in of_group {
-                let lost = |floor: u64| cell.sum as f64 - cell.n as f64 * floor as f64;
+                let lost = |floor: u64| cell.sums.sum as f64 - cell.sums.n as f64 * floor as f64;
                 let own = cell.recorded >= ENOUGH_FOR_A_PART;
-                own_floor += lost(if own { cell.min } else { floor }).max(0.0);
+                own_floor += lost(if own { cell.sums.min } else { floor }).max(0.0);
                 if own {
-                    least.push(cell.min);
+                    least.push(cell.sums.min);
                 }
                 let sum = threads.entry(thread).or_insert((0.0, 0, u64::MAX));
-                *sum = (sum.0 + lost(floor), sum.1 + cell.n, sum.2.min(cell.min));
+                *sum = (
+                    sum.0 + lost(floor),
+                    sum.1 + cell.sums.n,
+                    sum.2.min(cell.sums.min),
+                );
             }
             minima.push(least);
         }

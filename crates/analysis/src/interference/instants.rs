@@ -14,14 +14,6 @@ const AT_ONCE: usize = 6;
 /// Instants are `2^SHIFT` ticks apart: about a millisecond.
 const SHIFT: u32 = 21;
 
-/// An execution as it is met.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    enter: u64,
-    leave: u64,
-    thread: ThreadIndex,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Instant {
     number: u64,
@@ -58,31 +50,23 @@ pub(super) struct Instants {
 }
 
 impl Instants {
+    /// Adds an execution.
     #[inline]
-    pub fn execution(enter: u64, leave: u64, thread: ThreadIndex) -> Seen {
-        Seen {
-            enter,
-            leave,
-            thread,
-        }
-    }
-
-    #[inline]
-    pub fn add(&mut self, seen: Seen) {
-        if seen.enter >> SHIFT != seen.leave >> SHIFT {
-            self.meet(seen);
+    pub fn add(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
+        if enter >> SHIFT != leave >> SHIFT {
+            self.meet(enter, leave, thread);
         }
     }
 
     #[cold]
-    fn meet(&mut self, seen: Seen) {
+    fn meet(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
         if self.kept.is_empty() {
             self.kept = vec![Instant::default(); KEPT];
         }
-        let duration = (seen.leave - seen.enter) as f64;
-        let last = seen.leave >> SHIFT;
+        let duration = (leave - enter) as f64;
+        let last = leave >> SHIFT;
         // Of a very long one only as many as are kept.
-        let first = ((seen.enter >> SHIFT) + 1).max(last.saturating_sub(KEPT as u64 - 1));
+        let first = ((enter >> SHIFT) + 1).max(last.saturating_sub(KEPT as u64 - 1));
         for number in first..=last {
             let place = number as usize % KEPT;
             let Some(instant) = self.kept.get_mut(place) else {
@@ -96,12 +80,12 @@ impl Instants {
                 judge(instant, &mut self.alone, &mut self.with_others);
                 instant.number = number;
             }
-            let own = instant.met.iter_mut().find(|met| met.0 == seen.thread);
+            let own = instant.met.iter_mut().find(|met| met.0 == thread);
             if let Some(inner) = own {
                 // It contains the one that was met.
                 inner.1 = duration;
             } else if instant.met.len() < AT_ONCE {
-                instant.met.push((seen.thread, duration));
+                instant.met.push((thread, duration));
             }
         }
     }

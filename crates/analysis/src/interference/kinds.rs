@@ -2,6 +2,7 @@
 
 use super::cells::Cell;
 use super::nesting::mix;
+use super::queue::Entry;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
 use profile::{BlockId, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;
@@ -17,7 +18,6 @@ const KINDS: usize = 16_384;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub block: BlockId,
-    pub exact: u64,
     pub collapsed: u64,
     /// The values of the arguments that count, 0 for others.
     pub arguments: [u64; TRACED_ARGUMENTS],
@@ -26,31 +26,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// A hash of the arguments, to be mixed with something else.
-    #[inline]
-    fn argument_hash(&self) -> u64 {
-        let odd = [
-            0x9e37_79b9_7f4a_7c15u64,
-            0xc2b2_ae3d_27d4_eb4f,
-            0x1656_67b1_9e37_79f9,
-        ];
-        let terms = self
-            .arguments
-            .iter()
-            .zip(odd)
-            .map(|(value, odd)| value.wrapping_mul(odd));
-        terms.fold(0, u64::wrapping_add)
-    }
-
-    /// The key of the exact kind.
-    #[inline]
-    pub fn key(&self) -> u64 {
-        match self.argument_hash() {
-            0 => self.exact,
-            hash => mix(self.exact, hash),
-        }
-    }
-
     /// The arguments' magnitudes.
     fn bucket(&self) -> u64 {
         let magnitude = |value: &u64| u64::from(64 - value.leading_zeros());
@@ -58,6 +33,26 @@ impl Shape {
             .iter()
             .fold(0, |bucket, value| bucket << 8 | magnitude(value))
     }
+}
+
+/// A hash of arguments, to be mixed with something else.
+#[inline]
+fn argument_hash(arguments: &[u64; TRACED_ARGUMENTS]) -> u64 {
+    let odd = [
+        0x9e37_79b9_7f4a_7c15u64,
+        0xc2b2_ae3d_27d4_eb4f,
+        0x1656_67b1_9e37_79f9,
+    ];
+    let terms = arguments.iter().zip(odd);
+    terms.fold(0, |sum, (value, odd)| {
+        sum.wrapping_add(value.wrapping_mul(odd))
+    })
+}
+
+/// The key of an exact kind.
+#[inline]
+pub(super) fn exact_key(exact: u64, arguments: &[u64; TRACED_ARGUMENTS]) -> u64 {
+    exact.wrapping_add(argument_hash(arguments))
 }
 
 /// What is kept of a kind.
@@ -84,7 +79,7 @@ impl Kind {
             block: shape.block,
             level,
             arguments: shape.arguments,
-            argument_hash: shape.argument_hash(),
+            argument_hash: argument_hash(&shape.arguments),
             bucket: shape.bucket(),
             collapsed: shape.collapsed,
             inside: shape.inside,
@@ -140,7 +135,7 @@ impl Kinds {
             counts.exact += 1;
             return self.find_or_add(shape, key, Level::Exact);
         }
-        let key = mix(mix(shape.collapsed, shape.argument_hash()), 1);
+        let key = mix(mix(shape.collapsed, argument_hash(&shape.arguments)), 1);
         let known = self.by_key.contains_key(&key);
         if known || room && counts.collapsed < KINDS_OF_A_BLOCK {
             counts.collapsed += u32::from(!known);
@@ -164,53 +159,57 @@ impl Kinds {
         (key, number)
     }
 
-    /// Adds an execution of a kind that stands for so many, which took `total` together.
+    /// Adds executions of a cell's kind that each stand for `weight`, and are all in the window that ends at `until`.
     #[inline]
-    pub fn add(&mut self, kind: u32, leave: u64, (duration, total): (u64, u64), weight: u64) {
-        let window = self.window(leave);
-        if let Some(kind) = self.all.get_mut(kind as usize) {
-            kind.recorded += 1;
-            kind.smallest.add(duration);
-            kind.histogram.add(duration, weight);
-            if let Some(window) = kind.windows.get_mut(window) {
-                window.add((duration, total), weight);
-            }
+    pub fn add(&mut self, cell: &mut Cell, run: &[Entry], weight: u64, until: u64) {
+        if cell.until != until {
+            self.settle(cell);
+            cell.until = until;
         }
-    }
-
-    /// Adds executions of a kind in one window: these sums and durations, each of which stands for `weight`.
-    #[inline]
-    pub fn add_all(
-        &mut self,
-        together: &Cell,
-        window: usize,
-        durations: impl Iterator<Item = u64>,
-        weight: u64,
-    ) {
-        let Some(kind) = self.all.get_mut(together.kind as usize) else {
+        let Some(kind) = self.all.get_mut(cell.kind as usize) else {
             return;
         };
-        kind.recorded += together.recorded;
-        for duration in durations {
-            kind.smallest.add(duration);
-            kind.histogram.add(duration, weight);
+        let (mut sum, mut min) = (0u64, u64::MAX);
+        for entry in run {
+            sum = sum.saturating_add(entry.net);
+            min = min.min(entry.net);
+            kind.smallest.add(entry.net);
+            kind.histogram.add(entry.net, weight);
         }
-        if let Some(window) = kind.windows.get_mut(window) {
-            window.merge(&Window {
-                n: together.n,
-                sum: together.sum,
-                min: together.min,
-            });
+        let n = run.len() as u64;
+        kind.recorded += n;
+        cell.recorded += n;
+        cell.lately.merge(&Window {
+            n: n * weight,
+            sum: sum.saturating_mul(weight),
+            min,
+        });
+    }
+
+    /// Moves what a cell has of the window that was counted last to its kind, and to its sums.
+    #[cold]
+    pub fn settle(&mut self, cell: &mut Cell) {
+        let lately = std::mem::take(&mut cell.lately);
+        if lately.n == 0 {
+            return;
+        }
+        cell.sums.merge(&lately);
+        // Windows may be longer by now: one that ended there is part of one that has that moment in it.
+        let window = self.window(cell.until - 1);
+        let kind = self.all.get_mut(cell.kind as usize);
+        if let Some(window) = kind.and_then(|kind| kind.windows.get_mut(window)) {
+            window.merge(&lately);
         }
     }
 
     /// The first window begins with an execution.
     #[cold]
-    pub fn begin(&mut self, item: &TraceItem) {
-        if let TraceItem::Execution(execution) = item {
-            self.origin = Some(execution.leave);
-            self.shift = FIRST_SHIFT;
-        }
+    pub fn begin(&mut self, items: &[TraceItem]) {
+        self.shift = FIRST_SHIFT;
+        self.origin = items.iter().find_map(|item| match item {
+            TraceItem::Execution(execution) => Some(execution.leave),
+            _ => None,
+        });
     }
 
     /// Whether it is known when the first window begins.
@@ -220,12 +219,20 @@ impl Kinds {
 
     /// The window that a moment falls into; makes all windows longer if it is behind the last.
     #[inline]
-    pub fn window(&mut self, at: u64) -> usize {
+    fn window(&mut self, at: u64) -> usize {
         let since = at.saturating_sub(self.origin.unwrap_or(at));
         while (since >> self.shift) as usize >= WINDOWS {
             self.lengthen();
         }
         (since >> self.shift) as usize
+    }
+
+    /// When the window ends that a moment falls into.
+    #[inline]
+    pub fn until(&mut self, at: u64) -> u64 {
+        let window = self.window(at) as u64;
+        let since = (window + 1).saturating_mul(1 << self.shift);
+        self.origin.unwrap_or(at).saturating_add(since)
     }
 
     #[cold]

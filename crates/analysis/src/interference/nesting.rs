@@ -6,6 +6,7 @@
 //! when there are too many, the older half is joined in pairs. The hash of a sequence is made so that
 //! those of its parts give it, and a block that contains all of a joined pair is none the worse.
 
+use super::pairs::Pairs;
 use super::waits::WaitSum;
 use std::sync::Arc;
 
@@ -97,10 +98,11 @@ impl Collapsed {
     /// Adds one element.
     #[inline]
     fn push(&mut self, kind: u64) {
+        if self.last == kind {
+            return;
+        }
         if self.all == Sequence::EMPTY {
             self.first = kind;
-        } else if self.last == kind {
-            return;
         }
         self.all = self.all.then(Sequence::one(kind));
         self.last = kind;
@@ -206,6 +208,17 @@ impl Inside {
         ragged: false,
     };
 
+    /// Calls alone.
+    #[inline]
+    fn of_calls(calls: &[Node], pairs: &mut Pairs) -> Self {
+        let mut inside = Self::NOTHING;
+        for (before, call) in calls.iter().zip(calls.iter().skip(1)) {
+            pairs.add_calls(before, call);
+        }
+        calls.iter().for_each(|call| inside.add(call));
+        inside
+    }
+
     #[inline]
     fn add(&mut self, node: &Node) {
         self.exact = self.exact.then(Sequence::one(node.exact));
@@ -251,40 +264,65 @@ pub(super) struct Pending {
     nodes: Vec<Node>,
     /// What there is more of those nodes that say so, in their order.
     more: Vec<More>,
+    /// What begins from then on contains nothing.
+    leaves_from: u64,
 }
 
 impl Pending {
     /// Whether an execution that began at `enter` contains nothing, and nothing else is to be said of it.
     #[inline]
     pub fn is_leaf(&self, enter: u64) -> bool {
-        let before = self.nodes.last();
-        before.is_none_or(|before| before.enter < enter && !before.joined)
+        enter >= self.leaves_from
     }
 
-    /// Takes what an execution that began at `enter` contains. `pair` is given each two neighbours in it.
+    /// Takes what an execution that began at `enter` contains.
     #[inline]
-    pub fn take(&mut self, enter: u64, mut pair: impl FnMut(&Node, &Node)) -> Inside {
-        let mut inside = Inside::NOTHING;
+    pub fn take(&mut self, enter: u64, pairs: &mut Pairs) -> Inside {
         let (mut first, mut with_more) = (self.nodes.len(), 0);
+        let mut ragged = false;
         for node in self.nodes.iter().rev() {
             if node.enter < enter {
                 // It began in the middle of what was joined.
-                inside.ragged = node.joined && node.leave > enter;
+                ragged = node.joined && node.leave > enter;
                 break;
             }
             first -= 1;
             with_more += usize::from(node.more);
         }
         let nodes = self.nodes.get(first..).unwrap_or_default();
-        each_pair(nodes, &mut pair);
-        if with_more > 0 {
-            let at = self.more.len().saturating_sub(with_more);
-            inside.add_all(nodes, &mut self.more.drain(at..));
-        } else {
-            nodes.iter().for_each(|node| inside.add(node));
-        }
+        let mut inside = match with_more {
+            0 => Inside::of_calls(nodes, pairs),
+            _ => {
+                let at = self.more.len().saturating_sub(with_more);
+                add_pairs(nodes, pairs);
+                let mut inside = Inside::NOTHING;
+                inside.add_all(nodes, &mut self.more.drain(at..));
+                inside
+            }
+        };
+        inside.ragged |= ragged;
         self.nodes.truncate(first);
+        self.leaves_from = match self.nodes.last() {
+            None => 0,
+            Some(last) if last.joined => u64::MAX,
+            Some(last) => last.enter.saturating_add(1),
+        };
         inside
+    }
+
+    /// There is no more.
+    pub fn end(&mut self, pairs: &mut Pairs) {
+        add_pairs(&self.nodes, pairs);
+        *self = Self::default();
+    }
+
+    /// Makes room for one more, which begins at `enter`.
+    #[inline]
+    fn make_room(&mut self, enter: u64, pairs: &mut Pairs) {
+        if self.nodes.len() >= CAPACITY {
+            self.join_older(pairs);
+        }
+        self.leaves_from = enter.saturating_add(1);
     }
 
     /// Adds an execution of these kinds, with `count` in it and itself, that took `net`.
@@ -295,11 +333,9 @@ impl Pending {
         block: u32,
         (exact, collapsed): (u64, u64),
         (count, net): (u64, u64),
-        pair: impl FnMut(&Node, &Node),
+        pairs: &mut Pairs,
     ) {
-        if self.nodes.len() >= CAPACITY {
-            self.join_older(pair);
-        }
+        self.make_room(enter, pairs);
         self.nodes.push(Node {
             enter,
             leave,
@@ -332,11 +368,9 @@ impl Pending {
         block: u32,
         (count, net): (u64, u64),
         more: More,
-        pair: impl FnMut(&Node, &Node),
+        pairs: &mut Pairs,
     ) {
-        if self.nodes.len() >= CAPACITY {
-            self.join_older(pair);
-        }
+        self.make_room(enter, pairs);
         self.nodes.push(Node {
             net,
             ..Node::other(enter, leave, block, count)
@@ -345,10 +379,10 @@ impl Pending {
     }
 
     #[cold]
-    fn join_older(&mut self, mut pair: impl FnMut(&Node, &Node)) {
+    fn join_older(&mut self, pairs: &mut Pairs) {
         let older = self.nodes.len() / 2;
         let nodes = self.nodes.get(..older + 1).unwrap_or_default();
-        each_pair(nodes, &mut pair);
+        add_pairs(nodes, pairs);
         let rest = self.nodes.split_off(older);
         let nodes = std::mem::replace(&mut self.nodes, Vec::with_capacity(CAPACITY));
         let mut more = std::mem::take(&mut self.more).into_iter();
@@ -377,13 +411,12 @@ impl Pending {
     }
 }
 
-/// Neighbours, whatever was waited for between them.
-#[inline]
-fn each_pair(nodes: &[Node], pair: &mut impl FnMut(&Node, &Node)) {
+/// Adds all neighbours, whatever was waited for between them.
+fn add_pairs(nodes: &[Node], pairs: &mut Pairs) {
     let mut before: Option<&Node> = None;
     for node in nodes.iter().filter(|node| node.block != TRANSPARENT) {
         if let Some(before) = before {
-            pair(before, node);
+            pairs.add(before, node);
         }
         before = Some(node);
     }

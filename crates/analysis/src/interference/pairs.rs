@@ -2,7 +2,7 @@
 //! and its unlock, are one sequence, from the entry of the first to the leave of the second.
 
 use super::nesting::{NO_BLOCK, Node};
-use super::sketch::{Smallest, Window};
+use super::sketch::Smallest;
 use profile::BlockId;
 use rustc_hash::FxHashMap;
 
@@ -16,11 +16,26 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) struct Pair {
     pub first: BlockId,
     pub second: BlockId,
-    pub whole: Window,
-    pub smallest: Smallest,
+    pub n: u64,
+    /// From the entry of the first to the leave of the second.
+    pub whole: Durations,
     /// From the leave of the first to the entry of the second.
-    pub between: Window,
-    pub smallest_between: Smallest,
+    pub between: Durations,
+}
+
+/// Their sum, and the smallest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Durations {
+    pub sum: u64,
+    pub smallest: Smallest,
+}
+
+impl Durations {
+    #[inline]
+    fn add(&mut self, duration: u64) {
+        self.sum = self.sum.saturating_add(duration);
+        self.smallest.add(duration);
+    }
 }
 
 /// All sequences.
@@ -47,23 +62,24 @@ impl Default for Pairs {
 
 impl Pairs {
     /// Adds a sequence if both are single executions.
-    #[inline]
     pub fn add(&mut self, a: &Node, b: &Node) {
-        if a.block >= NO_BLOCK || b.block >= NO_BLOCK {
-            return;
+        if a.block < NO_BLOCK && b.block < NO_BLOCK {
+            self.add_calls(a, b);
         }
+    }
+
+    /// Adds a sequence of two single executions.
+    #[inline]
+    pub fn add_calls(&mut self, a: &Node, b: &Node) {
         // Kinds are well mixed words.
         let key = a.exact.wrapping_mul(ODD).wrapping_add(b.exact);
         let Some(number) = self.number(key, a.block, b.block) else {
             return;
         };
         if let Some(pair) = self.all.get_mut(number as usize) {
-            let duration = b.leave.saturating_sub(a.enter);
-            pair.whole.add((duration, duration), 1);
-            pair.smallest.add(duration);
-            let between = b.enter.saturating_sub(a.leave);
-            pair.between.add((between, between), 1);
-            pair.smallest_between.add(between);
+            pair.n += 1;
+            pair.whole.add(b.leave.saturating_sub(a.enter));
+            pair.between.add(b.enter.saturating_sub(a.leave));
         }
     }
 
@@ -75,6 +91,11 @@ impl Pairs {
         {
             return Some(*number);
         }
+        self.look_up(key, place, first, second)
+    }
+
+    #[cold]
+    fn look_up(&mut self, key: u64, place: usize, first: BlockId, second: BlockId) -> Option<u32> {
         let number = match self.by_key.get(&key) {
             Some(number) => *number,
             None if self.all.len() >= SEQUENCES => {
@@ -87,10 +108,9 @@ impl Pairs {
                 self.all.push(Pair {
                     first,
                     second,
-                    whole: Window::default(),
-                    smallest: Smallest::default(),
-                    between: Window::default(),
-                    smallest_between: Smallest::default(),
+                    n: 0,
+                    whole: Durations::default(),
+                    between: Durations::default(),
                 });
                 number
             }

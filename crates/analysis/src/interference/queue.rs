@@ -29,14 +29,22 @@ pub(super) struct Entry {
     pub unwound: bool,
     /// There was waiting in it.
     pub waited: bool,
+    pub arguments: [u64; TRACED_ARGUMENTS],
+}
+
+/// What an execution is compared by that contains others.
+pub(super) struct Caller {
+    pub net: u64,
+    pub exact: u64,
+    pub collapsed: u64,
+    pub inside: u64,
+    pub waits: Option<Arc<WaitSum>>,
 }
 
 /// Executions in the order of their ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     pub all: Vec<Entry>,
-    /// Of each, if the block's arguments are recorded.
-    pub arguments: Vec<[u64; TRACED_ARGUMENTS]>,
     /// Of those that waited.
     pub waits: Vec<Arc<WaitSum>>,
 }
@@ -47,7 +55,6 @@ impl Entries {
         let first = self.all.first()?;
         Some(Self {
             all: vec![*first],
-            arguments: self.arguments.iter().take(1).copied().collect(),
             waits: self.waits_of(0, 1).cloned().collect(),
         })
     }
@@ -67,7 +74,6 @@ impl Entries {
     pub fn remove(&mut self, n: usize) {
         let waited = self.waits_of(0, n).count();
         self.waits.drain(..waited);
-        self.arguments.drain(..n.min(self.arguments.len()));
         self.all.drain(..n.min(self.all.len()));
     }
 }
@@ -92,38 +98,46 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Adds an execution in place of those that it contains. How many are to be counted now.
+    /// Adds an execution that contains none of those that wait. How many are to be counted now.
     #[inline]
-    pub fn push(
-        &mut self,
-        entry: Entry,
-        arguments: Option<&[u64; TRACED_ARGUMENTS]>,
-        waits: Option<Arc<WaitSum>>,
-    ) -> usize {
-        while let Some(inner) = self.entries.all.last()
-            && inner.enter >= entry.enter
-        {
-            self.drop_last();
-        }
+    pub fn push(&mut self, entry: Entry) -> usize {
         self.entries.all.push(entry);
-        if let Some(arguments) = arguments {
-            self.entries.arguments.push(*arguments);
-        }
-        if let Some(waits) = waits {
-            self.entries.waits.push(waits);
-        }
         if self.entries.all.len() < self.full {
             return 0;
         }
         self.full - self.patience
     }
 
+    /// Says what the last execution contains.
+    pub fn last_called(&mut self, caller: Caller) {
+        let Some(last) = self.entries.all.last_mut() else {
+            return;
+        };
+        last.net = caller.net;
+        last.exact = caller.exact;
+        last.collapsed = caller.collapsed;
+        last.inside = caller.inside;
+        if let Some(waits) = caller.waits {
+            last.waited = true;
+            self.entries.waits.push(waits);
+        }
+    }
+
+    /// Drops those that an execution contains that began at `enter`. Whether none waits any more.
     #[cold]
+    pub fn drop_since(&mut self, enter: u64) -> bool {
+        while let Some(inner) = self.entries.all.last()
+            && inner.enter >= enter
+        {
+            self.drop_last();
+        }
+        self.entries.all.is_empty()
+    }
+
     fn drop_last(&mut self) {
         if self.entries.all.pop().is_some_and(|entry| entry.waited) {
             self.entries.waits.pop();
         }
-        self.entries.arguments.pop();
         self.is_recursive();
     }
 

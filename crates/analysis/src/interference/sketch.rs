@@ -51,12 +51,8 @@ pub(super) struct Histogram {
 /// The step that a duration falls into. Below 16 each has its own.
 #[inline]
 fn step(duration: u64) -> usize {
-    if duration < u64::from(STEPS) {
-        return duration as usize;
-    }
-    let octave = 63 - duration.leading_zeros();
-    let part = (duration >> (octave - 4)) as usize & (STEPS as usize - 1);
-    ((octave - 3) * STEPS) as usize + part
+    let octaves = (duration | u64::from(STEPS)).ilog2() - STEPS.ilog2();
+    (octaves * STEPS) as usize + (duration >> octaves) as usize
 }
 
 /// The first duration that is above a step.
@@ -166,14 +162,6 @@ impl Default for Window {
 }
 
 impl Window {
-    /// An execution that stands for so many, and all of them together.
-    #[inline]
-    pub fn add(&mut self, (duration, total): (u64, u64), weight: u64) {
-        self.n += weight;
-        self.sum = self.sum.saturating_add(total);
-        self.min = self.min.min(duration);
-    }
-
     pub fn merge(&mut self, other: &Self) {
         self.n += other.n;
         self.sum = self.sum.saturating_add(other.sum);

@@ -2,15 +2,14 @@
 
 use super::analyser::Tallies;
 use super::blocks::BlockState;
-use super::cells::{Cell, Cells};
-use super::instants::Instants;
-use super::kinds::{Kinds, Shape};
+use super::cells::Cells;
+use super::kinds::Kinds;
 use super::nesting::{Collapsed, More, NO_BLOCK, Pending, Sequence, TRANSPARENT, mix};
 use super::options::Options;
 use super::pairs::Pairs;
-use super::queue::{Entries, Entry, Queue};
+use super::queue::{Caller, Entries, Entry, Queue};
 use super::waits::WaitSum;
-use profile::{BlockId, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceItem, Wait};
+use profile::{BlockId, Execution, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
 
 /// A thread that executes a block so often is warm; its first execution is left out.
@@ -33,6 +32,8 @@ pub(super) struct Thread {
 struct Local {
     block: BlockId,
     queue: Queue,
+    /// When the last execution began.
+    last_enter: u64,
     /// When the last execution that counts began.
     counted_enter: u64,
     counted: u64,
@@ -58,6 +59,7 @@ impl Thread {
         self.locals.push(Local {
             block,
             queue: Queue::default(),
+            last_enter: 0,
             counted_enter: 0,
             counted: 0,
             first: None,
@@ -67,6 +69,19 @@ impl Thread {
             *slot = self.locals.len() as u32;
         }
         self.locals.len() - 1
+    }
+}
+
+impl Local {
+    /// Drops what an execution contains that began at `enter`. Whether it contains one that counts.
+    #[cold]
+    fn contained(&mut self, enter: u64) -> bool {
+        let none_waits = self.queue.drop_since(enter);
+        let twice = none_waits && self.counted > 0 && self.counted_enter >= enter;
+        if twice {
+            self.queue.is_recursive();
+        }
+        twice
     }
 }
 
@@ -109,15 +124,46 @@ impl Worker<'_> {
             return;
         };
         let (leave, duration) = (execution.leave, execution.duration);
-        if leave < duration || leave < self.thread.last_leave {
+        let thread = &mut *self.thread;
+        if leave < duration || leave < thread.last_leave {
             self.tallies.backwards += 1;
             return;
         }
-        self.thread.last_leave = leave;
+        thread.last_leave = leave;
         let enter = leave - duration;
-        let pending = &mut self.thread.pending;
-        let pairs = &mut *self.pairs;
-        let mut entry = Entry {
+        let (pending, pairs) = (&mut thread.pending, &mut *self.pairs);
+        let mut caller = None;
+        if block.plain && pending.is_leaf(enter) {
+            let kinds = (block.base, block.base);
+            pending.push((enter, leave), number, kinds, (1, duration), pairs);
+        } else {
+            let times = (enter, leave);
+            let called = Caller::of(pending, pairs, self.options, block, times, number);
+            caller = Some(called);
+            if block.excluded {
+                return;
+            }
+        }
+        block.instants.add(enter, leave, self.index);
+        let at = match thread.local(number) {
+            Some(at) => at,
+            None => {
+                block.threads.push(self.index);
+                thread.add_local(number)
+            }
+        };
+        let Some(local) = thread.locals.get_mut(at) else {
+            return;
+        };
+        if let Some(stack) = local.stack {
+            local.stack = None;
+            block.stacks.measured(stack, duration);
+        }
+        if local.last_enter >= enter {
+            block.twice += u64::from(local.contained(enter));
+        }
+        local.last_enter = enter;
+        let to_count = local.queue.push(Entry {
             enter,
             leave,
             net: duration,
@@ -127,71 +173,10 @@ impl Worker<'_> {
             weight: block.period,
             unwound: execution.unwound,
             waited: false,
-        };
-        let mut waits = None;
-        if block.followed() && pending.is_leaf(enter) && block.probe_ticks == 0 {
-            let kinds = (block.base, block.base);
-            let size = (1, duration);
-            pending.push((enter, leave), number, kinds, size, |a, b| pairs.add(a, b));
-        } else {
-            let mut inside = pending.take(enter, |a, b| pairs.add(a, b));
-            let kinds = block.kinds_with(&inside);
-            entry.net = self.options.net(duration, &inside);
-            let size = (inside.count + 1, entry.net);
-            if block.followed() {
-                pending.push((enter, leave), number, kinds, size, |a, b| pairs.add(a, b));
-                if let Some(waits) = &mut inside.waits {
-                    WaitSum::inside(waits, number);
-                }
-                let probes = inside.probes.saturating_add(block.probe_ticks);
-                if inside.waits.is_some() || probes > 0 {
-                    pending.say_more(inside.waits.clone(), probes);
-                }
-            } else {
-                if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
-                    WaitSum::inside(waits, number);
-                }
-                let more = More {
-                    sequences: Some((inside.exact, inside.collapsed)),
-                    waits: inside.waits.clone(),
-                    probes: inside.probes.saturating_add(block.probe_ticks),
-                    hole: inside.ragged,
-                };
-                let times = (enter, leave);
-                pending.push_other(times, NO_BLOCK, size, more, |a, b| pairs.add(a, b));
-                if block.excluded {
-                    return;
-                }
-            }
-            (entry.exact, entry.collapsed) = kinds;
-            entry.inside = inside.count;
-            entry.waited = inside.waits.is_some();
-            waits = inside.waits;
-        }
-        let seen = Instants::execution(enter, leave, self.index);
-        block.instants.add(seen);
-        let at = match self.thread.local(number) {
-            Some(at) => at,
-            None => {
-                block.threads.push(self.index);
-                self.thread.add_local(number)
-            }
-        };
-        let Some(local) = self.thread.locals.get_mut(at) else {
-            return;
-        };
-        if let Some(stack) = local.stack {
-            local.stack = None;
-            block.stacks.measured(stack, entry.leave - entry.enter);
-        }
-        let arguments = block.with_arguments.then_some(&execution.arguments);
-        let to_count = local.queue.push(entry, arguments, waits);
-        if local.counted > 0
-            && local.counted_enter >= entry.enter
-            && local.queue.entries.all.len() == 1
-        {
-            local.queue.is_recursive();
-            block.twice += 1;
+            arguments: execution.arguments,
+        });
+        if let Some(caller) = caller {
+            local.queue.last_called(caller);
         }
         if to_count > 0 {
             self.count(at, to_count);
@@ -227,98 +212,39 @@ impl Worker<'_> {
         }
     }
 
-    /// Adds executions of a block to all sums.
+    /// Adds executions of a block to all sums: those together that follow each other and are of one kind.
     fn add(&mut self, number: BlockId, entries: &Entries, from: usize, to: usize) {
         let all = entries.all.get(from..to).unwrap_or_default();
-        let arguments = entries.arguments.get(from..to).unwrap_or_default();
-        if self.add_alike(number, all, arguments) {
-            return;
-        }
         let Some(block) = self.blocks.get_mut(number as usize) else {
             return;
         };
-        let mut waits = entries.waits_of(from, to);
         self.tallies.executions += all.len() as u64;
-        for (place, entry) in all.iter().enumerate() {
-            let grouped = arguments.get(place).map(|values| block.grouped(values));
-            let shape = Shape {
-                block: number,
-                exact: entry.exact,
-                collapsed: entry.collapsed,
-                arguments: grouped.unwrap_or_default(),
-                inside: entry.inside,
-            };
-            let weight = u64::from(entry.weight);
-            let times = (entry.net, entry.net.saturating_mul(weight));
-            let Some(cell) = self.thread.cells.of(shape.key(), self.kinds, &shape) else {
-                continue;
-            };
-            cell.add(times, weight);
-            self.kinds.add(cell.kind, entry.leave, times, weight);
-            block.unwound += u64::from(entry.unwound);
-            if let Some(values) = arguments.get(place) {
-                block.follow(values, entry.net);
+        block.unwound += all.iter().filter(|entry| entry.unwound).count() as u64;
+        block.follow(all);
+        let mut waits = entries.waits_of(from, to);
+        let (mut rest, mut until) = (all, 0);
+        while let Some(first) = rest.first() {
+            if first.leave >= until {
+                until = self.kinds.until(first.leave);
             }
-            match entry.waited.then(|| waits.next()).flatten() {
+            let arguments = block.grouped(&first.arguments);
+            let mut n = block.alike(first, &arguments, rest);
+            // They end in order.
+            if rest.get(n - 1).is_some_and(|last| last.leave >= until) {
+                n = rest.partition_point(|entry| entry.leave < until).max(1);
+            }
+            let (run, others) = rest.split_at(n);
+            rest = others;
+            let weight = u64::from(first.weight);
+            let cell = self.thread.cells.of(number, first, &arguments, self.kinds);
+            if let Some(cell) = cell {
+                self.kinds.add(cell, run, weight, until);
+            }
+            match first.waited.then(|| waits.next()).flatten() {
                 None => block.least_blocked = 0,
                 Some(waits) => block.add_waits(waits, weight),
             }
         }
-    }
-
-    /// Adds executions that are all of one kind and in one part of the run, as those of most functions that are
-    /// executed often are: the sums change once. False: they are not, and nothing was added.
-    fn add_alike(
-        &mut self,
-        number: BlockId,
-        all: &[Entry],
-        arguments: &[[u64; TRACED_ARGUMENTS]],
-    ) -> bool {
-        let (Some(block), [first, .., last]) = (self.blocks.get_mut(number as usize), all) else {
-            return false;
-        };
-        let grouped = arguments.first().map(|values| block.grouped(values));
-        let window = self.kinds.window(first.leave);
-        let alike = |e: &Entry| e.exact == first.exact && e.weight == first.weight && !e.waited;
-        if self.kinds.window(last.leave) != window
-            || self.kinds.window(first.leave) != window
-            || !all.iter().all(alike)
-            || !arguments
-                .iter()
-                .all(|values| Some(block.grouped(values)) == grouped)
-        {
-            return false;
-        }
-        let shape = Shape {
-            block: number,
-            exact: first.exact,
-            collapsed: first.collapsed,
-            arguments: grouped.unwrap_or_default(),
-            inside: first.inside,
-        };
-        let Some(cell) = self.thread.cells.of(shape.key(), self.kinds, &shape) else {
-            return false;
-        };
-        let sum = all.iter().fold(0, |sum: u64, e| sum.saturating_add(e.net));
-        let least = all.iter().map(|e| e.net).min().unwrap_or(u64::MAX);
-        let (n, weight) = (all.len() as u64, u64::from(first.weight));
-        let together = Cell {
-            n: n * weight,
-            recorded: n,
-            sum: sum.saturating_mul(weight),
-            min: least,
-            ..*cell
-        };
-        cell.merge(&together);
-        let durations = all.iter().map(|e| e.net);
-        self.kinds.add_all(&together, window, durations, weight);
-        self.tallies.executions += n;
-        block.unwound += all.iter().filter(|e| e.unwound).count() as u64;
-        block.least_blocked = 0;
-        for (values, entry) in arguments.iter().zip(all) {
-            block.follow(values, entry.net);
-        }
-        true
     }
 
     fn wait(&mut self, wait: &Wait) {
@@ -349,9 +275,8 @@ impl Worker<'_> {
             sequences: Some((Sequence::EMPTY, Collapsed::EMPTY)),
             ..more
         };
-        let pairs = &mut *self.pairs;
         let pending = &mut self.thread.pending;
-        pending.push_other((enter, leave), block, (0, 0), more, |a, b| pairs.add(a, b));
+        pending.push_other((enter, leave), block, (0, 0), more, self.pairs);
     }
 
     fn stack(&mut self, number: BlockId, places: &[u32]) {
@@ -377,7 +302,7 @@ impl Worker<'_> {
 
     fn period(&mut self, number: BlockId, period: u32) {
         match self.blocks.get_mut(number as usize) {
-            Some(block) => block.period = period.max(1),
+            Some(block) => block.set_period(period),
             None => self.tallies.unknown += 1,
         }
     }
@@ -397,8 +322,53 @@ impl Worker<'_> {
                 self.add(number, &first, 0, 1);
             }
         }
-        let pairs = &mut *self.pairs;
-        self.thread.pending.take(0, |a, b| pairs.add(a, b));
+        self.thread.pending.end(self.pairs);
+        for cell in &mut self.thread.cells.all {
+            self.kinds.settle(cell);
+        }
+    }
+}
+
+impl Caller {
+    /// A call of a block that contains others, or of which more is to be said.
+    #[inline(never)]
+    fn of(
+        pending: &mut Pending,
+        pairs: &mut Pairs,
+        options: &Options,
+        block: &BlockState,
+        (enter, leave): (u64, u64),
+        number: BlockId,
+    ) -> Self {
+        let mut inside = pending.take(enter, pairs);
+        let (exact, collapsed) = block.kinds_with(&inside);
+        let net = options.net(leave - enter, &inside);
+        let size = (inside.count + 1, net);
+        let probes = inside.probes.saturating_add(block.probe_ticks);
+        if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
+            WaitSum::inside(waits, number);
+        }
+        if block.followed() {
+            pending.push((enter, leave), number, (exact, collapsed), size, pairs);
+            if inside.waits.is_some() || probes > 0 {
+                pending.say_more(inside.waits.clone(), probes);
+            }
+        } else {
+            let more = More {
+                sequences: Some((inside.exact, inside.collapsed)),
+                waits: inside.waits.clone(),
+                probes,
+                hole: inside.ragged,
+            };
+            pending.push_other((enter, leave), NO_BLOCK, size, more, pairs);
+        }
+        Self {
+            exact,
+            collapsed,
+            inside: inside.count,
+            net,
+            waits: inside.waits,
+        }
     }
 }
 

@@ -28,6 +28,8 @@ struct Reading {
 pub(super) struct Drain {
     /// By slot.
     reading: Vec<Option<Reading>>,
+    /// The last one of each id, also after its end, which wakes who joins it.
+    by_id: FxHashMap<u32, ThreadIndex>,
     /// Those that live, by id.
     living: FxHashMap<u32, ThreadIndex>,
     /// Those of them that only the kernel's probes have seen so far, with their processes.
@@ -44,6 +46,7 @@ impl Drain {
         Self {
             reading: Vec::new(),
             living: FxHashMap::default(),
+            by_id: FxHashMap::default(),
             probed: FxHashMap::default(),
             threads: Vec::new(),
             lost: 0,
@@ -110,7 +113,7 @@ impl Drain {
             let tid = thread.tid.load(Relaxed);
             probes.merge(tid, &mut batch.items, waiting);
             if !batch.items.is_empty() {
-                waiting.merge(tid, &mut batch.items, &self.living);
+                waiting.merge(tid, &mut batch.items, &self.by_id);
                 sink(&batch);
             }
             if ended && !all {
@@ -139,6 +142,7 @@ impl Drain {
         });
         let index = self.threads.len() as ThreadIndex - 1;
         self.living.insert(tid, index);
+        self.by_id.insert(tid, index);
         index
     }
 
@@ -179,7 +183,7 @@ impl Drain {
             if let Some(thread) = self.threads.get_mut(batch.thread as usize) {
                 thread.end = thread.end.max(last.unwrap_or(start));
             }
-            waiting.merge(tid, &mut batch.items, &self.living);
+            waiting.merge(tid, &mut batch.items, &self.by_id);
             sink(&batch);
         }
         let (threads, living) = (&mut self.threads, &mut self.living);

@@ -4,7 +4,7 @@ use super::load::image;
 use super::report::Report;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use profile::{
-    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Interference, Level, Quality,
+    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Interference, Level, Quality, RunEnd,
     SequenceScore,
 };
 use std::io::Write;
@@ -19,12 +19,18 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let result = report.result;
     writeln!(
         out,
-        "{} executions of {} functions by {} threads of {}, {}",
+        "{} executions of {} functions by {} threads of {}, {}{}",
         grouped(result.executions),
         result.findings.len(),
         grouped(result.threads),
         shortened(&printable(&result.command.join(" ")), 60),
-        time(result.duration_ns)
+        time(result.duration_ns),
+        match result.end {
+            RunEnd::Exited(0) | RunEnd::Unknown => String::new(),
+            RunEnd::Exited(code) => format!("; it exited with {code}"),
+            RunEnd::Signalled(signal) => format!("; signal {signal} ended it"),
+            RunEnd::Stopped => "; it had not ended".into(),
+        }
     )?;
     if !result.findings.is_empty() {
         none(result, out)?;
