@@ -5,6 +5,7 @@
 //! ends it. The kernel closes events with their owner. Nor is what the process stops for a trap: it
 //! is a signal that does nothing to a process that nobody traces any more.
 
+use crate::Error;
 use crate::perf::{self, Scope};
 use perf_event_open_sys::bindings as pe;
 use std::io;
@@ -22,9 +23,13 @@ const TELLS: libc::c_int = 1;
 /// all signals have to expect at any time.
 const HARMLESS: [libc::c_int; 4] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD, libc::SIGCONT];
 
+/// The ioctl that takes new attributes.
+const IOC_MODIFY_ATTRIBUTES: libc::c_ulong = 0x4008_240b;
+
 /// A breakpoint of one thread, until it is dropped.
 pub(crate) struct Breakpoint {
-    _event: OwnedFd,
+    event: OwnedFd,
+    attr: pe::perf_event_attr,
 }
 
 impl Breakpoint {
@@ -66,7 +71,33 @@ impl Breakpoint {
         if !done {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { _event: event })
+        Ok(Self { event, attr })
+    }
+
+    /// The same for another place, which takes a third of the time.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn move_to(&mut self, place: u64, times: u64) -> Result<(), Error> {
+        // SAFETY: both are numbers.
+        let before = unsafe { self.attr.__bindgen_anon_1.sample_period };
+        if before != times || times != 1 {
+            perf::set_period(&self.event, times)?;
+        }
+        self.attr.__bindgen_anon_1.sample_period = times;
+        self.attr.__bindgen_anon_3.bp_addr = place;
+        // SAFETY: the kernel reads the attributes, of the size that they state, during the call.
+        let done = unsafe {
+            libc::ioctl(
+                self.event.as_raw_fd(),
+                IOC_MODIFY_ATTRIBUTES,
+                &raw const self.attr,
+            )
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(Error::system("moving a breakpoint")),
+        }
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) struct Tracee {
     signal: libc::c_int,
     /// Whether it is stopped; else it has ended.
     stopped: bool,
-    /// The signal of its breakpoints, once it is known.
-    tells: Option<libc::c_int>,
+    /// Where it stops, once it was to run to a place.
+    breakpoint: Option<Breakpoint>,
 }
 
 impl Tracee {
@@ -47,7 +47,7 @@ impl Tracee {
             memory,
             signal: 0,
             stopped: false,
-            tells: None,
+            breakpoint: None,
         };
         if !tracee.interrupt() {
             return None;
@@ -114,16 +114,20 @@ impl Tracee {
         let Some(now) = self.integers() else {
             return false;
         };
-        self.tells = self.tells.or_else(|| signal_for(self.pid));
-        let Some(signal) = self.tells else {
-            return false;
-        };
         // Where it stands at the place it is held there first.
         let held = now.rip == place && now.eflags & RESUMES == 0;
         let times = u64::from(passes) + 1 + u64::from(held);
-        let Ok(_breakpoint) = Breakpoint::set(self.pid, place, times, signal) else {
-            return false;
+        let set = match &mut self.breakpoint {
+            Some(breakpoint) => breakpoint.move_to(place, times).is_ok(),
+            none => {
+                let signal = signal_for(self.pid);
+                *none = signal.and_then(|of| Breakpoint::set(self.pid, place, times, of).ok());
+                none.is_some()
+            }
         };
+        if !set {
+            return false;
+        }
         self.go(libc::PTRACE_CONT) && self.integers().is_some_and(|now| now.rip == place)
     }
 
@@ -187,6 +191,7 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
+        self.breakpoint = None;
         if self.stopped {
             ptrace(libc::PTRACE_DETACH, self.pid, 0, self.signal as u64);
         }
@@ -242,6 +247,7 @@ mod tests {
     impl Tracee {
         /// Lets it execute one instruction.
         pub fn step(&mut self) -> bool {
+            self.breakpoint = None;
             self.go(libc::PTRACE_SINGLESTEP);
             let stepped = self.stopped && self.signal == libc::SIGTRAP;
             if stepped {
