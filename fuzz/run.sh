@@ -5,12 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- tree coz store symbols jit unwind graph
+[ $# -gt 0 ] || set -- tree counts coz store symbols jit unwind graph
 
 # The tests' fixtures to begin with, as they are and decompressed.
 seeds() {
 	case $1 in
-	tree) find crates/formats/tests/fixtures tests/profiles -type f ;;
+	tree | counts) find crates/formats/tests/fixtures tests/profiles -type f ;;
 	store) find tests -type f -name '*.vf' ;;
 	symbols) find crates/symbols/tests/fixtures -type f ;;
 	unwind) find crates/unwind/tests/fixtures -type f ;;

@@ -330,9 +330,9 @@ fn the_true_culprit_is_always_listed_out_of_order() {
     let summary = tally.summary.as_ref().expect("runs");
     assert!(tally.stalls > 300);
     assert!(tally.missed.is_empty());
-    // Measured: 2.90; 2.32 where those two that time does not tell apart count as one.
-    assert!(tally.listed as f64 <= 3.0 * tally.stalls as f64);
-    assert!((tally.listed - tally.both) as f64 <= 2.5 * tally.stalls as f64);
+    // Measured: 2.85; 2.27 where those two that time does not tell apart count as one.
+    assert!(tally.listed as f64 <= 2.9 * tally.stalls as f64);
+    assert!((tally.listed - tally.both) as f64 <= 2.3 * tally.stalls as f64);
     assert!(summary.unexplained_stall <= 0.1 * summary.samples);
     // Each kind of stall was there.
     for cause in [
@@ -348,4 +348,21 @@ fn the_true_culprit_is_always_listed_out_of_order() {
         let index = Cause::ALL.iter().position(|one| *one == cause);
         assert!(tally.truly[index.expect("listed")] > 0, "{cause:?}");
     }
+}
+
+/// On programs that the rules were not mended on.
+#[test]
+fn the_true_culprit_is_listed_in_programs_never_seen_before() {
+    let model = Model::new(Processor::named("skylake").expect("there"));
+    let mut tally = Tally::default();
+    for seed in 400..424 {
+        add_windowed(&mut tally, &model, seed);
+    }
+    tally.print();
+    let summary = tally.summary.as_ref().expect("runs");
+    assert!(tally.stalls > 600);
+    assert!(tally.missed.is_empty());
+    // Measured: 2.88.
+    assert!(tally.listed as f64 <= 2.9 * tally.stalls as f64);
+    assert!(summary.unexplained_stall <= 0.1 * summary.samples);
 }

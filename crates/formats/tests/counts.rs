@@ -1,9 +1,15 @@
-//! Counts of lines, by gcov and in lcov's form, and which of them are a file's.
+//! Counts of lines, by gcov and in lcov's form, which of them are a file's, and damage to these and to branch stacks.
 
-use formats::counts::{Counts, LineCounts, read};
-use formats::tree::Limits;
+mod branch_stacks;
+#[path = "tree/memory.rs"]
+mod memory;
+
+use branch_stacks::perf_data;
+use formats::counts::{Counts, Error, LineCounts, read};
+use formats::tree::{Limits, ReadError};
 use proptest::prelude::*;
 use std::io::Write;
+use std::sync::LazyLock;
 
 /// What gcc 12's `gcov --json-format --stdout` wrote of two small programs, shortened.
 const GCOV: &str = r#"{"gcc_version": "12.2.0", "files": [{"file": "a/work.c", "functions": [{"blocks": 4, "end_column": 1,
@@ -114,22 +120,136 @@ fn what_is_wrong_is_said_with_its_place() {
     }
 }
 
+static VALID: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+    // Two loops, one of which is left for a library.
+    let stack = |turn: u64| {
+        let (inner, outer) = ((BIAS + 0x40, BIAS + 0x10), (BIAS + 0x80 + turn % 3, BIAS));
+        let (out, back) = ((BIAS + 0x90, LIBRARY), (LIBRARY + 8, BIAS));
+        vec![inner, inner, outer, back, out, inner, outer]
+    };
+    let stacks: Vec<_> = (0..40).map(stack).collect();
+    let gcov = GCOV.as_bytes();
+    let perf = perf_data("/home/one/work", &[7; 20], BIAS, &stacks);
+    [gcov.to_vec(), flate2(gcov), LCOV.as_bytes().to_vec(), perf]
+});
+
+const BIAS: u64 = 0x5555_5555_0000;
+const LIBRARY: u64 = 0x7000_0000_0000;
+
+/// Reads a file with little memory; how much of it was taken.
+fn taken(bytes: &[u8], most: u64) -> (Result<Counts, Error>, isize) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(bytes).expect("written");
+    let limits = Limits {
+        memory: most,
+        ..Limits::default()
+    };
+    let before = memory::start();
+    let result = read(file.path(), &limits);
+    (result, memory::peak() - before)
+}
+
+/// What a reader takes that does not grow with the limit: buffers, a decompressor, one line of text.
+const FREE: isize = 4 << 20;
+
+fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let (result, peak) = taken(bytes, 1 << 20);
+    prop_assert!(peak <= (1 << 20) + FREE, "{} bytes of memory", peak);
+    if let Err(Error::Other(error)) = result {
+        prop_assert!(!matches!(error, ReadError::Io { .. }), "{}", error);
+    }
+    Ok(())
+}
+
+#[test]
+fn valid_files_are_read_and_may_end_anywhere() {
+    for whole in VALID.iter() {
+        let (result, _) = taken(whole, 1 << 20);
+        match result.expect("it is valid") {
+            Counts::Lines(lines) => assert_eq!(lines.len(), 3),
+            Counts::Branches(stacks) => assert_eq!((stacks.stacks, stacks.impossible), (40, 0)),
+            Counts::Instructions(_) => panic!("no such file"),
+        }
+        for length in 0..whole.len() {
+            harmless(&whole[..length]).expect("harmless");
+        }
+    }
+}
+
+#[test]
+fn large_files_are_refused_with_little_memory() {
+    const MOST: u64 = 16 << 20;
+    let many = |each: &dyn Fn(u64) -> String, head: &str, foot: &str| {
+        let all: Vec<String> = (0..400_000).map(each).collect();
+        format!("{head}{}{foot}", all.join(",").replace("\n,", "\n")).into_bytes()
+    };
+    let deep = "a/".repeat(1 << 18);
+    let nested: String = (0..100)
+        .map(|n| format!("SF:{n}/{deep}x\nDA:1,1\n"))
+        .collect();
+    let stacks: Vec<_> = (0..40_000_u64)
+        .map(|turn| {
+            let branch = |n: u64| (BIAS + 0x100 + 4 * turn + n, BIAS + 4 * turn + n);
+            (0..8).map(branch).collect()
+        })
+        .collect();
+    let files: [Vec<u8>; 7] = [
+        many(&|n| format!("DA:{n},1\n"), "SF:a\n", ""),
+        many(&|n| format!("SF:{n}/a\nDA:1,1\n"), "", ""),
+        many(&|n| format!("SF:{n}\nDA:1,1\n"), "", ""),
+        nested.into_bytes(),
+        many(&|_| r#"{"file":""}"#.to_owned(), r#"{"files":["#, "]}"),
+        many(
+            &|n| format!(r#"{{"line_number":{n},"count":1}}"#),
+            r#"{"files":[{"file":"a","lines":["#,
+            "]}]}",
+        ),
+        perf_data("/home/one/work", &[7; 20], BIAS, &stacks),
+    ];
+    for (number, file) in files.iter().enumerate() {
+        let (result, peak) = taken(file, MOST);
+        let Err(error) = result.map(|_| ()) else {
+            panic!("{number} was read");
+        };
+        let error = error.to_string();
+        println!("{number}: {peak} bytes, {error}");
+        assert!(
+            error.contains("more memory than the limit allows"),
+            "{number}: {error}"
+        );
+        assert!(peak <= MOST as isize + FREE, "{number}: {peak}");
+    }
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
     #[test]
     fn damage_is_an_error_at_most(
-        json: bool,
-        damage in proptest::collection::vec((0_usize..1400, any::<u8>()), 0..4),
-        length in 0_usize..1400,
+        which in 0_usize..4,
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        length in proptest::option::of(any::<prop::sample::Index>()),
     ) {
-        let mut bytes = if json { GCOV } else { LCOV }.as_bytes().to_vec();
+        let mut bytes = VALID[which].clone();
         for (at, byte) in damage {
-            if let Some(place) = bytes.get_mut(at) {
-                *place = byte;
-            }
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
         }
-        bytes.truncate(length.max(8));
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        file.write_all(&bytes).expect("written");
-        let _ = read(file.path(), &Limits::default());
+        if let Some(length) = length {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        harmless(&bytes)?;
+    }
+
+    /// Numbers at the places of others: lengths, counts and offsets that lead anywhere.
+    #[test]
+    fn any_number_in_perf_data_is_an_error_at_most(
+        at in any::<prop::sample::Index>(),
+        number in prop_oneof![any::<u64>(), 0_u64..4096, Just(u64::MAX), Just(1 << 63)],
+    ) {
+        let mut bytes = VALID[3].clone();
+        let at = at.index(bytes.len() / 8) * 8;
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        harmless(&bytes)?;
     }
 }

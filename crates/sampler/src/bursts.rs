@@ -20,9 +20,6 @@ use std::mem::MaybeUninit;
 const SKIPPED: usize = 200;
 const FOLLOWED: usize = 4_000;
 
-/// The flag of one that goes on from a breakpoint.
-const RESUMES: u64 = 1 << 16;
-
 /// System calls that end soon, mostly, and may be interrupted if they do not.
 const SHORT_CALLS: [libc::c_long; 22] = [
     libc::SYS_read,
@@ -162,9 +159,7 @@ fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &Walk) -> bool {
         return false;
     };
     if walk.steps > 0 {
-        // The breakpoint may be where it stands; one that it has just come to does not hold it again.
-        let held = blocked.at == registers.counter && registers.flags & RESUMES == 0;
-        return (!held || tracee.step()) && tracee.run_to(blocked.at, blocked.passed);
+        return tracee.run_to(blocked.at, blocked.passed);
     }
     let comes_back =
         !blocked.calls_system || SHORT_CALLS.contains(&(registers.integer[0] as libc::c_long));

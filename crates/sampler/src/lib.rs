@@ -8,6 +8,8 @@
 mod advice;
 mod branches;
 #[cfg(target_arch = "x86_64")]
+mod breakpoint;
+#[cfg(target_arch = "x86_64")]
 mod bursts;
 mod calls;
 pub mod capabilities;

@@ -1,8 +1,9 @@
 //! A process that is held for a moment: its registers, its memory, and running it on to a place.
 
+use crate::breakpoint::{Breakpoint, is_ours, signal_for};
 use machine::Registers;
 use std::fs::File;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -12,13 +13,17 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// How long it is looked after without sleeping.
 const EAGER: Duration = Duration::from_micros(300);
 
-/// Passes of a place before the one that is waited for: each is a stop.
+/// Passes of a place before the one that is waited for: each is an exception.
 const MOST_PASSES: u32 = 100;
+
+/// The flag of one that goes on from a breakpoint, which does not hold it again.
+const RESUMES: u64 = 1 << 16;
 
 /// Of the control register of vectors: how numbers are rounded, and whether small ones are taken for 0.
 const UNUSUAL: u32 = 0xe040;
 
-/// A process of ours that is stopped. Dropped, it goes on, with the signal that it stopped for.
+/// A process of ours that is stopped. Dropped, it goes on, with the signal that it stopped for. It
+/// goes on unharmed too if we are killed: what it stops for by our doing ends no process.
 pub(crate) struct Tracee {
     pid: libc::pid_t,
     memory: File,
@@ -26,8 +31,8 @@ pub(crate) struct Tracee {
     signal: libc::c_int,
     /// Whether it is stopped; else it has ended.
     stopped: bool,
-    /// Whether its debug registers were set.
-    watched: bool,
+    /// Where it stops, once it was to run to a place.
+    breakpoint: Option<Breakpoint>,
 }
 
 impl Tracee {
@@ -42,7 +47,7 @@ impl Tracee {
             memory,
             signal: 0,
             stopped: false,
-            watched: false,
+            breakpoint: None,
         };
         if !tracee.interrupt() {
             return None;
@@ -100,46 +105,37 @@ impl Tracee {
             .then(|| std::array::from_fn(|index| [half(4 * index), half(4 * index + 2)]))
     }
 
-    /// Lets it execute one instruction.
-    pub fn step(&mut self) -> bool {
-        // A breakpoint where it stands would hold it.
-        (!self.watched || self.watch(None)) && self.go(libc::PTRACE_SINGLESTEP) == Some(0)
-    }
-
     /// Lets it run until it has come by a place so many times and comes there once more, with a
     /// breakpoint of the processor. `false` if it does not come, or cannot be waited for.
     pub fn run_to(&mut self, place: u64, passes: u32) -> bool {
-        if passes > MOST_PASSES || !self.watch(Some(place)) {
+        if passes > MOST_PASSES {
             return false;
         }
-        for _ in 0..=passes {
-            let arrived = self.go(libc::PTRACE_CONT) == Some(0)
-                && self.integers().is_some_and(|now| now.rip == place);
-            if !arrived {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Sets or clears the breakpoint.
-    fn watch(&mut self, place: Option<u64>) -> bool {
-        let register = |number: usize| {
-            offset_of!(libc::user, u_debugreg) + number * size_of::<libc::c_ulonglong>()
+        let Some(now) = self.integers() else {
+            return false;
         };
-        self.watched = place.is_some();
-        let set = |number, value| ptrace(libc::PTRACE_POKEUSER, self.pid, register(number), value);
-        match place {
-            // The first breakpoint, of this thread only; on execution.
-            Some(place) => set(0, place) && set(7, 1),
-            None => set(7, 0),
+        // Where it stands at the place it is held there first.
+        let held = now.rip == place && now.eflags & RESUMES == 0;
+        let times = u64::from(passes) + 1 + u64::from(held);
+        let set = match &mut self.breakpoint {
+            Some(breakpoint) => breakpoint.move_to(place, times).is_ok(),
+            none => {
+                let signal = signal_for(self.pid);
+                *none = signal.and_then(|of| Breakpoint::set(self.pid, place, times, of).ok());
+                none.is_some()
+            }
+        };
+        if !set {
+            return false;
         }
+        self.go(libc::PTRACE_CONT) && self.integers().is_some_and(|now| now.rip == place)
     }
 
-    /// Lets it go on and waits until it stops; gives the signal that it stopped for.
-    fn go(&mut self, how: libc::c_uint) -> Option<libc::c_int> {
+    /// Lets it go on and waits until it stops. `false` if it does not by itself, or for a signal
+    /// of its own.
+    fn go(&mut self, how: libc::c_uint) -> bool {
         if self.signal != 0 || !ptrace(how, self.pid, 0, 0) {
-            return None;
+            return false;
         }
         self.stopped = false;
         let started = Instant::now();
@@ -149,56 +145,57 @@ impl Tracee {
                     std::thread::yield_now();
                 }
                 Stop::Not => std::thread::sleep(EAGER),
-                Stop::Ended => return None,
+                Stop::Ended => return false,
                 Stop::At(signal) => {
-                    self.stopped = true;
-                    self.signal = signal;
-                    return Some(signal);
+                    self.stopped_for(signal);
+                    return self.signal == 0;
                 }
             }
         }
-        if self.interrupt() && is_pending(self.pid, libc::SIGTRAP) {
-            // It came to the breakpoint as it was interrupted: that trap is ours, and would kill it.
-            self.watch(None);
-            if ptrace(libc::PTRACE_CONT, self.pid, 0, 0) {
-                self.stopped = false;
-                if let Stop::At(signal) = stop(self.pid, 0) {
-                    self.stopped = true;
-                    self.signal = signal;
-                }
-            }
-        }
-        None
+        self.interrupt();
+        false
     }
 
     fn interrupt(&mut self) -> bool {
         if ptrace(libc::PTRACE_INTERRUPT, self.pid, 0, 0)
             && let Stop::At(signal) = stop(self.pid, 0)
         {
-            self.stopped = true;
-            self.signal = signal;
+            self.stopped_for(signal);
         }
         self.stopped
+    }
+
+    /// Takes note of a stop. Signals of our breakpoints are not for the process.
+    fn stopped_for(&mut self, signal: libc::c_int) {
+        self.stopped = true;
+        let ours = signal != 0 && is_ours(signal, self.code());
+        self.signal = if ours { 0 } else { signal };
+    }
+
+    /// What kind of thing sent the signal that it stopped for; 0 if that is not known.
+    fn code(&self) -> libc::c_int {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the request fills the structure, which is plain data.
+        unsafe {
+            libc::ptrace(
+                libc::PTRACE_GETSIGINFO,
+                self.pid,
+                nothing,
+                info.as_mut_ptr(),
+            );
+            info.assume_init().si_code
+        }
     }
 }
 
 impl Drop for Tracee {
     fn drop(&mut self) {
+        self.breakpoint = None;
         if self.stopped {
-            if self.watched {
-                self.watch(None);
-            }
             ptrace(libc::PTRACE_DETACH, self.pid, 0, self.signal as u64);
         }
     }
-}
-
-/// Whether the thread has a signal that it was not given yet.
-fn is_pending(pid: libc::pid_t, signal: libc::c_int) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-    let mask = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: u64) -> bool {
@@ -229,8 +226,8 @@ fn stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
         if done == 0 {
             return match code {
                 _ if who == 0 => Stop::Not,
-                // Our own steps and interrupts (with an event above the signal) are no signals to it.
-                libc::CLD_TRAPPED if status == libc::SIGTRAP || status > 0xff => Stop::At(0),
+                // Our interrupts, with an event above the signal, are no signals to it.
+                libc::CLD_TRAPPED if status > 0xff => Stop::At(0),
                 libc::CLD_TRAPPED => Stop::At(status),
                 _ => Stop::Ended,
             };
@@ -246,6 +243,19 @@ mod tests {
     use super::*;
     use machine::Interpreter;
     use std::process::Command;
+
+    impl Tracee {
+        /// Lets it execute one instruction.
+        pub fn step(&mut self) -> bool {
+            self.breakpoint = None;
+            self.go(libc::PTRACE_SINGLESTEP);
+            let stepped = self.stopped && self.signal == libc::SIGTRAP;
+            if stepped {
+                self.signal = 0;
+            }
+            stepped
+        }
+    }
 
     /// A branch that the interpreter comes by many times: run to one of these times, the process
     /// goes on as the interpreter says that it does from then on; and it ends as it should.

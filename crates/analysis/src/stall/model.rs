@@ -43,6 +43,13 @@ const RARE: f64 = 0.05;
 /// Weight of the square of the logarithm by which a ceiling is exceeded.
 const CEILING: f64 = 100.0;
 
+/// What branches count for where they are left out at first.
+const FAINT: f64 = 0.01;
+
+/// By how much the cost of one flow has to be higher than that of another to be e times less
+/// probable: evidence is not as independent as the likelihood has it.
+const TEMPER: f64 = 4.0;
+
 /// Keeps the system definite where nothing is known.
 const DAMPING: f64 = 1e-3;
 
@@ -66,6 +73,18 @@ struct Branch {
     block: usize,
     edges: Vec<(usize, f64)>,
     total: f64,
+}
+
+impl Branch {
+    /// As if it had hardly been seen.
+    fn faint(&self) -> Self {
+        let faint = |(edge, seen): &(usize, f64)| (*edge, FAINT * seen);
+        Self {
+            block: self.block,
+            edges: self.edges.iter().map(faint).collect(),
+            total: FAINT * self.total,
+        }
+    }
 }
 
 pub(super) struct Model {
@@ -141,19 +160,55 @@ impl Model {
     }
 
     /// Finds the most probable flow; gives the variance of the logarithm of each variable.
+    ///
+    /// What was counted of lines makes several flows probable, for any of them may be wrong: which is
+    /// found depends on where the search begins. So it begins twice, with all evidence and with
+    /// what branches did left out at first. Where the two disagree, and neither is far more
+    /// probable, that is part of the variance.
     pub fn fit(&mut self) -> Option<Vec<f64>> {
-        let counted = self.levels.iter().any(|level| level.kind == COUNTED);
-        let stages = if counted {
-            &COUNT_STAGES[..]
-        } else {
-            &[(SPREAD, false)]
-        };
+        if !self.levels.iter().any(|level| level.kind == COUNTED) {
+            self.descend()?;
+            return self.variance();
+        }
+        let start = self.flow.clone();
+        self.believe(&COUNT_STAGES)?;
+        let first = (self.flow.clone(), self.factors, self.cost(&self.flow));
+        self.flow = start;
+        self.factors = [0.0; KINDS];
+        let branches = std::mem::take(&mut self.branches);
+        self.branches = branches.iter().map(Branch::faint).collect();
+        let without = self.believe(&COUNT_STAGES);
+        self.branches = branches;
+        without?;
+        self.believe(&COUNT_STAGES[COUNT_STAGES.len() - 1..])?;
+        let mut other = (self.flow.clone(), self.factors, self.cost(&self.flow));
+        let mut best = first;
+        if other.2 < best.2 {
+            std::mem::swap(&mut best, &mut other);
+        }
+        let odds = (-(other.2 - best.2) / TEMPER).exp();
+        let share = odds / (1.0 + odds);
+        (self.flow, self.factors) = (best.0, best.1);
+        let mut variance = self.variance()?;
+        for ((variance, flow), other) in variance.iter_mut().zip(&self.flow).zip(&other.0) {
+            let apart = (flow / other).ln();
+            *variance += share * apart * apart;
+        }
+        Some(variance)
+    }
+
+    /// Goes through stages of belief in what was counted.
+    fn believe(&mut self, stages: &[(f64, bool)]) -> Option<()> {
         for (spread, redescends) in stages {
             for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
                 (level.spread, level.redescends) = (*spread, *redescends);
             }
             self.descend()?;
         }
+        Some(())
+    }
+
+    fn variance(&self) -> Option<Vec<f64>> {
         let (_, values) = self.system();
         let factor = self.pattern.factor(&values)?;
         let mut variance = factor.inverse_diagonal();

@@ -9,21 +9,26 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::io::Read;
 
-/// Memory that a line takes, about.
-const LINE: u64 = 32;
-/// Memory that the text of gcov takes when it is read, about, for each of its bytes.
-const TEXT: u64 = 2;
+/// Memory that a line takes at most, and a file beside its path, while the tables that they are in
+/// grow.
+const LINE: u64 = 64;
+const FILE: u64 = 768;
+/// Memory that the text of gcov takes at most when it is read, for each of its bytes: files without
+/// lines are the worst.
+const TEXT: u64 = 16;
 
-/// The parts of a path before the last, the last of them first, and the counts of its lines.
-type File = (Vec<String>, FxHashMap<u32, u64>);
+/// The counts of a file's lines.
+type File = FxHashMap<u32, u64>;
 
 /// How often source lines were executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// By the last part of the path.
-    files: FxHashMap<String, Vec<File>>,
+    /// By the last part of the path, and by what is before it.
+    files: FxHashMap<String, FxHashMap<String, File>>,
     /// Lines with a count.
     lines: u64,
+    /// What they take, about.
+    memory: u64,
 }
 
 /// What gcov says of a program's file.
@@ -66,11 +71,11 @@ impl LineCounts {
     pub fn of(&self, path: &str) -> Option<&FxHashMap<u32, u64>> {
         let (name, directories) = parts(path);
         let files = self.files.get(&name)?;
-        let alike = |other: &[String]| {
-            let pairs = directories.iter().zip(other);
+        let alike = |other: &str| {
+            let pairs = directories.rsplit('/').zip(other.rsplit('/'));
             pairs.take_while(|(one, other)| one == other).count()
         };
-        let most = files.iter().map(|(other, _)| alike(other)).max()?;
+        let most = files.keys().map(|other| alike(other)).max()?;
         let mut best = files.iter().filter(|(other, _)| alike(other) == most);
         let (_, lines) = best.next()?;
         best.next().is_none().then_some(lines)
@@ -87,24 +92,36 @@ impl LineCounts {
         }
     }
 
-    fn add(&mut self, name: &str, directories: &[String], line: u32, count: u64) {
-        if !self.files.contains_key(name) {
-            self.files.insert(name.to_owned(), Vec::new());
-        }
-        let Some(files) = self.files.get_mut(name) else {
-            return;
-        };
-        let place = files.iter().position(|(other, _)| other == directories);
-        let place = place.unwrap_or_else(|| {
-            files.push((directories.to_vec(), FxHashMap::default()));
-            files.len() - 1
-        });
-        if let Some((_, lines)) = files.get_mut(place) {
-            let sum = lines.entry(line).or_insert_with(|| {
+    fn add(&mut self, name: &str, directories: &str, line: u32, count: u64) {
+        let known = self.files.get_mut(name);
+        match known.and_then(|files| files.get_mut(directories)) {
+            Some(lines) => {
+                let before = lines.len();
+                let sum = lines.entry(line).or_default();
+                *sum = sum.saturating_add(count);
+                let new = (lines.len() - before) as u64;
+                self.lines += new;
+                self.memory += new * LINE;
+            }
+            None => {
+                let files = self.files.entry(name.to_owned()).or_default();
+                files.insert(
+                    directories.to_owned(),
+                    FxHashMap::from_iter([(line, count)]),
+                );
                 self.lines += 1;
-                0
-            });
-            *sum = sum.saturating_add(count);
+                self.memory += LINE + FILE + (name.len() + directories.len()) as u64;
+            }
+        }
+    }
+
+    fn fits(&self, limits: &Limits, at: Place) -> Result<(), Fault> {
+        match self.memory > limits.memory {
+            true => {
+                let what = "its lines need more memory than the limit allows";
+                Err(Fault::too_large(what, at))
+            }
+            false => Ok(()),
         }
     }
 
@@ -117,7 +134,10 @@ impl LineCounts {
         let mut failed = None;
         for one in all {
             match one {
-                Ok(one) => found.gcov_program(one)?,
+                Ok(one) => {
+                    found.gcov_program(one)?;
+                    found.fits(limits, Place::Offset(most))?;
+                }
                 Err(error) => {
                     failed = Some(error);
                     break;
@@ -186,10 +206,7 @@ impl LineCounts {
                 };
                 found.add(name, directories, line, count);
             }
-            if found.lines > limits.memory / LINE {
-                let what = "its lines need more memory than the limit allows";
-                return Err(Fault::too_large(what, at));
-            }
+            found.fits(limits, at)?;
         }
         found.checked("lcov")
     }
@@ -204,19 +221,23 @@ impl LineCounts {
     }
 }
 
-/// The last part of a path, and those before it, from the last to the first.
-fn parts(path: &str) -> (String, Vec<String>) {
-    let mut parts: Vec<String> = Vec::new();
+/// The last part of a path, and what is before it.
+fn parts(path: &str) -> (String, String) {
+    let mut clean = String::with_capacity(path.len());
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                parts.pop();
+            ".." => clean.truncate(clean.rfind('/').unwrap_or(0)),
+            part => {
+                if !clean.is_empty() {
+                    clean.push('/');
+                }
+                clean.push_str(part);
             }
-            part => parts.push(part.to_owned()),
         }
     }
-    let name = parts.pop().unwrap_or_default();
-    parts.reverse();
-    (name, parts)
+    match clean.rsplit_once('/') {
+        Some((directories, name)) => (name.to_owned(), directories.to_owned()),
+        None => (clean, String::new()),
+    }
 }

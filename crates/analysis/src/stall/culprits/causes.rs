@@ -1,6 +1,7 @@
 //! The candidates for a stall, each with how it is ruled out or bounded.
 
-use super::context::{Context, MEMORY, without};
+use super::context::{Context, MEMORY};
+use super::exposure::exposed;
 use super::{Cause, Culprit};
 use machine::{Architecture, EdgeKind, Flow, Instruction, Register};
 
@@ -13,16 +14,10 @@ const PAGE: u64 = 4096;
 const FORWARDING: f64 = 20.0;
 
 /// Results that take longer keep their unit busy.
-const LONG: f64 = 10.0;
+pub(super) const LONG: f64 = 10.0;
 
 /// Micro-operations from which on microcode is likely.
 const MANY: f64 = 5.0;
-
-/// Cycles that an empty window costs at least until something retires again.
-const REFILL: f64 = 3.0;
-
-/// Instructions that are looked back at for what exposes a latency.
-const STEPS: usize = 256;
 
 struct Candidates<'a, 'b> {
     context: &'a Context<'b>,
@@ -48,71 +43,15 @@ pub(super) fn candidates(context: &Context<'_>, block: usize, index: usize) -> V
     all.found
 }
 
-/// Out of order: how many cycles of an instruction's latency can be seen at most. When it is the
-/// oldest, all that it waited for has retired; and what retires in between, as many a cycle as are
-/// issued, hides its latency. So either what it waits for was shortly before, or the window was
-/// empty shortly before: then that shows as a stall of its own, at something that may have stopped
-/// the front end, and not more often than that stall allows.
-fn exposed(context: &Context<'_>, suspect: usize) -> f64 {
-    let evidence = context.evidence;
-    let most = evidence.expected[suspect].latency;
-    let width = f64::from(evidence.processor.width);
-    let blocks = &evidence.graph.blocks;
-    let after = blocks.partition_point(|block| block.instructions.end <= suspect);
-    let often = context.of_block(after).unwrap_or(0.0);
-    let (mut waited, mut emptied, mut steps) = (0.0_f64, 0.0, 0);
-    // If the suspect itself came late, it waits for all of its latency.
-    emptied += emptying(context, after, suspect, often);
-    let reads = context.instruction(suspect).reads;
-    let mut work = vec![(after, suspect, reads, 0.0)];
-    while let Some((block, end, mut wanted, mut distance)) = work.pop() {
-        for earlier in (blocks[block].instructions.start..end).rev() {
-            steps += 1;
-            distance += 1.0;
-            if distance >= most * width {
-                break;
-            }
-            let one = context.instruction(earlier);
-            if one.writes.intersects(wanted) {
-                waited = waited.max(most - (distance / width).floor());
-            }
-            wanted = without(wanted, one.writes);
-            emptied += emptying(context, block, earlier, often);
-        }
-        if distance >= most * width || emptied >= 1.0 {
-            continue;
-        }
-        for edge in context.ways(block) {
-            match evidence.graph.edges[edge].from {
-                Some(from) if steps < STEPS => {
-                    work.push((from, blocks[from].instructions.end, wanted, distance));
-                    steps += 1;
-                }
-                _ => emptied = 1.0,
-            }
-        }
-    }
-    waited.max(most * emptied.min(1.0))
-}
-
-/// How many times for each of so many executions the window can have been empty before an
+/// The most cycles for each execution that what stops the front end can have cost before an
 /// instruction.
-fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
-    let own = context.of_block(block).unwrap_or(0.0);
-    if own <= 0.0 || often <= 0.0 {
-        return 1.0;
-    }
-    let (beyond, error) = context.evidence.beyond(index, own);
-    if beyond <= error {
-        return 0.0;
-    }
+pub(super) fn front_end(context: &Context<'_>, block: usize, index: usize) -> f64 {
     let mut all = Candidates::new(context, block, index);
     all.stores();
     all.synchronisation();
     all.mispredict();
     all.fetch();
-    let most: f64 = all.found.iter().map(|one| one.most).sum();
-    beyond.min(most) / REFILL * own / often
+    all.found.iter().map(|one| one.most).sum()
 }
 
 impl<'a, 'b> Candidates<'a, 'b> {

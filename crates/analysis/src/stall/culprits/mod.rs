@@ -15,6 +15,7 @@
 mod causes;
 mod context;
 mod expected;
+mod exposure;
 mod summary;
 
 pub use expected::{Expected, expectations};

@@ -14,8 +14,8 @@ use profile::{Image, ImageId, ImageKind, ImageOffset, Location};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// Memory that one kind of stretch takes, about.
-const SIZE: u64 = 64;
+/// Memory that one kind of stretch takes at most, while the table that it is in grows.
+const SIZE: u64 = 168;
 /// More instructions than this are not executed without a branch: there was one that is missing.
 const LONGEST: u64 = 1 << 16;
 

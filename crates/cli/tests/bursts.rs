@@ -1,0 +1,76 @@
+//! Path bursts must not harm the command, whatever becomes of its recorder.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::*;
+use rustix::process::{self, Pid, WaitOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// Recorders that are killed.
+const KILLS: u64 = 200;
+
+/// Commands go on when a recorder is killed, at a random moment at which it mostly follows them, and
+/// end as they would have.
+#[test]
+fn a_command_outlives_its_recorder() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("calls");
+    let started = Instant::now();
+    let plain = Command::new(&program).output().expect("it runs");
+    let takes = started.elapsed();
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    let (_, truth) = plain.split_once('\n').expect("two lines");
+    // Commands whose parent is killed become our children, so that we learn how they end.
+    process::set_child_subreaper(Some(process::getpid())).expect("allowed");
+    let mut bursts = 0;
+    for kill in 0..KILLS {
+        let mut recorder = record(&lab, &program);
+        let mut said = BufReader::new(recorder.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        let command = line.trim().parse().ok().and_then(Pid::from_raw);
+        let command = command.unwrap_or_else(|| panic!("no command, but {line:?}"));
+        // Anywhere within the time that the command takes.
+        std::thread::sleep(takes.mul_f64(kill as f64 * 0.618_034 % 1.0 * 0.8));
+        bursts += u64::from(is_traced(command));
+        recorder.kill().expect("killed");
+        recorder.wait().expect("waited");
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).expect("text");
+        let status = process::waitpid(Some(command), WaitOptions::empty());
+        let (_, status) = status.expect("waited").expect("ended");
+        assert_eq!(status.exit_status(), Some(7), "kill {kill}: {status:?}");
+        assert_eq!(rest, truth, "kill {kill}");
+    }
+    println!("{bursts} of {KILLS} recorders were killed in a burst");
+    assert!(bursts > KILLS / 10, "{bursts} of {KILLS}");
+}
+
+/// A recorder that follows the program as much as it can.
+fn record(lab: &Lab, program: &Path) -> Child {
+    let mut command = Command::new(VITALFEW);
+    command
+        .args(["record", "-q", "--path-bursts=100", "-F", "100", "-o"])
+        .arg(lab.path("never.vf"))
+        .arg("--")
+        .arg(program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command.spawn().expect("vitalfew runs")
+}
+
+fn is_traced(pid: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+    let status = status.unwrap_or_default();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
+}
