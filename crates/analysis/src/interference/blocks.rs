@@ -1,9 +1,10 @@
 //! What is kept of a block besides its kinds: evidence for causes and doubts.
 
 use super::instants::Instants;
-use super::nesting::{Inside, Sequence, mix};
+use super::nesting::Inside;
 use super::options::Options;
 use super::queue::Entry;
+use super::sequences::{Sequence, mix};
 use super::waits::{WaitPart, WaitSum, add_parts};
 use super::worker::base;
 use profile::{BlockId, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};

@@ -1,8 +1,8 @@
 //! The kinds of execution, and what is kept of each.
 
 use super::cells::Cell;
-use super::nesting::mix;
 use super::queue::Entry;
+use super::sequences::mix;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
 use profile::{BlockId, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;

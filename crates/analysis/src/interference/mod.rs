@@ -44,6 +44,7 @@ mod nesting;
 mod options;
 mod pairs;
 mod queue;
+mod sequences;
 mod sketch;
 mod waits;
 mod worker;
