@@ -163,7 +163,10 @@ def by_coz(name, output):
         return []
     if not (KEPT and output.exists()):
         output.unlink(missing_ok=True)
-        older = ["-Cdwarf-version=4"] if PROGRAMS[name][0] == "rustc" else ["-gdwarf-4"]
+        # It ignores a whole line table for an attribute that it does not expect.
+        older = ["-gdwarf-4", "-gno-variable-location-views"]
+        if PROGRAMS[name][0] == "rustc":
+            older = ["-Cdwarf-version=4"]
         try:
             program, _ = build(name, *older)
             words = [coz, "run", "-o", output, "---", program, "none", "0", COZ]
