@@ -3,8 +3,8 @@
 The programs of tests/programs/causal, SQLite with threads that insert (the paper's workload; its source from the crate
 that bundles it), pbzip2 and memcached (Debian's, without debug information: functions of the libraries in which they
 work are sped up), each without us, with samples only (--fixed-speedup 0) and with experiments, in turn, CAUSAL_REPEATS (3)
-times for CAUSAL_COST (6) seconds. Then the start of a program with 200 MB of debug information, Coz's beside it, and
-the memory that we take in the target.
+times for CAUSAL_COST (6) seconds. Then the start of a program with 200 MB of debug information, Coz's beside it, what switches
+between threads take, and the memory that we take in the target.
 """
 
 import contextlib
@@ -151,6 +151,27 @@ def start():
         bench.row(name, f"{walls[name]:.3f} s", f"{1000 * added:.0f} ms" if name != "alone" else "", *goal)
 
 
+def switches():
+    """Two threads on one processor that pass a byte to and fro."""
+    bench.title("What a switch between threads takes")
+    program = bench.TEMPORARY / "switches"
+    source = bench.HERE / "switches.c"
+    subprocess.run(["cc", "-O2", "-g", "-pthread", source, "-o", program], check=True)
+    ways = {
+        "alone": [program, "0"],
+        "a timer of each thread": [program, "1"],
+        "vitalfew causal run": [*wrapped(KINDS["sampling"]), program, "0"],
+    }
+    took = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way, command in ways.items():
+            done = subprocess.run([str(word) for word in command] + ["100000"], capture_output=True, text=True, check=True)
+            took[way].append(float(done.stdout))
+    bench.head("", "a round of two, median")
+    for way, values in took.items():
+        bench.row(way, f"{statistics.median(values):.1f} µs")
+
+
 def memory():
     """Resident pages of the runtime and of what it shares with the controller, in the target, with eight threads."""
     bench.title("Memory in the target")
@@ -176,7 +197,7 @@ def main():
     wanted = [name for name in named if name in makers] or ([] if named else list(makers))
     if wanted:
         costs({name: makers[name]() for name in wanted})
-    for part in (start, memory):
+    for part in (start, switches, memory):
         if not named or part.__name__ in named:
             part()
 

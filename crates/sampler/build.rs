@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
 /// Loaded as they are.
-const OTHERS: [&str; 2] = ["waits", "calls"];
+const OTHERS: [&str; 3] = ["waits", "calls", "ticks"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -7,7 +7,7 @@ use crate::points::{Count, Points};
 use crate::{Error, Options, launch, search};
 use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
-use sampler::{Exit, Launched};
+use sampler::{Exit, Launched, Ticks};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -124,6 +124,8 @@ struct Session<'a> {
     unloaded: u32,
     visited: bool,
     stopped: Option<String>,
+    /// The timers that sample, if they are the processors'.
+    ticks: Option<Ticks>,
 }
 
 impl<'a> Session<'a> {
@@ -147,6 +149,7 @@ impl<'a> Session<'a> {
         }
         let points = Points::open(&options.points, &mut code, pid)?;
         Ok(Self {
+            ticks: sample_processors(&memory, options.period_ns),
             experiments: Experiments::new(options),
             options,
             memory,
@@ -324,7 +327,10 @@ impl<'a> Session<'a> {
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
             end: launch::end(None),
-            settings: settings(self.options),
+            settings: ExperimentSettings {
+                by_processor: self.ticks.is_some(),
+                ..settings(self.options)
+            },
             images,
             points: points.collect(),
             fragments,
@@ -399,10 +405,28 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
+/// where threads change often.
+fn sample_processors(memory: &Memory, period_ns: u64) -> Option<Ticks> {
+    let handler = memory.handler.load(Relaxed);
+    if handler == 0 {
+        return None;
+    }
+    let ticks = Ticks::start(handler, period_ns).ok()?;
+    for &(cpu, period) in ticks.periods() {
+        if let Some(cpu) = memory.cpus.get(cpu as usize) {
+            cpu.0.period_ns.store(period, Relaxed);
+        }
+    }
+    memory.by_processor.store(1, Relaxed);
+    Some(ticks)
+}
+
 fn settings(options: &Options) -> ExperimentSettings {
     ExperimentSettings {
         by: options.by,
         sample_period_ns: options.period_ns,
+        by_processor: false,
         batch: 1,
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
         end_to_end: options.end_to_end.is_some(),

@@ -78,6 +78,9 @@ pub struct ExperimentSettings {
     pub by: Granularity,
     /// Time between samples of a thread `P` (§3.4), in nanoseconds of its CPU time; 0 where it is not known.
     pub sample_period_ns: u64,
+    /// The processors' timers took the samples, and not one of each thread.
+    #[serde(default)]
+    pub by_processor: bool,
     /// Samples that a thread takes before it looks at them.
     pub batch: u32,
     /// Pause after each experiment, in nanoseconds.

@@ -17,7 +17,10 @@ use core::sync::atomic::{
 };
 
 /// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0002;
+pub const MAGIC: u64 = 0x7666_6361_7573_0003;
+/// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
+/// does not queue up where somebody blocks it.
+pub const SIGNAL: i32 = 16;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_PAGE";
 
@@ -55,6 +58,10 @@ pub struct Page {
     pub magic: AtomicU64,
     /// Time between samples of a thread, in nanoseconds of its CPU time; controller.
     pub period_ns: AtomicU64,
+    /// Where the runtime handles [`SIGNAL`]; runtime.
+    pub handler: AtomicU64,
+    /// 1: the processors are sampled, each at its [`Cpu::period_ns`]; 0: every thread samples itself; controller.
+    pub by_processor: AtomicU32,
     /// One of [`state`], a futex; both.
     pub state: AtomicU32,
     /// Process of the runtime; runtime.
@@ -114,6 +121,10 @@ pub struct Cpu {
     pub owner: AtomicU32,
     /// How far that one was ([`Thread::local`]).
     pub clock: AtomicU64,
+    /// Time between samples, in nanoseconds; controller.
+    pub period_ns: AtomicU64,
+    /// Until when its time is accounted for by samples, by the monotonic clock; runtime.
+    pub sampled: AtomicU64,
 }
 
 /// A progress point in the source. The first two words are `coz_counter_t` of `coz.h`.
@@ -143,6 +154,8 @@ pub struct Thread {
     pub next: AtomicU32,
     /// Descriptor of its sampling event, -1: none.
     pub event: AtomicI32,
+    /// The thread stands still: a sample then is no work's.
+    pub standing: AtomicU32,
     /// The thread waits for something: how deep.
     pub waits: AtomicU32,
     /// The delay it has paid or been credited ([`Clock`]).

@@ -14,7 +14,8 @@ const RECENT: u32 = 16;
 /// No wait counts for more samples than that.
 const LONG: u64 = 64;
 
-fn current(page: &Page) -> Option<&Cpu> {
+/// The processor that this thread runs on; `None`: one that is not told apart.
+pub fn current(page: &Page) -> Option<&Cpu> {
     // SAFETY: asks for a number. Not a system call.
     let number = unsafe { libc::sched_getcpu() };
     page.cpus

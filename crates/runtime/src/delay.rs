@@ -24,9 +24,9 @@ pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
     (global, local)
 }
 
-/// Pays what the thread owes, while it computes.
-pub fn pay(thread: &Thread) {
-    pay_by(thread, Payment::Busy);
+/// Pays what the thread owes, while it computes; whether that was anything.
+pub fn pay(thread: &Thread) -> bool {
+    pay_by(thread, Payment::Busy)
 }
 
 /// How a thread stands still.
@@ -45,15 +45,20 @@ const LONG: u64 = 5_000_000;
 
 /// Pays until nothing is owed: what others add meanwhile too, for whoever is woken next is credited for all, and so is
 /// this thread by whoever wakes it.
-fn pay_by(thread: &Thread, how: Payment) {
-    let Some(page) = thread::page() else { return };
+fn pay_by(thread: &Thread, how: Payment) -> bool {
+    let Some(page) = thread::page() else {
+        return false;
+    };
     // Nearly always so, and asked at each lock and unlock.
     if thread.local.load(Relaxed) == page.global.0.load(Acquire) {
-        return;
+        return false;
     }
+    let mut paid = false;
     while debt(page, thread) > 0 {
         pay_part(page, thread, how);
+        paid = true;
     }
+    paid
 }
 
 /// Pays what is owed now.
@@ -84,7 +89,7 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
         Payment::Busy if !sys::filtered() => {
             crate::sample::without_samples(thread, || stay_until(end))
         }
-        _ => sleep_until(end),
+        _ => crate::sample::standing(thread, || sleep_until(end)),
     }
     // What it stood too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.

@@ -1,8 +1,7 @@
-//! Sampling: a signal for each millisecond of a thread's CPU time, and whose code it hit.
+//! Sampling: a signal for each millisecond of CPU time, and whose code it hit.
 //!
-//! The signal is SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time
-//! signal it does not queue up where somebody blocks it. It comes from a perf event that counts user
-//! mode only, so that it interrupts no system call.
+//! The controller has the processors' timers send it where it may ([`Page::by_processor`]). Otherwise every thread has a
+//! perf event of its own. Both count user mode only, so that no system call is interrupted.
 
 use crate::{cpu, delay, sys, thread};
 use core::ffi::c_void;
@@ -10,7 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::{Page, Place, Rule, Running, Thread, UNKNOWN, state};
 
 /// The signal.
-pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
+pub const SIGNAL: libc::c_int = runtime_abi::SIGNAL;
 /// Frames that are looked at.
 const FRAMES: usize = 64;
 
@@ -44,6 +43,10 @@ const SETOWN_EX: usize = 15;
 
 /// Starts sampling this thread.
 pub fn begin(page: &Page, thread: &Thread) {
+    thread.standing.store(0, Relaxed);
+    if by_processor(page) {
+        return;
+    }
     let attributes = Attributes {
         kind: SOFTWARE,
         size: size_of::<Attributes>() as u32,
@@ -94,6 +97,11 @@ pub fn begin(page: &Page, thread: &Thread) {
     thread.event.store(event as i32, Relaxed);
 }
 
+/// Whether the processors are sampled, and not each thread by itself.
+fn by_processor(page: &Page) -> bool {
+    page.by_processor.load(Relaxed) != 0
+}
+
 /// The shortest time to a first sample. The timer goes on at that rate until the signal handler sets the
 /// usual period, and where an interrupt costs 20 µs, as on virtual machines, a handler that is interrupted
 /// each 10 µs gets nowhere.
@@ -125,13 +133,16 @@ pub fn end(thread: &Thread) {
 /// descriptors that it does not know, and get their numbers again.
 pub fn close_event(thread: &Thread) {
     let event = thread.event.load(Relaxed);
+    if event < 0 {
+        return;
+    }
     let mut id = 0u64;
     // SAFETY: asks a descriptor, whatever it is, for an event's id; the pointer is to eight bytes.
     let asked = unsafe {
         let id = &raw mut id as usize;
         sys::call(libc::SYS_ioctl, [event as usize, ID, id, 0, 0, 0])
     };
-    if event >= 0 && asked == 0 && id == thread.event_id.load(Relaxed) {
+    if asked == 0 && id == thread.event_id.load(Relaxed) {
         sys::close(event);
     }
 }
@@ -146,10 +157,47 @@ pub fn without_samples(thread: &Thread, work: impl FnOnce()) {
     if event >= 0 {
         switch(DISABLE);
     }
-    work();
+    standing(thread, work);
     if event >= 0 {
         switch(ENABLE);
     }
+}
+
+/// Does something during which samples of the processor are nobody's.
+pub fn standing(thread: &Thread, work: impl FnOnce()) {
+    thread.standing.store(1, Relaxed);
+    work();
+    thread.standing.store(0, Relaxed);
+}
+
+/// Less of a processor's time than this is left to the sample after it: one that was due while this thread stood still in
+/// the handler comes right behind.
+const LEAST: u64 = 50_000;
+
+/// How much time a sample stands for, in nanoseconds; `None`: it is none. What a processor has done since its last sample, but not what a
+/// thread stood still since then, as nobody is sampled meanwhile.
+fn span(page: &Page, thread: &Thread) -> Option<u64> {
+    if !by_processor(page) {
+        if thread.sampled.swap(1, Relaxed) == 0 {
+            set_period(page, thread);
+        }
+        return Some(page.period_ns.load(Relaxed));
+    }
+    // Not the thread's: of a process that has just been forked, or a thread made behind the C library's back.
+    let other = !sys::filtered() && sys::thread_id() != thread.tid.load(Relaxed);
+    if other || thread.standing.load(Relaxed) != 0 {
+        return None;
+    }
+    let Some(cpu) = cpu::current(page) else {
+        return Some(page.period_ns.load(Relaxed));
+    };
+    let now = sys::now();
+    let since = now.saturating_sub(cpu.sampled.load(Relaxed));
+    if since < LEAST {
+        return None;
+    }
+    cpu.sampled.store(now, Relaxed);
+    Some(since.min(cpu.period_ns.load(Relaxed)))
 }
 
 /// Where a thread was interrupted.
@@ -170,10 +218,10 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
     if page.state.load(Relaxed) == state::OFF {
         return end(thread);
     }
+    let Some(span) = span(page, thread) else {
+        return;
+    };
     page.samples.0.fetch_add(1, Relaxed);
-    if thread.sampled.swap(1, Relaxed) == 0 {
-        set_period(page, thread);
-    }
     cpu::take_over(page, thread);
     if let Some(fragment) = owner(page, thread, frame) {
         if let Some(count) = page.fragments.get(fragment as usize) {
@@ -181,11 +229,13 @@ pub unsafe extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, contex
         }
         let running = Running::unpack(page.experiment.0.load(Acquire));
         if running.fragment == fragment && running.delay_ns > 0 {
-            delay::hit(page, thread, running.delay_ns.into());
+            let period = page.period_ns.load(Relaxed).max(1);
+            delay::hit(page, thread, u64::from(running.delay_ns) * span / period);
         }
     }
-    if thread.waits.load(Relaxed) == 0 {
-        delay::pay(thread);
+    let paid = thread.waits.load(Relaxed) == 0 && delay::pay(thread);
+    if paid && let Some(cpu) = cpu::current(page) {
+        cpu.sampled.store(sys::now(), Relaxed);
     }
     cpu::leave_word(page, thread);
     cpu::remember(page, thread);

@@ -52,6 +52,8 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
         return;
     }
     page.pid.store(sys::process_id(), Relaxed);
+    let handler = sample::handler as *const () as u64;
+    page.handler.store(handler, Relaxed);
     page.state.store(state::READY, Release);
     sample::tell(page);
     let end = sys::now() + PATIENCE_NS;

@@ -1,7 +1,7 @@
 //! Executions of functions, one by one, by the kernel's probes (uprobe and uretprobe).
 
 use crate::{Error, events};
-use libbpf_rs::{Link, Object, ObjectBuilder, RingBuffer, UprobeOpts};
+use libbpf_rs::{Link, Object, RingBuffer, UprobeOpts};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -45,9 +45,7 @@ impl Calls {
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn new() -> Result<Self, Error> {
         const WHAT: &str = "loading the programs of probes";
-        libbpf_rs::set_print(None);
-        let open = (ObjectBuilder::default().open_memory(CODE)).map_err(Error::bpf(WHAT))?;
-        let object = open.load().map_err(Error::bpf(WHAT))?;
+        let object = events::load(CODE, &[], WHAT)?;
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
         let ring = events::ring(&object, "calls", WHAT, move |bytes| {

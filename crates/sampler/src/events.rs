@@ -1,7 +1,23 @@
-//! Events that BPF programs hand over one by one: a ring buffer, and a count of those that found no room.
+//! BPF programs beside the collector: how they are loaded, and the events that they hand over one by one by a ring buffer, with
+//! a count of those that found no room.
 
 use crate::Error;
-use libbpf_rs::{MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+
+/// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
+pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
+    libbpf_rs::set_print(None);
+    let mut open = (ObjectBuilder::default().open_memory(code)).map_err(Error::bpf(what))?;
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata")
+            && let Some(data) = map.initial_value_mut()
+            && let Some(data) = data.get_mut(..constants.len())
+        {
+            data.copy_from_slice(constants);
+        }
+    }
+    open.load().map_err(Error::bpf(what))
+}
 
 /// A ring buffer whose records go to `each`; `what` is done with them.
 pub fn ring(

@@ -1,7 +1,7 @@
 //! The waits of a process's threads, one by one.
 
 use crate::{Error, events};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -62,25 +62,9 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn watch(layout: FrameLayout) -> Result<Self, Error> {
-        libbpf_rs::set_print(None);
-        let failed = Error::bpf(WATCHING);
-        let mut open = (ObjectBuilder::default().open_memory(CODE)).map_err(failed)?;
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                let values = [layout.size, layout.block, layout.base];
-                let bytes: Vec<u8> = values
-                    .iter()
-                    .flat_map(|value| value.to_ne_bytes())
-                    .collect();
-                if let Some(data) = map
-                    .initial_value_mut()
-                    .and_then(|d| d.get_mut(..bytes.len()))
-                {
-                    data.copy_from_slice(&bytes);
-                }
-            }
-        }
-        let object = open.load().map_err(Error::bpf(WATCHING))?;
+        let values = [layout.size, layout.block, layout.base];
+        let constants: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let object = events::load(CODE, &constants, WATCHING)?;
         let links = object
             .progs_mut()
             .map(|program| program.attach())

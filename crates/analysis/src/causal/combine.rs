@@ -282,6 +282,14 @@ impl Combined {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
             let fragment = fragments.get(experiment.fragment as usize).copied();
+            // Also of those that do not count below: whatever disturbed them, it is in the run's samples too.
+            if experiment.speedup == 0.0
+                && experiment.samples > 0
+                && let Some(fragment) = fragment.and_then(|at| self.fragments.get_mut(at))
+            {
+                let (samples, time) = (experiment.samples as f64, experiment.duration_ns as f64);
+                fragment.observed.push((samples, time));
+            }
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
             } else if disturbance::of(run, experiment) > limit || own_ns(run, experiment) <= 0.0 {
@@ -301,11 +309,6 @@ impl Combined {
     ) {
         let duration = own_ns(run, it);
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
-        if let Some(fragment) = self.fragments.get_mut(fragment)
-            && percent == 0
-        {
-            fragment.observed.push((it.samples as f64, duration));
-        }
         for (point, count) in run.points.iter().zip(&it.counts) {
             let (measure, visits, departures, amount) = match *count {
                 Progress::Visits(visits) => (Measure::Throughput, visits, visits, duration),

@@ -12,6 +12,7 @@
 //! all experiments and their effective durations, the stages of the paper's ferret, which all run
 //! all the time, would run in 46 % to 62 % of it.)
 
+use super::METHOD;
 use crate::statistics::Interval;
 
 /// The part of the run time in which a fragment runs: `t_A/T`.
@@ -64,11 +65,12 @@ impl Phase {
         Self { of: part, error }
     }
 
-    /// The interval of an estimate in phase A, for the whole run.
+    /// The interval of an estimate in phase A, for the whole run, with the error of the method.
     pub(super) fn interval(&self, estimate: f64, error: f64, freedom: f64) -> Interval {
         let square = |x: f64| x * x;
-        let error = square(self.of * error) + square(self.error * estimate);
         let whole = self.of * estimate;
+        let error =
+            square(self.of * error) + square(self.error * estimate) + square(METHOD * whole);
         Interval::new(whole, error.sqrt(), freedom).unwrap_or(Interval {
             estimate: whole,
             low: f64::NEG_INFINITY,

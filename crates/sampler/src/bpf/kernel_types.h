@@ -104,6 +104,15 @@ struct mm_struct {
 struct mm_struct___number {
 	int mm_lock_seq;
 };
+struct sigaction {
+	void *sa_handler;
+};
+struct k_sigaction {
+	struct sigaction sa;
+};
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
 struct task_struct {
 	int pid;
 	int tgid;
@@ -111,6 +120,7 @@ struct task_struct {
 	u32 flags;
 	struct mm_struct *mm;
 	char comm[16];
+	struct sighand_struct *sighand;
 };
 
 #pragma clang attribute pop
