@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,16 @@ int main(int argc, char **argv) {
   }
   waitpid(child, &status, 0);
   printf("clean environment: %d\n", WEXITSTATUS(status) == 0);
+
+  /* A child on its way to another program blocks signals, and drops their handlers. */
+  int ended = 0;
+  for (int i = 0; i < 2000; i++) {
+    char *arguments[] = {"true", NULL};
+    ended += posix_spawnp(&child, "true", NULL, NULL, arguments, environ) == 0;
+    waitpid(child, &status, 0);
+    ended -= status != 0;
+  }
+  printf("spawned children: %d\n", ended);
 
   cancel("pause", pauses);
   cancel("wait", waits);

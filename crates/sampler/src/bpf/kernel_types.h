@@ -121,6 +121,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	char comm[16];
 	struct sighand_struct *sighand;
+	struct completion *vfork_done;
 };
 
 #pragma clang attribute pop
