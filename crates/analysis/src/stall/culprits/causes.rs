@@ -348,7 +348,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
     }
 
     /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated; what
-    /// a locked instruction takes is its synchronisation.
+    /// a locked instruction takes is its synchronisation, and what a division takes its unit.
     fn microcode(&mut self) {
         let context = self.context;
         if context.evidence.processor.architecture != Architecture::X86_64 {
@@ -358,7 +358,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
         let mut at = self.suspects();
         at.retain(|index| {
             let kind = context.instruction(*index).kind;
-            kind.repeated || !kind.locked && uops(index) >= MANY
+            kind.repeated || !kind.locked && !kind.divide && uops(index) >= MANY
         });
         let repeated = at
             .iter()
