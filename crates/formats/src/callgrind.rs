@@ -362,7 +362,7 @@ fn=(2)
     fn what_is_wrong_is_said_with_its_place() {
         let bad = FILE.replace("0x402000 9 2", "0x402000 9 x");
         let error = read(&bad).expect_err("bad").to_string();
-        assert_eq!(error, "f: line 22 (offset 0x113): not a cost");
+        assert_eq!(error, "f: line 22 (offset 0x10e): not a cost");
         let lines = FILE.replace("positions: instr line", "positions: line");
         assert!(matches!(read(&lines), Err(Error::NoInstructions { .. })));
         assert!(read(&FILE.replace("fn=(2)\n", "fn=(9)\n")).is_err());
