@@ -10,7 +10,8 @@ seconds=${1:-60}
 # The tests' fixtures to begin with, as they are and decompressed.
 seeds() {
 	case $1 in
-	tree | counts) find crates/formats/tests/fixtures tests/profiles -type f ;;
+	tree) find crates/formats/tests/fixtures tests/profiles -type f ;;
+	counts) find crates/formats/tests/fixtures fuzz/seeds/counts -type f ;;
 	store) find tests -type f -name '*.vf' ;;
 	symbols) find crates/symbols/tests/fixtures -type f ;;
 	unwind) find crates/unwind/tests/fixtures -type f ;;

@@ -117,6 +117,7 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         frequencies: &found.frequencies,
         period: None,
         events: &[],
+        mispredicted: &[],
         kernel: None,
         late: 0,
     });

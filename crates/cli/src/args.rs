@@ -77,7 +77,7 @@ cannot be executed or does not exist, 128+n if signal n ended it. Without COMMAN
 0, 1 failure, 2 usage, 3 this machine refuses."
 )]
 pub struct Record {
-    /// Event to sample: NAME[:u|k|p][:PERIOD], CATEGORY:NAME of a tracepoint, rHEX of a raw event
+    /// Event to sample: NAME[:u|k|p|b][:PERIOD], CATEGORY:NAME of a tracepoint, rHEX of a raw event
     /// (default: cycles, or cpu-clock where there are none); can be repeated
     #[arg(short, long = "event", value_name = "EVENT")]
     pub events: Vec<String>,
@@ -96,6 +96,10 @@ pub struct Record {
     /// (dwarf[,BYTES of stack copied, default 16384])
     #[arg(long, value_name = "fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
+    /// Take the processor's records of the last branches (LBR, BRBE) with samples of its branches
+    /// (-e branch-instructions:ub): how often code runs, for annotate
+    #[arg(long)]
+    pub branches: bool,
     /// See from the registers at each sample where the next branches go: what annotate needs to
     /// estimate how often code runs (x86-64; samples come through ring buffers)
     #[arg(long)]

@@ -1,8 +1,10 @@
-//! `annotate --counts` of gcov, llvm-cov and perf.
+//! `annotate --counts` of gcov, llvm-cov and perf, and of recordings with branch records.
 
 #[path = "../../formats/tests/branch_stacks/mod.rs"]
 mod branch_stacks;
 mod common;
+#[path = "../../sampler/tests/ring/mod.rs"]
+mod ring;
 
 use branch_stacks::perf_data;
 use common::*;
@@ -154,8 +156,14 @@ impl Walk {
     }
 
     /// Walks at random and gives how often each block was passed, and a stack of the last branches
-    /// at random times, the newest first. A way out leads to the caller, and back in.
-    fn stacks(&self, random: &mut u64, length: usize) -> (Vec<f64>, Vec<Vec<(u64, u64)>>) {
+    /// at random times (or branches), the newest first. A way out leads to the caller, and
+    /// back in.
+    fn stacks(
+        &self,
+        random: &mut u64,
+        length: usize,
+        branches_only: bool,
+    ) -> (Vec<f64>, Vec<Vec<(u64, u64)>>) {
         let mut next = |end: u64| {
             *random ^= *random << 13;
             *random ^= *random >> 7;
@@ -174,21 +182,28 @@ impl Walk {
                 chance < 0.0
             });
             let (to, straight, _) = out[taken.unwrap_or(0)];
-            if !straight {
-                const CALLER: u64 = 0x7000_0000_0000;
-                let (from, start) = (self.blocks[at].1, self.blocks[to.unwrap_or(0)].0);
-                match to {
-                    Some(_) => last.push((from, start)),
-                    None => last.extend([(from, CALLER), (CALLER + 8, start)]),
+            const CALLER: u64 = 0x7000_0000_0000;
+            let (from, start) = (self.blocks[at].1, self.blocks[to.unwrap_or(0)].0);
+            let branches = match to {
+                _ if straight => vec![],
+                Some(_) => vec![(from, start)],
+                None => vec![(from, CALLER), (CALLER + 8, start)],
+            };
+            let passes = if straight && out.len() == 1 {
+                0
+            } else {
+                branches.len().max(1)
+            };
+            for pass in 0..passes.max(usize::from(!branches_only)) {
+                last.extend(branches.get(pass));
+                if next(100) == 0 && last.len() >= length {
+                    last.drain(..last.len() - length);
+                    let mut stack = last.clone();
+                    stack.reverse();
+                    stacks.push(stack);
                 }
             }
             at = to.unwrap_or(0);
-            if next(100) == 0 && last.len() >= length {
-                last.drain(..last.len() - length);
-                let mut stack = last.clone();
-                stack.reverse();
-                stacks.push(stack);
-            }
         }
         (passed, stacks)
     }
@@ -229,7 +244,7 @@ fn branch_stacks_give_how_blocks_compare() {
     let mut last = Vec::new();
     for (seed, length) in [(1_u64, 32), (2, 16)] {
         let mut random = 88_172_645_463_325_252 ^ seed << 40;
-        let (truth, mut stacks) = walk.stacks(&mut random, length);
+        let (truth, mut stacks) = walk.stacks(&mut random, length, false);
         for (number, stack) in stacks.iter_mut().enumerate() {
             for (from, to) in stack.iter_mut() {
                 let moved = |at: u64| if at < 1 << 40 { at + BIAS } else { at };
@@ -276,4 +291,130 @@ fn branch_stacks_give_how_blocks_compare() {
         talk.contains("no two branches of a program in the branch stacks of 0 samples"),
         "{talk}"
     );
+}
+
+/// A walk through a procedure as the processor would have recorded it: time samples, branch stacks and
+/// samples of instructions go through everything that a recording goes through behind the kernel.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn recorded_branches_give_executions() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("counted");
+    let name = program.to_str().expect("a name");
+    let plain = lab.record(["-e", "cpu-clock", "-F1000", "--", name]);
+    let exact = gcov(&lab);
+    let graph = json(&annotate(
+        &plain,
+        &["--counts", exact.to_str().expect("a name")],
+    ));
+    let sizes: Vec<usize> = graph["blocks"]
+        .as_array()
+        .expect("blocks")
+        .iter()
+        .map(|block| block["instructions"].as_array().expect("some").len())
+        .collect();
+    let walk = Walk::of(&graph);
+    const BIAS: u64 = 0x5555_5555_0000;
+    let moved = |at: u64| if at < 1 << 40 { at + BIAS } else { at };
+
+    let (passed, stacks) = walk.stacks(&mut 88_172_645_463_325_252, 32, true);
+    let mut records = vec![ring::mapped(&program, BIAS, 1 << 16)];
+    for (number, stack) in stacks.iter().enumerate() {
+        let entries: Vec<_> = stack
+            .iter()
+            .map(|(from, to)| (moved(*from), moved(*to), ring::PREDICTED))
+            .collect();
+        records.push(ring::stack(number as u64, entries[0].1, &entries));
+    }
+    // A cycle for each instruction, a sample for each hundred; and of instructions one in a hundred.
+    for ((start, _), (passed, size)) in walk.blocks.iter().zip(passed.iter().zip(&sizes)) {
+        for each in 0..(passed * *size as f64 / 100.0).round() as u64 {
+            let at = moved(*start);
+            records.push(ring::sample(ring::TIME, each, at));
+            records.push(ring::sample(ring::OTHER, each, at));
+        }
+    }
+    let events = ["cpu-clock:40", "branch-instructions:ub", "instructions:100"];
+    let events = events.map(|event| sampler::EventSpec::parse(event).expect("an event"));
+    let bytes = records
+        .iter()
+        .map(|(kind, misc, body)| (*kind, *misc, &body[..]));
+    let recording = sampler::replay(&events, bytes).expect("a recording");
+    let file = lab.path("replayed.vf");
+    store::write_file(&recording, &file).expect("written");
+
+    let output = annotate(&file, &[]);
+    let found = json(&output);
+    assert_eq!(found["frequencies"], "out-of-order, instructions counted");
+    let records = found["branch_records"].as_u64().expect("a number");
+    assert!(records > 50_000, "{records}");
+    assert_eq!(found["cycles_per_sample"], 100.0);
+    // The metric of the paper's Figure 8, by instructions; and how much is called high.
+    let (mut all, mut within, mut high) = (0.0, [0.0; 3], 0.0);
+    let blocks = found["blocks"].as_array().expect("blocks").iter();
+    let blocks = blocks.zip(executions(&found));
+    for ((block, (_, times)), (truth, size)) in blocks.zip(passed.iter().zip(&sizes)) {
+        let (error, weight) = ((times / truth - 1.0).abs(), truth * *size as f64);
+        println!("{times:.0} of {truth}, {size} instructions");
+        all += weight;
+        for (within, limit) in within.iter_mut().zip([0.05, 0.1, 0.15]) {
+            *within += if error < limit { weight } else { 0.0 };
+        }
+        if block["confidence"] == "high" {
+            assert!(error < 0.1, "{times} of {truth} is called high");
+            high += weight;
+        }
+    }
+    let within = within.map(|within| 100.0 * within / all);
+    println!(
+        "within 5, 10, 15 %: {within:.0?}; {:.0} % high",
+        100.0 * high / all
+    );
+    assert!(within[0] > 90.0 && within[1] > 99.0, "{within:?}");
+    assert!(high > 0.8 * all, "{high} of {all}");
+
+    let listing = Command::new(VITALFEW)
+        .args(["annotate", "work", "--cpu", "zen3", "--clock", "2.5"])
+        .arg(&file)
+        .output()
+        .expect("vitalfew runs");
+    let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
+    assert!(
+        listing
+            .contains("stretches between branch records, their scale from samples of instructions"),
+        "{listing}"
+    );
+}
+
+/// Where the processor records branches they are recorded; elsewhere it is refused, for the reason
+/// that the doctor gives.
+#[test]
+fn branches_are_recorded_or_refused_with_the_doctors_reason() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("counted");
+    let name = program.to_str().expect("a name");
+    let doctor = run(Command::new(VITALFEW).args(["doctor", "--json"]));
+    let doctor: Value = serde_json::from_slice(&doctor).expect("JSON");
+    let mut probes = doctor["probes"].as_array().expect("probes").iter();
+    let gap = probes.find(|probe| probe["question"] == "branches");
+    let gap = &gap.expect("the question")["gap"];
+    let (file, output) = lab.try_record(["--branches", "--", name]);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    if gap.is_null() {
+        assert!(output.status.success(), "{talk}");
+        let found = json(&annotate(&file, &[]));
+        assert!(found["branch_records"].as_u64() > Some(1000), "{found}");
+    } else {
+        assert_eq!(output.status.code(), Some(125), "{talk}");
+        let missing = gap["missing"].as_str().expect("a reason");
+        let expected = format!("event 'branch-instructions:ub' cannot be recorded: {missing}; ");
+        assert!(talk.contains(&expected), "{talk}");
+        assert!(output.stdout.is_empty(), "it was started");
+    }
 }

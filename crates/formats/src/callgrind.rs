@@ -47,6 +47,8 @@ pub struct Counts {
     executed: FxHashMap<(u32, u64), u64>,
     /// Jumps by object, from where, to where.
     jumped: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
+    /// Calls within an object, from where, to where.
+    called: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
     /// For each name its procedures: object and first address that was executed.
     procedures: FxHashMap<String, FxHashMap<u32, u64>>,
 }
@@ -75,6 +77,14 @@ impl OfProcedure<'_> {
         let found = jumps.unwrap_or_default().iter();
         let found = found.filter(|(target, _)| wanted.is_none_or(|wanted| wanted == *target));
         found.fold(0, |sum, (_, times)| sum.saturating_add(*times))
+    }
+
+    /// Where an instruction called to in its own image, and how often.
+    pub fn called(&self, at: ImageAddress) -> impl Iterator<Item = (ImageAddress, f64)> + '_ {
+        let key = (self.object, at.0.wrapping_add(self.bias));
+        let calls = self.counts.called.get(&key).into_iter().flatten();
+        let bias = self.bias;
+        calls.map(move |(to, times)| (ImageAddress(to.wrapping_sub(bias)), *times as f64))
     }
 }
 
@@ -158,8 +168,11 @@ struct Parser {
     address: u64,
     /// `positions: instr …`
     has_instructions: bool,
-    /// The next line is of a call: its costs are the callee's.
-    of_call: bool,
+    /// The next line is of a call, whose costs are the callee's: how often it was made, and to where
+    /// (unless that is not said).
+    of_call: Option<(u64, Option<u64>)>,
+    /// The object of the next callee, if it is another.
+    callee: Option<u32>,
     /// The next line is of a jump: how often, to where.
     of_jump: Option<(u64, u64)>,
 }
@@ -173,9 +186,7 @@ impl Parser {
         if let Some(positions) = line.strip_prefix("positions:") {
             self.has_instructions = positions.split_whitespace().next() == Some("instr");
         } else if let Some(name) = line.strip_prefix("ob=") {
-            let name = full(&mut self.objects, name)?;
-            let next = self.numbers.len() as u32;
-            self.object = *self.numbers.entry(name).or_insert(next);
+            self.object = self.number_of(name)?;
         } else if let Some(name) = line.strip_prefix("fn=") {
             let name = full(&mut self.functions, name)?;
             // Recursion levels are counted apart: name'2.
@@ -183,9 +194,16 @@ impl Parser {
         } else if let Some(name) = line.strip_prefix("cfn=") {
             full(&mut self.functions, name)?;
         } else if let Some(name) = line.strip_prefix("cob=") {
-            full(&mut self.objects, name)?;
-        } else if line.starts_with("calls=") {
-            self.of_call = true;
+            self.callee = Some(self.number_of(name)?);
+        } else if let Some(call) = line.strip_prefix("calls=") {
+            let mut words = call.split_whitespace();
+            let times = number(words.next().unwrap_or_default()).ok_or("not a number of calls")?;
+            let inside = self
+                .callee
+                .take()
+                .is_none_or(|object| object == self.object);
+            let target = words.next().filter(|_| inside && self.has_instructions);
+            self.of_call = Some((times, target.and_then(|word| self.position(word))));
         } else if let Some(jump) = line.strip_prefix("jump=") {
             let mut words = jump.split_whitespace();
             let times = number(words.next().unwrap_or_default()).ok_or("not a number of jumps")?;
@@ -199,6 +217,13 @@ impl Parser {
             self.jump(taken, words.next())?;
         }
         Ok(())
+    }
+
+    /// The number of an object.
+    fn number_of(&mut self, name: &str) -> Result<u32, &'static str> {
+        let name = full(&mut self.objects, name)?;
+        let next = self.numbers.len() as u32;
+        Ok(*self.numbers.entry(name).or_insert(next))
     }
 
     fn jump(&mut self, times: u64, target: Option<&str>) -> Result<(), &'static str> {
@@ -233,7 +258,9 @@ impl Parser {
                 .push((target, times));
             return Ok(());
         }
-        if std::mem::take(&mut self.of_call) {
+        if let Some((times, target)) = self.of_call.take() {
+            let calls = target.map(|target| (target, times));
+            self.counts.called.entry(key).or_default().extend(calls);
             return Ok(());
         }
         // The source line, then the costs.
@@ -292,6 +319,10 @@ fn=(1) work
 cfn=(2) other
 calls=2 0x402000 9
 +4 4 500
+cob=(2) /lib/c
+cfn=(3) write
+calls=1 0x409000 9
+* 4 50
 0x401008 4 10
 jcnd=7/10 0x401000 3
 0x40100c 5
@@ -317,6 +348,9 @@ fn=(2)
         );
         assert_eq!(work.jumped(ImageAddress(0x100c), None), 7);
         assert_eq!(work.jumped(ImageAddress(0x1000), None), 0);
+        // Not what is called in another object.
+        let called: Vec<_> = work.called(ImageAddress(0x1008)).collect();
+        assert_eq!(called, [(ImageAddress(0x2000), 2.0)]);
         let other = counts
             .of("other(int)", ImageAddress(0x2000))
             .expect("there");
@@ -328,7 +362,7 @@ fn=(2)
     fn what_is_wrong_is_said_with_its_place() {
         let bad = FILE.replace("0x402000 9 2", "0x402000 9 x");
         let error = read(&bad).expect_err("bad").to_string();
-        assert_eq!(error, "f: line 18 (offset 0xd7): not a cost");
+        assert_eq!(error, "f: line 22 (offset 0x10e): not a cost");
         let lines = FILE.replace("positions: instr line", "positions: line");
         assert!(matches!(read(&lines), Err(Error::NoInstructions { .. })));
         assert!(read(&FILE.replace("fn=(2)\n", "fn=(9)\n")).is_err());

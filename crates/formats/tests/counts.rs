@@ -167,7 +167,10 @@ fn valid_files_are_read_and_may_end_anywhere() {
         let (result, _) = taken(whole, 1 << 20);
         match result.expect("it is valid") {
             Counts::Lines(lines) => assert_eq!(lines.len(), 3),
-            Counts::Branches(stacks) => assert_eq!((stacks.stacks, stacks.impossible), (40, 0)),
+            Counts::Branches(found) => {
+                let found = found.stretches;
+                assert_eq!((found.stacks, found.impossible), (40, 0));
+            }
             Counts::Instructions(_) => panic!("no such file"),
         }
         for length in 0..whole.len() {

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod branch_stack;
 mod call_tree;
 mod call_tree_builder;
 mod event;
@@ -30,6 +31,7 @@ mod symbol;
 mod trace;
 
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
+pub use branch_stack::{Seen, Stretch, StretchCount, Stretches, TakenBranch};
 pub use call_tree::{
     CallTree, CallTreeColumns, CallTreeError, Method, MethodId, NodeId, ValueType,
 };

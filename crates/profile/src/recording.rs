@@ -1,4 +1,6 @@
-use crate::{EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable};
+use crate::{
+    EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable, StretchCount,
+};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +162,7 @@ pub struct BranchCount {
     pub branch: ImageOffset,
     /// The instruction that was executed next.
     pub target: ImageOffset,
-    /// How often that followed from the registers at a sample, or a record of branches.
+    /// How often that followed from the registers at a sample.
     pub observed: u64,
     /// How often along stretches of execution that were followed.
     pub walked: u64,
@@ -201,6 +203,8 @@ pub struct Recording {
     pub symbols: Vec<EmbeddedSymbol>,
     /// Branches that were observed, each once.
     pub branches: Vec<BranchCount>,
+    /// What was executed between branches that the processor recorded, each stretch once.
+    pub stretches: Vec<StretchCount>,
 }
 
 impl Recording {
@@ -223,6 +227,7 @@ impl Recording {
             threads: Vec::new(),
             symbols: Vec::new(),
             branches: Vec::new(),
+            stretches: Vec::new(),
         }
     }
 

@@ -1,10 +1,22 @@
 //! What the kernel's error numbers mean for events.
 
+use crate::capabilities::Question;
 use crate::{Error, EventKind, EventSpec};
 use std::io;
 
 /// Why an event could not be opened, by the error number that perf_event_open(2) gave.
 pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
+    if spec.branches {
+        let reason = match crate::capabilities::probe().get(Question::Branches) {
+            Err(gap) => format!("{}; {}", gap.missing, gap.fix),
+            Ok(()) => "the processor gives no branch records with this event".to_owned(),
+        };
+        return Error::EventRefused {
+            name: spec.name.clone(),
+            reason,
+            source,
+        };
+    }
     let hardware = matches!(spec.kind, EventKind::Cycles | EventKind::Hardware);
     let reason = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) if hardware => {

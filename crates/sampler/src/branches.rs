@@ -1,15 +1,21 @@
-//! Where branches go, from the registers at samples (DCPI section 7: interpretation).
+//! Where branches go: from the registers at samples (DCPI section 7: interpretation), and from the
+//! processor's own records.
 
 use crate::collection::Collection;
 use crate::images::open_same;
+use crate::records::Record;
 use machine::{Interpreter, Registers};
-use profile::{ImageAddress, ImageId, ImageKind, ImageOffset, Location};
+use profile::{ImageAddress, ImageId, ImageKind, ImageOffset, Location, Stretches, TakenBranch};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Images whose code is looked at.
 const MOST_IMAGES: usize = 512;
+
+/// Kinds of stretches between branches that are kept: more than the largest programs have warm.
+const MOST_STRETCHES: usize = 1 << 20;
 
 /// Sees where branches go. Code is read from the images' files, by offset.
 pub(crate) struct Branches {
@@ -51,6 +57,45 @@ impl Branches {
             },
         );
     }
+
+    /// Counts what was executed between the branches that came with a sample.
+    pub fn add_stack(&self, collection: &mut Collection, record: &Record, stack: &[TakenBranch]) {
+        let Collection {
+            images,
+            maps,
+            stretches,
+            warnings,
+            ..
+        } = collection;
+        if stretches.kinds() >= MOST_STRETCHES {
+            warnings.insert(format!(
+                "of {} kinds of code between branches no more are counted: branch records are of the first {} samples",
+                MOST_STRETCHES, stretches.stacks
+            ));
+            return;
+        }
+        // Where an address is needs the table of images, and whether that is a file too.
+        let images = RefCell::new(images);
+        let (pid, time) = (record.pid, record.time);
+        let locate = |address| maps.locate(pid, time, address, &mut images.borrow_mut());
+        let is_file = |image| images.borrow().get(image).kind == ImageKind::File;
+        stretches.add(stack, locate, is_file);
+    }
+}
+
+/// What there was of branch records, in a sentence.
+pub(crate) fn summary(stretches: &Stretches) -> Option<String> {
+    let Stretches {
+        stacks,
+        used,
+        impossible,
+        ..
+    } = stretches;
+    (*stacks > 0).then(|| {
+        format!(
+            "{stacks} branch stacks, with {used} stretches of code between branches, and {impossible} that no execution can have led through"
+        )
+    })
 }
 
 /// The file of an image, as it was when it was mapped.

@@ -3,7 +3,7 @@
 use crate::images::{ImageTable, KERNEL};
 use crate::maps::ProcessMaps;
 use crate::tally::Tally;
-use profile::{ImageId, ImageOffset, Location, NameId, ProcessAddress, StackId};
+use profile::{ImageId, ImageOffset, Location, NameId, ProcessAddress, StackId, Stretches};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -25,6 +25,8 @@ pub(crate) struct Collection {
     pub warnings: BTreeSet<String>,
     /// Branches by image, place and target: seen at samples, seen along stretches.
     pub branches: FxHashMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
+    /// What was executed between branches that the processor recorded.
+    pub stretches: Stretches,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
 }
@@ -38,6 +40,7 @@ impl Collection {
             totals: vec![Total::default(); events],
             warnings: BTreeSet::new(),
             branches: FxHashMap::default(),
+            stretches: Stretches::default(),
             names: FxHashMap::default(),
         }
     }

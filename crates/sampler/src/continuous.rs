@@ -113,6 +113,12 @@ impl<'memory> Continuous<'memory> {
                 limit: MAX_EVENTS,
             });
         }
+        if let Some(spec) = specs.iter().find(|spec| spec.branches) {
+            return Err(Error::EventSyntax {
+                text: spec.name.clone(),
+                reason: "branch records do not come while samples are counted in the kernel; use vitalfew record --branches".into(),
+            });
+        }
         let capabilities = crate::capabilities::probe();
         if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
             return Err(Error::Refused {

@@ -40,6 +40,9 @@ pub struct EventSpec {
     pub exclude_kernel: bool,
     /// `perf_event_attr.precise_ip` (modifier `p`, once a level).
     pub precise: u8,
+    /// Take the last branches in user mode with each sample, as far as the processor records them
+    /// (modifier `b`).
+    pub branches: bool,
 }
 
 use EventKind::{Clock, Cycles, Hardware, Software};
@@ -266,6 +269,7 @@ impl EventSpec {
             exclude_user: false,
             exclude_kernel: false,
             precise: 0,
+            branches: false,
         }
     }
 
@@ -289,9 +293,25 @@ impl EventSpec {
         )
     }
 
+    /// Branches in user mode, as often as there would be samples of cycles at the same rate, with
+    /// the last branches that were taken: `branch-instructions:ub`. Samples of time would see what
+    /// is slow more often than what is executed often.
+    pub fn branch_records() -> Self {
+        Self {
+            exclude_kernel: true,
+            branches: true,
+            ..Self::new(
+                "branch-instructions:ub",
+                Cycles,
+                PERF_TYPE_HARDWARE,
+                PERF_COUNT_HW_BRANCH_INSTRUCTIONS.into(),
+            )
+        }
+    }
+
     /// Parses `NAME[:MODIFIERS][:PERIOD]`; NAME is one of the kernel's events, `CATEGORY:NAME` of a
     /// tracepoint, or `rHEX` for a raw event. Modifiers: `u` user mode only, `k` kernel only, `p`
-    /// more precise.
+    /// more precise, `b` with the last branches.
     ///
     /// # Errors
     /// [`Error::UnknownEvent`] with names that are spelled alike, [`Error::EventSyntax`], and
@@ -321,7 +341,7 @@ impl EventSpec {
         if parts.len() > 1
             && let Some(last) = parts.last()
             && !last.is_empty()
-            && last.bytes().all(|b| b"ukp".contains(&b))
+            && last.bytes().all(|b| b"ukpb".contains(&b))
         {
             modifiers = last;
             parts.pop();
@@ -343,6 +363,7 @@ impl EventSpec {
             spec.exclude_user = kernel && !user;
             spec.exclude_kernel = user && !kernel;
             spec.precise = modifiers.bytes().filter(|b| *b == b'p').count().min(3) as u8;
+            spec.branches = modifiers.contains('b');
             spec.name = format!("{}:{modifiers}", spec.name);
         }
         Ok(spec)
@@ -511,6 +532,9 @@ mod tests {
         assert_eq!(spec.period, Some(100));
         assert!(spec.exclude_kernel && !spec.exclude_user);
         assert_eq!(EventSpec::parse("cycles:ppk").unwrap().precise, 2);
+        let with_branches = EventSpec::parse("r20c4:ub:100003").unwrap();
+        assert!(with_branches.branches && with_branches.exclude_kernel);
+        assert!(!spec.branches);
         assert_eq!(EventSpec::parse("r01c2").unwrap().config, 0x1c2);
         let both = EventSpec::parse("cpu-clock:uk").unwrap();
         assert!(!both.exclude_kernel && !both.exclude_user);

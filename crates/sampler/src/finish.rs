@@ -7,7 +7,7 @@ use crate::maps::ProcessMaps;
 use crate::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
 use profile::{
     BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location,
-    ProcessAddress, Recording,
+    ProcessAddress, Recording, StretchCount,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -62,6 +62,13 @@ pub(crate) fn move_samples(
         )
         .collect();
     recording.branches.sort_unstable();
+    let stretches = std::mem::take(&mut collection.stretches);
+    let finished = |one: StretchCount| StretchCount {
+        image: finisher.image(one.image),
+        ..one
+    };
+    recording.stretches = stretches.iter().map(finished).collect();
+    recording.stretches.sort_unstable();
     finisher.embed_names(find_names);
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();

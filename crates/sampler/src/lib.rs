@@ -31,6 +31,7 @@ mod options;
 mod perf;
 mod pins;
 mod records;
+mod replay;
 mod ring_source;
 mod rings;
 mod session;
@@ -56,6 +57,8 @@ pub use finish::name_kernel;
 pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, unpin};
+#[doc(hidden)]
+pub use replay::{RingRecord, replay};
 pub use session::{Outcome, Progress, host, record};
 pub use ticks::Ticks;
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};

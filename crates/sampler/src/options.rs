@@ -78,6 +78,9 @@ pub struct Options {
     /// See from the registers at each sample in user code where the next branches go (x86-64,
     /// through ring buffers).
     pub registers: bool,
+    /// Take the processor's records of the last branches: [`EventSpec::branch_records`], unless one of
+    /// the events has them already (through ring buffers).
+    pub branches: bool,
     /// Follow the execution of the command for stretches at random times, which may take this many
     /// percent of its time (x86-64).
     pub path_bursts: Option<f64>,
@@ -101,6 +104,7 @@ impl Options {
             path: Path::Best,
             fixed_period: false,
             registers: false,
+            branches: false,
             path_bursts: None,
         }
     }

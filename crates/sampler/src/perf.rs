@@ -24,7 +24,8 @@ pub(crate) fn attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
     attr.set_exclude_user(spec.exclude_user.into());
     attr.set_exclude_kernel(spec.exclude_kernel.into());
     attr.set_exclude_hv(spec.exclude_kernel.into());
-    attr.set_exclude_idle(1);
+    // Clocks run on while a CPU idles. Counters mostly do not, and Arm's refuse to be asked.
+    attr.set_exclude_idle((!spec.shares_counters()).into());
     attr.set_precise_ip(spec.precise.into());
     attr.set_use_clockid(1);
     attr.clockid = libc::CLOCK_MONOTONIC;
@@ -248,7 +249,16 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::scale;
+    use super::{attributes, scale};
+    use crate::EventSpec;
+
+    #[test]
+    fn only_clocks_are_asked_to_leave_out_idle_cpus() {
+        let asked = |spec: &EventSpec| attributes(spec, 1).exclude_idle();
+        assert_eq!(asked(&EventSpec::cpu_clock()), 1);
+        assert_eq!(asked(&EventSpec::cycles()), 0);
+        assert_eq!(asked(&EventSpec::branch_records()), 0);
+    }
 
     #[test]
     fn counts_are_scaled_by_the_share_of_time_that_was_counted() {

@@ -1,12 +1,13 @@
 //! The records that the kernel writes to ring buffers, decoded.
 
 use crate::Error;
+use crate::rings::SAMPLE_TYPE;
 use linux_perf_event_reader::{
     CpuMode, Endianness, EventRecord, Mmap2FileId, PerfEventAttr, RawData, RawEventRecord,
     RecordParseInfo, RecordType, SampleRecord,
 };
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
-use profile::{BuildId, FileIdentity};
+use profile::{BuildId, FileIdentity, TakenBranch};
 use rustc_hash::FxHashSet;
 
 /// Registers of the interrupted user code, as the unwinder needs them.
@@ -105,6 +106,8 @@ pub(crate) enum Body {
         stack: Option<(UserRegisters, Vec<u8>)>,
         /// All registers of the user code, where they were asked for.
         registers: Option<Box<machine::Registers>>,
+        /// The last branches taken before it, the newest first, where they were asked for.
+        branches: Option<Vec<TakenBranch>>,
     },
 }
 
@@ -120,12 +123,21 @@ pub(crate) struct Record {
     pub body: Body,
 }
 
-/// Decodes the records of events that all have these attributes.
+/// Decodes the records of events whose samples all have the same fields, or branch stacks.
 pub(crate) struct Decoder {
     info: RecordParseInfo,
     /// Events that were asked for build-ids.
     with_build_ids: FxHashSet<u64>,
+    /// Events whose samples are [`BRANCH_SAMPLE`]s.
+    with_branches: FxHashSet<u64>,
 }
+
+/// `sample_type` of events with branch stacks; other than those of the rest, their samples have
+/// nothing else.
+pub(crate) const BRANCH_SAMPLE: u64 = SAMPLE_TYPE | pe::PERF_SAMPLE_BRANCH_STACK as u64;
+
+/// Which branches are asked for: all, in user code.
+pub(crate) const BRANCHES: u64 = (pe::PERF_SAMPLE_BRANCH_USER | pe::PERF_SAMPLE_BRANCH_ANY) as u64;
 
 /// `PERF_RECORD_MISC_MMAP_BUILD_ID`.
 const MISC_BUILD_ID: u16 = 1 << 14;
@@ -151,12 +163,19 @@ impl Decoder {
         Ok(Self {
             info: RecordParseInfo::new(&parsed, ENDIANNESS),
             with_build_ids: FxHashSet::default(),
+            with_branches: FxHashSet::default(),
         })
     }
 
-    /// The event with this number was asked for build-ids in its records of mappings.
-    pub fn expect_build_ids(&mut self, id: u64) {
-        self.with_build_ids.insert(id);
+    /// The event with this number has these attributes: whether its records of mappings have
+    /// build-ids, and its samples branch stacks, may differ between events.
+    pub fn expect(&mut self, attr: &perf_event_attr, id: u64) {
+        if attr.build_id() != 0 {
+            self.with_build_ids.insert(id);
+        }
+        if attr.sample_type == BRANCH_SAMPLE {
+            self.with_branches.insert(id);
+        }
     }
 
     /// Whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
@@ -175,6 +194,12 @@ impl Decoder {
         let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
         if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
             raw.misc &= !MISC_BUILD_ID;
+        }
+        if RecordType(kind) == RecordType::SAMPLE
+            && let Some(id) = raw.id()
+            && self.with_branches.contains(&id)
+        {
+            return branch_sample(misc, body);
         }
         let common = raw.common_data().ok()?;
         let mut record = Record {
@@ -268,7 +293,40 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
         }),
         stack,
         registers: all_registers(sample).map(Box::new),
+        branches: None,
     }
+}
+
+/// A [`BRANCH_SAMPLE`]; the crate that reads the others passes over branch stacks.
+fn branch_sample(misc: u16, body: &[u8]) -> Option<Record> {
+    let (words, _) = body.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let [id, ip, task, time, count, entries @ ..] = &words[..] else {
+        return None;
+    };
+    let (entries, _) = entries.as_chunks::<3>();
+    let stack = entries.get(..usize::try_from(*count).ok()?)?;
+    let big = cfg!(target_endian = "big");
+    let branches = stack
+        .iter()
+        .filter_map(|entry| TakenBranch::of_entry(*entry, big));
+    // Two numbers of 32 bits, the process first.
+    let (low, high) = (*task as u32, (*task >> 32) as u32);
+    let (pid, tid) = if big { (high, low) } else { (low, high) };
+    Some(Record {
+        time: *time,
+        pid,
+        tid,
+        id: *id,
+        body: Body::Sample {
+            ip: *ip,
+            in_kernel: CpuMode::from_misc(misc) == CpuMode::Kernel,
+            callchain: Vec::new(),
+            stack: None,
+            registers: None,
+            branches: Some(branches.collect()),
+        },
+    })
 }
 
 /// Splits a call chain with perf's context markers into kernel and user addresses, innermost first.

@@ -11,7 +11,7 @@ use crate::stacks::StackReader;
 use crate::tally::{Amount, SampleKey, ThreadKey};
 use crate::{Error, EventSpec, Options, Separation};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
-use profile::{CallGraph, EventId, NameId, ProcessAddress, StackId};
+use profile::{CallGraph, EventId, Location, NameId, ProcessAddress, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::RawFd;
@@ -19,6 +19,8 @@ use std::os::fd::RawFd;
 /// Ring pages for each CPU: what an unprivileged user may lock, and what stack copies need.
 const PAGES: usize = 128;
 const PAGES_FOR_STACKS: usize = 4096;
+/// For branch stacks, of up to 64 entries.
+const PAGES_FOR_BRANCHES: usize = 512;
 
 /// Which tasks events are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,10 +84,35 @@ impl RingSource {
         }
     }
 
+    /// A source of records that are given to [`pretend`](Self::pretend), of events that are not
+    /// open: the first one's number is 1.
+    pub fn pretended(options: &Options, events: &[EventSpec]) -> Result<Self, Error> {
+        let mut source = Self::none(options);
+        let attributes = |spec: &EventSpec| {
+            let mut attr = rings::sampling(spec, 1);
+            add_stacks(&mut attr, spec, options);
+            attr
+        };
+        source
+            .rings
+            .pretend(&attributes(&EventSpec::cpu_clock()), 0)?;
+        for (number, spec) in events.iter().enumerate() {
+            let id = number as u64 + 1;
+            source.rings.pretend(&attributes(spec), id)?;
+            source.numbers.insert(id, number);
+        }
+        Ok(source)
+    }
+
+    /// Takes a record as if the kernel had written it.
+    pub fn pretend(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        self.rings.put(kind, misc, body);
+    }
+
     /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
         let mut attr = rings::sampling(spec, spec.period_at(cost::PROBE_HERTZ));
-        add_stacks(&mut attr, options);
+        add_stacks(&mut attr, spec, options);
         cost::measure(spec, &attr, |fd| {
             Ring::map(fd, PAGES).map_err(|source| Error::System {
                 what: "mapping a ring buffer".into(),
@@ -102,10 +129,11 @@ impl RingSource {
         cpus: &[i32],
         jitter: Option<Jitter>,
     ) -> Result<Self, Error> {
-        let pages = if options.call_graph == CallGraph::Dwarf {
-            PAGES_FOR_STACKS
-        } else {
-            PAGES
+        let branches = events.iter().any(|(spec, _)| spec.branches);
+        let pages = match (options.call_graph, branches) {
+            (CallGraph::Dwarf, _) => PAGES_FOR_STACKS,
+            (_, true) => PAGES_FOR_BRANCHES,
+            (_, false) => PAGES,
         };
         let mut source = Self::none(options);
         source.rings = Rings::new(pages);
@@ -124,20 +152,27 @@ impl RingSource {
             }
             Tasks::All => vec![-1],
         };
-        for (number, (spec, period)) in events.iter().enumerate() {
-            let mut attr = rings::sampling(spec, *period);
-            add_stacks(&mut attr, options);
+        let attributes = |spec: &EventSpec, period: u64| {
+            let mut attr = rings::sampling(spec, period);
+            add_stacks(&mut attr, spec, options);
             attr.set_inherit(u64::from(!tasks.on_each_cpu()));
             attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = (pages * 4096 / 4) as u32;
-            for &pid in &threads {
-                for &cpu in cpus {
-                    if number == 0 {
-                        source.open_bookkeeping(&attr, Scope { pid, cpu })?;
-                    }
-                    source.open_event(spec, number, *period, attr, Scope { pid, cpu })?;
-                }
+            attr
+        };
+        let scopes = || {
+            let of = |&pid| cpus.iter().map(move |&cpu| Scope { pid, cpu });
+            threads.iter().flat_map(of)
+        };
+        let like = attributes(&EventSpec::cpu_clock(), 1);
+        for scope in scopes() {
+            source.open_bookkeeping(&like, scope)?;
+        }
+        for (number, (spec, period)) in events.iter().enumerate() {
+            let attr = attributes(spec, *period);
+            for scope in scopes() {
+                source.open_event(spec, number, *period, attr, scope)?;
             }
         }
         Ok(source)
@@ -344,10 +379,17 @@ impl RingSource {
             callchain,
             stack,
             registers,
+            branches,
         } = &record.body
         else {
             return None;
         };
+        if let Some(branches) = branches {
+            self.branches.add_stack(collection, record, branches);
+            // Its samples have no call stack.
+            let location = place(collection, record, *ip, *in_kernel);
+            return Some(collection.tally.stacks.intern(location, None));
+        }
         if let Some(registers) = registers
             && !in_kernel
         {
@@ -357,11 +399,7 @@ impl RingSource {
         }
         match self.call_graph {
             CallGraph::None => {
-                let location = if *in_kernel {
-                    kernel_location(*ip)
-                } else {
-                    collection.locate(record.pid, record.time, ProcessAddress(*ip))
-                };
+                let location = place(collection, record, *ip, *in_kernel);
                 Some(collection.tally.stacks.intern(location, None))
             }
             CallGraph::FramePointer => {
@@ -388,7 +426,19 @@ impl RingSource {
     }
 }
 
-fn add_stacks(attr: &mut perf_event_attr, options: &Options) {
+/// Where a sample is.
+fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool) -> Location {
+    match in_kernel {
+        true => kernel_location(ip),
+        false => collection.locate(record.pid, record.time, ProcessAddress(ip)),
+    }
+}
+
+/// Asks for what comes with samples, but for those with branch stacks.
+fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options) {
+    if spec.branches {
+        return;
+    }
     if options.registers {
         attr.sample_type |= u64::from(pe::PERF_SAMPLE_REGS_USER);
         attr.sample_regs_user = ALL_REGISTERS;

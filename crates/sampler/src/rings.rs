@@ -1,12 +1,12 @@
 //! Ring buffers, one for each CPU, and what comes out of them in order of time.
 
 use crate::perf::{self, Ring, Scope};
-use crate::records::{Decoder, Record};
+use crate::records::{BRANCH_SAMPLE, BRANCHES, Decoder, Record};
 use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Sample fields that every event has, so that one decoder reads them all.
+/// Sample fields that every event has, in front of others.
 pub(crate) const SAMPLE_TYPE: u64 =
     (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
         as u64;
@@ -16,6 +16,7 @@ pub(crate) struct Rings {
     /// The first event of each CPU, which owns the ring.
     rings: Vec<(i32, RawFd, Ring)>,
     events: Vec<OwnedFd>,
+    /// By the attributes of the first event.
     decoder: Option<Decoder>,
     pages: usize,
     pending: Vec<Record>,
@@ -50,14 +51,29 @@ impl Rings {
                 self.rings.push((scope.cpu, fd.as_raw_fd(), ring));
             }
         }
-        if attr.build_id() != 0
-            && let Some(decoder) = &mut self.decoder
-        {
-            decoder.expect_build_ids(perf::id(&fd).map_err(std::io::Error::other)?);
+        if let Some(decoder) = &mut self.decoder {
+            decoder.expect(attr, perf::id(&fd).map_err(std::io::Error::other)?);
         }
         self.events.push(fd);
         let last = self.events.len() - 1;
         Ok(&self.events[last])
+    }
+
+    /// Prepares for records of an event that is not open.
+    pub fn pretend(&mut self, attr: &perf_event_attr, id: u64) -> Result<(), Error> {
+        let decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => Decoder::new(attr)?,
+        };
+        self.decoder.insert(decoder).expect(attr, id);
+        Ok(())
+    }
+
+    /// Takes a record as if it had been in a ring.
+    pub fn put(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let decoder = self.decoder.iter();
+        self.pending
+            .extend(decoder.filter_map(|decoder| decoder.decode(kind, misc, body)));
     }
 
     /// Maps a ring, smaller if the user may not lock as much memory.
@@ -116,6 +132,10 @@ pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
     let mut attr = perf::attributes(spec, period);
     attr.sample_type = SAMPLE_TYPE;
     attr.set_sample_id_all(1);
+    if spec.branches {
+        attr.sample_type = BRANCH_SAMPLE;
+        attr.branch_sample_type = BRANCHES;
+    }
     attr
 }
 

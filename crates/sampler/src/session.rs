@@ -1,5 +1,6 @@
 //! One recording, from the target's start to the recording in memory.
 
+use crate::branches;
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::collection::Collection;
 use crate::cost::rate_within;
@@ -126,7 +127,14 @@ struct Session<'a, 'memory> {
 impl<'a, 'memory> Session<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
-        let specs = chosen(&options.events)?;
+        let mut specs = chosen(&options.events)?;
+        if options.branches && !specs.iter().any(|spec| spec.branches) {
+            specs.push(EventSpec::branch_records());
+            if options.events.is_empty() {
+                // They say how much it is altogether.
+                specs.push(EventSpec::parse("instructions")?);
+            }
+        }
         let off_cpu_events = if options.off_cpu { 2 } else { 0 };
         if specs.len() + off_cpu_events > MAX_EVENTS {
             return Err(Error::TooManyEvents {
@@ -182,12 +190,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
         cpus: &[i32],
     ) -> Result<Option<Box<KernelSource<'memory>>>, Error> {
         let options = self.options;
-        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers;
+        let branches = specs.iter().any(|spec| spec.branches);
+        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers || branches;
         if options.path == Path::Rings || one_by_one {
             if options.off_cpu || options.path == Path::Kernel {
                 return Err(Error::Refused {
                     what: "time off the CPU and counting in the kernel".into(),
-                    reason: "not together with --call-graph dwarf, --registers or ring buffers; use -g (frame pointers)".into(),
+                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g (frame pointers)".into(),
                 });
             }
             return Ok(None);
@@ -468,6 +477,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
         recording
             .warnings
             .extend(self.bursts.iter().map(|bursts| bursts.summary()));
+        recording
+            .warnings
+            .extend(branches::summary(&self.collection.stretches));
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {

@@ -1,15 +1,16 @@
 //! The members of a container as a recording. A checksum says that nothing was damaged, not that
 //! the writer meant well: whatever a row says is checked.
 
+use crate::branches::{decode_branches, decode_stretches};
 use crate::container::Source;
 use crate::encode::KINDS;
 use crate::error::{Error, Fault};
 use crate::manifest::Manifest;
-use crate::table::{BRANCHES, Column, IMAGES, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, Column, IMAGES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS};
 use crate::table_reader::{Rows, Table, Texts};
 use profile::{
-    BranchCount, BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset,
-    Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+    BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
+    Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
 };
 
 /// What is wanted of a database of which only the sums matter. What is not wanted is added up while
@@ -87,7 +88,12 @@ pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
     members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
     members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
     if members.manifest.members.contains_key("branches.parquet") {
-        members.table("branches", BRANCHES, &mut |t| branches(t, &mut recording))?;
+        let read = &mut |t: &Table<'_>| decode_branches(t, &mut recording);
+        members.table("branches", BRANCHES, read)?;
+    }
+    if members.manifest.members.contains_key("stretches.parquet") {
+        let read = &mut |t: &Table<'_>| decode_stretches(t, &mut recording);
+        members.table("stretches", STRETCHES, read)?;
     }
     Ok(recording)
 }
@@ -144,17 +150,17 @@ impl<'a> Members<'a> {
     }
 }
 
-type Read = Result<(), Fault>;
+pub(crate) type Read = Result<(), Fault>;
 
 /// Checks of the values of a row.
-struct Check<'a>(&'a Rows<'a>, usize);
+pub(crate) struct Check<'a>(pub &'a Rows<'a>, pub usize);
 
 impl Check<'_> {
     fn fault(&self, what: impl Into<String>) -> Fault {
         Fault::in_row(self.0.number(self.1), what)
     }
 
-    fn count(&self, value: i64) -> Result<u64, Fault> {
+    pub fn count(&self, value: i64) -> Result<u64, Fault> {
         u64::try_from(value).map_err(|_| self.fault(format!("a count of {value}")))
     }
 
@@ -175,7 +181,7 @@ impl Check<'_> {
             .map_err(|_| self.fault(format!("event {value}")))
     }
 
-    fn image(&self, value: i64, recording: &Recording) -> Result<ImageId, Fault> {
+    pub fn image(&self, value: i64, recording: &Recording) -> Result<ImageId, Fault> {
         self.index(value, recording.images.len(), "image")
             .map(ImageId)
     }
@@ -431,26 +437,6 @@ fn symbols(table: &Table<'_>, recording: &mut Recording) -> Read {
                 start: ImageOffset(starts[i].cast_unsigned()),
                 end: ImageOffset(ends[i].cast_unsigned()),
                 name: name.ok_or_else(|| check.fault("no name"))?,
-            });
-        }
-    }
-    Ok(())
-}
-
-fn branches(table: &Table<'_>, recording: &mut Recording) -> Read {
-    recording.branches.reserve(table.rows());
-    for rows in table.groups() {
-        let images = rows.ints("image_id")?;
-        let (from, to) = (rows.ints("branch")?, rows.ints("target")?);
-        let (observed, walked) = (rows.ints("observed")?, rows.ints("walked")?);
-        for i in 0..rows.len() {
-            let check = Check(&rows, i);
-            recording.branches.push(BranchCount {
-                image: check.image(images[i], recording)?,
-                branch: ImageOffset(from[i].cast_unsigned()),
-                target: ImageOffset(to[i].cast_unsigned()),
-                observed: check.count(observed[i])?,
-                walked: check.count(walked[i])?,
             });
         }
     }

@@ -1,13 +1,14 @@
 //! A recording as the members of a container.
 
+use crate::branches::{encode_branches, encode_stretches};
 use crate::error::Error;
 use crate::manifest::{MAX_EVENTS, Manifest, Member};
-use crate::table::{BRANCHES, IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_writer::{RowsWriter, TableWriter, shared};
 use parquet::data_type::ByteArray;
 use profile::{
-    BranchCount, EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, Sample, StackFrame,
-    StackId,
+    EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, Sample, StackFrame, StackId,
+    StretchCount,
 };
 
 /// The members of a recording: `recording.json` first, then the tables.
@@ -50,7 +51,10 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
     tables.push(("images.parquet", images(recording, &texts)?));
     tables.push(("symbols.parquet", symbols(recording, &texts)?));
     if !recording.branches.is_empty() {
-        tables.push(("branches.parquet", branches(recording, &texts)?));
+        tables.push(("branches.parquet", encode_branches(recording, &texts)?));
+    }
+    if !recording.stretches.is_empty() {
+        tables.push(("stretches.parquet", encode_stretches(recording, &texts)?));
     }
     let describe = |(name, bytes): &(&str, Vec<u8>)| {
         let member = Member {
@@ -113,13 +117,24 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
         let counts = storable(branch.observed) && storable(branch.walked);
         require(counts, "a count or weight exceeds 63 bits")?;
     }
+    for StretchCount { image, seen, .. } in &recording.stretches {
+        require(
+            located(*image),
+            "code between branches is in an image that it does not have",
+        )?;
+        let counts = [seen.times, seen.judged, seen.mispredicted];
+        require(
+            counts.into_iter().all(storable),
+            "a count or weight exceeds 63 bits",
+        )?;
+    }
     let mut symbols = recording.symbols.iter();
     let known = symbols.all(|symbol| located(symbol.image));
     require(known, "a symbol is of an image that it does not have")
 }
 
 /// All texts, each once, to be shared by the rows.
-struct SharedTexts {
+pub(crate) struct SharedTexts {
     events: Vec<ByteArray>,
     names: Vec<ByteArray>,
     /// For each name its position in alphabetical order, which does not depend on who came first.
@@ -315,7 +330,7 @@ fn weight(count: u64, weight: u64) -> Option<i64> {
 
 /// The columns that name an image: its id, and for those who read the table alone its path and
 /// build-id.
-fn image_columns<I: Iterator<Item = ImageId>>(
+pub(crate) fn image_columns<I: Iterator<Item = ImageId>>(
     out: &mut RowsWriter<'_>,
     texts: &SharedTexts,
     images: impl Fn() -> I,
@@ -416,25 +431,6 @@ fn symbols(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error>
         out.ints("start", rows.iter().map(|row| row.start.0.cast_signed()))?;
         out.ints("end", rows.iter().map(|row| row.end.0.cast_signed()))?;
         out.texts("name", names.iter())?;
-        out.finish()?;
-    }
-    table.finish()
-}
-
-fn branches(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
-    let mut all: Vec<BranchCount> = recording.branches.clone();
-    all.sort_unstable();
-    let mut table = TableWriter::new(BRANCHES)?;
-    for rows in all.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
-        image_columns(&mut out, texts, || rows.iter().map(|row| row.image))?;
-        out.ints("branch", rows.iter().map(|row| row.branch.0.cast_signed()))?;
-        out.ints("target", rows.iter().map(|row| row.target.0.cast_signed()))?;
-        out.ints(
-            "observed",
-            rows.iter().map(|row| row.observed.cast_signed()),
-        )?;
-        out.ints("walked", rows.iter().map(|row| row.walked.cast_signed()))?;
         out.finish()?;
     }
     table.finish()

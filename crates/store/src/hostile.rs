@@ -2,7 +2,7 @@
 
 use crate::encode::{Encoded, encode};
 use crate::manifest::{self, Manifest, Member};
-use crate::table::{BRANCHES, Column, IMAGES, Kind, SAMPLES, STACKS, SYMBOLS, THREADS};
+use crate::table::{BRANCHES, Column, IMAGES, Kind, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS};
 use crate::table_writer::{TableWriter, shared};
 use crate::{Error, Place, container};
 use profile::*;
@@ -10,13 +10,14 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const TABLES: [(&str, &[Column]); 6] = [
+const TABLES: [(&str, &[Column]); 7] = [
     ("samples.parquet", SAMPLES),
     ("stacks.parquet", STACKS),
     ("threads.parquet", THREADS),
     ("images.parquet", IMAGES),
     ("symbols.parquet", SYMBOLS),
     ("branches.parquet", BRANCHES),
+    ("stretches.parquet", STRETCHES),
 ];
 
 /// A recording with two rows in every table.
@@ -81,6 +82,19 @@ fn good() -> Recording {
             target: ImageOffset(2),
             observed: 3,
             walked: 4,
+        });
+        recording.stretches.push(StretchCount {
+            image: ImageId(i),
+            stretch: Stretch {
+                start: ImageOffset(1),
+                branch: ImageOffset(2),
+                target: (i == 0).then_some(ImageOffset(3)),
+            },
+            seen: Seen {
+                times: 5,
+                judged: 4,
+                mispredicted: 3,
+            },
         });
     }
     recording
@@ -218,6 +232,19 @@ fn what_a_row_says_is_checked() {
         (
             "symbols.parquet",
             &[("image_id", Int(2)), ("image_id", Int(-1))],
+        ),
+        (
+            "branches.parquet",
+            &[("image_id", Int(2)), ("observed", Int(-1))],
+        ),
+        (
+            "stretches.parquet",
+            &[
+                ("image_id", Int(2)),
+                ("times", Int(-1)),
+                ("judged", Int(-1)),
+                ("mispredicted", Int(i64::MIN)),
+            ],
         ),
     ];
     for (name, bad) in cases {

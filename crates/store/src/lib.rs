@@ -1,7 +1,7 @@
 //! Recordings on disk: one in a file, or many of many hosts in a [`Database`] that other tools
 //! query as it is.
 //!
-//! A recording is a description in JSON and up to six tables in Parquet; `docs/format.md` says
+//! A recording is a description in JSON and up to seven tables in Parquet; `docs/format.md` says
 //! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
 //! [`Database::write`] and [`Epoch::read`] in a directory of its own among others. Both are whole
 //! or not there, whenever a writer dies. [`open`] finds out what a path is, [`merge`] makes one
@@ -39,6 +39,7 @@
 //! runs of equal values: 1.0 KB together.
 #![forbid(unsafe_code)]
 
+mod branches;
 mod causal;
 mod container;
 mod database;

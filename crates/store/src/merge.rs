@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::manifest::MAX_EVENTS;
 use profile::{
     BranchCount, BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId,
-    ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, Target, ThreadCount,
-    Waker,
+    ImageKind, ImageOffset, Location, NameId, Recording, Sample, Seen, StackId, Stretch,
+    StretchCount, Target, ThreadCount, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +175,7 @@ struct Merger {
     symbols: BTreeSet<EmbeddedSymbol>,
     /// What was observed and walked, by branch and target.
     branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
+    stretches: BTreeMap<(ImageId, Stretch), Seen>,
 }
 
 impl Merger {
@@ -186,6 +187,7 @@ impl Merger {
             threads: FxHashMap::default(),
             symbols: BTreeSet::new(),
             branches: BTreeMap::new(),
+            stretches: BTreeMap::new(),
         }
     }
 
@@ -219,6 +221,11 @@ impl Merger {
             let (observed, walked) = counts.or_default();
             *observed = observed.saturating_add(branch.observed);
             *walked = walked.saturating_add(branch.walked);
+        }
+        for one in &recording.stretches {
+            let image = ids.images[one.image.0 as usize];
+            let seen = self.stretches.entry((image, one.stretch)).or_default();
+            seen.join(one.seen);
         }
         Ok(ids)
     }
@@ -357,6 +364,14 @@ impl Merger {
                     walked,
                 },
             )
+            .collect();
+        let stretches = self.stretches.into_iter();
+        self.merged.stretches = stretches
+            .map(|((image, stretch), seen)| StretchCount {
+                image,
+                stretch,
+                seen,
+            })
             .collect();
         self.merged
     }

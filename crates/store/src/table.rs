@@ -141,6 +141,18 @@ pub(crate) const BRANCHES: &[Column] = &[
     int("walked", Dictionary),
 ];
 
+pub(crate) const STRETCHES: &[Column] = &[
+    int("image_id", Dictionary),
+    text("image").searched(),
+    text("build_id").optional().searched(),
+    int("start", Delta),
+    int("branch", Delta),
+    int("target", Delta).optional(),
+    int("times", Dictionary),
+    int("judged", Dictionary),
+    int("mispredicted", Dictionary),
+];
+
 /// Rows of a row group, the unit that is decoded at once.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
 

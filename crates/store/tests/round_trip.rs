@@ -265,6 +265,20 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         observed: 5,
         walked: 7,
     });
+    let stretch = profile::StretchCount {
+        image: a.symbols[0].image,
+        stretch: profile::Stretch {
+            start: profile::ImageOffset(4),
+            branch: profile::ImageOffset(16),
+            target: None,
+        },
+        seen: profile::Seen {
+            times: 3,
+            judged: 2,
+            mispredicted: 1,
+        },
+    };
+    a.stretches.push(stretch);
     let mut b = a.clone();
     b.host.name = "build-2".into();
     let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
@@ -272,6 +286,12 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         panic!("{:?}", merged.branches)
     };
     assert_eq!((branch.observed, branch.walked), (10, 14));
+    let [sum] = merged.stretches[..] else {
+        panic!("{:?}", merged.stretches)
+    };
+    assert_eq!(sum.stretch, stretch.stretch);
+    assert_eq!((sum.seen.times, sum.seen.judged), (6, 4));
+    assert_eq!(sum.seen.mispredicted, 2);
     assert_eq!(merged.images.len(), a.images.len());
     assert_eq!(merged.samples.len(), a.samples.len());
     assert_eq!(merged.threads.len(), 2 * a.threads.len());

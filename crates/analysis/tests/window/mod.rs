@@ -26,6 +26,9 @@ const FETCH: u64 = 14;
 const MISPREDICT: u64 = 18;
 const LOCKED: u64 = 20;
 
+/// The processor's records of branches are taken of one jump in so many.
+const RECORDED: u64 = 20;
+
 /// Cycles for which it is known how many units are taken.
 const HORIZON: usize = 1 << 15;
 
@@ -50,6 +53,9 @@ pub struct Run {
     /// Executions of each block and each edge, by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
+    /// Of some of the times when each edge was a jump that was taken: in how many that was not
+    /// predicted, and how many.
+    pub jumps: Vec<(u64, u64)>,
 }
 
 fn troubles(graph: &Graph, random: &mut Random) -> Vec<Trouble> {
@@ -124,6 +130,8 @@ struct Core<'a> {
     /// Nothing that accesses memory starts before.
     fence: u64,
     line: u64,
+    /// Whether the last branch was not predicted.
+    missed: bool,
 }
 
 /// The time that one instruction kept all after it from retiring.
@@ -158,6 +166,7 @@ impl<'a> Core<'a> {
             retired_beside: 0,
             fence: 0,
             line: 0,
+            missed: false,
         }
     }
 
@@ -292,7 +301,8 @@ impl<'a> Core<'a> {
             let before = self.stores.back().copied().unwrap_or(0);
             self.stores.push_back(gone.max(before) + drain);
         }
-        if matches!(one.flow, Flow::Branch(_)) && self.chance(trouble.mispredict) {
+        self.missed = matches!(one.flow, Flow::Branch(_)) && self.chance(trouble.mispredict);
+        if self.missed {
             self.hold(done + MISPREDICT, Some(Cause::Mispredict));
         }
         Held {
@@ -367,6 +377,7 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
     };
     let mut blocks = vec![0.0; graph.blocks.len()];
     let mut edges = vec![0.0; graph.edges.len()];
+    let mut jumps = vec![(0, 0); graph.edges.len()];
     let mut core = Core::new(model, random);
     let of_block = |block| operations(graph, block, &troubles);
     let operations: Vec<_> = (0..graph.blocks.len()).map(of_block).collect();
@@ -388,9 +399,14 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
             before = Some(held);
         }
         let last = graph.blocks[block].instructions.end - 1;
-        let jumps = core.random.unit() < troubles[last].taken;
-        let way = ways[block][usize::from(!jumps && ways[block].len() > 1)];
+        let taken = core.random.unit() < troubles[last].taken;
+        let way = ways[block][usize::from(!taken && ways[block].len() > 1)];
         edges[way] += 1.0;
+        let recorded = (edges[way] as u64).is_multiple_of(RECORDED);
+        if recorded && graph.edges[way].kind == EdgeKind::Taken {
+            jumps[way].0 += u64::from(core.missed);
+            jumps[way].1 += 1;
+        }
         block = graph.edges[way].to.unwrap_or_else(|| {
             // What the return held up is seen in the caller, who calls again.
             if let Some(before) = before.take() {
@@ -406,6 +422,7 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
         stalls: seen.stalls,
         blocks: by_period(blocks),
         edges: by_period(edges),
+        jumps,
     }
 }
 

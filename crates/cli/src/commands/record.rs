@@ -78,6 +78,7 @@ fn options(args: &Record) -> anyhow::Result<Options> {
     }
     options.off_cpu = args.off_cpu;
     options.registers = args.registers;
+    options.branches = args.branches;
     options.path_bursts = args.path_bursts;
     options.duration = args.duration;
     options.separation = match (args.per_thread, args.per_process) {

@@ -25,7 +25,7 @@ mod stacks;
 
 pub use error::{Place, ReadError};
 pub use options::{Group, Limits, ReadOptions};
-pub use perf_data::{BranchStacks, Stretch};
+pub use perf_data::BranchStacks;
 pub use recording::from_recording;
 
 use detect::Format;

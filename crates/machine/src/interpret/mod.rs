@@ -34,7 +34,7 @@ pub struct Registers {
     pub vector: Option<[[u64; 2]; 16]>,
 }
 
-/// A branch, conditional or through a register, and where it went.
+/// A branch (conditional, or an indirect jump or call), and where it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Observation {
     /// The branch.
@@ -245,7 +245,9 @@ impl Decoded {
     fn branches(&self) -> bool {
         matches!(
             self.instruction.flow_control(),
-            FlowControl::ConditionalBranch | FlowControl::IndirectBranch
+            FlowControl::ConditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::IndirectCall
         )
     }
 }

@@ -56,7 +56,9 @@ fn lost(question: Question) -> &'static str {
         Question::RingBuffers => "samples in bursts: smaller buffers overflow earlier",
         Question::Pmu => "cycles, instructions, cache misses: cpu-clock samples time only",
         Question::Precise => "events that name the slow instruction itself",
-        Question::Branches => "counts of branches taken, which make instruction costs exact",
+        Question::Branches => {
+            "record --branches: how often code runs, as the processor itself saw it"
+        }
         Question::KernelSymbols => "names in the kernel: its samples are one row",
         Question::Tracepoints => "off-CPU time by sched events, and -e CATEGORY:NAME",
         Question::Breakpoints => "progress points at unmodified programs without stopping them",

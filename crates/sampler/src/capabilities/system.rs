@@ -1,6 +1,7 @@
 //! The system calls of the probes, behind a seam: tests answer them with recorded error numbers.
 
 use crate::perf::{self, Ring, Scope};
+use crate::records::{BRANCH_SAMPLE, BRANCHES};
 use perf_event_open_sys as pe;
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::fs::File;
@@ -28,7 +29,7 @@ pub(super) enum Trial {
     Instructions,
     /// Cycles, at the precise instruction.
     Precise,
-    /// Cycles, with the last branches.
+    /// Branches, with the last ones taken.
     Branches,
     /// An execution breakpoint in this process.
     Breakpoint,
@@ -121,10 +122,9 @@ fn attributes(trial: Trial) -> perf_event_attr {
             attr
         }
         Trial::Branches => {
-            let mut attr = hardware(bindings::PERF_COUNT_HW_CPU_CYCLES);
-            attr.sample_type = bindings::PERF_SAMPLE_BRANCH_STACK.into();
-            let kinds = bindings::PERF_SAMPLE_BRANCH_USER | bindings::PERF_SAMPLE_BRANCH_ANY;
-            attr.branch_sample_type = kinds.into();
+            let mut attr = hardware(bindings::PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+            attr.sample_type = BRANCH_SAMPLE;
+            attr.branch_sample_type = BRANCHES;
             attr
         }
         Trial::Breakpoint => breakpoint(),

@@ -198,9 +198,12 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
         (any::<Index>(), number(), number(), count(), count()),
         0..10,
     );
-    let lists = (threads, symbols, branches);
+    let place = (number(), number(), option::of(number()));
+    let stretches = vec((any::<Index>(), place, count(), count(), count()), 0..10);
+    let lists = (threads, symbols, branches, stretches);
     (head(), tables, vec(sample(), 0..=samples), lists).prop_map(
-        |(mut recording, (events, images, names), samples, (threads, symbols, branches))| {
+        |(mut recording, (events, images, names), samples, lists)| {
+            let (threads, symbols, branches, stretches) = lists;
             recording.events = events;
             recording.images = images;
             let names: Vec<NameId> = names.iter().map(|n| recording.names.intern(n)).collect();
@@ -249,6 +252,21 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                     target: ImageOffset(target),
                     observed,
                     walked,
+                });
+            }
+            for (image, (start, branch, target), times, judged, mispredicted) in stretches {
+                recording.stretches.push(StretchCount {
+                    image: ImageId(image.index(recording.images.len()) as u32),
+                    stretch: Stretch {
+                        start: ImageOffset(start),
+                        branch: ImageOffset(branch),
+                        target: target.map(ImageOffset),
+                    },
+                    seen: Seen {
+                        times,
+                        judged,
+                        mispredicted,
+                    },
                 });
             }
             recording

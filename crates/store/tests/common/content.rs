@@ -46,6 +46,8 @@ pub fn content(recording: &Recording) -> String {
     );
     let mut branches = r.branches.clone();
     branches.sort_unstable();
+    let mut stretches = r.stretches.clone();
+    stretches.sort_unstable();
     let rest = (
         r.kernel,
         &r.warnings,
@@ -53,6 +55,7 @@ pub fn content(recording: &Recording) -> String {
         &r.images,
         &r.symbols,
         branches,
+        stretches,
     );
     format!(
         "{head:?}\n{rest:?}\n{}\n{}",

@@ -241,7 +241,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
 
     /// Branches that were not predicted: not if it does not follow a branch with several ways, a
     /// call or a return. A predictor that always says the same errs as often as the rarer way is
-    /// taken, and a good one not much more.
+    /// taken, and a good one not much more; branch records say it of the ways that are taken.
     fn mispredict(&mut self) {
         let graph = self.context.evidence.graph;
         let penalty = f64::from(self.context.evidence.processor.mispredict);
@@ -290,7 +290,12 @@ impl<'a, 'b> Candidates<'a, 'b> {
         };
         let here = self.context.of_block(self.block).unwrap_or(taken);
         let rarer = taken.min((all - taken).max(0.0));
-        (2.0 * rarer).min(taken) / here.max(f64::MIN_POSITIVE)
+        let said = self.context.evidence.mispredicted.get(edge);
+        let missed = match said.copied().flatten() {
+            Some(share) => share * taken,
+            None => (2.0 * rarer).min(taken),
+        };
+        missed / here.max(f64::MIN_POSITIVE)
     }
 
     /// Instruction cache and ITLB: not if it is in the same line (page) as all that can be executed
@@ -343,7 +348,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
     }
 
     /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated; what
-    /// a locked instruction takes is its synchronisation.
+    /// a locked instruction takes is its synchronisation, and what a division takes its unit.
     fn microcode(&mut self) {
         let context = self.context;
         if context.evidence.processor.architecture != Architecture::X86_64 {
@@ -353,7 +358,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
         let mut at = self.suspects();
         at.retain(|index| {
             let kind = context.instruction(*index).kind;
-            kind.repeated || !kind.locked && uops(index) >= MANY
+            kind.repeated || !kind.locked && !kind.divide && uops(index) >= MANY
         });
         let repeated = at
             .iter()

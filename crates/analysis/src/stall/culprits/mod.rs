@@ -220,6 +220,9 @@ pub struct Evidence<'a> {
     pub period: Option<f64>,
     /// Other events that were sampled.
     pub events: &'a [EventCounts],
+    /// For each edge the largest share of the times when it was taken in which it can have been
+    /// mispredicted, where branch records say it ([`mispredicted_at_most`]); empty without them.
+    pub mispredicted: &'a [Option<f64>],
     /// Samples in the kernel beside these, where it was recorded: page faults cannot have cost
     /// the program more than they cost the kernel.
     pub kernel: Option<f64>,
@@ -236,6 +239,14 @@ impl Evidence<'_> {
         let error = 2.0 * samples.max(minimum * frequency).sqrt() / frequency;
         (samples / frequency - minimum, error)
     }
+}
+
+/// The largest share of mispredictions, of a branch that goes one way, that those among some records of
+/// it allow for: by two standard deviations, and three even where none was. `None` without records.
+pub fn mispredicted_at_most(mispredicted: u64, judged: u64) -> Option<f64> {
+    let seen = mispredicted as f64;
+    let most = seen + 2.0 * seen.sqrt() + 3.0;
+    (judged > 0).then(|| (most / judged as f64).min(1.0))
 }
 
 /// A culprit that cannot have more than this share of a stall is left out.

@@ -54,12 +54,20 @@ impl SampleProfile {
                 let count = count.saturating_mul(copies);
                 let inner = function.at(&placed.calls);
                 inner.ran(placed.place, count);
-                if let Flow::Call(target) = instruction.flow
-                    && let Some(callee) = callee(code, target)
-                    && let Some(Count { callees, .. }) = inner.body.get_mut(&placed.place)
-                {
-                    let calls = callees.entry(callee).or_default();
-                    *calls = count.max(*calls);
+                let direct = match instruction.flow {
+                    Flow::Call(target) => Some((target, 1.0)),
+                    _ => None,
+                };
+                let indirect = analysed.callees.get(&at).into_iter().flatten().copied();
+                for (target, share) in direct.into_iter().chain(indirect) {
+                    let times = (share * count as f64).round() as u64;
+                    if let Some(callee) = callee(code, target)
+                        && let Some(Count { callees, .. }) = inner.body.get_mut(&placed.place)
+                        && times > 0
+                    {
+                        let calls = callees.entry(callee).or_default();
+                        *calls = times.max(*calls);
+                    }
                 }
             }
         }

@@ -1,16 +1,33 @@
-//! Branches that were seen, by the edges of a graph.
+//! Branches that were seen, by the edges of a graph and its calls.
 
 use super::procedure::Given;
+use analysis::stall::culprits::mispredicted_at_most;
 use analysis::stall::out_of_order::EdgeEvidence;
 use machine::{Edge, EdgeKind, Flow, Graph};
-use profile::ImageAddress;
+use profile::{ImageAddress, Seen};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
-/// What was seen, for each edge; and how many of the stretches between branch records go ways that
-/// the graph does not have.
-pub fn seen(given: &Given<'_>, graph: &Graph) -> (Vec<EdgeEvidence>, u64) {
+/// What was seen of a graph.
+pub struct Observed {
+    /// For each edge how often it was taken.
+    pub edges: Vec<EdgeEvidence>,
+    /// For each edge the largest share of the times when it was taken in which that can have been
+    /// mispredicted, as far as branch records say it.
+    pub mispredicted: Vec<Option<f64>>,
+    /// Where each indirect call went, with the share of its calls, by its position among the graph's
+    /// instructions.
+    pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
+    /// Stretches between branch records that go ways that the graph does not have, and all.
+    pub contradictions: (u64, u64),
+}
+
+type Ends = (ImageAddress, ImageAddress);
+
+/// What was seen of a graph.
+pub fn observed(given: &Given<'_>, graph: &Graph) -> Observed {
     let address = |offset| given.code.0.address_of(offset);
-    let mut counts: FxHashMap<(ImageAddress, ImageAddress), EdgeEvidence> = FxHashMap::default();
+    let mut counts: FxHashMap<Ends, EdgeEvidence> = FxHashMap::default();
     for one in &given.branches {
         if let Some(ends) = address(one.branch).zip(address(one.target)) {
             let of = counts.entry(ends).or_default();
@@ -20,8 +37,10 @@ pub fn seen(given: &Given<'_>, graph: &Graph) -> (Vec<EdgeEvidence>, u64) {
     }
     let straight = Straight::new(graph);
     let mut falls = vec![0_u64; graph.edges.len()];
-    let mut contradictions = 0;
-    for (stretch, times) in &given.stretches {
+    let mut contradictions = (0, 0);
+    let mut judged: FxHashMap<Ends, Seen> = FxHashMap::default();
+    for (stretch, seen) in &given.stretches {
+        contradictions.1 += seen.times;
         let Some((start, branch)) = address(stretch.start).zip(address(stretch.branch)) else {
             continue;
         };
@@ -30,34 +49,75 @@ pub fn seen(given: &Given<'_>, graph: &Graph) -> (Vec<EdgeEvidence>, u64) {
             continue;
         }
         let Some(edges) = straight.way(start, branch) else {
-            contradictions += times;
+            contradictions.0 += seen.times;
             continue;
         };
         for edge in edges {
-            falls[edge] += times;
+            falls[edge] += seen.times;
         }
         if let Some(target) = stretch.target.and_then(address) {
-            counts.entry((branch, target)).or_default().walked += *times as f64;
+            let ends = (branch, target);
+            counts.entry(ends).or_default().walked += seen.times as f64;
+            judged.entry(ends).or_default().join(*seen);
         }
     }
-    let mut seen: Vec<EdgeEvidence> = graph
-        .edges
+    let ends: Vec<Option<Ends>> = graph.edges.iter().map(|edge| ends(graph, edge)).collect();
+    let of = |ends: &Option<Ends>| ends.and_then(|ends| counts.get(&ends));
+    let mut edges: Vec<EdgeEvidence> = ends
         .iter()
-        .map(|edge| {
-            let ends = ends(graph, edge);
-            ends.and_then(|ends| counts.get(&ends))
-                .copied()
-                .unwrap_or_default()
-        })
+        .map(|ends| of(ends).copied().unwrap_or_default())
         .collect();
-    for (edge, times) in seen.iter_mut().zip(falls) {
+    for (edge, times) in edges.iter_mut().zip(falls) {
         edge.walked += times as f64;
     }
-    (seen, contradictions)
+    let said = |ends: &Option<Ends>| {
+        let seen = judged.get(&(*ends)?)?;
+        mispredicted_at_most(seen.mispredicted, seen.judged)
+    };
+    Observed {
+        edges,
+        mispredicted: ends.iter().map(said).collect(),
+        callees: callees(graph, &counts),
+        contradictions,
+    }
+}
+
+/// Where indirect calls went.
+fn callees(
+    graph: &Graph,
+    counts: &FxHashMap<Ends, EdgeEvidence>,
+) -> BTreeMap<usize, Vec<(ImageAddress, f64)>> {
+    let calls = graph.instructions.iter().enumerate();
+    let calls = calls.filter(|(_, one)| one.flow == Flow::IndirectCall);
+    let places: FxHashMap<ImageAddress, usize> =
+        calls.map(|(index, one)| (one.address, index)).collect();
+    let mut found: BTreeMap<usize, Vec<(ImageAddress, f64)>> = BTreeMap::new();
+    for ((call, target), seen) in counts {
+        if let Some(index) = places.get(call) {
+            let times = seen.observed + seen.walked;
+            found.entry(*index).or_default().push((*target, times));
+        }
+    }
+    found.values_mut().for_each(shares);
+    found
+}
+
+/// From how often to in what share, each target once.
+pub fn shares(targets: &mut Vec<(ImageAddress, f64)>) {
+    targets.sort_by_key(|(target, _)| *target);
+    targets.dedup_by(|more, of| {
+        let same = more.0 == of.0;
+        of.1 += if same { more.1 } else { 0.0 };
+        same
+    });
+    let all: f64 = targets.iter().map(|(_, times)| times).sum();
+    for (_, times) in targets {
+        *times /= all.max(f64::MIN_POSITIVE);
+    }
 }
 
 /// The branch of an edge, and where it leads.
-fn ends(graph: &Graph, edge: &Edge) -> Option<(ImageAddress, ImageAddress)> {
+fn ends(graph: &Graph, edge: &Edge) -> Option<Ends> {
     let block = graph.blocks.get(edge.from?)?;
     let branch = graph.instructions_of(block).last()?;
     let target = match (edge.to, branch.flow) {

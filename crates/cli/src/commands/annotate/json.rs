@@ -43,6 +43,7 @@ pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> an
         "event": setting.event,
         "model": setting.model.processor().name,
         "frequencies": basis(analysed.basis),
+        "branch_records": analysed.contradictions.1,
         "cycles_per_sample": setting.period,
         "total_samples": setting.total,
         "samples": analysed.total(),

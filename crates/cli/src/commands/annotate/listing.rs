@@ -88,7 +88,8 @@ pub fn head(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> any
         100.0 * total / setting.total,
         setting.model.processor().name
     )?;
-    writeln!(out, "{}\n", basis(setting, analysed.basis))?;
+    let records = analysed.contradictions.1;
+    writeln!(out, "{}\n", basis(setting, analysed.basis, records))?;
     Ok(())
 }
 
@@ -97,7 +98,7 @@ pub fn whole_head(
     out: &mut impl Write,
     setting: &Setting,
     procedures: usize,
-    found: Option<Basis>,
+    found: Option<(Basis, u64)>,
 ) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -106,14 +107,22 @@ pub fn whole_head(
         setting.event,
         setting.model.processor().name
     )?;
-    if let Some(found) = found {
-        writeln!(out, "{}", basis(setting, found))?;
+    if let Some((found, records)) = found {
+        writeln!(out, "{}", basis(setting, found, records))?;
     }
     writeln!(out)?;
     Ok(())
 }
 
-fn basis(setting: &Setting, basis: Basis) -> String {
+/// Where the frequencies come from, with so many stretches between branch records.
+fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
+    let estimated = match records {
+        0 => "estimated".to_owned(),
+        _ => format!(
+            "estimated from {} stretches between branch records",
+            grouped(records)
+        ),
+    };
     let sample = || {
         let period = setting.period.unwrap_or(0.0);
         format!("a sample is {} cycles", grouped(period as u64))
@@ -121,17 +130,18 @@ fn basis(setting: &Setting, basis: Basis) -> String {
     match basis {
         Basis::Counts => format!("frequencies: exact counts; {}", sample()),
         Basis::Lines(Used { lines, used }) => format!(
-            "frequencies: from the counts of {used} of {lines} source lines, whose code runs equally often; the rest estimated; {}",
+            "frequencies: from the counts of {used} of {lines} source lines, whose code runs equally often; the rest {estimated}; {}",
             sample()
         ),
         Basis::Instructions => format!(
-            "frequencies: estimated, their scale from samples of instructions; {}",
+            "frequencies: {estimated}, their scale from samples of instructions; {}",
             sample()
         ),
         Basis::InOrder => "frequencies: estimated from the samples".to_owned(),
-        Basis::OutOfOrder => "frequencies: estimated, their scale guessed (one cycle for an instruction on average): \
+        Basis::OutOfOrder => format!(
+            "frequencies: {estimated}, their scale guessed (one cycle for an instruction on average): \
              cycles compare within the procedure only; --counts gives exact ones"
-            .to_owned(),
+        ),
     }
 }
 

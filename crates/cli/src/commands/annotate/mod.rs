@@ -22,7 +22,7 @@ use code::Code;
 use counts::{Given as Counts, Lines};
 use machine::{Model, PROCESSORS, Processor};
 use procedure::{Analysed, Basis, Given, analyse};
-use profile::{ImageOffset, Recording, Unit};
+use profile::{ImageOffset, Recording, Seen, Stretch, Unit};
 use select::{Chosen, Selection};
 use std::io::Write;
 use std::path::Path;
@@ -45,6 +45,8 @@ pub struct Setting {
     pub total: f64,
     /// What other tools counted.
     counts: Counts,
+    /// Whether there are branch records, recorded or given.
+    records: bool,
     /// The path of the image of what is shown.
     pub image: String,
     /// Instructions by which its samples may come late on this machine.
@@ -178,6 +180,7 @@ fn whole(
     let mut sum = Summary::new();
     let mut basis = None;
     let mut procedures = 0;
+    let mut records = 0;
     let mut failures = Vec::new();
     for (_, mut chosen) in selection.by_image() {
         chosen.retain(|one| one.samples >= LEAST * selection.total);
@@ -200,6 +203,7 @@ fn whole(
             |analysed| {
                 basis = basis.or(Some(analysed.basis));
                 procedures += 1;
+                records += analysed.contradictions.1;
                 sum.join(&analysed.summary());
                 Ok(())
             },
@@ -218,7 +222,12 @@ fn whole(
     if args.json {
         json::write_summary(&mut out, setting, &sum, procedures)?;
     } else {
-        listing::whole_head(&mut out, setting, procedures, basis)?;
+        listing::whole_head(
+            &mut out,
+            setting,
+            procedures,
+            basis.map(|basis| (basis, records)),
+        )?;
         summary::write(&mut out, &sum)?;
     }
     out.flush()?;
@@ -382,6 +391,7 @@ fn setting(
         event: event.name.clone(),
         period: period.filter(|period| *period > 0.0),
         total: 0.0,
+        records: counts.branches.is_some() || !recording.stretches.is_empty(),
         counts,
         image: String::new(),
         late: 0,
@@ -471,11 +481,11 @@ fn given<'a>(
     let stacks = setting.counts.branches.as_ref();
     let image = recording.image(chosen.image);
     let within = |at: ImageOffset| (at.0.wrapping_sub(chosen.start.0)) < chosen.size;
-    let stretches = stacks.map(|stacks| {
-        let own = stacks.of(image);
-        own.filter(|(one, _)| within(one.start) && within(one.branch))
-            .collect()
-    });
+    let own = recording.stretches.iter();
+    let own = own.filter(|one| one.image == chosen.image);
+    let own = own.map(|one| (one.stretch, one.seen));
+    let given = stacks.into_iter().flat_map(|stacks| stacks.of(image));
+    let inside = |(one, _): &(Stretch, Seen)| within(one.start) && within(one.branch);
     Ok(Given {
         name: chosen.name.clone(),
         code: Code(code),
@@ -488,7 +498,7 @@ fn given<'a>(
             .iter()
             .filter(|one| one.image == chosen.image)
             .collect(),
-        stretches: stretches.unwrap_or_default(),
+        stretches: own.chain(given).filter(inside).collect(),
         counts: setting.counts.instructions.as_ref(),
         lines,
         instructions: selection.instructions(chosen),
@@ -520,7 +530,7 @@ fn warn(setting: &Setting, analysed: &Analysed) {
         );
     }
     let (contradictions, stretches) = analysed.contradictions;
-    if counts.branches.is_some() && stretches == 0 && analysed.basis != Basis::Counts {
+    if setting.records && stretches == 0 && analysed.basis != Basis::Counts {
         say("no branch record is of this procedure (in an image with the recording's build-id)");
     }
     if contradictions as f64 > 0.01 * stretches as f64 {

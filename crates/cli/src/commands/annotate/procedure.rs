@@ -1,6 +1,6 @@
 //! One procedure from its samples to its accounts.
 
-use super::branches::seen;
+use super::branches::{Observed, observed, shares};
 use super::code::Code;
 use super::counts::{Lines, Used};
 use analysis::stall::culprits::{
@@ -8,10 +8,10 @@ use analysis::stall::culprits::{
 };
 use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
 use formats::callgrind::{Counts, OfProcedure};
-use formats::tree::Stretch;
-use machine::{Decoder, Equivalence, Graph, Loops, Model};
-use profile::{BranchCount, ImageAddress, ImageOffset};
+use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
+use profile::{BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// So many samples of instructions say within 5 % how many were executed.
 const LEAST_INSTRUCTIONS: f64 = 400.0;
@@ -58,7 +58,7 @@ pub struct Given<'a> {
     /// Branches of the image that were seen.
     pub branches: Vec<&'a BranchCount>,
     /// Stretches between branch records, and how often each was seen.
-    pub stretches: Vec<(Stretch, u64)>,
+    pub stretches: Vec<(Stretch, Seen)>,
     /// Exact counts.
     pub counts: Option<&'a Counts>,
     /// Counts of source lines.
@@ -97,6 +97,9 @@ pub struct Analysed {
     pub basis: Basis,
     /// Stretches between branch records that go ways that the graph does not have, and all.
     pub contradictions: (u64, u64),
+    /// Where indirect calls went, with the share of each call's, by their positions among the graph's
+    /// instructions.
+    pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 }
 
 impl Analysed {
@@ -176,8 +179,8 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         })
         .collect();
     let loops = Loops::of(&graph);
-    let found = frequencies(given, model, &graph, &samples);
-    let (frequencies, basis, contradictions) = found;
+    let seen = observed(given, &graph);
+    let (frequencies, basis) = frequencies(given, model, &graph, &samples, &seen);
     let expected = expectations(&graph, model, &samples, &frequencies);
     let accounts = culprits(&Evidence {
         graph: &graph,
@@ -188,12 +191,12 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         frequencies: &frequencies,
         period: given.period.filter(|_| basis.is_absolute()),
         events: &events,
+        mispredicted: &seen.mispredicted,
         kernel: given.kernel,
         late: given.late,
     });
     Ok(Analysed {
         name: given.name.clone(),
-        graph,
         loops,
         texts,
         samples,
@@ -202,8 +205,33 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         expected,
         accounts,
         basis,
-        contradictions,
+        contradictions: seen.contradictions,
+        callees: callees(given, &graph, basis, seen.callees),
+        graph,
     })
+}
+
+/// Where indirect calls went: by exact counts, where those are used.
+fn callees(
+    given: &Given<'_>,
+    graph: &Graph,
+    basis: Basis,
+    seen: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
+) -> BTreeMap<usize, Vec<(ImageAddress, f64)>> {
+    let counts = given
+        .counts
+        .and_then(|counts| counts.of(&given.name, graph.start));
+    let Some(counts) = counts.filter(|_| basis == Basis::Counts) else {
+        return seen;
+    };
+    let calls = graph.instructions.iter().enumerate();
+    let calls = calls.filter(|(_, one)| one.flow == Flow::IndirectCall);
+    let targets = |(index, one): (usize, &machine::Instruction)| {
+        let mut targets: Vec<_> = counts.called(one.address).collect();
+        shares(&mut targets);
+        (index, targets)
+    };
+    calls.map(targets).collect()
 }
 
 fn frequencies(
@@ -211,7 +239,8 @@ fn frequencies(
     model: &Model,
     graph: &Graph,
     samples: &[f64],
-) -> (Frequencies, Basis, (u64, u64)) {
+    seen: &Observed,
+) -> (Frequencies, Basis) {
     let edges: Vec<Ends> = graph
         .edges
         .iter()
@@ -220,18 +249,13 @@ fn frequencies(
     if let Some((counts, period)) = given.counts.zip(given.period)
         && let Some(counts) = counts.of(&given.name, graph.start)
     {
-        return (exact(graph, &counts, period), Basis::Counts, (0, 0));
+        return (exact(graph, &counts, period), Basis::Counts);
     }
     let classes = Equivalence::of(graph);
     let lines = given.lines.zip(given.period);
     let (counted, used) = lines
         .map(|(lines, period)| lines.of(graph, &classes, period))
         .unwrap_or_default();
-    let (edges_seen, contradictions) = seen(given, graph);
-    let contradictions = (
-        contradictions,
-        given.stretches.iter().map(|one| one.1).sum(),
-    );
     if model.processor().in_order && counted.is_empty() && given.stretches.is_empty() {
         let blocks: Vec<Vec<in_order::Issue>> = graph
             .blocks
@@ -253,7 +277,6 @@ fn frequencies(
         return (
             in_order::frequencies(&blocks, &edges, &classes),
             Basis::InOrder,
-            (0, 0),
         );
     }
     let costs: Vec<f64> = graph
@@ -268,7 +291,7 @@ fn frequencies(
         samples,
         // The bounds that they give are worse than branch records, for blocks overlap.
         costs: Some(&*costs).filter(|_| given.stretches.is_empty()),
-        edges: &edges_seen,
+        edges: &seen.edges,
         counted: &counted,
         instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
     };
@@ -282,7 +305,7 @@ fn frequencies(
     if !basis.is_absolute() {
         rescale(graph, samples, &costs, &mut found);
     }
-    (found, basis, contradictions)
+    (found, basis)
 }
 
 /// Corrects the guessed scale where it would have a block beat its best case.

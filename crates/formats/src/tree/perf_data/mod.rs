@@ -37,7 +37,7 @@ const MARK_USER: u64 = -512_i64 as u64;
 const MARK_KERNEL: u64 = -128_i64 as u64;
 const MAX_EVENTS: usize = 10_000;
 
-pub use branches::{BranchStacks, Stretch};
+pub use branches::BranchStacks;
 
 /// The first reading: what the file says beside its samples.
 fn changes(path: &Path, limits: &Limits) -> Result<(Facts, Maps), Fault> {

@@ -3,6 +3,8 @@
 //! By hand, for the crate `linux-perf-event-reader` 0.10 panics on a build-id that is too long and
 //! takes groups of counters for single ones.
 
+use profile::TakenBranch;
+
 /// The bytes of something, in the file's byte order. Reading beyond them gives `None`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
@@ -223,7 +225,7 @@ impl Attr {
             if self.branch_format & format::BRANCH_HW_INDEX != 0 {
                 body.u64()?;
             }
-            let stack = body.take(count.checked_mul(BRANCH)?)?;
+            let stack = body.take(count.checked_mul(TakenBranch::ENTRY as u64)?)?;
             sample.branches = Some(Bytes::new(stack, body.big));
             if self.branch_format & format::BRANCH_COUNTERS != 0 {
                 body.take(count.checked_mul(8)?)?;
@@ -267,28 +269,10 @@ impl Attr {
     }
 }
 
-/// From where and to where the next branch of a stack was taken; `None` at its end.
-pub(super) fn branch(stack: &mut Bytes<'_>) -> Option<Branch> {
-    let (from, to, flags) = (stack.u64()?, stack.u64()?, stack.u64()?);
-    // The flags are a bit field, which the byte order of the machine turns round.
-    let speculation = match stack.big {
-        false => flags >> 24 & 3,
-        true => flags >> 38 & 3,
-    };
-    Some(Branch {
-        from,
-        to,
-        retired: speculation != WRONG_PATH,
-    })
-}
-
-/// An entry of a branch stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Branch {
-    pub from: u64,
-    pub to: u64,
-    /// Whether it was not only guessed.
-    pub retired: bool,
+/// The next branch of a stack, if it was executed; `None` at its end.
+pub(super) fn branch(stack: &mut Bytes<'_>) -> Option<Option<TakenBranch>> {
+    let entry = [stack.u64()?, stack.u64()?, stack.u64()?];
+    Some(TakenBranch::of_entry(entry, stack.big))
 }
 
 /// A sample.
@@ -342,10 +326,6 @@ pub(super) const FORK: u32 = 7;
 pub(super) const SAMPLE: u32 = 9;
 pub(super) const MMAP2: u32 = 10;
 pub(super) const LOST_SAMPLES: u32 = 13;
-/// Bytes of an entry of a branch stack.
-const BRANCH: u64 = 24;
-/// `PERF_BR_SPEC_WRONG_PATH`.
-const WRONG_PATH: u64 = 1;
 /// Registers of a process of 64 bits; others cannot be unwound.
 const ABI_64: u64 = 2;
 const MISC_MMAP_DATA: u16 = 1 << 13;
