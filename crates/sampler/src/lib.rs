@@ -38,6 +38,7 @@ pub mod skid;
 mod stacks;
 mod tables;
 mod tally;
+mod thread_events;
 #[cfg(target_arch = "x86_64")]
 mod tracee;
 mod unreadable;
@@ -56,6 +57,7 @@ pub use launch::{Exit, Launched};
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, unpin};
 pub use session::{Outcome, Progress, host, record};
+pub use thread_events::{ThreadEvent, ThreadEvents, check_thread_event, usual_thread_events};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;
 pub use waits::{FrameLayout, ThreadWait, Waits};

@@ -344,6 +344,7 @@ impl RingSource {
             callchain,
             stack,
             registers,
+            ..
         } = &record.body
         else {
             return None;
