@@ -54,6 +54,8 @@ impl Trace {
                 places: Vec::new(),
                 lost: 0,
                 waits: true,
+                events: Vec::new(),
+                no_events: None,
                 warnings: Vec::new(),
             },
             items: Vec::new(),
@@ -74,6 +76,50 @@ impl Trace {
             unfinished: 0,
         });
         self.head.blocks.len() as BlockId - 1
+    }
+
+    /// An event whose samples cost so many ticks.
+    pub fn event(&mut self, name: &str, cost: u64) -> TracedEventId {
+        self.head.events.push(TracedEvent {
+            name: name.into(),
+            samples: 0,
+            lost: 0,
+            cost,
+            scale: 1.0,
+        });
+        self.head.events.len() as TracedEventId - 1
+    }
+
+    /// Samples an event that happens `often(duration)` times in an execution of a block, once in so many times by chance.
+    pub fn sample(
+        &mut self,
+        event: TracedEventId,
+        block: BlockId,
+        period: u64,
+        often: impl Fn(u64) -> u64,
+    ) {
+        let mut chance = Chance::new(u64::from(event) + 11);
+        for items in &mut self.items {
+            let mut sampled = Vec::new();
+            for item in items.drain(..) {
+                if let TraceItem::Execution(execution) = &item
+                    && execution.block == block
+                {
+                    let n = often(execution.duration);
+                    let samples = (n + chance.below(period)) / period;
+                    let at = execution.leave - execution.duration / 2;
+                    let sample = EventSample {
+                        at,
+                        event,
+                        amount: period,
+                    };
+                    sampled.extend((0..samples).map(|_| TraceItem::Event(sample)));
+                    self.head.events[usize::from(event)].samples += samples;
+                }
+                sampled.push(item);
+            }
+            *items = sampled;
+        }
     }
 
     pub fn thread(&mut self, name: &str, start: u64) -> usize {
@@ -155,6 +201,7 @@ impl Trace {
                 let time = |item: &TraceItem| match item {
                     TraceItem::Execution(e) => e.leave,
                     TraceItem::Wait(w) => w.end,
+                    TraceItem::Event(e) => e.at,
                     _ => 0,
                 };
                 let n = all[from..]

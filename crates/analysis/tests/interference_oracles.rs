@@ -197,9 +197,14 @@ proptest! {
 
     /// Any items in any order: no panic, nothing that is not a number.
     #[test]
-    fn nonsense_is_survived(items in proptest::collection::vec((0u32..4, nonsense()), 0..300)) {
-        let trace = contended_lock(2, 1, US, US);
-        let mut analyser = Analyser::new(&trace.head.blocks, Options { call_overhead: 7, enough: 3, ..Options::default() });
+    fn nonsense_is_survived(
+        items in proptest::collection::vec((0u32..4, nonsense()), 0..300),
+        costs in proptest::collection::vec(0u64..1000, 0..3),
+    ) {
+        let mut trace = contended_lock(2, 1, US, US);
+        trace.event("cache-misses", 100);
+        trace.event("page-faults", 0);
+        let mut analyser = Analyser::new(&trace.head.blocks, Options { call_overhead: 7, enough: 3, event_costs: costs, ..Options::default() });
         for (thread, item) in items {
             analyser.push(&TraceBatch { thread, items: vec![item] });
         }
@@ -207,6 +212,11 @@ proptest! {
         for finding in &result.findings {
             for value in [finding.sci.low, finding.sci.estimate, finding.sci.high, finding.program.high, finding.own_floor, finding.mean_ns, finding.running, finding.blocked, finding.scheduler] {
                 prop_assert!(value.is_finite() && value >= 0.0, "{finding:?}");
+            }
+            for event in &finding.events {
+                let slow = event.slow.map(|slow| [slow.slower, slow.at_least, slow.times.unwrap_or(0.0), slow.ns_each.unwrap_or(0.0)]);
+                let mut values = slow.iter().flatten().chain([&event.per_execution]);
+                prop_assert!(values.all(|value| value.is_finite() && *value >= 0.0), "{finding:?}");
             }
         }
     }
@@ -224,6 +234,7 @@ fn nonsense() -> impl Strategy<Value = TraceItem> {
         1 => (any::<u32>(), proptest::collection::vec(any::<u32>(), 0..4)).prop_map(|(block, places)| TraceItem::Stack { block, places }),
         1 => (0u32..4, any::<u32>()).prop_map(|(block, period)| TraceItem::Period { block, period }),
         1 => any::<u64>().prop_map(TraceItem::Lost),
+        2 => (time(), any::<u8>(), time()).prop_map(|(at, event, amount)| TraceItem::Event(EventSample { at, event, amount })),
     ]
 }
 

@@ -377,6 +377,100 @@ fn functions_that_cannot_be_patched_are_probed_by_choice() {
     assert!(!warnings.contains("contradict the clock"), "{warnings}");
 }
 
+/// Each sample of an event, and what it says of the cause: page faults stand for the processor's events, which take the same way.
+#[test]
+fn events_are_counted_where_they_happen() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "faults.c", C);
+    is_as_alone(
+        &lab,
+        &program,
+        &[
+            "-f",
+            "touch",
+            "--overhead",
+            "100",
+            "-e",
+            "page-faults:1",
+            "-e",
+            "cpu-clock:1000000",
+        ],
+    );
+    let found = report(&lab, &[]);
+    let touch = finding(&found, "touch");
+    let event = |number: usize| &touch["events"][number];
+    let count = |of: &Value, key: &str| of[key].as_u64().expect("a count");
+    // 2 threads, 5 of 10 phases of 200 calls each, 8 pages; not one before the warm-up's end.
+    assert_eq!(count(event(0), "samples"), 16_000, "{touch}");
+    let each = event(0)["per_execution"].as_f64().expect("a number");
+    assert_eq!(each, 16_000.0 / count(touch, "calls") as f64);
+    let slow = &event(0)["slow"];
+    assert!(slow["at_least"].as_f64() > Some(2.0), "{touch}");
+    assert!(count(event(1), "samples") > 0, "{touch}");
+    assert_eq!(found["events"][0]["lost"], 0);
+    assert_eq!(found["events"][0]["scale"], 1.0);
+    let causes = touch["causes"].as_array().expect("causes");
+    let named = causes.iter().find(|cause| cause["kind"] != "scheduler");
+    let named = named.expect("a cause");
+    assert!(
+        named["kind"] == "page_fault" && named["measured"] == true,
+        "{causes:?}"
+    );
+    // What the machine has not got is refused before the program runs, or it counts.
+    let output = run(&lab, &["-f", "touch", "-e", "cache-misses"], &program, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let refused = output.status.code() == Some(125) && said.contains("performance-monitoring unit");
+    assert!(refused || output.status.success(), "{said}");
+    for (event, expected) in [
+        ("cache-mises", "did you mean"),
+        ("page-faults:0", "at least 1"),
+    ] {
+        let output = run(&lab, &["-f", "touch", "-e", event], &program, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// While nobody reads, what finds no room is lost: to the program that makes no difference, each execution is counted, and the report says what
+/// that means.
+#[test]
+fn buffers_that_overflow_are_counted() {
+    const CALLS: u64 = 2_000_000;
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "flood.c", C);
+    let alone = Command::new(&program).output().expect("the program runs");
+    // With the arguments of each call, and without: then a record is an execution.
+    for more in [None, Some("--no-arguments")] {
+        let mut options = vec!["-f", "leaf", "--overhead", "100", "--buffer", "1"];
+        options.extend(more);
+        let traced = run(&lab, &options, &program, &["hold"]);
+        let said = String::from_utf8_lossy(&traced.stderr);
+        assert_eq!(traced.stdout, alone.stdout, "{said}");
+        assert_eq!(traced.status.code(), Some(7), "{said}");
+        let found = report(&lab, &[]);
+        let count = |of: &Value, key: &str| of[key].as_u64().expect("a count");
+        let (leaf, lost) = (finding(&found, "leaf"), count(&found, "lost"));
+        // Two threads and a buffer of 65,536 records; what follows the stop found room again.
+        assert!(lost > CALLS / 2 && lost < CALLS - 20_000, "{lost}");
+        let seen = count(leaf, "calls") + count(leaf, "warm_up");
+        assert_eq!(seen + lost, CALLS, "{found}");
+        let warnings = found["warnings"].to_string();
+        assert!(
+            warnings.contains(&lost.to_string()) && warnings.contains("too low"),
+            "{warnings}"
+        );
+    }
+}
+
 /// A program that executes another one is not followed, and that is said.
 #[test]
 fn programs_that_are_executed_are_named() {

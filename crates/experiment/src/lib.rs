@@ -26,4 +26,6 @@ pub use error::Error;
 pub use launch::runtime;
 pub use options::{Hint, Options, PointKind, PointSpec};
 #[cfg(target_arch = "x86_64")]
-pub use trace::{FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, call_overhead, trace};
+pub use trace::{
+    FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, call_overhead, event_cost, trace,
+};

@@ -4,7 +4,7 @@
 //! it is where no trace is kept, and is what `vitalfew interference report --json` prints.
 //! All times are in nanoseconds.
 
-use crate::{BlockKind, Host, RunEnd};
+use crate::{BlockKind, Host, RunEnd, TracedEvent};
 use serde::{Deserialize, Serialize};
 
 /// The scores of a run.
@@ -32,6 +32,12 @@ pub struct Interference {
     pub empty_ns: f64,
     /// Waits were measured.
     pub waits: bool,
+    /// Events that were sampled.
+    #[serde(default)]
+    pub events: Vec<TracedEvent>,
+    /// See [`crate::TraceHead::no_events`].
+    #[serde(default)]
+    pub no_events: Option<String>,
     /// The blocks that were executed, those that lose most first.
     pub findings: Vec<BlockScore>,
     /// Pairs of blocks that followed each other and were slowed down as one (§3.3), those that lose
@@ -125,6 +131,9 @@ pub struct BlockScore {
     pub threads: Vec<ThreadScore>,
     /// How many threads executed the block.
     pub threads_total: u64,
+    /// Events in its executions, in the order of [`Interference::events`].
+    #[serde(default)]
+    pub events: Vec<EventScore>,
     /// What it may be, the likeliest first.
     pub causes: Vec<Cause>,
     /// Why the score may be no interference.
@@ -272,7 +281,7 @@ pub enum CauseKind {
     Network,
     /// Not enough CPUs.
     Scheduler,
-    /// Page faults that wait.
+    /// Page faults.
     PageFault,
     /// Memory, or a cache line that others write.
     Memory,
@@ -280,6 +289,8 @@ pub enum CauseKind {
     Sleep,
     /// It waited, and it is not known for what.
     OtherWait,
+    /// It ran longer without more instructions or cache misses: a core that another thread shares, its clock rate, interrupts.
+    Core,
     /// It computed longer, and nothing says that others are the reason.
     Work,
 }
@@ -337,6 +348,39 @@ pub enum DoubtKind {
     Idle,
     /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
     Probed,
+}
+
+/// How often an event happened in the executions of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventScore {
+    /// The event.
+    pub name: String,
+    /// Samples in the executions.
+    pub samples: u64,
+    /// How often it happened in an execution, in the mean.
+    pub per_execution: f64,
+    /// Whether slow executions have more of it; `None`: nothing can be said.
+    pub slow: Option<EventContrast>,
+}
+
+/// Slow executions against fast ones, of the same kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventContrast {
+    /// How many times as long the slow ones ran.
+    pub slower: f64,
+    /// How many times as often the event happened in them; `None`: no sample fell into fast ones.
+    pub times: Option<f64>,
+    /// The lower end of that (95 %, for samples that do not depend on each other).
+    pub at_least: f64,
+    /// The upper end; `None`: there is none.
+    pub at_most: Option<f64>,
+    /// Samples in slow executions.
+    pub slow_samples: u64,
+    /// Samples in fast ones.
+    pub fast_samples: u64,
+    /// For how long slow executions ran more than fast ones do, for each event that they had more, in nanoseconds; `None`: they
+    /// had no more.
+    pub ns_each: Option<f64>,
 }
 
 /// A call stack of a block.

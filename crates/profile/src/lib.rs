@@ -43,8 +43,9 @@ pub use experiment::{
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
-    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, Floor,
-    Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore, StackScore, ThreadScore,
+    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, EventContrast,
+    EventScore, Floor, Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore,
+    StackScore, ThreadScore,
 };
 pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
@@ -53,6 +54,7 @@ pub use recording::{
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};
 pub use trace::{
-    BlockId, BlockKind, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem,
-    TracedBlock, TracedPlace, TracedThread, Wait,
+    BlockId, BlockKind, EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex,
+    TraceBatch, TraceHead, TraceItem, TracedBlock, TracedEvent, TracedEventId, TracedPlace,
+    TracedThread, Wait,
 };

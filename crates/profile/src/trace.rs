@@ -14,6 +14,12 @@ pub type BlockId = u32;
 /// Index of a [`TracedThread`] in [`TraceHead::threads`].
 pub type ThreadIndex = u32;
 
+/// Index of a [`TracedEvent`] in [`TraceHead::events`].
+pub type TracedEventId = u8;
+
+/// So many events are sampled in a run at most.
+pub const TRACED_EVENTS: usize = 8;
+
 /// How many arguments of a call are kept.
 pub const TRACED_ARGUMENTS: usize = 3;
 
@@ -47,8 +53,29 @@ pub struct TraceHead {
     pub lost: u64,
     /// Waits were measured (off-CPU time, who woke whom); without, there are no [`TraceItem::Wait`].
     pub waits: bool,
+    /// Events of the processor or the kernel that were sampled meanwhile; at most [`TRACED_EVENTS`].
+    #[serde(default)]
+    pub events: Vec<TracedEvent>,
+    /// Why cache misses and instructions were not counted, though nobody declined them.
+    #[serde(default)]
+    pub no_events: Option<String>,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,
+}
+
+/// An event of the processor or the kernel that was sampled in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracedEvent {
+    /// As `record --event` calls it, with modifiers.
+    pub name: String,
+    /// Samples of threads that executed a traced block.
+    pub samples: u64,
+    /// Samples that were lost because a buffer was full.
+    pub lost: u64,
+    /// What a sample adds to the execution that it interrupts, in ticks; 0 where each occurrence was sampled.
+    pub cost: u64,
+    /// By how much amounts are to be multiplied, because the event shared a counter of the processor with others.
+    pub scale: f64,
 }
 
 /// A block of code that was traced, or that was asked for.
@@ -151,6 +178,8 @@ pub enum TraceItem {
     },
     /// So many executions of the thread were lost here.
     Lost(u64),
+    /// An event was sampled; comes before the execution that it lies in.
+    Event(EventSample),
 }
 
 /// One execution of a block.
@@ -167,6 +196,17 @@ pub struct Execution {
     /// The values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
     /// bits of the first one, the low 32 bits of the others.
     pub arguments: [u64; TRACED_ARGUMENTS],
+}
+
+/// A sample of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSample {
+    /// When.
+    pub at: u64,
+    /// The event.
+    pub event: TracedEventId,
+    /// How many of it this sample stands for.
+    pub amount: u64,
 }
 
 /// A time that a thread did not run.

@@ -10,7 +10,7 @@ use core::sync::atomic::{
 };
 
 /// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_7472_6163_0001;
+pub const MAGIC: u64 = 0x7666_7472_6163_0002;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 
@@ -113,6 +113,8 @@ pub struct Memory {
     pub free: AtomicU64,
     /// Segments that have been in use so far.
     pub used_segments: AtomicU32,
+    /// Segments that may be in use at a time; controller.
+    pub room: AtomicU32,
     /// The program has restricted its system calls; runtime.
     pub filtered: AtomicU32,
     /// Head of the list of free segments, likewise.
@@ -148,6 +150,8 @@ pub struct Thread {
     pub address: AtomicU64,
     /// Its name; runtime, at its end.
     pub name: [AtomicU64; 2],
+    /// Executions that found no room so far; runtime.
+    pub lost: AtomicU64,
 }
 
 /// A block that is marked in the source.
@@ -191,7 +195,7 @@ pub struct Local {
     pub segment: u64,
     /// The thread is inside the runtime: it is not traced meanwhile.
     pub busy: u64,
-    /// Records that found no room.
+    /// Executions that found no room, and are not among its records yet.
     pub lost: u64,
     /// Where the room for those is that have none.
     pub spill: u64,
@@ -315,6 +319,7 @@ impl Memory {
         };
         thread.tid.store(0, Relaxed);
         thread.first.store(0, Relaxed);
+        thread.lost.store(0, Relaxed);
         thread.state.store(0, Release);
         give(&self.free, index, |next| thread.next.store(next, Relaxed));
     }
@@ -326,7 +331,10 @@ impl Memory {
             next.map_or(0, |next| next.load(Relaxed))
         };
         take(&self.free_segments.0, next)
-            .or_else(|| fresh(&self.used_segments, SEGMENTS))
+            .or_else(|| {
+                let room = self.room.load(Relaxed) as usize;
+                fresh(&self.used_segments, room.min(SEGMENTS))
+            })
             .filter(|index| (*index as usize) < SEGMENTS)
     }
 

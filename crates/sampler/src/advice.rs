@@ -4,6 +4,18 @@ use crate::capabilities::Question;
 use crate::{Error, EventKind, EventSpec};
 use std::io;
 
+/// Why a machine has no events of the processor.
+const NO_PMU: &str =
+    "this machine shows no performance-monitoring unit that counts it (usual in virtual machines)";
+
+/// Why an event of the processor could not be opened that nobody asked for by name.
+pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => NO_PMU.to_owned(),
+        _ => event_refused(spec, source).to_string(),
+    }
+}
+
 /// Why an event could not be opened, by the error number that perf_event_open(2) gave.
 pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     if spec.branches {
@@ -20,7 +32,7 @@ pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     let hardware = matches!(spec.kind, EventKind::Cycles | EventKind::Hardware);
     let reason = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) if hardware => {
-            "this machine shows no performance-monitoring unit that counts it (usual in virtual machines); use -e cpu-clock instead"
+            &format!("{NO_PMU}; use -e cpu-clock instead")
         }
         Some(libc::ENOENT) => "the kernel does not have it",
         Some(libc::EOPNOTSUPP) if spec.precise > 0 => {

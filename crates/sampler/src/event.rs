@@ -250,6 +250,20 @@ const NAMED: &[(&str, EventKind, u32, u32)] = &[
         PERF_TYPE_HW_CACHE,
         cache(4, 0, 1),
     ),
+    ("node-loads", Hardware, PERF_TYPE_HW_CACHE, cache(6, 0, 0)),
+    (
+        "node-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(6, 0, 1),
+    ),
+    ("node-stores", Hardware, PERF_TYPE_HW_CACHE, cache(6, 1, 0)),
+    (
+        "node-store-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(6, 1, 1),
+    ),
 ];
 
 /// `PERF_TYPE_HW_CACHE` config: cache, operation (0 read, 1 write), result (0 access, 1 miss).

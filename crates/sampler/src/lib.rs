@@ -39,6 +39,7 @@ pub mod skid;
 mod stacks;
 mod tables;
 mod tally;
+mod thread_events;
 mod ticks;
 #[cfg(target_arch = "x86_64")]
 mod tracee;
@@ -60,6 +61,7 @@ pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, 
 #[doc(hidden)]
 pub use replay::{RingRecord, replay};
 pub use session::{Outcome, Progress, host, record};
+pub use thread_events::{ThreadEvent, ThreadEvents, check_thread_event, usual_thread_events};
 pub use ticks::Ticks;
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::bytes as vdso_bytes;

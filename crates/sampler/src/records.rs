@@ -101,6 +101,8 @@ pub(crate) enum Body {
     Sample {
         ip: u64,
         in_kernel: bool,
+        /// How many events it stands for, where that was asked for.
+        period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
         stack: Option<(UserRegisters, Vec<u8>)>,
@@ -288,6 +290,7 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
     Body::Sample {
         ip: sample.ip.unwrap_or(0),
         in_kernel: sample.cpu_mode == CpuMode::Kernel,
+        period: sample.period,
         callchain: callchain.map_or_else(Vec::new, |chain| {
             (0..chain.len()).filter_map(|i| chain.get(i)).collect()
         }),

@@ -380,6 +380,7 @@ impl RingSource {
             stack,
             registers,
             branches,
+            ..
         } = &record.body
         else {
             return None;

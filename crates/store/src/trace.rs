@@ -23,7 +23,8 @@ use tempfile::NamedTempFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-const VERSION: u32 = 1;
+/// Version 2 may have samples of events.
+const VERSION: u32 = 2;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
 const END_LEN: u64 = 16;
@@ -265,7 +266,7 @@ impl TraceReader {
                 supported: VERSION.into(),
             });
         }
-        if version < VERSION {
+        if version < 1 {
             return Err(reader.damaged(8, format!("its version is {version}")));
         }
         let end_at = length.saturating_sub(END_LEN);
@@ -412,6 +413,8 @@ fn empty_head() -> TraceHead {
         places: Vec::new(),
         lost: 0,
         waits: false,
+        events: Vec::new(),
+        no_events: None,
         warnings: Vec::new(),
     }
 }

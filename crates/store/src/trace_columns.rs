@@ -4,11 +4,14 @@
 //! differences to the item before in the thread, arguments to those of the block's execution before. What
 //! is said here of "before" begins anew with each chunk.
 
-use profile::{Execution, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait};
+use profile::{
+    EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex, TraceBatch, TraceHead,
+    TraceItem, TracedEventId, Wait,
+};
 use rustc_hash::FxHashMap;
 
 /// The columns, in their order in the chunk: runs (thread, how many items), tokens (what an item is, of which
-/// block), durations, gaps (when it was: `gap`), three of arguments, and all else (waits, stacks, periods, losses).
+/// block), durations, gaps (when it was: `gap`), three of arguments, and all else (waits, stacks, periods, losses, samples of events).
 const COLUMNS: usize = 8;
 
 /// Low bits of a token.
@@ -18,6 +21,7 @@ const WAIT: u64 = 2;
 const STACK: u64 = 3;
 const PERIOD: u64 = 4;
 const LOST: u64 = 5;
+const EVENT: u64 = 6;
 
 /// Executions of blocks whose numbers are alike in their last bits share the memory of arguments.
 const REMEMBERED: usize = 256;
@@ -127,6 +131,11 @@ impl Columns {
                 TraceItem::Lost(lost) => {
                     put(tokens, LOST);
                     put(others, *lost);
+                }
+                TraceItem::Event(sample) => {
+                    put(tokens, u64::from(sample.event) << 3 | EVENT);
+                    put(others, signed(sample.at.wrapping_sub(before.leave)));
+                    put(others, sample.amount);
                 }
             }
         }
@@ -408,6 +417,11 @@ fn items(
             },
             WAIT if of == 0 => TraceItem::Wait(wait(others, before.leave)?),
             LOST if of == 0 => TraceItem::Lost(others.number()?),
+            EVENT => TraceItem::Event(EventSample {
+                event: within(of, head.events.len().min(TRACED_EVENTS), "event")? as TracedEventId,
+                at: before.leave.wrapping_add(unsigned(others.number()?)),
+                amount: others.number()?,
+            }),
             _ => return Err(format!("there is no item {token}")),
         });
     }

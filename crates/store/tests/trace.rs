@@ -120,10 +120,48 @@ fn damage_is_found() {
             Err(error) => assert!(error.to_string().contains("bad.trace"), "{error}"),
         }
     }
-    fs::write(&bad, [&bytes[..8], &[2], &bytes[9..]].concat()).unwrap();
+    fs::write(&bad, [&bytes[..8], &[3], &bytes[9..]].concat()).unwrap();
     assert!(matches!(read(&bad), Err(Error::Newer { .. })));
     fs::write(&bad, "text").unwrap();
     assert!(read(&bad).is_err());
+}
+
+/// Version 1 is version 2 without samples of events.
+#[test]
+fn traces_of_version_1_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let trace = contended_lock(2, 200, US, US);
+    let batches = trace.batches(TICKS_PER_SECOND, 100);
+    write(&trace, &batches, &path);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 1;
+    fs::write(&path, bytes).unwrap();
+    let (head, read) = read(&path).unwrap();
+    assert_eq!((head, items(&read)), (trace.head.clone(), items(&batches)));
+}
+
+/// A sample of an event that the head does not have.
+#[test]
+fn events_must_be_in_the_head() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.trace");
+    let mut trace = contended_lock(2, 200, US, US);
+    trace.event("cache-misses", 100);
+    let sample = |event| {
+        TraceItem::Event(EventSample {
+            at: 5,
+            event,
+            amount: 7,
+        })
+    };
+    for (event, is_read) in [(0, true), (1, false), (8, false)] {
+        trace.items[0].insert(0, sample(event));
+        let batches = trace.batches(TICKS_PER_SECOND, 100);
+        write(&trace, &batches, &path);
+        assert_eq!(read(&path).is_ok(), is_read, "{event}");
+        trace.items[0].remove(0);
+    }
 }
 
 /// Right checksums around anything: an error, no panic, no endless memory.
@@ -225,6 +263,8 @@ fn item() -> impl Strategy<Value = TraceItem> {
             period: period.max(1) - 1
         }),
         any::<u64>().prop_map(TraceItem::Lost),
+        (0u64..1 << 61, 0u8..2, any::<u64>())
+            .prop_map(|(at, event, amount)| TraceItem::Event(EventSample { at, event, amount })),
     ]
 }
 
@@ -234,7 +274,9 @@ proptest! {
     fn any_items_come_back(batches in proptest::collection::vec((0u32..2, proptest::collection::vec(item(), 1..50)), 0..10)) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.trace");
-        let trace = contended_lock(2, 1, US, US);
+        let mut trace = contended_lock(2, 1, US, US);
+        trace.event("cache-misses", 100);
+        trace.event("instructions:u", 100);
         let batches = batches.into_iter().map(|(thread, items)| TraceBatch { thread, items });
         let batches: Vec<TraceBatch> = batches.collect();
         write(&trace, &batches, &path);

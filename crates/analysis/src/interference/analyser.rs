@@ -25,6 +25,8 @@ pub struct Analyser {
     /// What threads left that have lost their states, by kind.
     pub(super) retired: FxHashMap<u32, Cell>,
     pub(super) tallies: Tallies,
+    /// See [`Worker::lap`].
+    lap: Option<u64>,
     clock: u64,
     cells: usize,
 }
@@ -44,8 +46,10 @@ pub(super) struct Tallies {
 impl Analyser {
     /// For a run of these blocks; [`Analyser::set_blocks`] when there are more.
     pub fn new(blocks: &[TracedBlock], options: Options) -> Self {
+        let lap = super::events::length(&options.event_costs);
         let mut analyser = Self {
             options,
+            lap,
             blocks: Vec::new(),
             kinds: Kinds::default(),
             pairs: Pairs::default(),
@@ -86,6 +90,7 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
+            lap: self.lap,
             thread: &mut thread,
             index: batch.thread,
         };
@@ -140,6 +145,7 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
+            lap: self.lap,
             thread: &mut thread,
             index,
         };

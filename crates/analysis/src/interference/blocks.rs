@@ -1,5 +1,6 @@
 //! What is kept of a block besides its kinds: evidence for causes and doubts.
 
+use super::events::EventTable;
 use super::instants::Instants;
 use super::nesting::Inside;
 use super::options::Options;
@@ -40,8 +41,7 @@ pub(super) struct BlockState {
     /// Executions that may count twice, because the recursion was too wide.
     pub twice: u64,
     pub waits: WaitSum,
-    /// Executions with a wait in them.
-    pub waited: u64,
+    pub events: EventTable,
     /// The least time blocked.
     pub least_blocked: u64,
     /// Of each argument against the duration.
@@ -69,7 +69,7 @@ impl BlockState {
             unwound: 0,
             twice: 0,
             waits: WaitSum::default(),
-            waited: 0,
+            events: EventTable::default(),
             least_blocked: u64::MAX,
             follows: Default::default(),
         }
@@ -150,7 +150,6 @@ impl BlockState {
     /// Adds what an execution waited for.
     #[cold]
     pub fn add_waits(&mut self, waits: &WaitSum, weight: u64) {
-        self.waited += weight;
         self.least_blocked = self.least_blocked.min(waits.blocked);
         let add = |to: &mut u64, ticks: u64| *to = to.saturating_add(ticks.saturating_mul(weight));
         add(&mut self.waits.blocked, waits.blocked);

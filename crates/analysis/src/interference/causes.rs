@@ -1,6 +1,7 @@
 //! What may have slowed a block down, by what was seen of its waits, by names, and by who else was there.
 
 use super::doubts::Known;
+use super::evidence::{Verdict, evidence};
 use super::functions::{SystemCall, Waits, call, ends_waits_of, known_function};
 use super::waits::WaitPart;
 use profile::{Cause, CauseKind, TraceHead};
@@ -30,7 +31,7 @@ pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> Vec<Cause> {
     if head.waits {
         scheduler(known, head, &mut cases);
         blocked(known, head, &mut cases);
-        running(known, &mut cases);
+        running(known, head, &mut cases);
     } else {
         by_name(known, &mut cases);
     }
@@ -202,41 +203,76 @@ fn waits_for(name: &str) -> Option<CauseKind> {
 }
 
 /// Time on the CPU.
-fn running(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+fn running(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
     let ticks = known.parts.running;
     let ratio = known.slower_with_others();
-    let threads = known.threads;
-    let (kind, text) = match (waits_for(&known.block.name), ratio) {
-        (Some(CauseKind::Lock), _) => (
-            CauseKind::Lock,
-            "it runs meanwhile: it spins, or the lock's cache line is elsewhere".to_owned(),
-        ),
-        (_, Some(ratio)) if ratio >= 1.1 => (
-            CauseKind::Memory,
-            format!(
-                "it runs meanwhile, and takes {ratio:.1} times as long while another thread is in the block: consistent with \
-                 a cache line that others write, or with memory that is slow"
-            ),
-        ),
-        (_, Some(ratio)) => (
-            CauseKind::Work,
-            format!(
-                "it runs meanwhile, and takes {ratio:.2} times as long while another thread is in the block"
-            ),
-        ),
-        (_, None) if threads > 1 => (
-            CauseKind::Memory,
-            "it runs meanwhile: consistent with slow or shared memory, and with more work"
-                .to_owned(),
-        ),
-        (_, None) => (
-            CauseKind::Work,
-            "it runs meanwhile, in one thread only".to_owned(),
-        ),
-    };
+    let disturbed = ratio.is_some_and(|ratio| ratio >= 1.1);
+    let (verdict, mut evidence) = evidence(known);
+    let (mut kind, mut text) = by_others(known, ratio);
+    let mut measured = false;
+    if kind != CauseKind::Lock {
+        match verdict {
+            Verdict::Work if disturbed => {
+                kind = CauseKind::Lock;
+                evidence.push("it may spin, or try again".to_owned());
+            }
+            Verdict::Faults => (kind, measured) = (CauseKind::PageFault, true),
+            Verdict::Work => (kind, measured) = (CauseKind::Work, true),
+            Verdict::Memory => (kind, measured) = (CauseKind::Memory, true),
+            Verdict::Neither => kind = CauseKind::Core,
+            Verdict::Unknown => {}
+        }
+        if !matches!(verdict, Verdict::Unknown) {
+            text = with_others(ratio);
+        }
+    }
+    if let (CauseKind::Memory, Some(reason)) = (kind, &head.no_events) {
+        evidence.push(format!(
+            "cache misses, which would tell, were not counted: {reason}"
+        ));
+    }
     let case = cases.entry(kind).or_default();
     case.ticks += ticks;
+    if measured {
+        case.measured += ticks;
+    }
     case.other.push(text);
+    case.other.append(&mut evidence);
+}
+
+/// What names and the presence of others say of it.
+fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
+    let consistent = match ratio {
+        _ if waits_for(&known.block.name) == Some(CauseKind::Lock) => {
+            let text = "it runs meanwhile: it spins, or the lock's cache line is elsewhere";
+            return (CauseKind::Lock, text.to_owned());
+        }
+        Some(ratio) if ratio >= 1.1 => {
+            "consistent with a cache line that others write, or with memory that is slow"
+        }
+        None if known.threads > 1 => "consistent with slow or shared memory, and with more work",
+        Some(_) => return (CauseKind::Work, with_others(ratio)),
+        None => {
+            let text = "it runs meanwhile, in one thread only";
+            return (CauseKind::Work, text.to_owned());
+        }
+    };
+    (
+        CauseKind::Memory,
+        format!("{}: {consistent}", with_others(ratio)),
+    )
+}
+
+fn with_others(ratio: Option<f64>) -> String {
+    let times = |ratio: f64| match ratio >= 1.1 {
+        true => format!("{ratio:.1}"),
+        false => format!("{ratio:.2}"),
+    };
+    let others = ratio.map(|ratio| {
+        let times = times(ratio);
+        format!(", and takes {times} times as long while another thread is in the block")
+    });
+    format!("it runs meanwhile{}", others.unwrap_or_default())
 }
 
 /// Without waits: what is known is the name, and who else was there.
@@ -251,6 +287,21 @@ fn by_name(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
 }
 
 fn running_unknown(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+    let (verdict, words) = evidence(known);
+    let kind = match verdict {
+        Verdict::Faults => CauseKind::PageFault,
+        Verdict::Work => CauseKind::Work,
+        Verdict::Memory => CauseKind::Memory,
+        Verdict::Neither | Verdict::Unknown => return by_concurrency(known, cases),
+    };
+    let case = cases.entry(kind).or_default();
+    (case.ticks, case.measured) = (known.excess, known.excess);
+    case.other.extend(words);
+    let waits = "whether it waits was not measured";
+    case.other.push(waits.to_owned());
+}
+
+fn by_concurrency(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
     let Some(ratio) = known.slower_with_others().filter(|ratio| *ratio >= 1.1) else {
         return;
     };

@@ -1,9 +1,10 @@
 //! Why a score may be no interference (§3.4, §5.6).
 
 use super::blocks::BlockState;
+use super::evidence::{Verdict, evidence};
 use super::finish::{Parts, UNSEEN};
 use super::floor::Group;
-use profile::{Cause, CauseKind, Doubt, DoubtKind, Floor, Level, Quality, TracedBlock};
+use profile::{Cause, CauseKind, Doubt, DoubtKind, EventScore, Floor, Level, Quality, TracedBlock};
 
 /// What is known of a block when causes and doubts are looked for; times in ticks.
 pub(super) struct Known<'a> {
@@ -18,6 +19,9 @@ pub(super) struct Known<'a> {
     pub time: f64,
     pub threads: usize,
     pub parts: Parts,
+    pub events: &'a [EventScore],
+    /// Samples of these events in all blocks.
+    pub event_samples: &'a [u64],
     pub ns: f64,
     pub waits: bool,
 }
@@ -161,13 +165,19 @@ fn not_concurrent(known: &Known<'_>) -> Option<Doubt> {
 fn work(known: &Known<'_>) -> Option<Doubt> {
     let share = known.parts.running / known.excess.max(1.0);
     let disturbed = known.slower_with_others().is_some_and(|ratio| ratio >= 1.1);
-    if !known.waits || share < 0.8 || disturbed {
+    let (verdict, words) = evidence(known);
+    let other = matches!(
+        verdict,
+        Verdict::Faults | Verdict::Memory | Verdict::Neither
+    );
+    if !known.waits || share < 0.8 || disturbed || other {
         return None;
     }
-    let text = format!(
-        "{:.0} % of it is time on the CPU: longer executions may just have more to do",
-        100.0 * share
-    );
+    let more = match (verdict, words.first()) {
+        (Verdict::Work, Some(words)) => words,
+        _ => "longer executions may just have more to do",
+    };
+    let text = format!("{:.0} % of it is time on the CPU: {more}", 100.0 * share);
     doubt(DoubtKind::Work, share, text)
 }
 

@@ -102,6 +102,8 @@ impl Analyser {
             thread_time_ns: run.thread_time * run.ns,
             empty_ns: head.empty_duration as f64 * run.ns,
             waits: head.waits,
+            events: head.events.clone(),
+            no_events: head.no_events.clone(),
             sequences: self.sequences(&run),
             warnings: self.warnings(head),
             findings,
@@ -118,7 +120,7 @@ impl Analyser {
             let share = 100.0 * lost as f64 / (executions + lost as f64);
             warnings.push(format!(
                 "{lost} executions ({share:.1} %) were lost because buffers were full: scores are too low by as much, and \
-                 blocks that they were called from are compared less finely"
+                 blocks that they were called from are compared less finely; use --overhead or --every, or trace fewer functions"
             ));
         }
         if tallies.backwards > 0 {
@@ -265,6 +267,8 @@ fn score(
         .map(|(at, group)| judge(group, &per_thread.minima(at), run.enough, run.ns))
         .collect();
     let parts = parts(state, n, excess.estimate);
+    let event_samples: Vec<u64> = run.head.events.iter().map(|event| event.samples).collect();
+    let events = state.events.scores(&run.head.events, n, run.ns);
     let known = Known {
         block,
         state,
@@ -274,6 +278,8 @@ fn score(
         time,
         threads: threads.len(),
         parts,
+        events: &events,
+        event_samples: &event_samples,
         ns: run.ns,
         waits: run.head.waits,
     };
@@ -307,6 +313,7 @@ fn score(
         threads_total: threads.len() as u64,
         doubts: doubts(&known, &causes),
         causes,
+        events,
         stacks: stacks(state, run),
         floor: floors.into_iter().next().unwrap_or_default(),
     }

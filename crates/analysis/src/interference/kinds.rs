@@ -159,16 +159,21 @@ impl Kinds {
         (key, number)
     }
 
-    /// Adds executions of a cell's kind that each stand for `weight`, and are all in the window that ends at `until`.
+    /// Adds executions of a cell's kind that each stand for `weight`, and are all in the window that ends at `until`; gives how
+    /// long they took together, and their kind.
     #[inline]
-    pub fn add(&mut self, cell: &mut Cell, run: &[Entry], weight: u64, until: u64) {
+    pub fn add(
+        &mut self,
+        cell: &mut Cell,
+        run: &[Entry],
+        weight: u64,
+        until: u64,
+    ) -> Option<(u64, &Kind)> {
         if cell.until != until {
             self.settle(cell);
             cell.until = until;
         }
-        let Some(kind) = self.all.get_mut(cell.kind as usize) else {
-            return;
-        };
+        let kind = self.all.get_mut(cell.kind as usize)?;
         let (mut sum, mut min) = (0u64, u64::MAX);
         for entry in run {
             sum = sum.saturating_add(entry.net);
@@ -184,6 +189,7 @@ impl Kinds {
             sum: sum.saturating_mul(weight),
             min,
         });
+        Some((sum, kind))
     }
 
     /// Moves what a cell has of the window that was counted last to its kind, and to its sums.

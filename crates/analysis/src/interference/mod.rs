@@ -35,6 +35,8 @@ mod blocks;
 mod causes;
 mod cells;
 mod doubts;
+mod events;
+mod evidence;
 mod finish;
 mod floor;
 mod functions;

@@ -11,6 +11,8 @@ pub struct Options {
     /// What one execution of a traced block adds to the duration of its caller, in ticks
     /// ([`profile::TraceHead::call_overhead`]); it is taken off.
     pub call_overhead: u64,
+    /// What a sample of each event that was sampled adds to what it interrupts, in ticks ([`profile::TracedEvent::cost`]).
+    pub event_costs: Vec<u64>,
     /// Kinds with fewer executions have no floor of their own (`n_0`).
     pub enough: u64,
     /// Executions of these functions are told apart by the values of these arguments, counted from 1,
@@ -24,6 +26,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             call_overhead: 0,
+            event_costs: Vec::new(),
             enough: 100,
             arguments: Vec::new(),
             exclude: Vec::new(),

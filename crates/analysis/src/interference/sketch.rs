@@ -50,7 +50,7 @@ pub(super) struct Histogram {
 
 /// The step that a duration falls into. Below 16 each has its own.
 #[inline]
-fn step(duration: u64) -> usize {
+pub(super) fn step(duration: u64) -> usize {
     let octaves = (duration | u64::from(STEPS)).ilog2() - STEPS.ilog2();
     (octaves * STEPS) as usize + (duration >> octaves) as usize
 }

@@ -1,6 +1,7 @@
-//! The time off the CPU inside an execution, by what it waited for.
+//! The time off the CPU inside an execution, by what it waited for, and the events that were sampled in it.
 
-use profile::{ThreadIndex, Wait};
+use super::events::Amounts;
+use profile::{EventSample, ThreadIndex, Wait};
 use std::sync::Arc;
 
 /// So many different reasons are kept of an execution; the smallest are added up without a reason.
@@ -25,7 +26,7 @@ pub(super) struct WaitPart {
     pub n: u64,
 }
 
-/// The waits in an execution, in ticks.
+/// The waits in an execution, in ticks, and the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitSum {
     /// Not ready to run.
@@ -38,9 +39,24 @@ pub(super) struct WaitSum {
     pub preemptions: u64,
     /// What it was blocked for; the largest come first.
     pub parts: Vec<WaitPart>,
+    pub events: Amounts,
 }
 
 impl WaitSum {
+    /// A sample of an event: no wait.
+    pub fn of_event(sample: &EventSample) -> Self {
+        Self {
+            events: Amounts::of(sample),
+            ..Self::default()
+        }
+    }
+
+    /// The time off the CPU.
+    pub fn off(&self) -> u64 {
+        let off = self.blocked.saturating_add(self.queued);
+        off.saturating_add(self.preempted)
+    }
+
     /// One wait, as far as it can be believed.
     pub fn of(wait: &Wait) -> Self {
         let length = wait.end.saturating_sub(wait.start);
@@ -96,6 +112,7 @@ impl WaitSum {
         self.preempted = self.preempted.saturating_add(other.preempted);
         self.preemptions += other.preemptions;
         add_parts(&mut self.parts, &other.parts, PARTS);
+        self.events.add(&other.events, 1);
     }
 }
 

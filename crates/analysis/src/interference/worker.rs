@@ -3,6 +3,7 @@
 use super::analyser::Tallies;
 use super::blocks::BlockState;
 use super::cells::Cells;
+use super::events::{Lap, Runs};
 use super::kinds::Kinds;
 use super::nesting::{More, NO_BLOCK, Pending, TRANSPARENT};
 use super::options::Options;
@@ -10,7 +11,7 @@ use super::pairs::Pairs;
 use super::queue::{Caller, Entries, Entry, Queue};
 use super::sequences::{Collapsed, Sequence, mix};
 use super::waits::WaitSum;
-use profile::{BlockId, Execution, ThreadIndex, TraceItem, Wait};
+use profile::{BlockId, EventSample, Execution, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
 
 /// A thread that executes a block so often is warm; its first execution is left out.
@@ -42,6 +43,8 @@ struct Local {
     first: Option<Box<Entries>>,
     /// The stack that the next execution has.
     stack: Option<u32>,
+    /// The executions that events are compared of together.
+    lap: Lap,
 }
 
 impl Thread {
@@ -65,6 +68,7 @@ impl Thread {
             counted: 0,
             first: None,
             stack: None,
+            lap: Lap::default(),
         });
         if let Some(slot) = self.slots.get_mut(at) {
             *slot = self.locals.len() as u32;
@@ -93,6 +97,8 @@ pub(super) struct Worker<'a> {
     pub kinds: &'a mut Kinds,
     pub pairs: &'a mut Pairs,
     pub tallies: &'a mut Tallies,
+    /// How long groups are that events are compared by; `None`: there are no events.
+    pub lap: Option<u64>,
     pub thread: &'a mut Thread,
     pub index: ThreadIndex,
 }
@@ -114,6 +120,7 @@ impl Worker<'_> {
             TraceItem::Stack { block, places } => self.stack(*block, places),
             TraceItem::Period { block, period } => self.period(*block, *period),
             TraceItem::Lost(lost) => self.lost(*lost),
+            TraceItem::Event(sample) => self.event(sample),
         }
     }
 
@@ -206,7 +213,7 @@ impl Worker<'_> {
         {
             block.warm_up += 1;
         }
-        self.add(number, &entries, from, n);
+        self.add(at, &entries, from, n);
         entries.remove(n);
         if let Some(local) = self.thread.locals.get_mut(at) {
             local.queue.entries = entries;
@@ -214,7 +221,10 @@ impl Worker<'_> {
     }
 
     /// Adds executions of a block to all sums: those together that follow each other and are of one kind.
-    fn add(&mut self, number: BlockId, entries: &Entries, from: usize, to: usize) {
+    fn add(&mut self, at: usize, entries: &Entries, from: usize, to: usize) {
+        let Some(number) = self.thread.locals.get(at).map(|local| local.block) else {
+            return;
+        };
         let all = entries.all.get(from..to).unwrap_or_default();
         let Some(block) = self.blocks.get_mut(number as usize) else {
             return;
@@ -237,11 +247,26 @@ impl Worker<'_> {
             let (run, others) = rest.split_at(n);
             rest = others;
             let weight = u64::from(first.weight);
+            let waits = first.waited.then(|| waits.next()).flatten();
             let cell = self.thread.cells.of(number, first, &arguments, self.kinds);
-            if let Some(cell) = cell {
-                self.kinds.add(cell, run, weight, until);
+            let added = cell.and_then(|cell| self.kinds.add(cell, run, weight, until));
+            if self.lap.is_some()
+                && let Some((sum, kind)) = added
+                && let Some(local) = self.thread.locals.get_mut(at)
+            {
+                let runs = Runs {
+                    n: n as u64,
+                    ran: sum,
+                    floor: kind.smallest.at(4),
+                    known: kind.recorded,
+                    weight,
+                };
+                if waits.is_some() || !local.lap.takes(&runs, self.lap) {
+                    let costs = &self.options.event_costs;
+                    add_events(block, &runs, run, waits, &mut local.lap, costs);
+                }
             }
-            match first.waited.then(|| waits.next()).flatten() {
+            match waits {
                 None => block.least_blocked = 0,
                 Some(waits) => block.add_waits(waits, weight),
             }
@@ -257,7 +282,15 @@ impl Worker<'_> {
             waits: Some(Arc::new(WaitSum::of(wait))),
             ..More::default()
         };
-        self.push_other(wait.start, wait.end, TRANSPARENT, more);
+        self.push_other((wait.start, wait.end), TRANSPARENT, more);
+    }
+
+    fn event(&mut self, sample: &EventSample) {
+        let more = More {
+            waits: Some(Arc::new(WaitSum::of_event(sample))),
+            ..More::default()
+        };
+        self.push_other((sample.at, sample.at), TRANSPARENT, more);
     }
 
     fn lost(&mut self, lost: u64) {
@@ -267,17 +300,17 @@ impl Worker<'_> {
             hole: true,
             ..More::default()
         };
-        self.push_other(at, at, NO_BLOCK, more);
+        self.push_other((at, at), NO_BLOCK, more);
     }
 
     /// Something without a kind.
-    fn push_other(&mut self, enter: u64, leave: u64, block: u32, more: More) {
+    fn push_other(&mut self, times: (u64, u64), block: u32, more: More) {
         let more = More {
             sequences: Some((Sequence::EMPTY, Collapsed::EMPTY)),
             ..more
         };
         let pending = &mut self.thread.pending;
-        pending.push_other((enter, leave), block, (0, 0), more, self.pairs);
+        pending.push_other(times, block, (0, 0), more, self.pairs);
     }
 
     fn stack(&mut self, number: BlockId, places: &[u32]) {
@@ -319,14 +352,35 @@ impl Worker<'_> {
             if let Some(local) = self.thread.locals.get_mut(at)
                 && let Some(first) = local.first.take()
             {
-                let number = local.block;
-                self.add(number, &first, 0, 1);
+                self.add(at, &first, 0, 1);
             }
         }
         self.thread.pending.end(self.pairs);
         for cell in &mut self.thread.cells.all {
             self.kinds.settle(cell);
         }
+    }
+}
+
+/// Compares executions by their events, where there are some, or where one of them completes a group.
+#[inline(never)]
+fn add_events(
+    block: &mut BlockState,
+    runs: &Runs,
+    entries: &[Entry],
+    waits: Option<&Arc<WaitSum>>,
+    lap: &mut Lap,
+    costs: &[u64],
+) {
+    let off = waits.map_or(0, |waits| waits.off());
+    let events = waits.map(|waits| &waits.events);
+    for entry in entries {
+        let one = Runs {
+            n: 1,
+            ran: entry.net.saturating_sub(off),
+            ..*runs
+        };
+        block.events.add(&one, events, lap, costs);
     }
 }
 

@@ -5,7 +5,7 @@ use super::probes::Probes;
 use super::stacks::Stacks;
 use super::waiting::Waiting;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedThread};
-use runtime_abi::trace::{RECORD, RECORDS, SEGMENT, SPARE, record};
+use runtime_abi::trace::{RECORD, RECORDS, SEGMENT, SPARE, Thread, record};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -22,6 +22,8 @@ struct Reading {
     position: usize,
     /// Of the execution that comes next.
     arguments: [u64; 3],
+    /// Executions that its records say were lost.
+    lost: u64,
 }
 
 /// All threads.
@@ -97,12 +99,16 @@ impl Drain {
                     segment: thread.first.load(Relaxed).checked_sub(1),
                     position: 0,
                     arguments: [0; 3],
+                    lost: 0,
                 }
             });
             batch.thread = reading.index;
             batch.items.clear();
             self.segments(shared, stacks, &mut reading, now, &mut batch);
             let ended = state == 2;
+            if ended || all {
+                self.lost_at_the_end(thread, &reading, &mut batch);
+            }
             let end = if ended { thread.end.load(Relaxed) } else { now };
             if let Some(known) = self.threads.get_mut(reading.index as usize) {
                 if ended || all {
@@ -129,6 +135,18 @@ impl Drain {
             }
         }
         self.strangers(probes, waiting, now, sink);
+        waiting
+            .events
+            .forget_others(|tid| self.living.contains_key(&tid));
+    }
+
+    /// What a thread lost at its end, behind its last record.
+    fn lost_at_the_end(&mut self, thread: &Thread, reading: &Reading, batch: &mut TraceBatch) {
+        let lost = thread.lost.load(Relaxed).saturating_sub(reading.lost);
+        if lost > 0 {
+            self.lost += lost;
+            batch.items.push(TraceItem::Lost(lost));
+        }
     }
 
     /// A thread that was not known.
@@ -238,6 +256,7 @@ impl Drain {
         let Reading {
             position,
             arguments,
+            lost,
             ..
         } = reading;
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
@@ -257,6 +276,7 @@ impl Drain {
                 record::ARGUMENTS => *arguments = [value, second & 0xffff_ffff, second >> 32],
                 record::LOST => {
                     self.lost += second;
+                    *lost += second;
                     batch.items.push(TraceItem::Lost(second));
                 }
                 record::STACK => {

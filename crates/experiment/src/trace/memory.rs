@@ -8,15 +8,17 @@ use runtime_abi::trace::{
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// The shared memory object: the head, the segments, the code.
 pub(super) struct Shared(Object);
 
 impl Shared {
-    /// New memory, all zeros but for its mark.
-    pub fn new() -> Result<Self, Error> {
+    /// New memory, all zeros but for its mark, of which records may take so many bytes.
+    pub fn new(room: u64) -> Result<Self, Error> {
         let shared = Self(Object::new(LENGTH)?);
+        let segments = (room / SEGMENT as u64).clamp(1, SEGMENTS as u64);
+        shared.room.store(segments as u32, Relaxed);
         shared.magic.store(MAGIC, Release);
         Ok(shared)
     }

@@ -5,6 +5,7 @@
 //! threads write while they run. `docs/interference.md` describes the protocol.
 
 mod drain;
+mod events;
 mod functions;
 mod memory;
 mod pace;
@@ -19,7 +20,7 @@ mod waiting;
 
 pub use relocate::Refusal;
 pub use select::FunctionPattern;
-pub use session::{TraceLive, TraceOptions, Traced, call_overhead, trace};
+pub use session::{TraceLive, TraceOptions, Traced, call_overhead, event_cost, trace};
 
 /// The time-stamp counter, which all processors of a machine agree on.
 fn ticks() -> u64 {

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_too_hot_is_sampled_soon_and_a_short_burst_is_not() {
         const MS: u64 = 1_000_000;
-        let shared = Shared::new().expect("memory");
+        let shared = Shared::new(1 << 20).expect("memory");
         let mut blocks = vec![block("hot"), block("cool")];
         let mut pace = Pace::new(0.05, 50, 0);
         let mut step = |executions: &[u64], now: u64, blocks: &mut Vec<TracedBlock>| {

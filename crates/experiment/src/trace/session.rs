@@ -3,6 +3,7 @@
 mod warnings;
 
 use super::drain::Drain;
+use super::events::Events;
 use super::memory::Shared;
 use super::pace::Pace;
 use super::plan::{Planner, Wish};
@@ -16,7 +17,7 @@ use crate::memory::wake;
 use crate::{Error, launch};
 use profile::{BlockId, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use runtime_abi::state;
-use sampler::{Exit, Launched};
+use sampler::{EventSpec, Exit, Launched, ThreadEvents};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -41,6 +42,13 @@ pub struct TraceOptions<'a> {
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     /// Functions that the kernel's probes may trace where code in front of them cannot: some hundred times slower.
     pub probes: Vec<FunctionPattern>,
+    /// Events to sample in the target meanwhile, at most [`profile::TRACED_EVENTS`], and what a sample costs, in ticks
+    /// ([`event_cost`]).
+    pub events: Vec<(EventSpec, u64)>,
+    /// Why there are none, though nobody declined them.
+    pub no_events: Option<String>,
+    /// Memory for records that are not read yet, in bytes, at most 2 GiB: what finds no room is lost, and counted.
+    pub room: u64,
     /// When to stop; `None`: when the command ends.
     pub duration: Option<Duration>,
     /// Part of the target's time that tracing may take before it goes over to tracing one execution
@@ -90,7 +98,7 @@ pub fn trace(
     talk: &mut dyn FnMut(&TraceLive),
 ) -> Result<Traced, Error> {
     launch::check(&options.command)?;
-    let shared = Shared::new()?;
+    let shared = Shared::new(options.room)?;
     let inherited = shared.inheritable()?;
     let environment =
         launch::environment(&options.runtime, &inherited, runtime_abi::trace::VARIABLE)?;
@@ -162,7 +170,7 @@ impl<'a> Session<'a> {
             planner,
             drain: Drain::new(),
             stacks: Stacks::new(pid, &options.runtime),
-            waiting: Waiting::new(pid),
+            waiting: Waiting::new(pid, Events::open(&options.events, pid)?),
             probes: Probes::new(pid),
             pace,
             start: Instant::now(),
@@ -205,6 +213,7 @@ impl<'a> Session<'a> {
                 reason: reason.unwrap_or_else(|| "no function was asked for".into()),
             });
         }
+        session.waiting.events.enable()?;
         Ok(session)
     }
 
@@ -404,6 +413,8 @@ impl<'a> Session<'a> {
             places: self.stacks.named(),
             lost: self.drain.lost + self.probes.lost(),
             waits: self.waiting.works(),
+            events: self.waiting.events.finish(),
+            no_events: self.options.no_events.clone(),
             warnings: self.warnings,
         }
     }
@@ -422,6 +433,17 @@ pub fn call_overhead() -> u64 {
     };
     let least = (0..20).map(|_| pairs()).min().unwrap_or(0);
     least + least / 4
+}
+
+/// What a sample of an event that interrupts costs the thread, in ticks: measures that for some milliseconds.
+///
+/// # Errors
+/// [`Error::Sampler`] where nothing can be sampled.
+pub fn event_cost() -> Result<u64, Error> {
+    let (start, from) = (Instant::now(), ticks());
+    let ns = ThreadEvents::cost()? as f64;
+    let elapsed = start.elapsed().as_nanos().max(1) as f64;
+    Ok(((ns * ticks().saturating_sub(from) as f64 / elapsed) as u64).max(1))
 }
 
 /// What a time stamp takes here at least, in ticks.

@@ -1,5 +1,6 @@
 //! The waits of the target's threads, in the time of its records.
 
+use super::events::Events;
 use profile::{ThreadIndex, TraceItem, Wait};
 use runtime_abi::trace::{Frame, Local};
 use rustc_hash::FxHashMap;
@@ -46,20 +47,40 @@ impl Pair {
     }
 }
 
+/// The clock and the counter at the start, and lately.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    first: Pair,
+    last: Pair,
+}
+
+impl Clock {
+    /// The counter at a time of the clock.
+    pub fn ticks_at(&self, ns: u64) -> u64 {
+        let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
+        let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;
+        let from_last = ns as i64 - self.last.ns as i64;
+        self.last
+            .ticks
+            .wrapping_add((from_last as f64 * rate) as i64 as u64)
+    }
+}
+
 /// Watches the scheduler, where that is allowed.
 pub(super) struct Waiting {
     waits: Option<Waits>,
     /// Why not.
     pub refused: Option<sampler::Error>,
-    first: Pair,
-    last: Pair,
+    clock: Clock,
+    /// What else was seen of the threads.
+    pub events: Events,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
     /// Programs that the target has executed, and how often.
     programs: BTreeMap<String, u64>,
 }
 
 impl Waiting {
-    pub fn new(pid: u32) -> Self {
+    pub fn new(pid: u32, events: Events) -> Self {
         let layout = FrameLayout {
             size: size_of::<Frame>() as u32,
             block: offset_of!(Frame, block) as u32,
@@ -76,8 +97,11 @@ impl Waiting {
         Self {
             waits,
             refused,
-            first: now,
-            last: now,
+            clock: Clock {
+                first: now,
+                last: now,
+            },
+            events,
             kept: FxHashMap::default(),
             programs: BTreeMap::new(),
         }
@@ -123,27 +147,23 @@ impl Waiting {
 
     /// Looks at the clocks.
     pub fn tick(&mut self) {
-        self.last = Pair::now();
+        self.clock.last = Pair::now();
     }
 
     /// The counter at a time of the clock.
     pub fn ticks_at(&self, ns: u64) -> u64 {
-        let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
-        let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;
-        let from_last = ns as i64 - self.last.ns as i64;
-        self.last
-            .ticks
-            .wrapping_add((from_last as f64 * rate) as i64 as u64)
+        self.clock.ticks_at(ns)
     }
 
     /// Puts the waits of a thread that ended before its last record among its items, in the order of
-    /// their ends. The records were read before.
+    /// their ends, and the events that it had until then. The records were read before.
     pub fn merge(
         &mut self,
         tid: u32,
         items: &mut Vec<TraceItem>,
         threads: &FxHashMap<u32, ThreadIndex>,
     ) {
+        self.events.merge(tid, items, self.clock);
         let new = self.waits.as_ref().and_then(|waits| waits.read().ok());
         for wait in new.into_iter().flatten() {
             if self.kept.len() < STRANGERS || self.kept.contains_key(&wait.tid) {

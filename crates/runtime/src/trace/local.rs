@@ -119,6 +119,7 @@ fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
     thread.pid.store(local.pid as u32, Relaxed);
     thread.tid.store(sys::thread_id(), Relaxed);
     thread.first.store(first, Relaxed);
+    thread.lost.store(0, Relaxed);
     thread.start.store(ticks(), Relaxed);
     thread.address.store(&raw const *local as u64, Relaxed);
     store_name(thread);
@@ -148,6 +149,7 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
         return;
     };
     if let Some(thread) = memory.threads.get(local.slot as usize) {
+        segment::count_lost(memory, local);
         segment::report_lost(memory, local);
         if !sys::filtered() {
             store_name(thread);

@@ -82,9 +82,7 @@ pub fn full(memory: &Memory, local: &mut Local) {
     }
     let spilled = spills(local);
     let used = local.head;
-    if spilled {
-        local.lost += (used - local.spill) / RECORD as u64;
-    }
+    count_lost(memory, local);
     let Some(next) = (local.segment != u64::MAX)
         .then(|| memory.take_segment())
         .flatten()
@@ -106,6 +104,25 @@ pub fn full(memory: &Memory, local: &mut Local) {
     report_lost(memory, local);
     old.next.store(next + 1, Release);
     tell(memory);
+}
+
+/// Counts what was written where nobody reads it: the records of executions, but not those of their arguments.
+pub fn count_lost(memory: &Memory, local: &mut Local) {
+    if !spills(local) {
+        return;
+    }
+    let records = ((local.head - local.spill) / RECORD as u64).min(2 * SPARE as u64);
+    let executions = (0..records).filter(|at| {
+        // SAFETY: a record of the thread's own room for those that have none, twice `SPARE` of them.
+        let first = unsafe { *((local.spill + at * RECORD as u64) as *const u64) };
+        first & ((1 << record::TAG) - 1) != record::ARGUMENTS
+    });
+    let executions = executions.count() as u64;
+    local.head = local.spill;
+    local.lost += executions;
+    if let Some(thread) = memory.threads.get(local.slot as usize) {
+        thread.lost.fetch_add(executions, Relaxed);
+    }
 }
 
 fn close(memory: &Memory, local: &Local, used: u64) {

@@ -66,6 +66,13 @@ pub struct Run {
     /// program's time than this percentage
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent)]
     pub overhead: f64,
+    /// Sample this event meanwhile: do slow executions have more of it? NAME[:u|k|p][:PERIOD] as for record; up to 8
+    /// (default: page faults, and cache misses and instructions where the processor counts them)
+    #[arg(short, long = "event", value_name = "EVENT")]
+    pub events: Vec<String>,
+    /// Sample no events
+    #[arg(long, conflicts_with = "events")]
+    pub no_events: bool,
     /// What executions are compared with each other.
     #[command(flatten)]
     pub regroup: Regroup,
@@ -88,6 +95,9 @@ pub struct Run {
     /// Keep only the result of a run whose trace is larger than so many MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     pub trace_limit: u64,
+    /// Memory for executions that were not read yet: those that find no room are lost, and counted
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=2048))]
+    pub buffer: u64,
     /// Say nothing but errors, and no result
     #[arg(short, long)]
     pub quiet: bool,
@@ -147,11 +157,17 @@ impl Regroup {
         !(self.arguments.is_empty() && self.exclude.is_empty())
     }
 
-    /// As the analysis wants it, for executions that add `call_overhead` ticks to their callers.
-    pub fn options(&self, call_overhead: u64) -> analysis::interference::Options {
+    /// As the analysis wants it, for executions that add `call_overhead` ticks to their callers, and samples of events that
+    /// add `event_costs` to what they interrupt.
+    pub fn options(
+        &self,
+        call_overhead: u64,
+        event_costs: Vec<u64>,
+    ) -> analysis::interference::Options {
         let arguments = self.arguments.iter();
         analysis::interference::Options {
             call_overhead,
+            event_costs,
             // The last one wins.
             arguments: arguments
                 .rev()

@@ -56,7 +56,11 @@ fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
     let mut reader = store::TraceReader::open(path)?;
     let head = reader.head().clone();
     let notes = unmatched(&head, regroup)?;
-    let mut analyser = Analyser::new(&head.blocks, regroup.options(head.call_overhead));
+    let costs = head.events.iter().map(|event| event.cost);
+    let mut analyser = Analyser::new(
+        &head.blocks,
+        regroup.options(head.call_overhead, costs.collect()),
+    );
     while let Some(batch) = reader.next_batch()? {
         analyser.push(batch);
     }
@@ -67,7 +71,7 @@ fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
 
 /// Names that match nothing are mistakes; arguments that were not recorded cannot be used.
 fn unmatched(head: &TraceHead, regroup: &Regroup) -> Result<Vec<String>, Coded> {
-    let options = regroup.options(0);
+    let options = regroup.options(0, Vec::new());
     let asked = options.arguments.iter().map(|(pattern, _)| pattern);
     for pattern in asked.chain(&options.exclude) {
         if !head.blocks.iter().any(|block| pattern.matches(&block.name)) {

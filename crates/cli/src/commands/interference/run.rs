@@ -6,7 +6,8 @@ use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
-use profile::{Interference, TraceBatch, TraceHead, TracedBlock};
+use profile::{Interference, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
+use sampler::{EventKind, EventSpec};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +24,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         None => vec![1, 2, 3],
     };
     let options = options(args, &default_arguments, &signals.stop)?;
-    let mut keeper = Keeper::new(args, options.call_overhead)?;
+    let mut keeper = Keeper::new(args, &options)?;
     let line = Line::new(args.quiet);
     let traced = experiment::trace(
         &options,
@@ -49,6 +50,7 @@ fn options<'a>(
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     stop: &AtomicBool,
 ) -> anyhow::Result<TraceOptions<'a>> {
+    let (events, no_events) = events(args)?;
     let functions = args
         .functions
         .iter()
@@ -77,11 +79,48 @@ fn options<'a>(
             .collect(),
         default_arguments,
         probes: args.probes.iter().map(|text| probe(text)).collect(),
+        events: with_costs(events)?,
+        no_events,
+        room: args.buffer << 20,
         duration: args.duration,
         budget: (args.every == 1).then_some(args.overhead / 100.0),
         every: args.every,
         call_overhead: experiment::call_overhead(),
     })
+}
+
+/// The events to sample, and why there are none though nobody declined them.
+fn events(args: &Run) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
+    if args.events.is_empty() && !args.no_events {
+        return Ok(sampler::usual_thread_events());
+    }
+    if args.events.len() > TRACED_EVENTS {
+        let (asked, limit) = (args.events.len(), TRACED_EVENTS);
+        return Err(sampler::Error::TooManyEvents { asked, limit }.into());
+    }
+    let asked = args.events.iter().map(|text| {
+        let spec = EventSpec::parse(text)?;
+        sampler::check_thread_event(&spec)?;
+        Ok(spec)
+    });
+    Ok((asked.collect::<Result<_, sampler::Error>>()?, None))
+}
+
+/// What a sample of each costs. A page fault or a tracepoint interrupts by itself; where each is to be counted, none of that is
+/// taken off.
+fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
+    let by_itself = |spec: &EventSpec| {
+        matches!(spec.kind, EventKind::Software | EventKind::Tracepoint) && spec.period.is_some()
+    };
+    let cost = match events.iter().all(by_itself) {
+        true => 0,
+        false => experiment::event_cost()?,
+    };
+    let events = events.into_iter().map(|spec| match by_itself(&spec) {
+        true => (spec, 0),
+        false => (spec, cost),
+    });
+    Ok(events.collect())
 }
 
 /// Which functions may be probed.
@@ -101,7 +140,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(args: &Run, call_overhead: u64) -> anyhow::Result<Self> {
+    fn new(args: &Run, options: &TraceOptions<'_>) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
         let database = args.db.clone().unwrap_or_else(store::default_database);
@@ -109,8 +148,12 @@ impl Keeper {
             Some(path) => path.clone(),
             None => store::interference_path(&database, now, kept),
         };
+        let costs = options.events.iter().map(|(_, cost)| *cost);
         Ok(Self {
-            analyser: Analyser::new(&[], args.regroup.options(call_overhead)),
+            analyser: Analyser::new(
+                &[],
+                args.regroup.options(options.call_overhead, costs.collect()),
+            ),
             writer: match args.no_trace {
                 true => None,
                 false => Some(TraceWriter::create(&path(Kept::Trace))?),

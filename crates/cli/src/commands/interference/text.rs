@@ -4,8 +4,8 @@ use super::load::image;
 use super::report::Report;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use profile::{
-    BlockScore, Cause, CauseKind, Coverage, DoubtKind, Floor, Interference, Level, Quality, RunEnd,
-    SequenceScore,
+    BlockScore, Cause, CauseKind, Coverage, DoubtKind, EventScore, Floor, Interference, Level,
+    Quality, RunEnd, SequenceScore,
 };
 use std::io::Write;
 
@@ -116,6 +116,7 @@ fn block(
     for found in finding.causes.iter().take(causes) {
         cause(found, out)?;
     }
+    events(report, finding, out)?;
     for doubt in &finding.doubts {
         wrapped("   ! ", &printable(&doubt.text), out)?;
     }
@@ -204,6 +205,7 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
         CauseKind::Memory => "memory, or a shared cache line",
         CauseKind::Sleep => "sleeping",
         CauseKind::OtherWait => "waiting, for what is not known",
+        CauseKind::Core => "a shared core, its clock rate, or interrupts",
         CauseKind::Work => "more work",
     };
     let sure = if cause.measured {
@@ -217,6 +219,49 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
         cause.evidence.join("; ")
     );
     wrapped("   cause: ", &printable(&text), out)
+}
+
+/// What was sampled in it: of what slow executions have more, unless a cause says so.
+fn events(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+    let said = |event: &EventScore| {
+        let mut evidence = finding.causes.iter().flat_map(|cause| &cause.evidence);
+        evidence.any(|words| words.contains(&event.name))
+    };
+    let more = |event: &EventScore| event.slow.is_some_and(|slow| slow.at_least > 1.0);
+    let shown = |event: &&EventScore| report.all || more(event) && !said(event);
+    let seen = finding.events.iter().filter(|event| event.samples > 0);
+    let seen = seen.filter(shown);
+    let seen = seen.map(|event| {
+        let compared = event.slow.map_or(String::new(), |slow| {
+            let most = slow
+                .at_most
+                .map_or("…".to_owned(), |most| format!("{most:.2}"));
+            let times = slow
+                .times
+                .map_or(String::new(), |times| format!(" {times:.2}"));
+            format!(
+                " (in those that ran {:.1} times as long{times} [{:.2}, {most}] times as many)",
+                slow.slower, slow.at_least
+            )
+        });
+        format!("{} {}{compared}", amount(event.per_execution), event.name)
+    });
+    let seen: Vec<String> = seen.collect();
+    if seen.is_empty() {
+        return Ok(());
+    }
+    let text = format!("in each execution: {}", seen.join(", "));
+    wrapped("   ", &printable(&text), out)
+}
+
+/// Three digits.
+fn amount(value: f64) -> String {
+    match value {
+        100.0.. => grouped(value.round() as u64),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
 }
 
 fn kinds(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {

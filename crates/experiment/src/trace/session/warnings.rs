@@ -14,6 +14,7 @@ impl Session<'_> {
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
         self.warn_of_probes();
+        self.warnings.extend(self.waiting.events.warning());
         self.warnings.extend(stolen(self.host, Usage::machine()));
         if let Some(error) = &self.waiting.refused {
             self.warnings.push(format!(
@@ -50,10 +51,6 @@ impl Session<'_> {
         count(
             unseen,
             "waits were not recorded, because they came faster than they could be read",
-        );
-        count(
-            self.drain.lost,
-            "executions were lost, because they came faster than they could be read: use --overhead or --every, or trace fewer functions",
         );
         count(
             shared.untraced.load(Relaxed),

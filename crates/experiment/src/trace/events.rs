@@ -1,0 +1,119 @@
+//! Samples of events of the processor or the kernel, put among what the target's threads executed.
+
+use super::waiting::Clock;
+use profile::{EventSample, TraceItem, TracedEvent, TracedEventId};
+use rustc_hash::FxHashMap;
+use sampler::{Error, EventSpec, ThreadEvent, ThreadEvents};
+use std::collections::VecDeque;
+
+/// Samples that are kept until records show where they belong.
+const KEPT: usize = 1 << 18;
+
+/// The events of a run.
+pub(super) struct Events {
+    events: Option<ThreadEvents>,
+    all: Vec<TracedEvent>,
+    /// By thread, in the order of time.
+    kept: FxHashMap<u32, VecDeque<ThreadEvent>>,
+}
+
+impl Events {
+    /// Opens them for the process, which has one thread yet.
+    pub fn open(asked: &[(EventSpec, u64)], pid: u32) -> Result<Self, Error> {
+        let specs: Vec<EventSpec> = asked.iter().map(|(spec, _)| spec.clone()).collect();
+        let events = match specs.is_empty() {
+            true => None,
+            false => Some(ThreadEvents::open(&specs, pid)?),
+        };
+        let all = asked.iter().map(|(spec, cost)| TracedEvent {
+            name: spec.name.clone(),
+            samples: 0,
+            lost: 0,
+            cost: *cost,
+            scale: 1.0,
+        });
+        Ok(Self {
+            events,
+            all: all.collect(),
+            kept: FxHashMap::default(),
+        })
+    }
+
+    /// They count from now on.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.events.as_ref().map_or(Ok(()), ThreadEvents::enable)
+    }
+
+    fn read(&mut self) {
+        let Some(events) = &mut self.events else {
+            return;
+        };
+        let mut room = KEPT.saturating_sub(self.kept.values().map(VecDeque::len).sum());
+        for sample in events.read() {
+            if room > 0 {
+                room -= 1;
+                self.kept.entry(sample.tid).or_default().push_back(sample);
+            } else if let Some(event) = self.all.get_mut(sample.event) {
+                event.lost += 1;
+            }
+        }
+    }
+
+    /// Puts the samples of a thread among its items, each before the first execution that ended later. The records were
+    /// read before.
+    pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, clock: Clock) {
+        self.read();
+        let Some(mut kept) = self.kept.remove(&tid) else {
+            return;
+        };
+        let mut merged = Vec::with_capacity(items.len() + kept.len());
+        for item in items.drain(..) {
+            if let TraceItem::Execution(execution) = &item {
+                while let Some(sample) = kept.front() {
+                    let at = clock.ticks_at(sample.ns);
+                    if at > execution.leave {
+                        break;
+                    }
+                    if let Some(event) = self.all.get_mut(sample.event) {
+                        event.samples += 1;
+                    }
+                    merged.push(TraceItem::Event(EventSample {
+                        at,
+                        event: sample.event as TracedEventId,
+                        amount: sample.amount,
+                    }));
+                    kept.pop_front();
+                }
+            }
+            merged.push(item);
+        }
+        *items = merged;
+        self.kept.insert(tid, kept);
+    }
+
+    /// Forgets what happened in threads that are not traced: nothing that they execute is.
+    pub fn forget_others(&mut self, traced: impl Fn(u32) -> bool) {
+        self.kept.retain(|tid, _| traced(*tid));
+    }
+
+    /// Samples that found no room, in a sentence.
+    pub fn warning(&self) -> Option<String> {
+        let in_kernel = |number| self.events.as_ref().map_or(0, |events| events.lost(number));
+        let all = self.all.iter().enumerate();
+        let lost: u64 = all.map(|(n, event)| event.lost + in_kernel(n)).sum();
+        (lost > 0).then(|| {
+            format!("{lost} samples of events were lost, because they came faster than they could be read: ask for a longer period")
+        })
+    }
+
+    /// What was sampled.
+    pub fn finish(mut self) -> Vec<TracedEvent> {
+        if let Some(events) = &self.events {
+            for (number, event) in self.all.iter_mut().enumerate() {
+                event.lost += events.lost(number);
+                event.scale = events.scale(number);
+            }
+        }
+        self.all
+    }
+}
