@@ -327,6 +327,7 @@ fn branch_sample(misc: u16, body: &[u8]) -> Option<Record> {
             callchain: Vec::new(),
             stack: None,
             registers: None,
+            period: None,
             branches: Some(branches.collect()),
         },
     })
