@@ -135,9 +135,7 @@ impl Drain {
             }
         }
         self.strangers(probes, waiting, now, sink);
-        waiting
-            .events
-            .forget_others(|tid| self.living.contains_key(&tid));
+        waiting.forget_others(|tid| self.living.contains_key(&tid));
     }
 
     /// What a thread lost at its end, behind its last record.

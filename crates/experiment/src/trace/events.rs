@@ -59,8 +59,8 @@ impl Events {
         }
     }
 
-    /// Puts the samples of a thread among its items, each before the first execution that ended later. The records were
-    /// read before.
+    /// Puts the samples of a thread among its items, each before the first execution or wait that ended later: what lies in an
+    /// execution must follow what came before it. The records were read before.
     pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, clock: Clock) {
         self.read();
         let Some(mut kept) = self.kept.remove(&tid) else {
@@ -68,10 +68,15 @@ impl Events {
         };
         let mut merged = Vec::with_capacity(items.len() + kept.len());
         for item in items.drain(..) {
-            if let TraceItem::Execution(execution) = &item {
+            let end = match &item {
+                TraceItem::Execution(execution) => Some(execution.leave),
+                TraceItem::Wait(wait) => Some(wait.end),
+                _ => None,
+            };
+            if let Some(end) = end {
                 while let Some(sample) = kept.front() {
                     let at = clock.ticks_at(sample.ns);
-                    if at > execution.leave {
+                    if at > end {
                         break;
                     }
                     if let Some(event) = self.all.get_mut(sample.event) {
@@ -91,9 +96,15 @@ impl Events {
         self.kept.insert(tid, kept);
     }
 
-    /// Forgets what happened in threads that are not traced: nothing that they execute is.
-    pub fn forget_others(&mut self, traced: impl Fn(u32) -> bool) {
-        self.kept.retain(|tid, _| traced(*tid));
+    /// Forgets what happened in threads that are not traced. A thread that has begun to be traced since `start`, when the
+    /// threads were looked at, is not known yet.
+    pub fn forget_others(&mut self, traced: impl Fn(u32) -> bool, start: u64) {
+        self.kept.retain(|tid, kept| {
+            if !traced(*tid) {
+                kept.retain(|sample| sample.ns >= start);
+            }
+            !kept.is_empty() || traced(*tid)
+        });
     }
 
     /// Samples that found no room, in a sentence.

@@ -150,6 +150,11 @@ impl Waiting {
         self.clock.last = Pair::now();
     }
 
+    /// Forgets the events of threads that were not traced at the last look at the clocks.
+    pub fn forget_others(&mut self, traced: impl Fn(u32) -> bool) {
+        self.events.forget_others(traced, self.clock.last.ns);
+    }
+
     /// The counter at a time of the clock.
     pub fn ticks_at(&self, ns: u64) -> u64 {
         self.clock.ticks_at(ns)
@@ -163,7 +168,16 @@ impl Waiting {
         items: &mut Vec<TraceItem>,
         threads: &FxHashMap<u32, ThreadIndex>,
     ) {
+        self.merge_waits(tid, items, threads);
         self.events.merge(tid, items, self.clock);
+    }
+
+    fn merge_waits(
+        &mut self,
+        tid: u32,
+        items: &mut Vec<TraceItem>,
+        threads: &FxHashMap<u32, ThreadIndex>,
+    ) {
         let new = self.waits.as_ref().and_then(|waits| waits.read().ok());
         for wait in new.into_iter().flatten() {
             if self.kept.len() < STRANGERS || self.kept.contains_key(&wait.tid) {
