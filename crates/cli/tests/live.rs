@@ -437,7 +437,8 @@ fn a_full_disk_does_not_lose_the_recording() {
             "--",
             "sh",
             "-c",
-            "exit 5",
+            // Long enough for a sample at the least.
+            "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5",
         ])
         .env("TMPDIR", lab.path(""))
         .output()
