@@ -73,7 +73,7 @@ fn options<'a>(
     if functions.is_empty() {
         if !args.quiet {
             eprintln!(
-                "vitalfew: running the command a first time, to see which functions take time (-f names them)"
+                "vitalfew: running the command a first time, to its end, to see which functions take time (-f names them)"
             );
         }
         functions = hot::functions(&args.command, stop)?;
