@@ -436,6 +436,33 @@ fn events_are_counted_where_they_happen() {
     }
 }
 
+/// What a program writes into a file or a pipe is the program's.
+#[test]
+fn the_result_stays_out_of_the_programs_output() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "flood.c", C);
+    let alone = Command::new(&program).output().expect("the program runs");
+    let traced = Command::new(VITALFEW)
+        .args(["interference", "run", "--runtime"])
+        .arg(runtime())
+        .args(["-f", "leaf", "--every", "1000", "-o"])
+        .arg(lab.path("trace"))
+        .arg("--")
+        .arg(&program)
+        .output()
+        .expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert_eq!(traced.stdout, alone.stdout, "{said}");
+    assert!(
+        said.contains("1. leaf") && said.contains("next: "),
+        "{said}"
+    );
+}
+
 /// While nobody reads, what finds no room is lost: to the program that makes no difference, each execution is counted, and the report says what
 /// that means.
 #[test]

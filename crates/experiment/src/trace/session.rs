@@ -181,6 +181,14 @@ impl<'a> Session<'a> {
             host: Usage::machine(),
         };
         session.plan()?;
+        if session.shared.state.load(Acquire) != state::READY {
+            return Err(Error::NotPreloadable {
+                program: executable.into(),
+                reason: "reading its symbols took longer than the 30 s for which it waits before main, and it ran on without being traced: \
+                         try again when the machine has less to do"
+                    .to_owned(),
+            });
+        }
         let unmatched: Vec<usize> = session.planner.unmatched().collect();
         for number in unmatched {
             if let Some(pattern) = options.functions.get(number)

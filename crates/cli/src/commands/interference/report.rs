@@ -34,11 +34,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = path.context("no file")?;
     let result = load::load(path, &args.regroup)?;
     let named = args.file.as_ref().map(|file| file.display().to_string());
-    print(&result, &args.shown, named.as_deref().unwrap_or_default())
+    let file = named.as_deref().unwrap_or_default();
+    print(&result, &args.shown, file, &mut std::io::stdout().lock())
 }
 
 /// Shows a result, of the file `file` if it has a name for the reader.
-pub fn print(result: &Interference, shown: &Shown, file: &str) -> anyhow::Result<ExitCode> {
+pub fn print(
+    result: &Interference,
+    shown: &Shown,
+    file: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
     let count = if shown.all { usize::MAX } else { shown.limit };
     let count = count.min(result.findings.len());
     let report = Report {
@@ -51,7 +57,7 @@ pub fn print(result: &Interference, shown: &Shown, file: &str) -> anyhow::Result
     if let Some(path) = &shown.curves {
         curves(&report, path)?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = out;
     match shown.json {
         true => json::write(&report, &mut out)?,
         false => text::write(&report, &mut out)?,

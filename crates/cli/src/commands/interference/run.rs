@@ -8,7 +8,8 @@ use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::{Interference, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
 use sampler::{EventKind, EventSpec};
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,9 +41,21 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         .or_else(|| wrapped::wait(traced.running, args.quiet));
     if !args.quiet {
         eprintln!("vitalfew: what was measured is in {}", path.display());
-        super::report::print(&result, &args.shown, &path.display().to_string())?;
+        show_result(&result, args, &path)?;
     }
     Ok(wrapped::exit_code(exit))
+}
+
+/// To standard output, unless that is a file or a pipe: then it is the program's, and what a program writes stays as it is. JSON
+/// was asked for.
+fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result<()> {
+    let path = path.display().to_string();
+    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let out: &mut dyn Write = match args.shown.json || stdout.is_terminal() {
+        true => &mut stdout,
+        false => &mut stderr,
+    };
+    super::report::print(result, &args.shown, &path, out).map(drop)
 }
 
 fn options<'a>(
@@ -60,7 +73,7 @@ fn options<'a>(
     if functions.is_empty() {
         if !args.quiet {
             eprintln!(
-                "vitalfew: running the command a first time, to see which functions take time (-f names them)"
+                "vitalfew: running the command a first time, to its end, to see which functions take time (-f names them)"
             );
         }
         functions = hot::functions(&args.command, stop)?;
