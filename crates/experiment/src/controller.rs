@@ -99,7 +99,7 @@ fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) 
             duration_ns: 0,
             undelayed_ns: 0,
             end: launch::end(exit),
-            settings: settings(options),
+            settings: settings(options, false),
             images: Vec::new(),
             points: Vec::new(),
             fragments: Vec::new(),
@@ -327,10 +327,7 @@ impl<'a> Session<'a> {
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
             end: launch::end(None),
-            settings: ExperimentSettings {
-                by_processor: self.ticks.is_some(),
-                ..settings(self.options)
-            },
+            settings: settings(self.options, self.ticks.is_some()),
             images,
             points: points.collect(),
             fragments,
@@ -422,11 +419,11 @@ fn sample_processors(memory: &Memory, period_ns: u64) -> Option<Ticks> {
     Some(ticks)
 }
 
-fn settings(options: &Options) -> ExperimentSettings {
+fn settings(options: &Options, by_processor: bool) -> ExperimentSettings {
     ExperimentSettings {
         by: options.by,
         sample_period_ns: options.period_ns,
-        by_processor: false,
+        by_processor,
         batch: 1,
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
         end_to_end: options.end_to_end.is_some(),

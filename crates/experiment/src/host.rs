@@ -30,7 +30,7 @@ impl Usage {
         let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
         let (usage, cpus) = parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)?;
         Some(Self {
-            all: monotonic_ns().checked_mul(cpus)?,
+            all: sampler::monotonic_ns().checked_mul(cpus)?,
             ..usage
         })
     }
@@ -55,16 +55,6 @@ impl Usage {
             idle_ns: Some(idle_ns),
         }
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the time is written through the pointer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The first line of `/proc/stat`, and how many lines of processors follow: those that are online.

@@ -1,7 +1,7 @@
 //! Time, on the clocks that the kernel stamps records with.
 
 /// Now, on the monotonic clock, in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 

@@ -1,6 +1,6 @@
 //! What a sample costs on this machine, measured before the target starts.
 
-use crate::perf::{self, Scope};
+use crate::perf::{self, Ring, Scope};
 use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::perf_event_attr;
 use std::os::fd::OwnedFd;
@@ -9,6 +9,20 @@ use std::time::{Duration, Instant};
 /// How often the probe samples itself.
 pub(crate) const PROBE_HERTZ: u64 = 5000;
 const PROBE_TIME: Duration = Duration::from_millis(60);
+
+/// The same as [`measure`], with a ring of so many pages that nobody reads.
+pub(crate) fn of_unread(
+    spec: &EventSpec,
+    attr: &perf_event_attr,
+    pages: usize,
+) -> Result<u64, Error> {
+    measure(spec, attr, |fd| {
+        Ring::map(fd, pages).map_err(|source| Error::System {
+            what: "mapping a ring buffer".into(),
+            source,
+        })
+    })
+}
 
 /// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
 /// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
@@ -24,8 +38,7 @@ pub(crate) fn measure<T>(
         // As an unprivileged recording does: user mode alone.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
             let mut attr = *attr;
-            attr.set_exclude_kernel(1);
-            attr.set_exclude_hv(1);
+            perf::user_only(&mut attr);
             perf::open(&attr, own).map_err(refused)?
         }
         result => result.map_err(refused)?,

@@ -2,7 +2,11 @@
 //! a count of those that found no room.
 
 use crate::Error;
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, ObjectBuilder, PerfEventOpts, ProgramMut, RingBuffer,
+    RingBufferBuilder,
+};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 /// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
 pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
@@ -17,6 +21,25 @@ pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> 
         }
     }
     open.load().map_err(Error::bpf(what))
+}
+
+/// Attaches a program to an open event; `what` is done with it.
+pub fn attach(
+    program: &ProgramMut<'_>,
+    event: &OwnedFd,
+    options: PerfEventOpts,
+    what: &str,
+) -> Result<Link, Error> {
+    // The link closes the descriptor that it is given, but not if it fails.
+    let copy = event.try_clone().map_err(|source| Error::System {
+        what: "copying a descriptor".into(),
+        source,
+    })?;
+    let link = program
+        .attach_perf_event_with_opts(copy.as_raw_fd(), options)
+        .map_err(Error::bpf(what))?;
+    let _ = copy.into_raw_fd();
+    Ok(link)
 }
 
 /// A ring buffer whose records go to `each`; `what` is done with them.

@@ -1,12 +1,13 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
+use crate::events;
 use crate::perf::{self, Scope};
 use crate::tables::{Tables, drain, wait_for_running_programs};
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 #[allow(
     clippy::all,
@@ -349,17 +350,8 @@ impl<'memory> Kernel<'memory> {
             cookie: event.into(),
             ..Default::default()
         };
-        let failed = |source| Error::System {
-            what: "copying a descriptor".into(),
-            source,
-        };
-        // The link closes the descriptor that it is given, but not if it fails.
-        let copy = fd.try_clone().map_err(failed)?;
-        let link = program
-            .attach_perf_event_with_opts(copy.as_raw_fd(), options)
-            .map_err(Error::bpf("attaching the collector to an event"))?;
-        let _ = copy.into_raw_fd();
-        self.links.push(link);
+        let what = "attaching the collector to an event";
+        self.links.push(events::attach(program, fd, options, what)?);
         Ok(())
     }
 

@@ -49,6 +49,7 @@ mod waits;
 mod wakers;
 
 pub use calls::{Calls, ProbedCall};
+pub use clock::monotonic_ns;
 pub use continuous::{
     Continuous, ContinuousOptions, Drain, cpu_time_ns, left_behind, sample_continuously,
 };

@@ -35,6 +35,17 @@ pub(crate) fn attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
     attr
 }
 
+/// Leaves the kernel out, which whoever may not see it has to.
+pub(crate) fn user_only(attr: &mut perf_event_attr) {
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+}
+
+/// Whether the kernel does not allow it.
+pub(crate) fn is_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
 /// Which task and CPU an event is for; -1: any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {

@@ -4,7 +4,7 @@ use crate::branches::Branches;
 use crate::collection::{Collection, kernel_location};
 use crate::cost;
 use crate::jitter::Jitter;
-use crate::perf::{self, Ring, Scope};
+use crate::perf::{self, Scope};
 use crate::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::rings::{self, Mappings, Rings};
 use crate::stacks::StackReader;
@@ -113,12 +113,7 @@ impl RingSource {
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
         let mut attr = rings::sampling(spec, spec.period_at(cost::PROBE_HERTZ));
         add_stacks(&mut attr, spec, options);
-        cost::measure(spec, &attr, |fd| {
-            Ring::map(fd, PAGES).map_err(|source| Error::System {
-                what: "mapping a ring buffer".into(),
-                source,
-            })
-        })
+        cost::of_unread(spec, &attr, PAGES)
     }
 
     /// Opens the events for the tasks.
@@ -187,7 +182,7 @@ impl RingSource {
                 Err(error) if is_gone(&error, scope) => {}
                 Err(_) if mappings == Mappings::ByBuildId => {}
                 // These records are of user mode only, which everybody may have of his own processes.
-                Err(source) if refused(&source) && scope.pid > 0 => {
+                Err(source) if perf::is_refused(&source) && scope.pid > 0 => {
                     let pid = scope.pid as u32;
                     return Err(Error::ProcessRefused { pid, source });
                 }
@@ -211,8 +206,7 @@ impl RingSource {
         scope: Scope,
     ) -> Result<(), Error> {
         if !self.kernel {
-            attr.set_exclude_kernel(1);
-            attr.set_exclude_hv(1);
+            perf::user_only(&mut attr);
         }
         if let Some(jitter) = &mut self.jitter
             && spec.is_timed()
@@ -223,7 +217,7 @@ impl RingSource {
             Ok(fd) => fd,
             Err(error) if is_gone(&error, scope) => return Ok(()),
             // kernel.perf_event_paranoid >= 2: user mode only.
-            Err(error) if refused(&error) && self.kernel && !spec.exclude_kernel => {
+            Err(error) if perf::is_refused(&error) && self.kernel && !spec.exclude_kernel => {
                 self.kernel = false;
                 return self.open_event(spec, number, nominal, attr, scope);
             }
@@ -458,10 +452,6 @@ fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options) {
                 options.stack_bytes.clamp(1024, Options::MOST_STACK_BYTES) & !7;
         }
     }
-}
-
-fn refused(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
 /// A thread that has ended since it was listed.

@@ -2,7 +2,7 @@
 //!
 //! They are sampled in the process alone, and in what it starts, through perf's ring buffers: that needs no right to use BPF.
 
-use crate::perf::{self, Ring, Scope};
+use crate::perf::{self, Scope};
 use crate::records::Body;
 use crate::rings::{self, Rings};
 use crate::{Error, EventKind, EventSpec, cost};
@@ -72,23 +72,22 @@ pub fn check_thread_event(spec: &EventSpec) -> Result<(), Error> {
 /// In this thread, for a moment.
 fn try_to_open(spec: &EventSpec) -> io::Result<()> {
     let own = Scope { pid: 0, cpu: -1 };
+    as_allowed(spec, |attr| perf::open(attr, own).map(drop))
+}
+
+/// Opens an event, in user mode only where more is not allowed.
+fn as_allowed<T>(
+    spec: &EventSpec,
+    mut open: impl FnMut(&perf_event_attr) -> io::Result<T>,
+) -> io::Result<T> {
     let mut attr = sampling(spec);
-    match perf::open(&attr, own) {
-        Err(error) if refused(&error) => {
-            user_only(&mut attr);
-            perf::open(&attr, own).map(drop)
+    match open(&attr) {
+        Err(error) if perf::is_refused(&error) && !spec.exclude_kernel => {
+            perf::user_only(&mut attr);
+            open(&attr)
         }
-        result => result.map(drop),
+        result => result,
     }
-}
-
-fn refused(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
-}
-
-fn user_only(attr: &mut perf_event_attr) {
-    attr.set_exclude_kernel(1);
-    attr.set_exclude_hv(1);
 }
 
 /// Only clocks have a rate that is known before: of other events the kernel adapts the periods, and says them in the samples.
@@ -142,7 +141,7 @@ impl ThreadEvents {
         let mut attr = sampling(&spec);
         attr.type_ = PERF_TYPE_SOFTWARE;
         attr.config = PERF_COUNT_SW_DUMMY.into();
-        user_only(&mut attr);
+        perf::user_only(&mut attr);
         let opened = self.rings.open(&attr, scope).map(perf::id);
         let id = opened.map_err(|source| crate::advice::event_refused(&spec, source))?;
         self.numbers.insert(id?, REFERENCE);
@@ -150,12 +149,7 @@ impl ThreadEvents {
     }
 
     fn open_one(&mut self, spec: &EventSpec, number: usize, scope: Scope) -> Result<(), Error> {
-        let mut attr = sampling(spec);
-        let mut opened = self.rings.open(&attr, scope).map(perf::id);
-        if matches!(&opened, Err(error) if refused(error)) && !spec.exclude_kernel {
-            user_only(&mut attr);
-            opened = self.rings.open(&attr, scope).map(perf::id);
-        }
+        let opened = as_allowed(spec, |attr| self.rings.open(attr, scope).map(perf::id));
         let id = opened.map_err(|source| crate::advice::event_refused(spec, source))?;
         self.numbers.insert(id?, number);
         Ok(())
@@ -226,12 +220,7 @@ impl ThreadEvents {
         };
         let mut attr = sampling(&clock);
         attr.set_inherit(0);
-        cost::measure(&clock, &attr, |fd| {
-            Ring::map(fd, PAGES).map_err(|source| Error::System {
-                what: "mapping a ring buffer".into(),
-                source,
-            })
-        })
+        cost::of_unread(&clock, &attr, PAGES)
     }
 }
 

@@ -5,8 +5,7 @@
 //! runs on.
 
 use crate::{Error, EventSpec, events, perf};
-use libbpf_rs::{Link, Object};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use libbpf_rs::{Link, Object, PerfEventOpts};
 
 /// The compiled program.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ticks.bpf.o"));
@@ -18,8 +17,8 @@ const SPREAD: f64 = 0.06;
 /// Interrupts all processors, until it is dropped.
 pub struct Ticks {
     periods: Vec<(u32, u64)>,
-    _links: Vec<Link>,
-    _object: Object,
+    links: Vec<Link>,
+    object: Object,
 }
 
 impl Ticks {
@@ -34,8 +33,8 @@ impl Ticks {
         spec.exclude_kernel = true;
         let mut this = Self {
             periods: Vec::new(),
-            _links: Vec::new(),
-            _object: object,
+            links: Vec::new(),
+            object,
         };
         for cpu in perf::online_cpus() {
             this.add(&spec, cpu, period_of(cpu as u32, period))?;
@@ -50,13 +49,11 @@ impl Ticks {
             what: WHAT.into(),
             source,
         })?;
-        for program in self._object.progs_mut() {
-            let link = program.attach_perf_event(event.as_raw_fd());
-            self._links.push(link.map_err(Error::bpf(WHAT))?);
+        for program in self.object.progs_mut() {
+            let link = events::attach(&program, &event, PerfEventOpts::default(), WHAT)?;
+            self.links.push(link);
         }
         perf::enable(&event)?;
-        // The link closes it.
-        let _ = event.into_raw_fd();
         self.periods.push((cpu as u32, period));
         Ok(())
     }

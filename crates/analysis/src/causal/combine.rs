@@ -290,12 +290,13 @@ impl Combined {
                 let (samples, time) = (experiment.samples as f64, experiment.duration_ns as f64);
                 fragment.observed.push((samples, time));
             }
+            let own = own_ns(run, experiment);
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
-            } else if disturbance::of(run, experiment) > limit || own_ns(run, experiment) <= 0.0 {
+            } else if disturbance::of(run, experiment) > limit || own <= 0.0 {
                 self.disturbed += 1;
             } else if let Some(fragment) = fragment {
-                self.observe((run, number), experiment, fragment, index);
+                self.observe((run, number), (experiment, own), fragment, index);
             }
         }
     }
@@ -303,11 +304,10 @@ impl Combined {
     fn observe(
         &mut self,
         (run, number): (&CausalRun, u32),
-        it: &Experiment,
+        (it, duration): (&Experiment, f64),
         fragment: usize,
         index: &mut Index,
     ) {
-        let duration = own_ns(run, it);
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
         for (point, count) in run.points.iter().zip(&it.counts) {
             let (measure, visits, departures, amount) = match *count {

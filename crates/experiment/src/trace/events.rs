@@ -48,8 +48,12 @@ impl Events {
         let Some(events) = &mut self.events else {
             return;
         };
+        let samples = events.read();
+        if samples.is_empty() {
+            return;
+        }
         let mut room = KEPT.saturating_sub(self.kept.values().map(VecDeque::len).sum());
-        for sample in events.read() {
+        for sample in samples {
             if room > 0 {
                 room -= 1;
                 self.kept.entry(sample.tid).or_default().push_back(sample);
@@ -63,7 +67,7 @@ impl Events {
     /// execution must follow what came before it. The records were read before.
     pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, clock: Clock) {
         self.read();
-        let Some(mut kept) = self.kept.remove(&tid) else {
+        let Some(mut kept) = self.kept.remove(&tid).filter(|kept| !kept.is_empty()) else {
             return;
         };
         let mut merged = Vec::with_capacity(items.len() + kept.len());

@@ -30,17 +30,12 @@ impl Pair {
 
     /// Also how far apart the time stamps of the counter were.
     fn once() -> (u64, Self) {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let before = super::ticks();
-        // SAFETY: the time is written through the pointer.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        let ns = sampler::monotonic_ns();
         let after = super::ticks();
         let apart = after.saturating_sub(before);
         let pair = Self {
-            ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+            ns,
             ticks: before + apart / 2,
         };
         (apart, pair)
