@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use rustix::io::Errno;
 use rustix::process::{self, Pid, WaitOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -22,14 +23,18 @@ fn a_command_outlives_its_recorder() {
     }
     let lab = Lab::new();
     let program = lab.program("calls");
-    let started = Instant::now();
-    let plain = Command::new(&program).output().expect("it runs");
-    let takes = started.elapsed();
-    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    // The least of several: others that run beside one of them must not make it seem long.
+    let runs = (0..5).map(|_| {
+        let started = Instant::now();
+        let plain = Command::new(&program).output().expect("it runs");
+        (started.elapsed(), plain.stdout)
+    });
+    let (takes, plain) = runs.min().expect("five runs");
+    let plain = String::from_utf8_lossy(&plain).into_owned();
     let (_, truth) = plain.split_once('\n').expect("two lines");
     // Commands whose parent is killed become our children, so that we learn how they end.
     process::set_child_subreaper(Some(process::getpid())).expect("allowed");
-    let mut bursts = 0;
+    let (mut bursts, mut late) = (0, 0);
     for kill in 0..KILLS {
         let mut recorder = record(&lab, &program);
         let mut said = BufReader::new(recorder.stdout.take().expect("a pipe"));
@@ -44,12 +49,18 @@ fn a_command_outlives_its_recorder() {
         recorder.wait().expect("waited");
         let mut rest = String::new();
         said.read_to_string(&mut rest).expect("text");
+        assert_eq!(rest, truth, "kill {kill}");
         let status = process::waitpid(Some(command), WaitOptions::empty());
+        if status.as_ref().is_err_and(|error| *error == Errno::CHILD) {
+            // It ended before its recorder was killed, which took note of it.
+            late += 1;
+            continue;
+        }
         let (_, status) = status.expect("waited").expect("ended");
         assert_eq!(status.exit_status(), Some(7), "kill {kill}: {status:?}");
-        assert_eq!(rest, truth, "kill {kill}");
     }
-    println!("{bursts} of {KILLS} recorders were killed in a burst");
+    println!("{bursts} of {KILLS} recorders were killed in a burst, {late} too late");
+    assert!(late < KILLS / 10, "{late} of {KILLS} were killed too late");
     assert!(bursts > KILLS / 10, "{bursts} of {KILLS}");
 }
 
