@@ -96,8 +96,8 @@ pub struct Record {
     /// (dwarf[,BYTES of stack copied, default 16384])
     #[arg(long, value_name = "fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
-    /// Take the processor's records of the last branches (LBR, BRBE) with samples of its branches
-    /// (-e branch-instructions:ub): how often code runs, for annotate
+    /// Take the processor's records of the last branches (LBR, BRBE) with samples of taken branches
+    /// in user mode: how often code runs, for annotate
     #[arg(long)]
     pub branches: bool,
     /// See from the registers at each sample where the next branches go: what annotate needs to

@@ -307,19 +307,23 @@ impl EventSpec {
         )
     }
 
-    /// Branches in user mode, as often as there would be samples of cycles at the same rate, with
-    /// the last branches that were taken: `branch-instructions:ub`. Samples of time would see what
-    /// is slow more often than what is executed often.
+    /// Branches of user mode that were taken, as often as there would be samples of cycles at the same
+    /// rate, with the last of them. Samples of time would see what is slow more often than what is executed
+    /// often; and samples of all branches, taken or not (`branch-instructions`, where nobody says how
+    /// this processor counts those taken), what such follow.
     pub fn branch_records() -> Self {
+        let (name, perf_type, config) = match taken_branches_here() {
+            Some(raw) => (format!("r{raw:x}:ub"), PERF_TYPE_RAW, raw),
+            None => (
+                "branch-instructions:ub".to_owned(),
+                PERF_TYPE_HARDWARE,
+                PERF_COUNT_HW_BRANCH_INSTRUCTIONS.into(),
+            ),
+        };
         Self {
             exclude_kernel: true,
             branches: true,
-            ..Self::new(
-                "branch-instructions:ub",
-                Cycles,
-                PERF_TYPE_HARDWARE,
-                PERF_COUNT_HW_BRANCH_INSTRUCTIONS.into(),
-            )
+            ..Self::new(&name, Cycles, perf_type, config)
         }
     }
 
@@ -459,6 +463,36 @@ impl EventSpec {
     }
 }
 
+fn taken_branches_here() -> Option<u64> {
+    let name = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/pmu_name");
+    let id = crate::session::host().cpu_id.unwrap_or_default();
+    taken_branches(&id, name.unwrap_or_default().trim())
+}
+
+/// The number of the event of retired branches that were taken, of those processors whose manuals give
+/// it; `counters` is what the kernel calls theirs.
+fn taken_branches(cpu_id: &str, counters: &str) -> Option<u64> {
+    let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
+    if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
+        return Some(0xc4);
+    }
+    // The small cores have another one, and where there are both the counters are named otherwise.
+    let large = family("GenuineIntel-").is_some() && LARGE_CORES.contains(&counters);
+    large.then_some(0x20c4)
+}
+
+/// Intel's large cores, as the kernel calls their counters.
+const LARGE_CORES: [&str; 8] = [
+    "sandybridge",
+    "ivybridge",
+    "haswell",
+    "broadwell",
+    "skylake",
+    "icelake",
+    "sapphire_rapids",
+    "granite_rapids",
+];
+
 /// The highest clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
 fn cpu_hertz() -> u64 {
     let khz = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
@@ -552,6 +586,23 @@ mod tests {
         assert_eq!(EventSpec::parse("r01c2").unwrap().config, 0x1c2);
         let both = EventSpec::parse("cpu-clock:uk").unwrap();
         assert!(!both.exclude_kernel && !both.exclude_user);
+    }
+
+    #[test]
+    fn taken_branches_have_numbers_where_they_are_known() {
+        assert_eq!(taken_branches("AuthenticAMD-26-2", ""), Some(0xc4));
+        assert_eq!(taken_branches("AuthenticAMD-16-2", ""), None);
+        let intel = |counters| taken_branches("GenuineIntel-6-143", counters);
+        assert_eq!(intel("sapphire_rapids"), Some(0x20c4));
+        assert_eq!(intel("goldmont_plus"), None);
+        assert_eq!(taken_branches("0x41-0xd4f", ""), None);
+        let event = EventSpec::branch_records();
+        let parsed = EventSpec::parse(&event.name).unwrap();
+        assert_eq!(
+            (parsed.perf_type, parsed.config),
+            (event.perf_type, event.config)
+        );
+        assert!(parsed.branches && parsed.exclude_kernel);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The system calls of the probes, behind a seam: tests answer them with recorded error numbers.
 
+use crate::EventSpec;
 use crate::perf::{self, Ring, Scope};
 use crate::records::{BRANCH_SAMPLE, BRANCHES};
 use perf_event_open_sys as pe;
@@ -122,7 +123,9 @@ fn attributes(trial: Trial) -> perf_event_attr {
             attr
         }
         Trial::Branches => {
-            let mut attr = hardware(bindings::PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+            let event = EventSpec::branch_records();
+            let mut attr = hardware(0);
+            (attr.type_, attr.config) = (event.perf_type, event.config);
             attr.sample_type = BRANCH_SAMPLE;
             attr.branch_sample_type = BRANCHES;
             attr
