@@ -5,6 +5,8 @@
 //! else is unknown, and so is what is computed from it; the first branch on something unknown
 //! ends it.
 
+mod lanes;
+mod masks;
 mod memory;
 mod operation;
 mod state;
@@ -86,9 +88,12 @@ pub struct Interpreter {
 #[derive(Clone, Debug)]
 struct Decoded {
     instruction: Instruction,
-    /// The integer registers and vector registers that it writes, as bits.
+    /// The integer registers, vector registers and masks that it writes, as bits.
     integer: u16,
     vector: u32,
+    masks: u8,
+    /// Whether vectors or masks are among its operands.
+    is_vector: bool,
     /// The flags that it changes.
     flags: u8,
     /// Whether it writes memory other than by its first operand.
@@ -203,7 +208,7 @@ impl Decoded {
     fn new(instruction: Instruction) -> Self {
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(&instruction);
-        let (mut integer, mut vector) = (0, 0);
+        let (mut integer, mut vector, mut masks) = (0, 0, 0);
         for used in info
             .used_registers()
             .iter()
@@ -215,7 +220,14 @@ impl Decoded {
             if let Some(index) = state::vector(used.register()) {
                 vector |= 1 << index;
             }
+            if let Some(index) = masks::index(used.register()) {
+                masks |= 1 << index;
+            }
         }
+        let is_vector = (0..instruction.op_count()).any(|operand| {
+            let name = instruction.op_register(operand);
+            state::vector(name).or(masks::index(name)).is_some()
+        });
         let stores = info
             .used_memory()
             .iter()
@@ -223,6 +235,8 @@ impl Decoded {
         Self {
             integer,
             vector,
+            masks,
+            is_vector: is_vector || instruction.mnemonic() == Mnemonic::Vzeroupper,
             flags: state::flags_of(instruction.rflags_modified()),
             stores: stores.count() > 0,
             passed: (0, 0),

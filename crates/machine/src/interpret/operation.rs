@@ -113,7 +113,12 @@ pub(super) fn evaluate(
             },
             None => Outcome::of(None),
         },
-        Mnemonic::Bsf | Mnemonic::Tzcnt => scan(b, width, |value| value.trailing_zeros()),
+        Mnemonic::Blsr => lowest(b, width, |b| b & b.wrapping_sub(1), false),
+        Mnemonic::Blsmsk => lowest(b, width, |b| b ^ b.wrapping_sub(1), false),
+        Mnemonic::Blsi => lowest(b, width, |b| b & b.wrapping_neg(), true),
+        Mnemonic::Lzcnt => counted(b, |b| b.leading_zeros() - (64 - 8 * width as u32)),
+        Mnemonic::Tzcnt => counted(b, |b| b.trailing_zeros().min(8 * width as u32)),
+        Mnemonic::Bsf => scan(b, width, |value| value.trailing_zeros()),
         Mnemonic::Bsr => scan(b, width, |value| 63 - value.leading_zeros()),
         Mnemonic::Popcnt => Outcome::of(b.map(|b| b.count_ones().into())),
         Mnemonic::Bt => {
@@ -285,6 +290,35 @@ fn scan(value: Option<u64>, width: usize, of: impl Fn(u64) -> u32) -> Outcome {
         flags: 0,
         known: if known.is_some() { ZERO } else { 0 },
         ..Outcome::of(known.map(|value| u64::from(of(value)) & mask(width)))
+    }
+}
+
+/// What is computed of the lowest bit that is set; carry tells whether there is none, or one.
+fn lowest(value: Option<u64>, width: usize, of: fn(u64) -> u64, carry_if_any: bool) -> Outcome {
+    let Some(value) = value else {
+        return Outcome::of(None);
+    };
+    let mut outcome = logic(of(value) & mask(width), width);
+    outcome.known &= !PARITY;
+    outcome.flags |= if (value != 0) == carry_if_any {
+        CARRY
+    } else {
+        0
+    };
+    outcome
+}
+
+/// A number of zeros; carry tells that there is nothing else.
+fn counted(value: Option<u64>, of: impl Fn(u64) -> u32) -> Outcome {
+    let Some(value) = value else {
+        return Outcome::of(None);
+    };
+    let zeros = u64::from(of(value));
+    let carry = if value == 0 { CARRY } else { 0 };
+    Outcome {
+        flags: carry | if zeros == 0 { ZERO } else { 0 },
+        known: CARRY | ZERO,
+        ..Outcome::of(Some(zeros))
     }
 }
 

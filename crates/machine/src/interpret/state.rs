@@ -1,5 +1,6 @@
 //! What is known of the registers, and how an instruction changes it.
 
+use super::lanes::{LANES, Vector};
 use super::memory::Memory;
 use super::operation::{Outcome, extend, mask, merge};
 use super::{Decoded, Registers};
@@ -47,15 +48,20 @@ pub(super) struct State {
     moved: u64,
     thread: Option<u64>,
     pub integer: [Option<u64>; 16],
-    /// The low 16 bytes, in halves.
-    pub vector: [[Option<u64>; 2]; 32],
+    pub vector: [Vector; 32],
+    pub masks: [Option<u64>; 8],
     pub flags: u8,
     pub known: u8,
     /// Where calls return to, where memory does not say.
     callers: Vec<ImageAddress>,
     /// Whether floating-point numbers are rounded as they are here.
     pub rounds: bool,
+    /// Whether strings go upwards.
+    forward: bool,
 }
+
+/// The place in `rflags` of what says that strings go downwards.
+const DOWN: u32 = 10;
 
 impl State {
     pub fn new(registers: &Registers, moved: u64) -> Self {
@@ -72,12 +78,18 @@ impl State {
             integer: registers.integer.map(Some),
             vector: std::array::from_fn(|index| {
                 let known = registers.vector.and_then(|all| all.get(index).copied());
-                known.map_or([None; 2], |halves| halves.map(Some))
+                let mut all = [None; LANES];
+                if let Some([low, high]) = known {
+                    (all[0], all[1]) = (Some(low), Some(high));
+                }
+                all
             }),
+            masks: [None; 8],
             flags: PLACES.into_iter().map(set).sum(),
             known: CARRY | PARITY | ZERO | SIGN | OVERFLOW,
             callers: Vec::new(),
             rounds: registers.vector.is_some(),
+            forward: registers.flags >> DOWN & 1 == 0,
         }
     }
 
@@ -202,14 +214,15 @@ impl State {
                 self.integer[FRAME] = self.pop(memory);
                 return Some(());
             }
-            _ if instruction.is_string_instruction()
-                || instruction.mnemonic() == Mnemonic::Syscall =>
-            {
-                return None;
+            Mnemonic::Cld => {
+                self.forward = true;
+                return Some(());
             }
+            Mnemonic::Std | Mnemonic::Syscall => return None,
+            _ if instruction.is_string_instruction() => return self.string(instruction, memory),
             _ => {}
         }
-        if self.execute_vector(one, memory)? {
+        if one.is_vector && self.execute_vector(one, memory)? {
             return Some(());
         }
         let result = self.evaluate(instruction, memory);
@@ -236,13 +249,50 @@ impl State {
         Some(())
     }
 
+    /// Copies or fills memory; `None` for other instructions on strings, and for long ones.
+    fn string(&mut self, instruction: &Instruction, memory: &mut impl Memory) -> Option<()> {
+        let copies = match instruction.mnemonic() {
+            Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => true,
+            Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => false,
+            _ => return None,
+        };
+        let width = instruction.memory_size().size();
+        let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+        let count = if repeats { self.integer[COUNTER]? } else { 1 };
+        let length = count.checked_mul(width as u64)?;
+        let plain = self.forward && instruction.segment_prefix() == Name::None;
+        if !plain || length > LONGEST || instruction.op0_kind() != OpKind::MemoryESRDI {
+            return None;
+        }
+        let (from, to) = (self.integer[SOURCE], self.integer[TARGET]?);
+        let value = self.register(Name::RAX).map(|value| value & mask(width));
+        for at in (0..length).step_by(width) {
+            let value = match copies {
+                true => memory.load(from?.wrapping_add(at), width),
+                false => value,
+            };
+            memory.store(to.wrapping_add(at), width, value);
+        }
+        self.integer[TARGET] = Some(to.wrapping_add(length));
+        if copies {
+            self.integer[SOURCE] = from.map(|from| from.wrapping_add(length));
+        }
+        if repeats {
+            self.integer[COUNTER] = Some(0);
+        }
+        Some(())
+    }
+
     /// What an instruction writes is unknown, unless it is modelled and will be set.
     fn forget(&mut self, one: &Decoded, modelled: bool, memory: &mut impl Memory) -> Option<()> {
         for index in bits(one.integer.into()) {
             self.integer[index] = None;
         }
+        for index in bits(one.masks.into()) {
+            self.masks[index] = None;
+        }
         for index in bits(one.vector) {
-            self.vector[index] = [None; 2];
+            self.vector[index] = [None; LANES];
         }
         self.known &= !one.flags;
         if one.stores && !modelled {
@@ -355,6 +405,14 @@ fn bits(mut of: u32) -> impl Iterator<Item = usize> {
         Some(lowest)
     })
 }
+
+/// Bytes of the longest string: longer ones the process had better copy itself.
+const LONGEST: u64 = 4096;
+
+/// `rcx`, `rsi` and `rdi`.
+const COUNTER: usize = 1;
+const SOURCE: usize = 6;
+const TARGET: usize = 7;
 
 /// `rsp` and `rbp`.
 const STACK: usize = 4;

@@ -1,109 +1,394 @@
-//! Vector registers, as far as branches of common code depend on them: moves, logic, and
-//! floating-point numbers one by one.
+//! Vector registers, as far as branches of common code depend on them: moves, logic, comparisons of
+//! bytes as string functions have them, and floating-point numbers one by one.
 
 use super::Decoded;
+use super::lanes::{self, LANES, Vector, ZERO as NOTHING, both, each, holds, sixteens};
+use super::masks;
 use super::memory::Memory;
 use super::operation::{extend, mask};
 use super::state::{CARRY, OVERFLOW, PARITY, SIGN, State, ZERO, integer, vector};
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register as Name};
 
-type Halves = [Option<u64>; 2];
+/// The operands of an instruction on vectors.
+struct Operands {
+    a: Vector,
+    b: Vector,
+    /// Lanes of 8 bytes that it is about.
+    lanes: usize,
+}
+
+/// How an instruction compares elements.
+type Comparison = fn(u64, u64) -> bool;
 
 impl State {
     /// Executes an instruction on vector registers; `false` if it is not modelled, and `None` if
     /// nothing can be known from here on.
     pub fn execute_vector(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<bool> {
         let instruction = &one.instruction;
-        if let Some(bytes) = moved(instruction) {
-            return self.moves(instruction, bytes, memory);
+        if instruction.mnemonic() == Mnemonic::Vzeroupper {
+            for register in self.vector.iter_mut().take(16) {
+                register[2..].fill(Some(0));
+            }
+            return Some(true);
         }
-        let op0 = instruction.op0_register();
-        let same = instruction.op1_kind() == OpKind::Register && op0 == instruction.op1_register();
-        let before = vector(op0).map_or([None; 2], |index| self.vector[index]);
-        let source = |state: &Self, memory: &mut _| state.halves(instruction, memory);
-        let logic = |other: Halves, of: fn(u64, u64) -> u64| {
-            let [a, b] = [0, 1].map(|half| before[half].zip(other[half]).map(|(a, b)| of(a, b)));
-            [a, b]
+        if self.execute_mask(instruction, memory) {
+            return Some(true);
+        }
+        let masked = instruction.op_mask() != Name::None;
+        let Some(lanes) = lanes(instruction) else {
+            return Some(false);
         };
-        let result = match instruction.mnemonic() {
-            Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd if same => [Some(0); 2],
-            Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd => {
-                logic(source(self, memory), |a, b| a ^ b)
-            }
-            Mnemonic::Pand | Mnemonic::Andps | Mnemonic::Andpd => {
-                logic(source(self, memory), |a, b| a & b)
-            }
-            Mnemonic::Pandn | Mnemonic::Andnps | Mnemonic::Andnpd => {
-                logic(source(self, memory), |a, b| !a & b)
-            }
-            Mnemonic::Por | Mnemonic::Orps | Mnemonic::Orpd => {
-                logic(source(self, memory), |a, b| a | b)
-            }
-            Mnemonic::Pcmpeqb => logic(source(self, memory), equal_bytes),
-            Mnemonic::Punpcklqdq => [before[0], source(self, memory)[0]],
-            Mnemonic::Punpckldq => {
-                let both = before[0].zip(source(self, memory)[0]);
-                [0, 32].map(|shift| {
-                    both.map(|(a, b)| a >> shift & mask(4) | (b >> shift & mask(4)) << 32)
-                })
-            }
-            Mnemonic::Addsd | Mnemonic::Subsd | Mnemonic::Mulsd | Mnemonic::Divsd => {
-                let both = before[0].zip(source(self, memory)[0]);
-                [self.computed(instruction, both), before[1]]
-            }
-            Mnemonic::Cvtsi2sd => {
-                let number = self.operand(instruction, 1, memory);
-                let width = match instruction.op1_kind() {
-                    OpKind::Memory => instruction.memory_size().size(),
-                    _ => instruction.op1_register().size(),
-                };
-                let number = number.map(|number| extend(number, width).cast_signed() as f64);
-                [number.filter(|_| self.rounds).map(f64::to_bits), before[1]]
-            }
-            Mnemonic::Cvttsd2si | Mnemonic::Pmovmskb => {
-                let from = source(self, memory);
-                let index = integer(op0)?;
-                self.integer[index] = match instruction.mnemonic() {
-                    Mnemonic::Pmovmskb => from[0].zip(from[1]).map(|(low, high)| {
-                        u64::from(sign_bits(low)) | u64::from(sign_bits(high)) << 8
-                    }),
-                    _ => from[0].map(|bits| truncated(f64::from_bits(bits), op0.size())),
-                };
-                return Some(true);
-            }
-            Mnemonic::Comisd | Mnemonic::Ucomisd => {
-                let both = before[0].zip(source(self, memory)[0]);
-                self.compared(both);
-                return Some(true);
-            }
-            _ => return Some(false),
+        if masked && let Some(width) = masked_move(instruction) {
+            return Some(self.moves_some(instruction, lanes, width, memory));
+        }
+        if !masked && let Some(bytes) = moved(instruction) {
+            return self.moves(instruction, bytes.unwrap_or(8 * lanes), memory);
+        }
+        if let Some(half) = half_moved(instruction) {
+            return self.moves_half(instruction, half, memory);
+        }
+        let legacy = instruction.encoding() == EncodingKind::Legacy;
+        // Of two operands the first is a source too.
+        let writes = instruction.mnemonic() != Mnemonic::Vpcmpistri;
+        let first = u32::from(!legacy && writes && instruction.op_count() > 2);
+        let operands = Operands {
+            a: self.vector_operand(instruction, first, lanes, memory),
+            b: self.vector_operand(instruction, first + 1, lanes, memory),
+            lanes,
         };
-        self.vector[vector(op0)?] = result;
+        if self.compares(instruction, &operands)
+            || self.gives_integer(instruction, &operands, memory)
+        {
+            return Some(true);
+        }
+        let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
+        if masked || to.and_then(vector).is_none() {
+            return Some(false);
+        }
+        let result = match self.computes(instruction, &operands, memory) {
+            Some(result) => result,
+            None => return Some(false),
+        };
+        self.set_vector(instruction, lanes, result);
         Some(true)
     }
 
-    fn computed(&self, instruction: &Instruction, both: Option<(u64, u64)>) -> Option<u64> {
-        let (a, b) = both.filter(|_| self.rounds)?;
-        let (a, b) = (f64::from_bits(a), f64::from_bits(b));
-        let result = match instruction.mnemonic() {
-            Mnemonic::Addsd => a + b,
-            Mnemonic::Subsd => a - b,
-            Mnemonic::Mulsd => a * b,
-            _ => a / b,
-        };
-        // Which of the numbers that are none it is differs.
-        (!result.is_nan()).then_some(result.to_bits())
+    /// Writes a vector register; what is above is kept by legacy encodings, and else cleared.
+    fn set_vector(&mut self, instruction: &Instruction, lanes: usize, value: Vector) {
+        if let Some(index) = vector(instruction.op0_register()) {
+            let register = &mut self.vector[index];
+            if instruction.encoding() != EncodingKind::Legacy {
+                *register = NOTHING;
+            }
+            register[..lanes].copy_from_slice(&value[..lanes]);
+        }
     }
 
-    fn compared(&mut self, both: Option<(u64, u64)>) {
+    /// What is written to the first operand, a vector register.
+    fn computes(
+        &self,
+        instruction: &Instruction,
+        operands: &Operands,
+        memory: &mut impl Memory,
+    ) -> Option<Vector> {
+        use Mnemonic as M;
+        let Operands { a, b, .. } = operands;
+        let last = instruction.op_count().checked_sub(1)?;
+        let same = last > 0
+            && instruction.try_op_kind(last).ok()? == OpKind::Register
+            && instruction.op_register(last) == instruction.op_register(last - 1);
+        let bytes = |width, of: fn(u64, u64) -> u64| both(a, b, |a, b| each(a, b, width, of));
+        let all = |width: usize| bytes(width, |a, b| if a == b { u64::MAX } else { 0 });
+        let half = |a: Option<u64>, b: Option<u64>, shift: u32| {
+            a.zip(b)
+                .map(|(a, b)| a >> shift & mask(4) | (b >> shift & mask(4)) << 32)
+        };
+        Some(match instruction.mnemonic() {
+            M::Pxor | M::Xorps | M::Xorpd if same => NOTHING,
+            M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd if same => NOTHING,
+            M::Pxor | M::Xorps | M::Xorpd => both(a, b, |a, b| a ^ b),
+            M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd => both(a, b, |a, b| a ^ b),
+            M::Pand | M::Andps | M::Andpd => both(a, b, |a, b| a & b),
+            M::Vpand | M::Vpandd | M::Vpandq | M::Vandps | M::Vandpd => both(a, b, |a, b| a & b),
+            M::Pandn | M::Andnps | M::Andnpd => both(a, b, |a, b| !a & b),
+            M::Vpandn | M::Vpandnd | M::Vpandnq | M::Vandnps | M::Vandnpd => {
+                both(a, b, |a, b| !a & b)
+            }
+            M::Por | M::Orps | M::Orpd => both(a, b, |a, b| a | b),
+            M::Vpor | M::Vpord | M::Vporq | M::Vorps | M::Vorpd => both(a, b, |a, b| a | b),
+            M::Pcmpeqb | M::Vpcmpeqb => all(1),
+            M::Pcmpeqw | M::Vpcmpeqw => all(2),
+            M::Pcmpeqd | M::Vpcmpeqd => all(4),
+            M::Pcmpgtb | M::Vpcmpgtb => {
+                bytes(1, |a, b| if (a as i8) > b as i8 { u64::MAX } else { 0 })
+            }
+            M::Pminub | M::Vpminub => bytes(1, u64::min),
+            M::Pmaxub | M::Vpmaxub => bytes(1, u64::max),
+            M::Psubb | M::Vpsubb => bytes(1, u64::wrapping_sub),
+            M::Paddb | M::Vpaddb => bytes(1, u64::wrapping_add),
+            M::Paddq | M::Vpaddq => both(a, b, u64::wrapping_add),
+            M::Paddd | M::Vpaddd => bytes(4, u64::wrapping_add),
+            M::Vpternlogd | M::Vpternlogq => {
+                let before = vector(instruction.op0_register()).map(|index| self.vector[index])?;
+                let table = instruction.immediate8();
+                std::array::from_fn(|lane| match table {
+                    0 => Some(0),
+                    0xff => Some(u64::MAX),
+                    _ => Some(lanes::ternary(before[lane]?, a[lane]?, b[lane]?, table)),
+                })
+            }
+            M::Punpcklqdq => with_low(a, [a[0], b[0]]),
+            M::Punpckldq => with_low(a, [half(a[0], b[0], 0), half(a[0], b[0], 32)]),
+            M::Pshufb | M::Vpshufb => sixteens(a, b, |a, b| {
+                b.map(|at| {
+                    if at & 0x80 == 0 {
+                        a[usize::from(at & 15)]
+                    } else {
+                        0
+                    }
+                })
+            }),
+            M::Palignr | M::Vpalignr => sixteens(a, b, |a, b| {
+                let by = usize::from(instruction.immediate8());
+                std::array::from_fn(|at| {
+                    let from = at + by;
+                    *b.get(from).or(a.get(from.wrapping_sub(16))).unwrap_or(&0)
+                })
+            }),
+            M::Pslldq | M::Psrldq if instruction.op_count() == 2 => {
+                let by = usize::from(instruction.immediate8());
+                let up = instruction.mnemonic() == M::Pslldq;
+                sixteens(a, a, |a, _| {
+                    std::array::from_fn(|at| {
+                        let from = if up { at.wrapping_sub(by) } else { at + by };
+                        *a.get(from).unwrap_or(&0)
+                    })
+                })
+            }
+            M::Punpcklbw | M::Vpunpcklbw => sixteens(a, b, |a, b| {
+                std::array::from_fn(|at| if at % 2 == 0 { a[at / 2] } else { b[at / 2] })
+            }),
+            M::Punpcklwd | M::Vpunpcklwd => sixteens(a, b, |a, b| {
+                std::array::from_fn(|at| {
+                    let from = at / 4 * 2 + at % 2;
+                    if at % 4 < 2 { a[from] } else { b[from] }
+                })
+            }),
+            M::Pshufd => sixteens(b, b, |b, _| {
+                let order = instruction.immediate8();
+                std::array::from_fn(|at| b[usize::from(order >> (at / 4 * 2) & 3) * 4 + at % 4])
+            }),
+            M::Vpbroadcastb => self.repeats(instruction, 1, memory),
+            M::Vpbroadcastw => self.repeats(instruction, 2, memory),
+            M::Vpbroadcastd => self.repeats(instruction, 4, memory),
+            M::Vpbroadcastq => self.repeats(instruction, 8, memory),
+            M::Addsd | M::Subsd | M::Mulsd | M::Divsd | M::Minsd | M::Maxsd | M::Sqrtsd => {
+                with_low(a, [self.computed(instruction, a[0].zip(b[0])), a[1]])
+            }
+            M::Vaddsd | M::Vsubsd | M::Vmulsd | M::Vdivsd | M::Vminsd | M::Vmaxsd | M::Vsqrtsd => {
+                with_low(a, [self.computed(instruction, a[0].zip(b[0])), a[1]])
+            }
+            M::Addss | M::Subss | M::Mulss | M::Divss | M::Cvtss2sd | M::Cvtsd2ss => {
+                with_low(a, [self.computed(instruction, a[0].zip(b[0])), a[1]])
+            }
+            M::Cvtsi2sd | M::Vcvtsi2sd | M::Cvtsi2ss | M::Vcvtsi2ss => {
+                with_low(a, [self.converted(instruction, a[0], memory), a[1]])
+            }
+            _ => return None,
+        })
+    }
+
+    /// An element of so many bytes, again and again.
+    fn repeats(&self, instruction: &Instruction, width: usize, memory: &mut impl Memory) -> Vector {
+        let element = match (instruction.op1_kind(), vector(instruction.op1_register())) {
+            (OpKind::Register, Some(index)) => self.vector[index][0],
+            (OpKind::Register, None) => self.register(instruction.op1_register()),
+            _ => self
+                .address(instruction)
+                .and_then(|at| memory.load(at, width)),
+        };
+        let lane = element.map(|element| {
+            (0..8 / width).fold(0, |all, index| {
+                all | (element & mask(width)) << (8 * width * index)
+            })
+        });
+        [lane; LANES]
+    }
+
+    /// A number as a floating-point one, in the low part of a register.
+    fn converted(
+        &self,
+        instruction: &Instruction,
+        before: Option<u64>,
+        memory: &mut impl Memory,
+    ) -> Option<u64> {
+        let last = instruction.op_count() - 1;
+        let number = self.operand(instruction, last, memory)?;
+        let width = match instruction.try_op_kind(last).ok()? {
+            OpKind::Memory => instruction.memory_size().size(),
+            _ => instruction.op_register(last).size(),
+        };
+        let number = extend(number, width).cast_signed();
+        if !self.rounds {
+            return None;
+        }
+        match instruction.mnemonic() {
+            Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd => Some((number as f64).to_bits()),
+            _ => Some(before? & !mask(4) | u64::from((number as f32).to_bits())),
+        }
+    }
+
+    /// Comparisons whose result is a mask.
+    fn compares(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
+        use Mnemonic as M;
+        let to = instruction.op0_kind() == OpKind::Register;
+        let Some(to) = masks::index(instruction.op0_register()).filter(|_| to) else {
+            return false;
+        };
+        let by = instruction.immediate8();
+        let (width, of): (usize, Comparison) = match instruction.mnemonic() {
+            M::Vpcmpeqb => (1, |a, b| a == b),
+            M::Vpcmpeqw => (2, |a, b| a == b),
+            M::Vpcmpeqd => (4, |a, b| a == b),
+            M::Vpcmpeqq => (8, |a, b| a == b),
+            M::Vptestmb => (1, |a, b| a & b != 0),
+            M::Vptestmw => (2, |a, b| a & b != 0),
+            M::Vptestmd => (4, |a, b| a & b != 0),
+            M::Vptestmq => (8, |a, b| a & b != 0),
+            M::Vptestnmb => (1, |a, b| a & b == 0),
+            M::Vptestnmw => (2, |a, b| a & b == 0),
+            M::Vptestnmd => (4, |a, b| a & b == 0),
+            M::Vptestnmq => (8, |a, b| a & b == 0),
+            M::Vpcmpub => (1, unsigned(by)),
+            M::Vpcmpuw => (2, unsigned(by)),
+            M::Vpcmpud => (4, unsigned(by)),
+            M::Vpcmpuq => (8, unsigned(by)),
+            // As unsigned ones, where that makes no difference.
+            M::Vpcmpb if matches!(by & 3, 0 | 3) => (1, unsigned(by)),
+            M::Vpcmpd if matches!(by & 3, 0 | 3) => (4, unsigned(by)),
+            M::Vpcmpq if matches!(by & 3, 0 | 3) => (8, unsigned(by)),
+            _ => return false,
+        };
+        let found = holds(&operands.a, &operands.b, operands.lanes, width, of);
+        self.masks[to] = match masks::index(instruction.op_mask()) {
+            None => found,
+            Some(index) => found
+                .zip(self.masks[index])
+                .map(|(found, mask)| found & mask),
+        };
+        true
+    }
+
+    /// What gives integers, or flags.
+    fn gives_integer(
+        &mut self,
+        instruction: &Instruction,
+        operands: &Operands,
+        memory: &mut impl Memory,
+    ) -> bool {
+        use Mnemonic as M;
+        let Operands { a, b, lanes } = operands;
+        let to = instruction.op0_register();
+        let value = match instruction.mnemonic() {
+            M::Ptest | M::Vptest => {
+                let pairs: Option<Vec<(u64, u64)>> = a
+                    .iter()
+                    .zip(b)
+                    .take(*lanes)
+                    .map(|(a, b)| (*a).zip(*b))
+                    .collect();
+                let result = pairs.map(|pairs| {
+                    let carry = pairs.iter().all(|(a, b)| !a & b == 0);
+                    (carry, pairs.iter().all(|(a, b)| a & b == 0))
+                });
+                self.tested(result);
+                return true;
+            }
+            M::Pcmpistri | M::Vpcmpistri => {
+                let halves = |of: &Vector| Some([of[0]?, of[1]?]);
+                let found = halves(a)
+                    .zip(halves(b))
+                    .map(|(a, b)| lanes::string_index(a, b, instruction.immediate8()));
+                self.integer[COUNTER] = found.map(|(index, _)| index);
+                self.tested(None);
+                if let Some((_, flags)) = found {
+                    self.known |= CARRY | ZERO;
+                    for (flag, set) in [CARRY, ZERO, SIGN, OVERFLOW].into_iter().zip(flags) {
+                        self.flags |= if set { flag } else { 0 };
+                    }
+                } else {
+                    self.known &= !(SIGN | OVERFLOW);
+                }
+                return true;
+            }
+            M::Comisd | M::Ucomisd | M::Vcomisd | M::Vucomisd => {
+                let numbers = a[0].zip(b[0]);
+                self.compared(numbers.map(|(a, b)| (f64::from_bits(a), f64::from_bits(b))));
+                return true;
+            }
+            M::Comiss | M::Ucomiss | M::Vcomiss | M::Vucomiss => {
+                let number = |bits: u64| f64::from(f32::from_bits(bits as u32));
+                self.compared(a[0].zip(b[0]).map(|(a, b)| (number(a), number(b))));
+                return true;
+            }
+            M::Pmovmskb | M::Vpmovmskb => {
+                let from = self.vector_operand(instruction, 1, *lanes, memory);
+                holds(&from, &from, *lanes, 1, |byte, _| byte & 0x80 != 0)
+            }
+            M::Cvttsd2si | M::Vcvttsd2si => {
+                let from = self.vector_operand(instruction, 1, *lanes, memory);
+                from[0].map(|bits| truncated(f64::from_bits(bits), to.size()))
+            }
+            M::Cvttss2si | M::Vcvttss2si => {
+                let from = self.vector_operand(instruction, 1, *lanes, memory);
+                from[0].map(|bits| truncated(f32::from_bits(bits as u32).into(), to.size()))
+            }
+            _ => return false,
+        };
+        if let Some(index) = integer(to) {
+            self.integer[index] = value;
+        }
+        true
+    }
+
+    /// The result for the first of two floating-point numbers: of 8 bytes, or of 4, with those above.
+    fn computed(&self, instruction: &Instruction, numbers: Option<(u64, u64)>) -> Option<u64> {
+        use Mnemonic as M;
+        let (a, b) = numbers.filter(|_| self.rounds)?;
+        let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+        let (s, t) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
+        let double = |result: f64| (!result.is_nan()).then_some(result.to_bits());
+        // Which of the numbers that are none it is differs.
+        let single =
+            |result: f32| (!result.is_nan()).then_some(a & !mask(4) | u64::from(result.to_bits()));
+        match instruction.mnemonic() {
+            M::Addsd | M::Vaddsd => double(x + y),
+            M::Subsd | M::Vsubsd => double(x - y),
+            M::Mulsd | M::Vmulsd => double(x * y),
+            M::Divsd | M::Vdivsd => double(x / y),
+            // Of equal ones, as zeros of both signs are, it is the second.
+            M::Minsd | M::Vminsd if !x.is_nan() => double(if x < y { x } else { y }),
+            M::Maxsd | M::Vmaxsd if !x.is_nan() => double(if x > y { x } else { y }),
+            M::Sqrtsd | M::Vsqrtsd => double(y.sqrt()),
+            M::Addss => single(s + t),
+            M::Subss => single(s - t),
+            M::Mulss => single(s * t),
+            M::Divss => single(s / t),
+            M::Cvtsd2ss => single(y as f32),
+            M::Cvtss2sd => double(t.into()),
+            _ => None,
+        }
+    }
+
+    fn compared(&mut self, numbers: Option<(f64, f64)>) {
         self.known &= !(CARRY | PARITY | ZERO);
         self.known |= OVERFLOW | SIGN;
         self.flags &= !(CARRY | PARITY | ZERO | OVERFLOW | SIGN);
-        let Some((a, b)) = both else {
+        let Some((a, b)) = numbers else {
             return;
         };
         self.known |= CARRY | PARITY | ZERO;
-        self.flags |= match f64::from_bits(a).partial_cmp(&f64::from_bits(b)) {
+        self.flags |= match a.partial_cmp(&b) {
             Some(std::cmp::Ordering::Greater) => 0,
             Some(std::cmp::Ordering::Less) => CARRY,
             Some(std::cmp::Ordering::Equal) => ZERO,
@@ -111,25 +396,85 @@ impl State {
         };
     }
 
-    /// The second operand, as far as it is one of 16 bytes or less.
-    fn halves(&self, instruction: &Instruction, memory: &mut impl Memory) -> Halves {
-        if instruction.op1_kind() != OpKind::Memory {
-            let from = instruction.op1_register();
-            return match vector(from) {
-                Some(index) => self.vector[index],
-                None => [self.register(from), Some(0)],
-            };
+    /// An operand that is a vector, or a scalar in its lowest lane. Of memory only what the
+    /// instruction reads is known, and 0 above.
+    fn vector_operand(
+        &self,
+        instruction: &Instruction,
+        operand: u32,
+        lanes: usize,
+        memory: &mut impl Memory,
+    ) -> Vector {
+        match instruction.try_op_kind(operand) {
+            Ok(OpKind::Register) => {
+                let from = instruction.op_register(operand);
+                match vector(from) {
+                    Some(index) => self.vector[index],
+                    None => with_low(&NOTHING, [self.register(from), Some(0)]),
+                }
+            }
+            Ok(OpKind::Memory) if !instruction.is_broadcast() => {
+                let bytes = instruction.memory_size().size().min(8 * lanes);
+                let Some(at) = self.address(instruction) else {
+                    return [None; LANES];
+                };
+                let mut value = NOTHING;
+                for (lane, from) in value.iter_mut().zip((0..bytes).step_by(8)) {
+                    *lane = match bytes - from {
+                        4 => memory.load(at.wrapping_add(from as u64), 4),
+                        8.. => memory.load(at.wrapping_add(from as u64), 8),
+                        _ => None,
+                    };
+                }
+                value
+            }
+            _ => [None; LANES],
         }
-        let bytes = instruction.memory_size().size();
-        let Some(at) = self.address(instruction).filter(|_| bytes <= 16) else {
-            return [None; 2];
+    }
+
+    /// Loads or stores one half of 16 bytes.
+    fn moves_half(
+        &mut self,
+        instruction: &Instruction,
+        half: usize,
+        memory: &mut impl Memory,
+    ) -> Option<bool> {
+        let at = self.address(instruction);
+        if instruction.op0_kind() != OpKind::Memory {
+            let index = vector(instruction.op0_register())?;
+            self.vector[index][half] = at.and_then(|at| memory.load(at, 8));
+            return Some(true);
+        }
+        match at {
+            Some(at) => {
+                let index = vector(instruction.op1_register())?;
+                memory.store(at, 8, self.vector[index][half]);
+                Some(true)
+            }
+            None => (!memory.is_known()).then_some(true),
+        }
+    }
+
+    /// Loads or moves the elements that a mask has.
+    fn moves_some(
+        &mut self,
+        instruction: &Instruction,
+        lanes: usize,
+        width: usize,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
+        let mask = masks::index(instruction.op_mask()).and_then(|index| self.masks[index]);
+        let (Some(to), Some(mask)) = (to.and_then(vector), mask) else {
+            return false;
         };
-        let low = memory.load(at, bytes.min(8));
-        let high = match bytes {
-            16 => memory.load(at.wrapping_add(8), 8),
-            _ => Some(0),
+        let old = match instruction.zeroing_masking() {
+            true => NOTHING,
+            false => self.vector[to],
         };
-        [low, high]
+        let new = self.vector_operand(instruction, 1, lanes, memory);
+        self.set_vector(instruction, lanes, lanes::choose(&new, &old, mask, width));
+        true
     }
 
     fn moves(
@@ -138,61 +483,121 @@ impl State {
         bytes: usize,
         memory: &mut impl Memory,
     ) -> Option<bool> {
-        let [low, high] = self.halves(instruction, memory);
-        let value = [
-            low.map(|low| low & mask(bytes.min(8))),
-            if bytes == 16 { high } else { Some(0) },
-        ];
+        let scalar = bytes < 16;
+        // Between two registers the low number joins what is above: of the one, or of another.
+        let joins = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Movsd | Mnemonic::Movss | Mnemonic::Vmovsd | Mnemonic::Vmovss
+        ) && instruction.op0_kind() == OpKind::Register
+            && instruction.op1_kind() == OpKind::Register;
+        let last = instruction.op_count() - 1;
+        let mut value = self.vector_operand(instruction, last, bytes.div_ceil(8), memory);
+        if scalar && !joins {
+            value = with_low(&NOTHING, [value[0].map(|low| low & mask(bytes)), Some(0)]);
+        }
         if instruction.op0_kind() == OpKind::Memory {
             let at = self.address(instruction);
             if at.is_none() && memory.is_known() {
                 return None;
             }
             if let Some(at) = at {
-                memory.store(at, bytes.min(8), value[0]);
-                if bytes == 16 {
-                    memory.store(at.wrapping_add(8), 8, value[1]);
+                for (lane, from) in value.iter().zip((0..bytes).step_by(8)) {
+                    memory.store(at.wrapping_add(from as u64), (bytes - from).min(8), *lane);
                 }
             }
             return Some(true);
         }
         let to = instruction.op0_register();
-        let keeps =
-            instruction.mnemonic() == Mnemonic::Movsd && instruction.op1_kind() == OpKind::Register;
         match vector(to) {
-            Some(index) if keeps => self.vector[index][0] = value[0],
-            Some(index) => self.vector[index] = value,
+            Some(index) if joins => {
+                let legacy = instruction.encoding() == EncodingKind::Legacy;
+                let above = vector(instruction.op_register(u32::from(!legacy)))?;
+                let above = self.vector[above];
+                let low = match (bytes, value[0]) {
+                    (8, low) => low,
+                    (_, low) => low
+                        .zip(above[0])
+                        .map(|(low, above)| low & mask(4) | above & !mask(4)),
+                };
+                let result = with_low(&above, [low, above[1]]);
+                self.vector[index][..2].copy_from_slice(&result[..2]);
+                if !legacy {
+                    self.vector[index][2..].fill(Some(0));
+                }
+            }
+            Some(_) => self.set_vector(instruction, bytes.div_ceil(8).max(2), value),
             None => self.integer[integer(to)?] = value[0],
         }
         Some(true)
     }
 }
 
-/// The bytes that an instruction moves, if it is one that moves.
-fn moved(instruction: &Instruction) -> Option<usize> {
+/// `rcx`.
+const COUNTER: usize = 1;
+
+/// A vector with other 16 bytes at its low end.
+fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
+    let mut all = *of;
+    (all[0], all[1]) = (low, high);
+    all
+}
+
+/// The lanes of the widest vector register among the operands, if there is one.
+fn lanes(instruction: &Instruction) -> Option<usize> {
+    let registers = (0..instruction.op_count())
+        .filter(|operand| matches!(instruction.try_op_kind(*operand), Ok(OpKind::Register)))
+        .map(|operand| instruction.op_register(operand))
+        .filter(|name| vector(*name).is_some());
+    registers.map(|name| name.size() / 8).max()
+}
+
+/// Comparisons by their number.
+fn unsigned(number: u8) -> Comparison {
+    match number & 7 {
+        0 => |a, b| a == b,
+        1 => |a, b| a < b,
+        2 => |a, b| a <= b,
+        3 => |_, _| false,
+        4 => |a, b| a != b,
+        5 => |a, b| a >= b,
+        6 => |a, b| a > b,
+        _ => |_, _| true,
+    }
+}
+
+/// Which half of 16 bytes an instruction moves to or from memory.
+fn half_moved(instruction: &Instruction) -> Option<usize> {
+    match instruction.mnemonic() {
+        Mnemonic::Movlpd | Mnemonic::Movlps => Some(0),
+        Mnemonic::Movhpd | Mnemonic::Movhps => Some(1),
+        _ => None,
+    }
+}
+
+/// The bytes of an element that an instruction moves if a mask has it.
+fn masked_move(instruction: &Instruction) -> Option<usize> {
+    use Mnemonic as M;
     Some(match instruction.mnemonic() {
-        Mnemonic::Movups | Mnemonic::Movaps | Mnemonic::Movupd | Mnemonic::Movapd => 16,
-        Mnemonic::Movdqu | Mnemonic::Movdqa => 16,
-        Mnemonic::Movq | Mnemonic::Movsd => 8,
-        Mnemonic::Movd => 4,
+        M::Vmovdqu8 => 1,
+        M::Vmovdqu16 => 2,
+        M::Vmovdqu32 | M::Vmovdqa32 => 4,
+        M::Vmovdqu64 | M::Vmovdqa64 => 8,
         _ => return None,
     })
 }
 
-/// All bits of each byte that is the same in both.
-fn equal_bytes(a: u64, b: u64) -> u64 {
-    let bytes = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
-    let mut result = [0; 8];
-    for (result, (a, b)) in result.iter_mut().zip(bytes) {
-        *result = if a == b { 0xff } else { 0 };
-    }
-    u64::from_le_bytes(result)
-}
-
-/// The highest bit of each byte.
-fn sign_bits(value: u64) -> u8 {
-    let bytes = value.to_le_bytes().into_iter().enumerate();
-    bytes.fold(0, |bits, (index, byte)| bits | (byte >> 7) << index)
+/// The bytes that an instruction moves, if it is one that moves; `None` within for whole registers.
+fn moved(instruction: &Instruction) -> Option<Option<usize>> {
+    use Mnemonic as M;
+    Some(match instruction.mnemonic() {
+        M::Movups | M::Movaps | M::Movupd | M::Movapd | M::Movdqu | M::Movdqa => None,
+        M::Vmovups | M::Vmovaps | M::Vmovupd | M::Vmovapd | M::Vmovdqu | M::Vmovdqa => None,
+        M::Vmovdqu8 | M::Vmovdqu16 | M::Vmovdqu32 | M::Vmovdqu64 => None,
+        M::Vmovdqa32 | M::Vmovdqa64 | M::Lddqu | M::Vlddqu | M::Movntdq | M::Vmovntdq => None,
+        M::Movq | M::Movsd | M::Vmovq | M::Vmovsd => Some(8),
+        M::Movd | M::Movss | M::Vmovd | M::Vmovss => Some(4),
+        _ => return None,
+    })
 }
 
 /// Towards zero, and the least number if it does not fit.
