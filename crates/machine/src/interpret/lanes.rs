@@ -69,17 +69,21 @@ pub(super) fn choose(new: &Vector, old: &Vector, mask: u64, width: usize) -> Vec
     })
 }
 
-/// Of which elements something holds, as the bits of a mask.
+/// Of which elements something holds, as the bits of a mask; `within` are those that it is asked of.
 pub(super) fn holds(
     a: &Vector,
     b: &Vector,
     lanes: usize,
     width: usize,
+    within: u64,
     of: impl Fn(u64, u64) -> bool,
 ) -> Option<u64> {
     let (bits, mask, count) = (8 * width, super::operation::mask(width), 8 / width);
     let mut all = 0;
     for (lane, (a, b)) in a.iter().zip(b).take(lanes).enumerate() {
+        if within >> (lane * count) & ((1 << count) - 1) == 0 {
+            continue;
+        }
         let (a, b) = ((*a)?, (*b)?);
         for index in 0..count {
             let at = bits * index;
@@ -87,7 +91,7 @@ pub(super) fn holds(
             all |= bit << (lane * count + index);
         }
     }
-    Some(all)
+    Some(all & within)
 }
 
 /// Every bit by those of three vectors, as a table of eight has it.
@@ -207,7 +211,7 @@ mod tests {
         );
         assert_eq!(
             index("text", "context and text", 0x4c),
-            (12, [true, false, true, false])
+            (15, [true, false, true, false])
         );
         assert_eq!(
             index("and more", "context and mor", 0x0c),

@@ -3,6 +3,7 @@
 use super::lanes::{LANES, Vector};
 use super::memory::Memory;
 use super::operation::{Outcome, extend, mask, merge};
+use super::vector::Partly;
 use super::{Decoded, Registers};
 use iced_x86::{
     ConditionCode, FlowControl, Instruction, Mnemonic, OpKind, Register as Name, RflagsBits,
@@ -50,6 +51,7 @@ pub(super) struct State {
     pub integer: [Option<u64>; 16],
     pub vector: [Vector; 32],
     pub masks: [Option<u64>; 8],
+    pub partly: Option<Partly>,
     pub flags: u8,
     pub known: u8,
     /// Where calls return to, where memory does not say.
@@ -85,6 +87,7 @@ impl State {
                 all
             }),
             masks: [None; 8],
+            partly: None,
             flags: PLACES.into_iter().map(set).sum(),
             known: CARRY | PARITY | ZERO | SIGN | OVERFLOW,
             callers: Vec::new(),
@@ -221,6 +224,13 @@ impl State {
             Mnemonic::Std | Mnemonic::Syscall => return None,
             _ if instruction.is_string_instruction() => return self.string(instruction, memory),
             _ => {}
+        }
+        if self
+            .partly
+            .as_ref()
+            .is_some_and(|part| part.is_written(one))
+        {
+            self.partly = None;
         }
         if one.is_vector && self.execute_vector(one, memory)? {
             return Some(());

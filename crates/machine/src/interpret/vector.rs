@@ -17,6 +17,22 @@ struct Operands {
     lanes: usize,
 }
 
+/// A vector register of which only those elements are known that a mask had when it was loaded.
+pub(super) struct Partly {
+    register: usize,
+    /// A bit for each, and how many bytes it has.
+    elements: u64,
+    width: usize,
+    loaded: Vector,
+}
+
+impl Partly {
+    /// Whether an instruction changes it.
+    pub fn is_written(&self, one: &Decoded) -> bool {
+        one.vector >> self.register & 1 == 1
+    }
+}
+
 /// How an instruction compares elements.
 type Comparison = fn(u64, u64) -> bool;
 
@@ -269,14 +285,23 @@ impl State {
             M::Vpcmpq if matches!(by & 3, 0 | 3) => (8, unsigned(by)),
             _ => return false,
         };
-        let found = holds(&operands.a, &operands.b, operands.lanes, width, of);
-        self.masks[to] = match masks::index(instruction.op_mask()) {
-            None => found,
-            Some(index) => found
-                .zip(self.masks[index])
-                .map(|(found, mask)| found & mask),
+        let within = match masks::index(instruction.op_mask()) {
+            None => Some(u64::MAX),
+            Some(index) => self.masks[index],
         };
+        self.masks[to] = within.and_then(|within| {
+            let a = self.loaded(instruction, width, within);
+            let a = a.unwrap_or(&operands.a);
+            holds(a, &operands.b, operands.lanes, width, within, of)
+        });
         true
+    }
+
+    /// The first of two vectors that are compared, if only a part of it is known and no more is asked for.
+    fn loaded(&self, instruction: &Instruction, width: usize, within: u64) -> Option<&Vector> {
+        let partly = self.partly.as_ref()?;
+        let same = vector(instruction.op1_register()) == Some(partly.register);
+        (same && partly.width == width && within & !partly.elements == 0).then_some(&partly.loaded)
     }
 
     /// What gives integers, or flags.
@@ -333,7 +358,9 @@ impl State {
             }
             M::Pmovmskb | M::Vpmovmskb => {
                 let from = self.vector_operand(instruction, 1, *lanes, memory);
-                holds(&from, &from, *lanes, 1, |byte, _| byte & 0x80 != 0)
+                holds(&from, &from, *lanes, 1, u64::MAX, |byte, _| {
+                    byte & 0x80 != 0
+                })
             }
             M::Cvttsd2si | M::Vcvttsd2si => {
                 let from = self.vector_operand(instruction, 1, *lanes, memory);
@@ -474,6 +501,12 @@ impl State {
         };
         let new = self.vector_operand(instruction, 1, lanes, memory);
         self.set_vector(instruction, lanes, lanes::choose(&new, &old, mask, width));
+        self.partly = Some(Partly {
+            register: to,
+            elements: mask,
+            width,
+            loaded: new,
+        });
         true
     }
 
