@@ -80,7 +80,9 @@ const MAX_DECODED: usize = 1 << 18;
 /// Follows execution through one image, or one process. It remembers the code.
 #[derive(Debug, Default)]
 pub struct Interpreter {
-    decoded: FxHashMap<u64, Option<Decoded>>,
+    /// The instruction at an address, by its index; nothing for what is no code.
+    places: FxHashMap<u64, Option<usize>>,
+    decoded: Vec<Decoded>,
     /// The number of the last walk.
     walk: u64,
 }
@@ -94,12 +96,16 @@ struct Decoded {
     masks: u8,
     /// Whether vectors or masks are among its operands.
     is_vector: bool,
+    /// Whether it is a conditional branch, or an indirect jump or call.
+    branches: bool,
     /// The flags that it changes.
     flags: u8,
     /// Whether it writes memory other than by its first operand.
     stores: bool,
     /// The last walk that came by, and how often it did.
     passed: (u64, u32),
+    /// Where execution went on lately: address and index.
+    followers: [Option<(ImageAddress, usize)>; 2],
 }
 
 impl Interpreter {
@@ -117,13 +123,15 @@ impl Interpreter {
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
         mut each: impl FnMut(Observation),
     ) {
+        self.make_room();
         let moved = registers.counter.wrapping_sub(start.0);
         let mut state = State::new(registers, moved);
         let (mut at, mut branches) = (start, 0);
         for _ in 0..MAX_STEPS {
-            let next = self
-                .decode(at, |buffer| code(at, buffer))
-                .and_then(|one| Some((one.branches(), state.step(one, &mut Nothing)?)));
+            let place = self.decode(at, |buffer| code(at, buffer));
+            let next = place
+                .and_then(|place| self.decoded.get(place))
+                .and_then(|one| Some((one.branches, state.step(one, &mut Nothing)?)));
             let Some((is_branch, target)) = next else {
                 return;
             };
@@ -150,13 +158,15 @@ impl Interpreter {
         read: impl FnMut(u64, &mut [u8]) -> bool,
         mut each: impl FnMut(Observation),
     ) -> Walk {
+        self.make_room();
         let mut state = State::new(registers, 0);
         let mut memory = Overlay::new(read);
         let mut at = ImageAddress(registers.counter);
         self.walk += 1;
         let walk = self.walk;
+        let mut place = self.decode(at, |buffer| memory.code(at.0, buffer));
         for step in 0..steps {
-            let Some(one) = self.decode(at, |buffer| memory.code(at.0, buffer)) else {
+            let Some(one) = place.and_then(|place| self.decoded.get_mut(place)) else {
                 let blocked = None;
                 return Walk {
                     steps: step,
@@ -176,9 +186,15 @@ impl Interpreter {
             if step > 0 {
                 one.passed.1 += 1;
             }
-            if one.branches() && step >= skipped {
+            if one.branches && step >= skipped {
                 each(Observation { branch: at, target });
             }
+            let mut known = one.followers.iter().flatten();
+            let known = known.find(|(follower, _)| *follower == target);
+            place = match (known, place) {
+                (Some((_, follower)), _) => Some(*follower),
+                (None, here) => self.follower(here, target, &mut memory),
+            };
             at = target;
         }
         Walk {
@@ -187,20 +203,37 @@ impl Interpreter {
         }
     }
 
-    fn decode(
+    /// The instruction that was not followed from another before, and will be known there.
+    fn follower<R: FnMut(u64, &mut [u8]) -> bool>(
         &mut self,
+        from: Option<usize>,
         at: ImageAddress,
-        code: impl FnOnce(&mut [u8]) -> usize,
-    ) -> Option<&mut Decoded> {
-        if self.decoded.len() >= MAX_DECODED {
+        memory: &mut Overlay<R>,
+    ) -> Option<usize> {
+        let place = self.decode(at, |buffer| memory.code(at.0, buffer))?;
+        if let Some(one) = from.and_then(|from| self.decoded.get_mut(from)) {
+            one.followers = [Some((at, place)), one.followers[0]];
+        }
+        Some(place)
+    }
+
+    /// Forgets the code if it has become much.
+    fn make_room(&mut self) {
+        if self.places.len() >= MAX_DECODED {
+            self.places.clear();
             self.decoded.clear();
         }
-        let decode = || {
+    }
+
+    /// The index of the instruction at an address.
+    fn decode(&mut self, at: ImageAddress, code: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
+        *self.places.entry(at.0).or_insert_with(|| {
             let mut bytes = [0; MAX_LENGTH];
             let length = code(&mut bytes);
-            Some(Decoded::new(parse(at, bytes.get(..length)?).ok()?))
-        };
-        self.decoded.entry(at.0).or_insert_with(decode).as_mut()
+            let instruction = parse(at, bytes.get(..length)?).ok()?;
+            self.decoded.push(Decoded::new(instruction));
+            Some(self.decoded.len() - 1)
+        })
     }
 }
 
@@ -240,6 +273,13 @@ impl Decoded {
             flags: state::flags_of(instruction.rflags_modified()),
             stores: stores.count() > 0,
             passed: (0, 0),
+            followers: [None; 2],
+            branches: matches!(
+                instruction.flow_control(),
+                FlowControl::ConditionalBranch
+                    | FlowControl::IndirectBranch
+                    | FlowControl::IndirectCall
+            ),
             instruction,
         }
     }
@@ -253,15 +293,5 @@ impl Decoded {
             next: goes_on.then(|| self.instruction.next_ip()),
             calls_system,
         }
-    }
-
-    /// Whether it is a conditional branch or an indirect jump.
-    fn branches(&self) -> bool {
-        matches!(
-            self.instruction.flow_control(),
-            FlowControl::ConditionalBranch
-                | FlowControl::IndirectBranch
-                | FlowControl::IndirectCall
-        )
     }
 }
