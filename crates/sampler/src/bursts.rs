@@ -5,7 +5,7 @@
 //! long as it takes to interpret what it is about to do, from its registers and its memory; the
 //! interpreter keeps what it stores to itself, and the process then does it on its own. That is a
 //! hundred times as fast as single steps, each of which is a switch there and back. Where the
-//! interpreter does not know how it goes on (branches on vectors, system calls), the process runs on
+//! interpreter does not know how it goes on (system calls, what it does not model), the process runs on
 //! to there by itself, to a breakpoint of the processor, and is followed on: what comes after such
 //! places must not be seen more rarely. The first instructions are passed over: a random moment is
 //! more likely within slow code than within code that is executed often.

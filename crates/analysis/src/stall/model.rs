@@ -6,9 +6,10 @@ use super::out_of_order::{Evidence, Options};
 use super::sparse::Pattern;
 use machine::Equivalence;
 
-/// How much the logarithm of a class's cycles varies about what is expected, and that of its
-/// visits.
-const SPREAD: f64 = 1.0;
+/// How much the logarithm of a class's cycles varies about what is expected, that of its visits
+/// along stretches (which begin at random times, and so more often where it is slow), and that of its
+/// executions as others counted them, at first.
+const SPREAD: [f64; KINDS] = [1.0, 0.3, 1.0];
 
 /// The same of what was counted of one of its source lines, and whether counts that are far off
 /// say nothing. Most are exact and some are wrong by any factor: the fit begins with all of them,
@@ -484,7 +485,7 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
                 kind,
                 observed,
                 cost,
-                spread: SPREAD,
+                spread: SPREAD[kind],
                 redescends: false,
             })
     };
@@ -493,7 +494,7 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
         kind: COUNTED,
         observed: one.executions,
         cost: one.period,
-        spread: SPREAD,
+        spread: SPREAD[COUNTED],
         redescends: false,
     });
     let sums = sums.into_iter().enumerate().flat_map(of);

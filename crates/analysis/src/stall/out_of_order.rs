@@ -11,7 +11,7 @@
 //!   `-Σ n_e ln(f_e / F)`, the multinomial likelihood of a branch;
 //! * for each class with `S` samples and `C` expected cycles: a robust square of
 //!   `ln S - ln(f C τ)`, in units of its error, which is mostly how much the cycles of
-//!   instructions vary (`σ` = 1: a factor of 2.7); the same for visits along stretches;
+//!   instructions vary (`σ` = 1: a factor of 2.7); the same for visits along stretches (`σ` = 0.3);
 //! * likewise for executions that another tool counted of source lines (`σ` = 0.02);
 //! * a penalty where `f` exceeds what the samples allow if no instruction ever stalled.
 //!
@@ -96,7 +96,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             cycles_per_instruction: 1.0,
-            most_observations: (100.0, 4000.0),
+            most_observations: (30.0, 4000.0),
         }
     }
 }
