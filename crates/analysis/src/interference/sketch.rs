@@ -50,8 +50,7 @@ pub(super) struct Histogram {
 
 /// The step that a duration falls into. Below 16 each has its own.
 ///
-/// A float begins with the octave and then has the parts of it, and making one is faster than finding the first bit, which takes AMD's
-/// processors eight operations.
+/// A float begins with the octave and then has the parts of it; finding the first bit takes some processors several operations.
 #[inline]
 pub(super) fn step(duration: u64) -> usize {
     const EXACT: std::ops::Range<u64> = STEPS as u64..1 << f64::MANTISSA_DIGITS;
