@@ -28,6 +28,8 @@ pub struct Analyser {
     /// See [`Worker::lap`].
     lap: Option<u64>,
     clock: u64,
+    /// See [`Worker::periods`].
+    periods: u64,
     cells: usize,
 }
 
@@ -57,6 +59,7 @@ impl Analyser {
             retired: FxHashMap::default(),
             tallies: Tallies::default(),
             clock: 0,
+            periods: 0,
             cells: 0,
         };
         analyser.set_blocks(blocks);
@@ -83,6 +86,7 @@ impl Analyser {
             None => self.new_thread(),
         };
         thread.last_active = self.clock;
+        thread.take_periods(self.periods);
         let before = thread.cells.all.len();
         let mut worker = Worker {
             options: &self.options,
@@ -90,6 +94,7 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
+            periods: &mut self.periods,
             lap: self.lap,
             thread: &mut thread,
             index: batch.thread,
@@ -145,6 +150,7 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
+            periods: &mut self.periods,
             lap: self.lap,
             thread: &mut thread,
             index,

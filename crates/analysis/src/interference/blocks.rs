@@ -29,7 +29,7 @@ pub(super) struct BlockState {
     /// Positions of the arguments that executions are told apart by.
     grouping: Vec<usize>,
     /// The same as bits that are kept of each.
-    kept: [u64; TRACED_ARGUMENTS],
+    pub kept: [u64; TRACED_ARGUMENTS],
     /// Positions of arguments that are looked at only.
     watched: Vec<usize>,
     /// The threads that executed it; a thread may be in it twice.
@@ -85,10 +85,13 @@ impl BlockState {
         if inside.exact == Sequence::EMPTY {
             return (self.base, self.base);
         }
-        (
-            mix(self.base, inside.exact.word()),
-            mix(!self.base, inside.collapsed.word()),
-        )
+        self.kinds_of(inside.exact.word(), inside.collapsed.word())
+    }
+
+    /// The kinds, exact and collapsed, of an execution that contains sequences with these words.
+    #[inline]
+    pub fn kinds_of(&self, exact: u64, collapsed: u64) -> (u64, u64) {
+        (mix(self.base, exact), mix(!self.base, collapsed))
     }
 
     /// From now on one in so many executions is recorded.
@@ -103,30 +106,22 @@ impl BlockState {
         self.period <= 1 && !self.excluded
     }
 
+    /// Whether executions are told apart by arguments.
+    #[inline]
+    pub fn has_grouping(&self) -> bool {
+        !self.grouping.is_empty()
+    }
+
+    /// Whether arguments are looked at, but for telling executions apart.
+    #[inline]
+    pub fn has_watched(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
     /// The arguments that count, 0 for the others.
     #[inline]
     pub fn grouped(&self, arguments: &[u64; TRACED_ARGUMENTS]) -> [u64; TRACED_ARGUMENTS] {
-        let ([a, b, c], [x, y, z]) = (*arguments, self.kept);
-        [a & x, b & y, c & z]
-    }
-
-    /// How many of the first entries are of one kind, and can be added together.
-    #[inline]
-    pub fn alike(
-        &self,
-        first: &Entry,
-        arguments: &[u64; TRACED_ARGUMENTS],
-        entries: &[Entry],
-    ) -> usize {
-        let any = self.grouping.is_empty();
-        let alike = entries.iter().skip(1).take_while(|entry| {
-            entry.exact == first.exact
-                && entry.weight == first.weight
-                && !entry.waited
-                && !first.waited
-                && (any || self.grouped(&entry.arguments) == *arguments)
-        });
-        1 + alike.count()
+        grouped(arguments, &self.kept)
     }
 
     /// The positions that executions are told apart by.
@@ -135,13 +130,13 @@ impl BlockState {
     }
 
     /// Looks whether the durations follow the arguments.
-    pub fn follow(&mut self, entries: &[Entry]) {
+    pub fn follow(&mut self, entries: &[Entry], arguments: &[[u64; TRACED_ARGUMENTS]]) {
         for at in &self.watched {
             let Some(follows) = self.follows.get_mut(*at) else {
                 continue;
             };
-            for entry in entries {
-                let value = entry.arguments.get(*at).copied().unwrap_or_default();
+            for (entry, arguments) in entries.iter().zip(arguments) {
+                let value = arguments.get(*at).copied().unwrap_or_default();
                 follows.add(logarithm(value), logarithm(entry.net));
             }
         }
@@ -164,6 +159,16 @@ impl BlockState {
         let parts: Vec<WaitPart> = parts.collect();
         add_parts(&mut self.waits.parts, &parts, REASONS);
     }
+}
+
+/// The bits of arguments that are kept.
+#[inline]
+pub(super) fn grouped(
+    arguments: &[u64; TRACED_ARGUMENTS],
+    kept: &[u64; TRACED_ARGUMENTS],
+) -> [u64; TRACED_ARGUMENTS] {
+    let ([a, b, c], [x, y, z]) = (*arguments, *kept);
+    [a & x, b & y, c & z]
 }
 
 /// A linear regression on logarithms, in whole numbers: the order of adding makes no difference.

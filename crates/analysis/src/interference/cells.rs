@@ -1,13 +1,14 @@
 //! The sums of a thread by kind.
 
-use super::kinds::{Kinds, Shape, exact_key};
-use super::queue::Entry;
+use super::kinds::{Kinds, Shape};
 use super::sketch::Window;
-use profile::{BlockId, TRACED_ARGUMENTS};
 use rustc_hash::FxHashMap;
 
 /// So many keys that were looked up lately are found again at once.
 const RECENT: usize = 512;
+
+/// No cell.
+pub(super) const NO_CELL: u32 = u32::MAX;
 
 /// The executions of a kind in a thread.
 #[derive(Clone, Copy, Debug)]
@@ -52,59 +53,54 @@ impl Default for Cells {
         Self {
             all: Vec::new(),
             by_key: FxHashMap::default(),
-            recent: vec![(0, u32::MAX); RECENT].into(),
+            // No key belongs to the place that it stands at.
+            recent: (1..=RECENT as u64).map(|n| (n << 32, 0)).collect(),
         }
     }
 }
 
 impl Cells {
-    /// The cell of an execution of a block with these arguments that count.
+    /// The number of the cell of executions with this key, [`NO_CELL`] if there is none.
     #[inline]
-    pub fn of(
-        &mut self,
-        block: BlockId,
-        entry: &Entry,
-        arguments: &[u64; TRACED_ARGUMENTS],
-        kinds: &mut Kinds,
-    ) -> Option<&mut Cell> {
+    pub fn known(&mut self, key: u64) -> u32 {
         // Keys are well mixed.
-        let key = exact_key(entry.exact, arguments);
-        let place = (key >> 32) as usize % RECENT;
-        let at = match self.recent.get(place) {
+        match self.recent.get((key >> 32) as usize % RECENT) {
             Some((known, at)) if *known == key => *at,
-            _ => {
-                let shape = Shape {
-                    block,
-                    collapsed: entry.collapsed,
-                    arguments: *arguments,
-                    inside: entry.inside,
-                };
-                self.look_up(key, place, kinds, &shape)
-            }
-        };
-        self.all.get_mut(at as usize)
+            _ => self.known_longer(key),
+        }
     }
 
     #[cold]
-    fn look_up(&mut self, key: u64, place: usize, kinds: &mut Kinds, shape: &Shape) -> u32 {
-        let at = match self.by_key.get(&key) {
-            Some(at) => *at,
-            None => {
-                let (known_as, kind) = match kinds.exact(key) {
-                    Some(kind) => (key, kind),
-                    None => kinds.make(shape, key),
-                };
-                let next = self.all.len() as u32;
-                let at = *self.by_key.entry(known_as).or_insert(next);
-                if at == next {
-                    self.all.push(Cell::new(kind));
-                }
-                at
-            }
+    fn known_longer(&mut self, key: u64) -> u32 {
+        let Some(at) = self.by_key.get(&key).copied() else {
+            return NO_CELL;
         };
-        if let Some(recent) = self.recent.get_mut(place) {
+        self.remember(key, at);
+        at
+    }
+
+    fn remember(&mut self, key: u64, at: u32) {
+        if let Some(recent) = self.recent.get_mut((key >> 32) as usize % RECENT) {
             *recent = (key, at);
         }
+    }
+
+    /// The number of the cell of executions with this key and shape; a new one if there is none.
+    pub fn find(&mut self, key: u64, shape: &Shape, kinds: &mut Kinds) -> u32 {
+        let known = self.known(key);
+        if known != NO_CELL {
+            return known;
+        }
+        let (known_as, kind) = match kinds.exact(key) {
+            Some(kind) => (key, kind),
+            None => kinds.make(shape, key),
+        };
+        let next = self.all.len() as u32;
+        let at = *self.by_key.entry(known_as).or_insert(next);
+        if at == next {
+            self.all.push(Cell::new(kind));
+        }
+        self.remember(key, at);
         at
     }
 }

@@ -50,16 +50,15 @@ pub(super) struct Instants {
 }
 
 impl Instants {
-    /// Adds an execution.
+    /// Whether an execution is met at any instant.
     #[inline]
-    pub fn add(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
-        if enter >> SHIFT != leave >> SHIFT {
-            self.meet(enter, leave, thread);
-        }
+    pub fn meets(enter: u64, leave: u64) -> bool {
+        enter >> SHIFT != leave >> SHIFT
     }
 
+    /// Adds an execution that is.
     #[cold]
-    fn meet(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
+    pub fn add(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
         if self.kept.is_empty() {
             self.kept = vec![Instant::default(); KEPT];
         }

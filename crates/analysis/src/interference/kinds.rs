@@ -91,6 +91,13 @@ impl Kind {
     }
 }
 
+/// Executions that were added: how many, how long they took, and their kind.
+pub(super) struct Added<'a> {
+    pub n: usize,
+    pub sum: u64,
+    pub kind: &'a Kind,
+}
+
 /// How many kinds of a block there are, by level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -159,37 +166,40 @@ impl Kinds {
         (key, number)
     }
 
-    /// Adds executions of a cell's kind that each stand for `weight`, and are all in the window that ends at `until`; gives how
-    /// long they took together, and their kind.
+    /// Adds the first of these executions to its cell, and those behind it that are of the same, stand for as many, end in
+    /// the same window and waited for nothing.
     #[inline]
-    pub fn add(
-        &mut self,
-        cell: &mut Cell,
-        run: &[Entry],
-        weight: u64,
-        until: u64,
-    ) -> Option<(u64, &Kind)> {
-        if cell.until != until {
-            self.settle(cell);
-            cell.until = until;
-        }
-        let kind = self.all.get_mut(cell.kind as usize)?;
-        let (mut sum, mut min) = (0u64, u64::MAX);
-        for entry in run {
+    pub fn add(&mut self, cell: &mut Cell, entries: &[Entry]) -> Option<Added<'_>> {
+        let (first, kind) = (entries.first()?, self.all.get_mut(cell.kind as usize)?);
+        let weight = u64::from(first.weight);
+        let (mut n, mut sum, mut min) = (0, 0u64, u64::MAX);
+        for entry in entries {
+            let alike = entry.cell == first.cell && entry.weight == first.weight;
+            if n > 0 && !(alike && entry.leave < cell.until && !entry.waited) {
+                break;
+            }
+            n += 1;
             sum = sum.saturating_add(entry.net);
             min = min.min(entry.net);
             kind.smallest.add(entry.net);
             kind.histogram.add(entry.net, weight);
         }
-        let n = run.len() as u64;
-        kind.recorded += n;
-        cell.recorded += n;
+        kind.recorded += n as u64;
+        cell.recorded += n as u64;
         cell.lately.merge(&Window {
-            n: n * weight,
+            n: n as u64 * weight,
             sum: sum.saturating_mul(weight),
             min,
         });
-        Some((sum, kind))
+        Some(Added { n, sum, kind })
+    }
+
+    /// Begins a cell's window that has a moment in it, behind that of now.
+    #[cold]
+    pub fn next_window(&mut self, cell: &mut Cell, at: u64) {
+        let until = self.until(at);
+        self.settle(cell);
+        cell.until = until;
     }
 
     /// Moves what a cell has of the window that was counted last to its kind, and to its sums.
@@ -224,7 +234,6 @@ impl Kinds {
     }
 
     /// The window that a moment falls into; makes all windows longer if it is behind the last.
-    #[inline]
     fn window(&mut self, at: u64) -> usize {
         let since = at.saturating_sub(self.origin.unwrap_or(at));
         while (since >> self.shift) as usize >= WINDOWS {
@@ -234,8 +243,7 @@ impl Kinds {
     }
 
     /// When the window ends that a moment falls into.
-    #[inline]
-    pub fn until(&mut self, at: u64) -> u64 {
+    fn until(&mut self, at: u64) -> u64 {
         let window = self.window(at) as u64;
         let since = (window + 1).saturating_mul(1 << self.shift);
         self.origin.unwrap_or(at).saturating_add(since)

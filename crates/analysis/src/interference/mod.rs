@@ -34,6 +34,7 @@ mod analyser;
 mod blocks;
 mod causes;
 mod cells;
+mod counting;
 mod doubts;
 mod events;
 mod evidence;

@@ -7,7 +7,7 @@
 //! those of its parts give it, and a block that contains all of a joined pair is none the worse.
 
 use super::pairs::Pairs;
-use super::sequences::{Collapsed, Sequence};
+use super::sequences::{Backwards, Collapsed, Sequence};
 use super::waits::WaitSum;
 use std::sync::Arc;
 
@@ -70,6 +70,16 @@ impl Node {
     }
 }
 
+/// What an execution contains that contains nothing but calls: the words of their sequences, how many executions
+/// they are, and how long they took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calls {
+    pub exact: u64,
+    pub collapsed: u64,
+    pub count: u64,
+    pub net: u64,
+}
+
 /// What an execution contains.
 #[derive(Clone, Debug)]
 pub(super) struct Inside {
@@ -96,17 +106,6 @@ impl Inside {
         probes: 0,
         ragged: false,
     };
-
-    /// Calls alone.
-    #[inline]
-    fn of_calls(calls: &[Node], pairs: &mut Pairs) -> Self {
-        let mut inside = Self::NOTHING;
-        for (before, call) in calls.iter().zip(calls.iter().skip(1)) {
-            pairs.add_calls(before, call);
-        }
-        calls.iter().for_each(|call| inside.add(call));
-        inside
-    }
 
     #[inline]
     fn add(&mut self, node: &Node) {
@@ -153,19 +152,72 @@ pub(super) struct Pending {
     nodes: Vec<Node>,
     /// What there is more of those nodes that say so, in their order.
     more: Vec<More>,
-    /// What begins from then on contains nothing.
-    leaves_from: u64,
+    /// Empty: room for `more` to be rewritten.
+    spare: Vec<More>,
+    /// What begins after that contains nothing.
+    leaves_after: u64,
+    /// From here on there is nothing more of any node.
+    calls_from: usize,
 }
 
 impl Pending {
     /// Whether an execution that began at `enter` contains nothing, and nothing else is to be said of it.
     #[inline]
     pub fn is_leaf(&self, enter: u64) -> bool {
-        enter >= self.leaves_from
+        enter > self.leaves_after
+    }
+
+    /// Takes what an execution that began at `enter` contains, if that is nothing but calls, and at least one.
+    #[inline(never)]
+    pub fn take_calls(&mut self, enter: u64, pairs: &mut Pairs) -> Option<Calls> {
+        let (before, calls) = self.nodes.split_at_checked(self.calls_from)?;
+        if before
+            .last()
+            .is_some_and(|last| last.leave > enter || last.enter >= enter)
+        {
+            return None;
+        }
+        let (last, others) = calls.split_last().filter(|(last, _)| last.enter >= enter)?;
+        let (mut exact, mut collapsed) = (Backwards::of(last.exact), Backwards::of(last.collapsed));
+        let (mut count, mut net, mut before) = (last.count, last.net, last.collapsed);
+        let mut first = others.len();
+        for call in others.iter().rev().take_while(|call| call.enter >= enter) {
+            exact.push(call.exact);
+            if call.collapsed != before {
+                collapsed.push(call.collapsed);
+            }
+            before = call.collapsed;
+            count += call.count;
+            net = net.saturating_add(call.net);
+            first -= 1;
+        }
+        let calls = calls.get(first..).unwrap_or_default();
+        let mut call = calls.first()?;
+        for next in calls.get(1..).unwrap_or_default() {
+            pairs.add_calls(call, next);
+            call = next;
+        }
+        self.nodes.truncate(self.calls_from + first);
+        self.leaves_after = self.leaves_after();
+        Some(Calls {
+            exact: exact.word(),
+            collapsed: collapsed.word(),
+            count,
+            net,
+        })
+    }
+
+    /// After which moment what begins contains nothing.
+    #[inline]
+    fn leaves_after(&self) -> u64 {
+        match self.nodes.last() {
+            None => 0,
+            Some(last) if last.joined => u64::MAX,
+            Some(last) => last.enter,
+        }
     }
 
     /// Takes what an execution that began at `enter` contains.
-    #[inline]
     pub fn take(&mut self, enter: u64, pairs: &mut Pairs) -> Inside {
         let (mut first, mut with_more) = (self.nodes.len(), 0);
         let mut ragged = false;
@@ -179,23 +231,14 @@ impl Pending {
             with_more += usize::from(node.more);
         }
         let nodes = self.nodes.get(first..).unwrap_or_default();
-        let mut inside = match with_more {
-            0 => Inside::of_calls(nodes, pairs),
-            _ => {
-                let at = self.more.len().saturating_sub(with_more);
-                add_pairs(nodes, pairs);
-                let mut inside = Inside::NOTHING;
-                inside.add_all(nodes, &mut self.more.drain(at..));
-                inside
-            }
-        };
+        let at = self.more.len().saturating_sub(with_more);
+        add_pairs(nodes, pairs);
+        let mut inside = Inside::NOTHING;
+        inside.add_all(nodes, &mut self.more.drain(at..));
         inside.ragged |= ragged;
         self.nodes.truncate(first);
-        self.leaves_from = match self.nodes.last() {
-            None => 0,
-            Some(last) if last.joined => u64::MAX,
-            Some(last) => last.enter.saturating_add(1),
-        };
+        self.calls_from = self.calls_from.min(first);
+        self.leaves_after = self.leaves_after();
         inside
     }
 
@@ -211,7 +254,7 @@ impl Pending {
         if self.nodes.len() >= CAPACITY {
             self.join_older(pairs);
         }
-        self.leaves_from = enter.saturating_add(1);
+        self.leaves_after = enter;
     }
 
     /// Adds an execution of these kinds, with `count` in it and itself, that took `net`.
@@ -242,6 +285,7 @@ impl Pending {
     pub fn say_more(&mut self, waits: Option<Arc<WaitSum>>, probes: u64) {
         if let Some(node) = self.nodes.last_mut() {
             node.more = true;
+            self.calls_from = self.nodes.len();
             self.more.push(More {
                 waits,
                 probes,
@@ -264,18 +308,20 @@ impl Pending {
             net,
             ..Node::other(enter, leave, block, count)
         });
+        self.calls_from = self.nodes.len();
         self.more.push(more);
     }
 
+    /// Joins the older half, in place.
     #[cold]
     fn join_older(&mut self, pairs: &mut Pairs) {
         let older = self.nodes.len() / 2;
-        let nodes = self.nodes.get(..older + 1).unwrap_or_default();
-        add_pairs(nodes, pairs);
-        let rest = self.nodes.split_off(older);
-        let nodes = std::mem::replace(&mut self.nodes, Vec::with_capacity(CAPACITY));
-        let mut more = std::mem::take(&mut self.more).into_iter();
-        for two in nodes.chunks(2) {
+        add_pairs(self.nodes.get(..older + 1).unwrap_or_default(), pairs);
+        let mut before = std::mem::replace(&mut self.more, std::mem::take(&mut self.spare));
+        let mut more = before.drain(..);
+        let mut joined = 0;
+        for at in (0..older).step_by(2) {
+            let two = self.nodes.get(at..older.min(at + 2)).unwrap_or_default();
             let (Some(first), Some(last)) = (two.first(), two.last()) else {
                 continue;
             };
@@ -283,11 +329,15 @@ impl Pending {
             inside.add_all(two, &mut more);
             let transparent = two.iter().all(|node| node.block == TRANSPARENT);
             let block = if transparent { TRANSPARENT } else { NO_BLOCK };
-            self.nodes.push(Node {
+            let node = Node {
                 net: inside.net,
                 joined: true,
                 ..Node::other(first.enter, last.leave, block, inside.count)
-            });
+            };
+            if let Some(to) = self.nodes.get_mut(joined) {
+                *to = node;
+            }
+            joined += 1;
             self.more.push(More {
                 sequences: Some((inside.exact, inside.collapsed)),
                 waits: inside.waits,
@@ -295,8 +345,10 @@ impl Pending {
                 hole: inside.ragged,
             });
         }
-        self.nodes.extend(rest);
         self.more.extend(more);
+        self.spare = before;
+        self.nodes.drain(joined..older);
+        self.calls_from = joined + self.calls_from.saturating_sub(older);
     }
 }
 

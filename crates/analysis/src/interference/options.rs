@@ -1,7 +1,6 @@
 //! What a user can ask of the analysis.
 
 use super::functions::known_function;
-use super::nesting::Inside;
 use profile::{TRACED_ARGUMENTS, TracedBlock};
 use regex::Regex;
 
@@ -82,11 +81,13 @@ impl Options {
 
     /// How long an execution took without what its traced calls added to it. They add less in very short blocks
     /// than was measured, because the processor overlaps more: never less than they took themselves.
+    ///
+    /// It took `duration`; inside it `count` others took `inside`, and probes of the kernel `probes`.
     #[inline]
-    pub(super) fn net(&self, duration: u64, inside: &Inside) -> u64 {
-        let added = inside.count.saturating_mul(self.call_overhead);
-        let added = added.saturating_add(inside.probes);
-        duration.saturating_sub(added).max(inside.net.min(duration))
+    pub(super) fn net(&self, duration: u64, count: u64, probes: u64, inside: u64) -> u64 {
+        let added = count.saturating_mul(self.call_overhead);
+        let added = added.saturating_add(probes);
+        duration.saturating_sub(added).max(inside.min(duration))
     }
 
     /// Whether a block is left out.

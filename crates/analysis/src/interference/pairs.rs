@@ -73,8 +73,10 @@ impl Pairs {
     pub fn add_calls(&mut self, a: &Node, b: &Node) {
         // Kinds are well mixed words.
         let key = a.exact.wrapping_mul(ODD).wrapping_add(b.exact);
-        let Some(number) = self.number(key, a.block, b.block) else {
-            return;
+        let place = (key >> 32) as usize % RECENT;
+        let number = match self.recent.get(place) {
+            Some((known, number)) if *known == key => *number,
+            _ => self.look_up(key, place, a.block, b.block),
         };
         if let Some(pair) = self.all.get_mut(number as usize) {
             pair.n += 1;
@@ -83,24 +85,14 @@ impl Pairs {
         }
     }
 
-    #[inline]
-    fn number(&mut self, key: u64, first: BlockId, second: BlockId) -> Option<u32> {
-        let place = (key >> 32) as usize % RECENT;
-        if let Some((known, number)) = self.recent.get(place)
-            && *known == key
-        {
-            return Some(*number);
-        }
-        self.look_up(key, place, first, second)
-    }
-
+    /// The number of a sequence; one that there is none of if there is no room.
     #[cold]
-    fn look_up(&mut self, key: u64, place: usize, first: BlockId, second: BlockId) -> Option<u32> {
+    fn look_up(&mut self, key: u64, place: usize, first: BlockId, second: BlockId) -> u32 {
         let number = match self.by_key.get(&key) {
             Some(number) => *number,
             None if self.all.len() >= SEQUENCES => {
                 self.ignored += 1;
-                return None;
+                return u32::MAX;
             }
             None => {
                 let number = self.all.len() as u32;
@@ -118,6 +110,6 @@ impl Pairs {
         if let Some(recent) = self.recent.get_mut(place) {
             *recent = (key, number);
         }
-        Some(number)
+        number
     }
 }

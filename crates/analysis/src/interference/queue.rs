@@ -2,6 +2,7 @@
 //!
 //! They are counted many at a time, which keeps what they are added to close at hand.
 
+use super::kinds::Shape;
 use super::waits::WaitSum;
 use profile::TRACED_ARGUMENTS;
 use std::sync::Arc;
@@ -13,31 +14,28 @@ const PATIENCE_RECURSIVE: usize = 1024;
 /// So many are counted together.
 const TOGETHER: usize = 48;
 
-/// An execution that is over.
+/// An execution that is over. As small as can be: there is one for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub enter: u64,
     pub leave: u64,
     /// How long it took, without what tracing added to it.
     pub net: u64,
-    pub exact: u64,
-    pub collapsed: u64,
-    /// Executions of traced blocks inside.
-    pub inside: u64,
     /// It stands for so many.
     pub weight: u32,
-    pub unwound: bool,
-    /// There was waiting in it.
+    /// The cell of its kind in its thread; not known yet of one that has [`Details`].
+    pub cell: u32,
+    pub detailed: bool,
+    /// There was waiting in it; it has [`Details`].
     pub waited: bool,
-    pub arguments: [u64; TRACED_ARGUMENTS],
 }
 
-/// What an execution is compared by that contains others.
-pub(super) struct Caller {
-    pub net: u64,
+/// What is to be known of an execution whose cell was not known when it was over, or of which more is to be said.
+#[derive(Clone, Debug)]
+pub(super) struct Details {
+    pub shape: Shape,
     pub exact: u64,
-    pub collapsed: u64,
-    pub inside: u64,
+    pub unwound: bool,
     pub waits: Option<Arc<WaitSum>>,
 }
 
@@ -45,8 +43,10 @@ pub(super) struct Caller {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     pub all: Vec<Entry>,
-    /// Of those that waited.
-    pub waits: Vec<Arc<WaitSum>>,
+    /// Of those that have some.
+    details: Vec<Details>,
+    /// Of each its arguments, if any are looked at but for grouping.
+    pub watched: Vec<[u64; TRACED_ARGUMENTS]>,
 }
 
 impl Entries {
@@ -55,26 +55,37 @@ impl Entries {
         let first = self.all.first()?;
         Some(Self {
             all: vec![*first],
-            waits: self.waits_of(0, 1).cloned().collect(),
+            details: self.details.get(..usize::from(first.detailed))?.to_vec(),
+            watched: self.watched.iter().take(1).copied().collect(),
         })
     }
 
-    /// What those from `from` to `to` waited for.
-    pub fn waits_of(&self, from: usize, to: usize) -> impl Iterator<Item = &Arc<WaitSum>> {
-        let waited = |entries: Option<&[Entry]>| match (entries, self.waits.is_empty()) {
-            (Some(entries), false) => entries.iter().filter(|entry| entry.waited).count(),
+    /// The executions from `from` to `to`, and their details.
+    pub fn part(&mut self, from: usize, to: usize) -> (&mut [Entry], &[Details]) {
+        let detailed = |entries: Option<&[Entry]>| match (entries, self.details.is_empty()) {
+            (Some(entries), false) => entries.iter().filter(|entry| entry.detailed).count(),
             _ => 0,
         };
-        let skipped = waited(self.all.get(..from));
-        let taken = waited(self.all.get(from..to));
-        self.waits.iter().skip(skipped).take(taken)
+        let skipped = detailed(self.all.get(..from));
+        let taken = detailed(self.all.get(from..to));
+        let details = self.details.get(skipped..skipped + taken);
+        let entries = self.all.get_mut(from..to);
+        (entries.unwrap_or_default(), details.unwrap_or_default())
     }
 
     /// Removes the first `n`.
     pub fn remove(&mut self, n: usize) {
-        let waited = self.waits_of(0, n).count();
-        self.waits.drain(..waited);
+        let detailed = self.part(0, n).1.len();
+        self.details.drain(..detailed);
         self.all.drain(..n.min(self.all.len()));
+        self.watched.drain(..n.min(self.watched.len()));
+    }
+
+    fn pop(&mut self) {
+        if self.all.pop().is_some_and(|entry| entry.detailed) {
+            self.details.pop();
+        }
+        self.watched.pop();
     }
 }
 
@@ -98,29 +109,28 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Adds an execution that contains none of those that wait. How many are to be counted now.
+    /// Adds an execution that contains none of those that wait. Whether some are to be counted now.
     #[inline]
-    pub fn push(&mut self, entry: Entry) -> usize {
+    pub fn push(&mut self, entry: Entry) -> bool {
         self.entries.all.push(entry);
-        if self.entries.all.len() < self.full {
-            return 0;
-        }
+        self.entries.all.len() >= self.full
+    }
+
+    /// How many are to be counted when it is full; never the last one.
+    pub fn excess(&self) -> usize {
         self.full - self.patience
     }
 
-    /// Says what the last execution contains.
-    pub fn last_called(&mut self, caller: Caller) {
+    /// Says more of the last execution.
+    pub fn say_more(&mut self, details: Details) {
         let Some(last) = self.entries.all.last_mut() else {
             return;
         };
-        last.net = caller.net;
-        last.exact = caller.exact;
-        last.collapsed = caller.collapsed;
-        last.inside = caller.inside;
-        if let Some(waits) = caller.waits {
-            last.waited = true;
-            self.entries.waits.push(waits);
+        last.waited = details.waits.is_some();
+        if std::mem::replace(&mut last.detailed, true) {
+            self.entries.details.pop();
         }
+        self.entries.details.push(details);
     }
 
     /// Drops those that an execution contains that began at `enter`. Whether none waits any more.
@@ -129,16 +139,10 @@ impl Queue {
         while let Some(inner) = self.entries.all.last()
             && inner.enter >= enter
         {
-            self.drop_last();
+            self.entries.pop();
+            self.is_recursive();
         }
         self.entries.all.is_empty()
-    }
-
-    fn drop_last(&mut self) {
-        if self.entries.all.pop().is_some_and(|entry| entry.waited) {
-            self.entries.waits.pop();
-        }
-        self.is_recursive();
     }
 
     /// The block calls itself.

@@ -1,71 +1,93 @@
 //! What each item does to a thread and to the sums.
 
 use super::analyser::Tallies;
-use super::blocks::BlockState;
-use super::cells::Cells;
-use super::events::{Lap, Runs};
-use super::kinds::Kinds;
+use super::blocks::{BlockState, grouped};
+use super::cells::{Cells, NO_CELL};
+use super::events::Lap;
+use super::instants::Instants;
+use super::kinds::{Kinds, Shape, exact_key};
 use super::nesting::{More, NO_BLOCK, Pending, TRANSPARENT};
 use super::options::Options;
 use super::pairs::Pairs;
-use super::queue::{Caller, Entries, Entry, Queue};
+use super::queue::{Details, Entries, Entry, Queue};
 use super::sequences::{Collapsed, Sequence, mix};
 use super::waits::WaitSum;
-use profile::{BlockId, EventSample, Execution, ThreadIndex, TraceItem, Wait};
+use profile::{BlockId, EventSample, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
-
-/// A thread that executes a block so often is warm; its first execution is left out.
-const WARM: u64 = 10;
 
 /// A thread.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    pending: Pending,
+    pub pending: Pending,
     /// For each block its position in `locals`, plus one.
     slots: Vec<u32>,
-    locals: Vec<Local>,
+    pub locals: Vec<Local>,
     pub cells: Cells,
     pub last_active: u64,
     last_leave: u64,
+    /// See [`Worker::periods`].
+    periods: u64,
 }
 
 /// A block in a thread.
 #[derive(Debug)]
-struct Local {
-    block: BlockId,
-    queue: Queue,
+pub(super) struct Local {
+    pub block: BlockId,
+    /// See [`BlockState::base`].
+    base: u64,
+    /// It is plain, no arguments are looked at, and no stack is expected: see [`Worker::execution`].
+    short: bool,
+    /// Arguments tell executions apart: these bits of them.
+    grouped: bool,
+    kept: [u64; TRACED_ARGUMENTS],
+    pub queue: Queue,
     /// When the last execution began.
     last_enter: u64,
     /// When the last execution that counts began.
-    counted_enter: u64,
-    counted: u64,
+    pub counted_enter: u64,
+    pub counted: u64,
+    /// The cell of those that contain nothing, if no arguments tell executions apart; else, and at first, [`NO_CELL`].
+    pub leaf: u32,
     /// The first one, until the thread is warm.
-    first: Option<Box<Entries>>,
+    pub first: Option<Box<Entries>>,
     /// The stack that the next execution has.
     stack: Option<u32>,
     /// The executions that events are compared of together.
-    lap: Lap,
+    pub lap: Lap,
 }
 
 impl Thread {
+    /// Takes the long way once for each block if any period was set since.
+    pub fn take_periods(&mut self, periods: u64) {
+        if std::mem::replace(&mut self.periods, periods) != periods {
+            self.locals.iter_mut().for_each(|local| local.short = false);
+        }
+    }
+
     #[inline]
-    fn local(&self, block: BlockId) -> Option<usize> {
+    pub fn local(&self, block: BlockId) -> Option<usize> {
         let slot = self.slots.get(block as usize)?;
         (*slot as usize).checked_sub(1)
     }
 
     #[cold]
-    fn add_local(&mut self, block: BlockId) -> usize {
+    fn add_local(&mut self, block: BlockId, thread: ThreadIndex, state: &mut BlockState) -> usize {
+        state.threads.push(thread);
         let at = block as usize;
         if at >= self.slots.len() {
             self.slots.resize(at + 1, 0);
         }
         self.locals.push(Local {
             block,
+            base: state.base,
+            short: false,
+            grouped: state.has_grouping(),
+            kept: state.kept,
             queue: Queue::default(),
             last_enter: 0,
             counted_enter: 0,
             counted: 0,
+            leaf: NO_CELL,
             first: None,
             stack: None,
             lap: Lap::default(),
@@ -99,6 +121,8 @@ pub(super) struct Worker<'a> {
     pub tallies: &'a mut Tallies,
     /// How long groups are that events are compared by; `None`: there are no events.
     pub lap: Option<u64>,
+    /// How often a period was set.
+    pub periods: &'a mut u64,
     pub thread: &'a mut Thread,
     pub index: ThreadIndex,
 }
@@ -124,153 +148,240 @@ impl Worker<'_> {
         }
     }
 
+    /// Most contain nothing and are of blocks that were met before: these take the short way.
     #[inline]
     fn execution(&mut self, execution: &Execution) {
-        let number = execution.block;
-        let Some(block) = self.blocks.get_mut(number as usize) else {
-            self.tallies.unknown += 1;
-            return;
-        };
-        let (leave, duration) = (execution.leave, execution.duration);
+        let Execution {
+            block: number,
+            leave,
+            duration,
+            ..
+        } = *execution;
         let thread = &mut *self.thread;
+        let at = thread.local(number);
+        let Some(local) = at.and_then(|at| thread.locals.get_mut(at)) else {
+            return self.any(execution);
+        };
         if leave < duration || leave < thread.last_leave {
             self.tallies.backwards += 1;
             return;
         }
-        thread.last_leave = leave;
         let enter = leave - duration;
-        let (pending, pairs) = (&mut thread.pending, &mut *self.pairs);
-        let mut caller = None;
-        if block.plain && pending.is_leaf(enter) {
-            let kinds = (block.base, block.base);
-            pending.push((enter, leave), number, kinds, (1, duration), pairs);
-        } else {
-            let times = (enter, leave);
-            let called = Caller::of(pending, pairs, self.options, block, times, number);
-            caller = Some(called);
-            if block.excluded {
-                return;
-            }
-        }
-        block.instants.add(enter, leave, self.index);
-        let at = match thread.local(number) {
-            Some(at) => at,
-            None => {
-                block.threads.push(self.index);
-                thread.add_local(number)
+        let cell = match local.grouped {
+            false => local.leaf,
+            true => {
+                let arguments = grouped(&execution.arguments, &local.kept);
+                thread.cells.known(exact_key(local.base, &arguments))
             }
         };
-        let Some(local) = thread.locals.get_mut(at) else {
+        let short = local.short
+            && thread.pending.is_leaf(enter)
+            && enter > local.last_enter
+            && !Instants::meets(enter, leave)
+            && cell != NO_CELL
+            && !execution.unwound;
+        if !short {
+            return self.any(execution);
+        }
+        thread.last_leave = leave;
+        local.last_enter = enter;
+        let (kinds, size) = ((local.base, local.base), (1, duration));
+        let pending = &mut thread.pending;
+        pending.push((enter, leave), number, kinds, size, self.pairs);
+        let full = local.queue.push(Entry {
+            enter,
+            leave,
+            net: duration,
+            weight: 1,
+            cell,
+            detailed: false,
+            waited: false,
+        });
+        if full {
+            self.count_some(number);
+        }
+    }
+
+    /// Any execution.
+    #[inline(never)]
+    fn any(&mut self, execution: &Execution) {
+        let Execution {
+            block: number,
+            leave,
+            duration,
+            ..
+        } = *execution;
+        let Some(block) = self.blocks.get(number as usize) else {
+            self.tallies.unknown += 1;
             return;
         };
-        if let Some(stack) = local.stack {
-            local.stack = None;
+        if leave < duration || leave < self.thread.last_leave {
+            self.tallies.backwards += 1;
+            return;
+        }
+        self.thread.last_leave = leave;
+        let enter = leave - duration;
+        let pending = &mut self.thread.pending;
+        let calls = match (block.plain, pending.is_leaf(enter)) {
+            (false, _) => None,
+            (true, true) => Some(None),
+            (true, false) => pending.take_calls(enter, self.pairs).map(Some),
+        };
+        let called = match calls {
+            None => return self.with_more(execution),
+            Some(None) => Called {
+                exact: block.base,
+                collapsed: block.base,
+                inside: 0,
+                net: duration,
+            },
+            Some(Some(calls)) => {
+                let (exact, collapsed) = block.kinds_of(calls.exact, calls.collapsed);
+                Called {
+                    exact,
+                    collapsed,
+                    inside: calls.count,
+                    net: self.options.net(duration, calls.count, 0, calls.net),
+                }
+            }
+        };
+        let kinds = (called.exact, called.collapsed);
+        let size = (called.inside + 1, called.net);
+        pending.push((enter, leave), number, kinds, size, self.pairs);
+        self.queue(execution, called);
+    }
+
+    /// An execution of a block that is not plain, or with more in it than calls.
+    #[inline(never)]
+    fn with_more(&mut self, execution: &Execution) {
+        let Execution {
+            block: number,
+            leave,
+            duration,
+            ..
+        } = *execution;
+        let enter = leave - duration;
+        let Some(block) = self.blocks.get(number as usize) else {
+            return;
+        };
+        let (pending, pairs) = (&mut self.thread.pending, &mut *self.pairs);
+        let mut inside = pending.take(enter, pairs);
+        let (exact, collapsed) = block.kinds_with(&inside);
+        let count = inside.count;
+        let net = self.options.net(duration, count, inside.probes, inside.net);
+        let (times, size) = ((enter, leave), (count + 1, net));
+        let probes = inside.probes.saturating_add(block.probe_ticks);
+        if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
+            WaitSum::inside(waits, number);
+        }
+        if block.followed() {
+            pending.push(times, number, (exact, collapsed), size, pairs);
+            if inside.waits.is_some() || probes > 0 {
+                pending.say_more(inside.waits.clone(), probes);
+            }
+        } else {
+            let more = More {
+                sequences: Some((inside.exact, inside.collapsed)),
+                waits: inside.waits.clone(),
+                probes,
+                hole: inside.ragged,
+            };
+            pending.push_other(times, NO_BLOCK, size, more, pairs);
+        }
+        if block.excluded {
+            return;
+        }
+        let called = Called {
+            exact,
+            collapsed,
+            inside: count,
+            net,
+        };
+        let at = self.queue(execution, called);
+        if let (Some(at), Some(waits)) = (at, inside.waits) {
+            self.say_more(at, execution, called, Some(waits));
+        }
+    }
+
+    /// Lets an execution wait until it counts; gives the position of its block in `locals`.
+    #[inline(never)]
+    fn queue(&mut self, execution: &Execution, called: Called) -> Option<usize> {
+        let number = execution.block;
+        let (leave, duration) = (execution.leave, execution.duration);
+        let enter = leave - duration;
+        let thread = &mut *self.thread;
+        let block = self.blocks.get_mut(number as usize)?;
+        if Instants::meets(enter, leave) {
+            block.instants.add(enter, leave, self.index);
+        }
+        let at = match thread.local(number) {
+            Some(at) => at,
+            None => thread.add_local(number, self.index, block),
+        };
+        let local = thread.locals.get_mut(at)?;
+        if let Some(stack) = local.stack.take() {
             block.stacks.measured(stack, duration);
         }
         if local.last_enter >= enter {
             block.twice += u64::from(local.contained(enter));
         }
         local.last_enter = enter;
-        let to_count = local.queue.push(Entry {
+        local.short = block.plain && !block.has_watched();
+        let cell = match (called.exact == block.base, block.has_grouping()) {
+            (true, false) => local.leaf,
+            (_, false) => thread.cells.known(called.exact),
+            (_, true) => {
+                let arguments = block.grouped(&execution.arguments);
+                thread.cells.known(exact_key(called.exact, &arguments))
+            }
+        };
+        let full = local.queue.push(Entry {
             enter,
             leave,
-            net: duration,
-            exact: block.base,
-            collapsed: block.base,
-            inside: 0,
+            net: called.net,
             weight: block.period,
-            unwound: execution.unwound,
+            cell,
+            detailed: false,
             waited: false,
-            arguments: execution.arguments,
         });
-        if let Some(caller) = caller {
-            local.queue.last_called(caller);
+        if block.has_watched() {
+            local.queue.entries.watched.push(execution.arguments);
         }
-        if to_count > 0 {
-            self.count(at, to_count);
+        if cell == NO_CELL || execution.unwound {
+            self.say_more(at, execution, called, None);
         }
+        if full {
+            self.count_some(number);
+        }
+        Some(at)
     }
 
-    /// Counts the first `n` executions of a block that wait, but for the thread's first.
-    #[inline(never)]
-    fn count(&mut self, at: usize, n: usize) {
+    /// Says more of the last execution in a queue.
+    #[cold]
+    fn say_more(
+        &mut self,
+        at: usize,
+        execution: &Execution,
+        called: Called,
+        waits: Option<Arc<WaitSum>>,
+    ) {
         let Some(local) = self.thread.locals.get_mut(at) else {
             return;
         };
-        let number = local.block;
-        let mut entries = std::mem::take(&mut local.queue.entries);
-        let from = usize::from(local.counted == 0);
-        if from == 1 {
-            local.first = entries.first().map(Box::new);
-        }
-        local.counted += n as u64;
-        if let Some(last) = entries.all.get(n.saturating_sub(1)) {
-            local.counted_enter = last.enter;
-        }
-        if local.counted >= WARM
-            && local.first.take().is_some()
-            && let Some(block) = self.blocks.get_mut(number as usize)
-        {
-            block.warm_up += 1;
-        }
-        self.add(at, &entries, from, n);
-        entries.remove(n);
-        if let Some(local) = self.thread.locals.get_mut(at) {
-            local.queue.entries = entries;
-        }
-    }
-
-    /// Adds executions of a block to all sums: those together that follow each other and are of one kind.
-    fn add(&mut self, at: usize, entries: &Entries, from: usize, to: usize) {
-        let Some(number) = self.thread.locals.get(at).map(|local| local.block) else {
+        let Some(block) = self.blocks.get(execution.block as usize) else {
             return;
         };
-        let all = entries.all.get(from..to).unwrap_or_default();
-        let Some(block) = self.blocks.get_mut(number as usize) else {
-            return;
-        };
-        self.tallies.executions += all.len() as u64;
-        block.unwound += all.iter().filter(|entry| entry.unwound).count() as u64;
-        block.follow(all);
-        let mut waits = entries.waits_of(from, to);
-        let (mut rest, mut until) = (all, 0);
-        while let Some(first) = rest.first() {
-            if first.leave >= until {
-                until = self.kinds.until(first.leave);
-            }
-            let arguments = block.grouped(&first.arguments);
-            let mut n = block.alike(first, &arguments, rest);
-            // They end in order.
-            if rest.get(n - 1).is_some_and(|last| last.leave >= until) {
-                n = rest.partition_point(|entry| entry.leave < until).max(1);
-            }
-            let (run, others) = rest.split_at(n);
-            rest = others;
-            let weight = u64::from(first.weight);
-            let waits = first.waited.then(|| waits.next()).flatten();
-            let cell = self.thread.cells.of(number, first, &arguments, self.kinds);
-            let added = cell.and_then(|cell| self.kinds.add(cell, run, weight, until));
-            if self.lap.is_some()
-                && let Some((sum, kind)) = added
-                && let Some(local) = self.thread.locals.get_mut(at)
-            {
-                let runs = Runs {
-                    n: n as u64,
-                    ran: sum,
-                    floor: kind.smallest.at(4),
-                    known: kind.recorded,
-                    weight,
-                };
-                if waits.is_some() || !local.lap.takes(&runs, self.lap) {
-                    let costs = &self.options.event_costs;
-                    add_events(block, &runs, run, waits, &mut local.lap, costs);
-                }
-            }
-            match waits {
-                None => block.least_blocked = 0,
-                Some(waits) => block.add_waits(waits, weight),
-            }
-        }
+        local.queue.say_more(Details {
+            shape: Shape {
+                block: execution.block,
+                collapsed: called.collapsed,
+                arguments: block.grouped(&execution.arguments),
+                inside: called.inside,
+            },
+            exact: called.exact,
+            unwound: execution.unwound,
+            waits,
+        });
     }
 
     fn wait(&mut self, wait: &Wait) {
@@ -324,107 +435,35 @@ impl Worker<'_> {
         let stack = block.stacks.add(places);
         let at = match self.thread.local(number) {
             Some(at) => at,
-            None => {
-                block.threads.push(self.index);
-                self.thread.add_local(number)
-            }
+            None => self.thread.add_local(number, self.index, block),
         };
         if let Some(local) = self.thread.locals.get_mut(at) {
             local.stack = stack;
+            local.short = false;
         }
     }
 
     fn period(&mut self, number: BlockId, period: u32) {
         match self.blocks.get_mut(number as usize) {
-            Some(block) => block.set_period(period),
+            Some(block) => {
+                block.set_period(period);
+                *self.periods += 1;
+                self.thread.take_periods(*self.periods);
+            }
             None => self.tallies.unknown += 1,
         }
     }
-
-    /// Counts all that is still waiting.
-    pub fn flush(&mut self) {
-        for at in 0..self.thread.locals.len() {
-            let waiting = |local: &Local| local.queue.entries.all.len();
-            let waiting = self.thread.locals.get(at).map_or(0, waiting);
-            if waiting > 0 {
-                self.count(at, waiting);
-            }
-            if let Some(local) = self.thread.locals.get_mut(at)
-                && let Some(first) = local.first.take()
-            {
-                self.add(at, &first, 0, 1);
-            }
-        }
-        self.thread.pending.end(self.pairs);
-        for cell in &mut self.thread.cells.all {
-            self.kinds.settle(cell);
-        }
-    }
 }
 
-/// Compares executions by their events, where there are some, or where one of them completes a group.
-#[inline(never)]
-fn add_events(
-    block: &mut BlockState,
-    runs: &Runs,
-    entries: &[Entry],
-    waits: Option<&Arc<WaitSum>>,
-    lap: &mut Lap,
-    costs: &[u64],
-) {
-    let off = waits.map_or(0, |waits| waits.off());
-    let events = waits.map(|waits| &waits.events);
-    for entry in entries {
-        let one = Runs {
-            n: 1,
-            ran: entry.net.saturating_sub(off),
-            ..*runs
-        };
-        block.events.add(&one, events, lap, costs);
-    }
-}
-
-impl Caller {
-    /// A call of a block that contains others, or of which more is to be said.
-    #[inline(never)]
-    fn of(
-        pending: &mut Pending,
-        pairs: &mut Pairs,
-        options: &Options,
-        block: &BlockState,
-        (enter, leave): (u64, u64),
-        number: BlockId,
-    ) -> Self {
-        let mut inside = pending.take(enter, pairs);
-        let (exact, collapsed) = block.kinds_with(&inside);
-        let net = options.net(leave - enter, &inside);
-        let size = (inside.count + 1, net);
-        let probes = inside.probes.saturating_add(block.probe_ticks);
-        if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
-            WaitSum::inside(waits, number);
-        }
-        if block.followed() {
-            pending.push((enter, leave), number, (exact, collapsed), size, pairs);
-            if inside.waits.is_some() || probes > 0 {
-                pending.say_more(inside.waits.clone(), probes);
-            }
-        } else {
-            let more = More {
-                sequences: Some((inside.exact, inside.collapsed)),
-                waits: inside.waits.clone(),
-                probes,
-                hole: inside.ragged,
-            };
-            pending.push_other((enter, leave), NO_BLOCK, size, more, pairs);
-        }
-        Self {
-            exact,
-            collapsed,
-            inside: inside.count,
-            net,
-            waits: inside.waits,
-        }
-    }
+/// How an execution is compared.
+#[derive(Clone, Copy)]
+struct Called {
+    exact: u64,
+    collapsed: u64,
+    /// Executions in it.
+    inside: u64,
+    /// How long it took, without what tracing added to it.
+    net: u64,
 }
 
 /// The hash that the kinds of a block begin with.

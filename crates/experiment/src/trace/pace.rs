@@ -17,8 +17,20 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// runtime; and each that is not recorded takes this part of it to count (`benches/interference.py` measures both).
 const BY_COUNT: f64 = 5.0;
 const COUNTING: f64 = 0.1;
+/// What the probes of the scheduler take of the target's time for each wait, in nanoseconds: a switch and a wake-up (`kernel.bpf_stats_enabled`).
+const WAIT: f64 = 1100.0;
 /// The longest one.
 const LONGEST: u32 = 1 << 20;
+
+/// What was seen of the target so far.
+pub(super) struct Seen<'a> {
+    /// Executions that were recorded, by block.
+    pub executions: &'a [u64],
+    /// Waits of its threads.
+    pub waits: u64,
+    /// As many of its threads as can run at the same time.
+    pub threads: usize,
+}
 
 /// Keeps the cost of tracing within a budget.
 pub(super) struct Pace {
@@ -27,6 +39,7 @@ pub(super) struct Pace {
     /// Cost of recording one execution in ticks.
     cost: u64,
     before: Vec<u64>,
+    waits_before: u64,
     /// CPU time that this thread had taken, in nanoseconds.
     own_before: u64,
     since: u64,
@@ -38,6 +51,7 @@ impl Pace {
             budget,
             cost,
             before: Vec::new(),
+            waits_before: 0,
             own_before: own_time(),
             since: now,
         }
@@ -52,16 +66,20 @@ impl Pace {
     }
 
     /// Looks at what was executed since the last time, and lengthens the periods of the blocks that
-    /// cost most: which ones. A target that uses all CPUs waits for us, too: what we take counts.
+    /// cost most: which ones. A target that uses all CPUs waits for us, too: what we take counts, and what its waits cost.
     pub fn step(
         &mut self,
         shared: &Shared,
         blocks: &mut [TracedBlock],
-        executions: &[u64],
-        threads: usize,
+        seen: &Seen<'_>,
         now: u64,
         ticks_per_ns: f64,
     ) -> Vec<BlockId> {
+        let Seen {
+            executions,
+            waits,
+            threads,
+        } = *seen;
         let window = now.saturating_sub(self.since);
         self.before.resize(executions.len(), 0);
         let counts = executions.iter().zip(&self.before).enumerate();
@@ -87,8 +105,10 @@ impl Pace {
             *cost = (*cost as f64 * (each + afterwards)) as u64;
         }
         let time = window as f64 * threads.max(1) as f64;
-        // No period makes counting cheaper: what is left of the budget is for the rest, and at least a part of it.
-        let budget = (self.budget - counting / time.max(1.0)).max(self.budget / 4.0);
+        let new_waits = waits.saturating_sub(self.waits_before);
+        let fixed = counting + new_waits as f64 * WAIT * ticks_per_ns;
+        // No period makes counting cheaper, or waits: what is left of the budget is for the rest, and at least a part of it.
+        let budget = (self.budget - fixed / time.max(1.0)).max(self.budget / 4.0);
         let mut left: f64 = costs.iter().map(|(cost, _)| *cost as f64).sum();
         let whole = WINDOW.as_nanos() as f64 * ticks_per_ns;
         if (window as f64) < whole && left <= budget * whole * threads.max(1) as f64 {
@@ -96,6 +116,7 @@ impl Pace {
         }
         (self.since, self.own_before) = (now, own_now);
         self.before.copy_from_slice(executions);
+        self.waits_before = waits;
         let mut changed = Vec::new();
         costs.sort_unstable_by(|a, b| b.cmp(a));
         for (cost, block) in costs {
@@ -151,16 +172,25 @@ mod tests {
         let shared = Shared::new(1 << 20).expect("memory");
         let mut blocks = vec![block("hot"), block("cool")];
         let mut pace = Pace::new(0.05, 50, 0);
-        let mut step = |executions: &[u64], now: u64, blocks: &mut Vec<TracedBlock>| {
+        let mut step = |executions: &[u64], waits, now, blocks: &mut Vec<TracedBlock>| {
             // What the test itself takes is no reading of records.
             pace.own_before = u64::MAX;
-            pace.step(&shared, blocks, executions, 1, now, 1.0)
+            let seen = Seen {
+                executions,
+                waits,
+                threads: 1,
+            };
+            pace.step(&shared, blocks, &seen, now, 1.0)
         };
         // 50 % of 5 ms is within what 100 ms allow; the next 5 ms are not.
-        assert_eq!(step(&[50_000, 10], 5 * MS, &mut blocks), []);
-        assert_eq!(step(&[150_000, 20], 10 * MS, &mut blocks), [0]);
+        assert_eq!(step(&[50_000, 10], 0, 5 * MS, &mut blocks), []);
+        assert_eq!(step(&[150_000, 20], 0, 10 * MS, &mut blocks), [0]);
         assert!(blocks[0].period >= 16 && blocks[1].period == 1);
         // Over a whole window little is little.
-        assert_eq!(step(&[150_100, 4_000], 200 * MS, &mut blocks), []);
+        assert_eq!(step(&[150_100, 4_000], 0, 200 * MS, &mut blocks), []);
+        // 3 % are within the budget, but not beside what 20,000 waits take.
+        assert_eq!(step(&[150_200, 64_000], 0, 300 * MS, &mut blocks), []);
+        let both = step(&[150_300, 124_000], 20_000, 400 * MS, &mut blocks);
+        assert_eq!(both, [1]);
     }
 }

@@ -5,7 +5,7 @@ mod warnings;
 use super::drain::Drain;
 use super::events::Events;
 use super::memory::Shared;
-use super::pace::Pace;
+use super::pace::{Pace, Seen};
 use super::plan::{Planner, Wish};
 use super::probes::Probes;
 use super::select::FunctionPattern;
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         let planner = Planner::new(&shared, &executable, patterns.len());
         let pace = Pace::new(
             options.budget.unwrap_or(f64::INFINITY),
-            2 * stamp(),
+            options.call_overhead,
             ticks(),
         );
         let mut session = Self {
@@ -345,8 +345,11 @@ impl<'a> Session<'a> {
         let changed = self.pace.step(
             &self.shared,
             &mut self.planner.blocks,
-            &self.drain.executions,
-            threads,
+            &Seen {
+                executions: &self.drain.executions,
+                waits: self.waiting.seen,
+                threads,
+            },
             now,
             now.saturating_sub(self.start_ticks) as f64 / elapsed,
         );

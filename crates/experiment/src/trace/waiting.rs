@@ -70,6 +70,8 @@ pub(super) struct Waiting {
     /// What else was seen of the threads.
     pub events: Events,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
+    /// How many waits were seen.
+    pub seen: u64,
     /// Programs that the target has executed, and how often.
     programs: BTreeMap<String, u64>,
 }
@@ -98,6 +100,7 @@ impl Waiting {
             },
             events,
             kept: FxHashMap::default(),
+            seen: 0,
             programs: BTreeMap::new(),
         }
     }
@@ -175,6 +178,7 @@ impl Waiting {
     ) {
         let new = self.waits.as_ref().and_then(|waits| waits.read().ok());
         for wait in new.into_iter().flatten() {
+            self.seen += 1;
             if self.kept.len() < STRANGERS || self.kept.contains_key(&wait.tid) {
                 let kept = self.kept.entry(wait.tid).or_default();
                 if kept.len() >= KEPT {
