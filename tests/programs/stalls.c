@@ -1,4 +1,4 @@
-// Eight kernels that each wait for one thing: `stalls KERNEL SECONDS`. The truth of each is in its
+// Kernels that each wait for one thing: `stalls KERNEL SECONDS`. The truth of each is in its
 // comment, as the cause that `vitalfew annotate` has to list for its hottest stall. x86-64 only.
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -31,6 +31,22 @@ KERNEL void **chase(void **at, long times) {
     while (times--)
         at = *at;
     return at;
+}
+
+// D-cache miss, but no DTLB miss: the same in a table of 24 pages, which are not more than the DTLB has.
+KERNEL void **chase_near(void **at, long times) {
+    while (times--)
+        at = *at;
+    return at;
+}
+
+// D-cache miss, but hardly a DTLB miss: one element after the other.
+KERNEL uint64_t stream(const uint64_t *table, size_t words, long times) {
+    uint64_t sum = 0;
+    for (long round = 0; round < times; round++)
+        for (size_t i = 0; i < words; i++)
+            __asm__ volatile("add %1, %0" : "+r"(sum) : "r"(table[i]));
+    return sum;
 }
 
 // D-cache miss: loads that do not depend on each other.
@@ -110,6 +126,8 @@ int main(int argc, char **argv) {
     uint64_t *table = zeroed(words * 8), sum = 0;
     // A cycle through all lines.
     size_t lines = words / 8;
+    if (!strcmp(kernel, "chase_near"))
+        lines = 24 * 64;
     uint32_t *order = zeroed(lines * 4);
     for (size_t i = 0; i < lines; i++)
         order[i] = i;
@@ -131,6 +149,10 @@ int main(int argc, char **argv) {
     do {
         if (!strcmp(kernel, "chase"))
             at = chase(at, 1 << 18);
+        else if (!strcmp(kernel, "chase_near"))
+            at = chase_near(at, 1 << 22);
+        else if (!strcmp(kernel, "stream"))
+            sum += stream(table, words, 1);
         else if (!strcmp(kernel, "random_loads"))
             sum += random_loads(table, words - 1, 1 << 20);
         else if (!strcmp(kernel, "store_burst"))

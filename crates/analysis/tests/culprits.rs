@@ -133,6 +133,8 @@ fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Opti
         events: &[],
         mispredicted: &[],
         kernel: Some(0.0),
+        accesses: &[],
+        elsewhere: None,
         late: 0,
     })
 }
@@ -165,6 +167,8 @@ struct Tally {
     truly: [usize; 12],
     /// Of how many stalls the data cache and the DTLB are listed, which time does not tell apart.
     both: usize,
+    /// How often each was listed where each was true.
+    beside: [[usize; 12]; 12],
     summary: Option<Summary>,
 }
 
@@ -202,7 +206,14 @@ impl Tally {
                 .position(|one| *one == cause)
                 .expect("listed")] += 1;
             self.listed += account.culprits.len();
+            let place = |of: Cause| {
+                Cause::ALL
+                    .iter()
+                    .position(|one| *one == of)
+                    .expect("listed")
+            };
             for one in &account.culprits {
+                self.beside[place(cause)][place(one.cause)] += 1;
                 self.by_cause[Cause::ALL
                     .iter()
                     .position(|cause| *cause == one.cause)
@@ -228,6 +239,15 @@ impl Tally {
                 .zip(self.by_cause.iter().zip(self.truly))
                 .collect::<Vec<_>>()
         );
+        let letters: String = Cause::ALL
+            .iter()
+            .map(|one| format!("{:>5}", one.letter()))
+            .collect();
+        println!("listed: {letters}");
+        for (row, cause) in self.beside.iter().zip(Cause::ALL) {
+            let counts: String = row.iter().map(|count| format!("{count:>5}")).collect();
+            println!("true {}: {counts}", cause.letter());
+        }
         let summary = self.summary.as_ref().expect("runs");
         println!(
             "{} stalls; not listed: {:?}; {:.2} listed on average ({:.2} with d and D as one), by weight {:.2}",
@@ -293,7 +313,7 @@ fn estimated_frequencies_leave_little_unexplained() {
 
 /// One program on the processor that executes out of order. In the analysis' eyes no loop stays in
 /// the instruction cache: the simulated one misses at random.
-fn add_windowed(tally: &mut Tally, model: &Model, seed: u64, records: bool) {
+fn add_windowed(tally: &mut Tally, model: &Model, seed: u64, records: bool, registers: bool) {
     let mut random = Random(seed);
     let graph = window::procedure(&mut random);
     let run = window::run(&graph, model, &mut random, 1_000_000, 50);
@@ -306,6 +326,8 @@ fn add_windowed(tally: &mut Tally, model: &Model, seed: u64, records: bool) {
     let mispredicted: Vec<_> = jumps
         .map(|(missed, all)| mispredicted_at_most(*missed, *all))
         .collect();
+    let accesses = run.accesses.iter().filter(|_| registers);
+    let accesses: Vec<_> = accesses.map(Option::as_ref).collect();
     let accounts = culprits(&Evidence {
         loops: &Loops::of(&graph),
         graph: &graph,
@@ -317,6 +339,8 @@ fn add_windowed(tally: &mut Tally, model: &Model, seed: u64, records: bool) {
         events: &[],
         mispredicted: &mispredicted,
         kernel: Some(0.0),
+        accesses: &accesses,
+        elsewhere: Some(0.0),
         late: 0,
     });
     tally.add(
@@ -325,21 +349,32 @@ fn add_windowed(tally: &mut Tally, model: &Model, seed: u64, records: bool) {
     );
 }
 
+/// The programs of some seeds, without registers and with them.
+fn windowed(seeds: std::ops::Range<u64>) -> [Tally; 2] {
+    let model = Model::new(Processor::named("skylake").expect("there"));
+    [false, true].map(|registers| {
+        let mut tally = Tally::default();
+        for seed in seeds.clone() {
+            add_windowed(&mut tally, &model, seed, false, registers);
+        }
+        println!("data addresses from registers: {registers}");
+        tally.print();
+        let summary = tally.summary.as_ref().expect("runs");
+        assert!(tally.missed.is_empty());
+        assert!(summary.unexplained_stall <= 0.1 * summary.samples);
+        tally
+    })
+}
+
 #[test]
 fn the_true_culprit_is_always_listed_out_of_order() {
-    let model = Model::new(Processor::named("skylake").expect("there"));
-    let mut tally = Tally::default();
-    for seed in 100..112 {
-        add_windowed(&mut tally, &model, seed, false);
-    }
-    tally.print();
-    let summary = tally.summary.as_ref().expect("runs");
-    assert!(tally.stalls > 300);
-    assert!(tally.missed.is_empty());
-    // Measured: 2.81; 2.23 where those two that time does not tell apart count as one.
-    assert!(tally.listed as f64 <= 2.85 * tally.stalls as f64);
-    assert!((tally.listed - tally.both) as f64 <= 2.26 * tally.stalls as f64);
-    assert!(summary.unexplained_stall <= 0.1 * summary.samples);
+    let [without, with] = windowed(100..112);
+    assert!(without.stalls > 300);
+    assert_eq!(with.stalls, without.stalls);
+    // Measured: 2.80; 2.00 where those two that time does not tell apart count as one.
+    assert!(without.listed as f64 <= 2.83 * without.stalls as f64);
+    assert!((without.listed - without.both) as f64 <= 2.03 * without.stalls as f64);
+    assert!(with.listed <= without.listed);
     // Each kind of stall was there.
     for cause in [
         Cause::InstructionCache,
@@ -352,25 +387,18 @@ fn the_true_culprit_is_always_listed_out_of_order() {
         Cause::Unit,
     ] {
         let index = Cause::ALL.iter().position(|one| *one == cause);
-        assert!(tally.truly[index.expect("listed")] > 0, "{cause:?}");
+        assert!(without.truly[index.expect("listed")] > 0, "{cause:?}");
     }
 }
 
 /// On programs that the rules were not mended on.
 #[test]
 fn the_true_culprit_is_listed_in_programs_never_seen_before() {
-    let model = Model::new(Processor::named("skylake").expect("there"));
-    let mut tally = Tally::default();
-    for seed in 400..424 {
-        add_windowed(&mut tally, &model, seed, false);
-    }
-    tally.print();
-    let summary = tally.summary.as_ref().expect("runs");
-    assert!(tally.stalls > 600);
-    assert!(tally.missed.is_empty());
-    // Measured: 2.85.
-    assert!(tally.listed as f64 <= 2.88 * tally.stalls as f64);
-    assert!(summary.unexplained_stall <= 0.1 * summary.samples);
+    let [without, with] = windowed(400..424);
+    assert!(without.stalls > 600);
+    // Measured: 2.84, and 2.83 with registers.
+    assert!(without.listed as f64 <= 2.87 * without.stalls as f64);
+    assert!(with.listed < without.listed);
 }
 
 /// Branch records say of jumps how many were not predicted.
@@ -379,8 +407,8 @@ fn branch_records_rule_out_mispredictions() {
     let model = Model::new(Processor::named("skylake").expect("there"));
     let (mut without, mut with) = (Tally::default(), Tally::default());
     for seed in (100..112).chain(400..424) {
-        add_windowed(&mut without, &model, seed, false);
-        add_windowed(&mut with, &model, seed, true);
+        add_windowed(&mut without, &model, seed, false, false);
+        add_windowed(&mut with, &model, seed, true, false);
     }
     with.print();
     assert_eq!(with.stalls, without.stalls);

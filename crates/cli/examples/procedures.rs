@@ -119,6 +119,8 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         events: &[],
         mispredicted: &[],
         kernel: None,
+        accesses: &[],
+        elsewhere: None,
         late: 0,
     });
     std::hint::black_box(accounts);

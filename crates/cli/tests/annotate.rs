@@ -54,29 +54,91 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
         ("fetch", "Front end"),
         ("pages", "DTLB miss"),
     ] {
-        let file = lab.record(["-e", "cpu-clock", "-F1000", "--", program, kernel, "1"]);
-        // The machine that tests run on need not be one that there is a model of.
-        let output = annotate(&[
-            kernel,
-            file.to_str().expect("a name"),
-            "--json",
-            "--cpu",
-            "zen3",
-        ]);
-        assert!(
-            output.status.success(),
-            "{kernel}: {}",
-            text(&output.stderr)
-        );
-        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let (instruction, _) = hottest(&found);
-        let account = &instruction["account"];
-        let culprits = account["culprits"].as_array().expect("culprits").iter();
-        let mut causes: Vec<&str> = culprits.filter_map(|one| one["cause"].as_str()).collect();
-        causes.extend(account["static_stall"]["reason"].as_str());
-        println!("{kernel}: {causes:?}");
-        assert!(causes.contains(&truth), "{kernel}: {instruction:#}");
+        let record = |registers: &[&str]| {
+            let command = ["--", program, kernel, "1"];
+            lab.record([&["-e", "cpu-clock", "-F1000"], registers, &command[..]].concat())
+        };
+        // Data addresses must not rule the truth out.
+        for file in [record(&[]), record(&["--registers"])] {
+            // The machine that tests run on need not be one that there is a model of.
+            let output = annotate(&[
+                kernel,
+                file.to_str().expect("a name"),
+                "--json",
+                "--cpu",
+                "zen3",
+            ]);
+            assert!(
+                output.status.success(),
+                "{kernel}: {}",
+                text(&output.stderr)
+            );
+            let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let (instruction, _) = hottest(&found);
+            let account = &instruction["account"];
+            let culprits = account["culprits"].as_array().expect("culprits").iter();
+            let mut causes: Vec<&str> = culprits.filter_map(|one| one["cause"].as_str()).collect();
+            causes.extend(account["static_stall"]["reason"].as_str());
+            println!("{kernel}: {causes:?}");
+            assert!(causes.contains(&truth), "{kernel}: {instruction:#}");
+        }
     }
+}
+
+/// What registers at samples show of data addresses rules DTLB misses out where they cannot be, bounds
+/// them where they are rare, and leaves them where they are.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn data_addresses_tell_dtlb_misses_from_cache_misses() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("stalls");
+    let program = program.to_str().expect("a name");
+    // The share of the hottest stall that they can have at most, with registers and without.
+    let share = |kernel: &str, registers: &[&str]| {
+        let options = ["-e", "cpu-clock", "-F10000"];
+        let command = ["--", program, kernel, "3"];
+        let file = lab.record([&options[..], registers, &command[..]].concat());
+        let file = file.to_str().expect("a name");
+        let output = annotate(&[kernel, file, "--json", "--cpu", "zen3"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let (instruction, block) = hottest(&found);
+        let account = &instruction["account"];
+        let culprits = account["culprits"].as_array().expect("culprits");
+        let walks = culprits.iter().find(|one| one["letter"] == "D");
+        let most = walks.map_or(0.0, |one| one["most_cycles"].as_f64().expect("cycles"));
+        let all = block["instructions"].as_array().expect("instructions");
+        let data: Vec<Value> = all.iter().map(|one| one["data"].clone()).collect();
+        let share = most / account["dynamic_stall"].as_f64().expect("a stall");
+        println!("{kernel} {registers:?}: {share:.3}, {data:?}");
+        let is_null = data.iter().all(Value::is_null);
+        assert_eq!(is_null, registers.is_empty(), "{data:?}");
+        (share, data)
+    };
+    let (chase, _) = share("chase_near", &[]);
+    assert_eq!(chase, 1.0);
+    let (chase, data) = share("chase_near", &["--registers"]);
+    // 0 of 27,000 samples; a busy machine takes fewer, which rule out less.
+    assert!(chase < 0.2, "{chase}");
+    let load = data.iter().find(|one| !one.is_null()).expect("a load");
+    assert_eq!(load["pages"], 24);
+    // 32,768 pages at random, of which most are seen once or not at all.
+    let (chase, data) = share("chase", &["--registers"]);
+    assert_eq!(chase, 1.0);
+    let load = data.iter().find(|one| !one.is_null()).expect("a load");
+    let pages = load["pages"].as_f64().expect("a count");
+    assert!((2_000.0..60_000.0).contains(&pages), "{load}");
+    let (stream, data) = share("stream", &["--registers"]);
+    assert!(stream < 0.7, "{stream}");
+    let load = data.iter().find(|one| !one.is_null()).expect("a load");
+    assert_eq!(load["stride"], 8);
+    // A new page every 512 times.
+    assert!(load["new_page"].as_f64().expect("a share") < 0.01, "{load}");
+    let (pages, _) = share("pages", &["--registers"]);
+    assert_eq!(pages, 1.0);
 }
 
 #[test]

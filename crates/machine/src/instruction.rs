@@ -111,6 +111,8 @@ pub struct Kind {
     pub repeated: bool,
     /// It only fetches into the cache.
     pub prefetch: bool,
+    /// All memory that it accesses is at an address that the code itself says (x86-64).
+    pub fixed_address: bool,
     /// It does nothing.
     pub nop: bool,
     /// Its first flag-writing partner and it may be executed as one: a conditional branch of x86.

@@ -24,7 +24,7 @@ pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
 pub use instruction::{Architecture, Flow, Form, Instruction, Kind};
-pub use interpret::{Blocked, Interpreter, Observation, Registers, Walk};
+pub use interpret::{Access, Blocked, Interpreter, Observation, Registers, Seen, Walk};
 pub use loops::{Loop, Loops};
 pub use model::{Bounds, Cost, Held, Limit, Model, PROCESSORS, Processor, Resource, Scheduled};
 pub use register::{Register, RegisterSet};

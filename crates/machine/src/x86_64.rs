@@ -5,6 +5,7 @@ use crate::{Error, Flow, Form, Instruction, Kind, Register, RegisterSet};
 use iced_x86::{
     Code, ConditionCode, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl,
     Formatter, GasFormatter, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register as Name,
+    UsedMemory,
 };
 use profile::ImageAddress;
 
@@ -63,6 +64,8 @@ impl X86_64 {
                 kind.load |= is_read(memory.access());
                 kind.store |= is_written(memory.access());
             }
+            let mut all = info.used_memory().iter();
+            kind.fixed_address = (kind.load || kind.store) && all.all(is_fixed);
         }
         Ok(Instruction {
             address,
@@ -117,7 +120,14 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
     Ok(text)
 }
 
-fn is_read(access: OpAccess) -> bool {
+/// Whether an address does not depend on what is computed: one beside the code, or in the thread's own
+/// memory.
+fn is_fixed(memory: &UsedMemory) -> bool {
+    let base = matches!(memory.base(), Name::None | Name::RIP | Name::EIP);
+    base && memory.index() == Name::None
+}
+
+pub(crate) fn is_read(access: OpAccess) -> bool {
     matches!(
         access,
         OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite

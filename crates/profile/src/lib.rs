@@ -17,6 +17,7 @@
 //! of each execution of some blocks of code; [`Interference`] is what follows from it.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod address;
 mod branch_stack;
 mod call_tree;
@@ -30,6 +31,7 @@ mod stack;
 mod symbol;
 mod trace;
 
+pub use accesses::{AccessCount, Accesses, Footprint, KEPT, OnWay, Visits, add_way};
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
 pub use branch_stack::{Seen, Stretch, StretchCount, Stretches, TakenBranch};
 pub use call_tree::{

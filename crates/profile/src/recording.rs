@@ -1,5 +1,6 @@
 use crate::{
-    EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable, StretchCount,
+    AccessCount, EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable,
+    StretchCount,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -205,6 +206,8 @@ pub struct Recording {
     pub branches: Vec<BranchCount>,
     /// What was executed between branches that the processor recorded, each stretch once.
     pub stretches: Vec<StretchCount>,
+    /// Data addresses that were seen, by instruction, each once.
+    pub accesses: Vec<AccessCount>,
 }
 
 impl Recording {
@@ -228,6 +231,7 @@ impl Recording {
             symbols: Vec::new(),
             branches: Vec::new(),
             stretches: Vec::new(),
+            accesses: Vec::new(),
         }
     }
 

@@ -1,11 +1,13 @@
-//! Where branches go: from the registers at samples (DCPI section 7: interpretation), and from the
-//! processor's own records.
+//! Where branches go and which data are accessed: from the registers at samples (DCPI section 7:
+//! interpretation), and from the processor's own records.
 
 use crate::collection::Collection;
 use crate::images::open_same;
 use crate::records::Record;
-use machine::{Interpreter, Registers};
-use profile::{ImageAddress, ImageId, ImageKind, ImageOffset, Location, Stretches, TakenBranch};
+use machine::{Interpreter, Registers, Seen};
+use profile::{
+    ImageAddress, ImageId, ImageKind, ImageOffset, Location, OnWay, Stretches, TakenBranch, add_way,
+};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::fs::File;
@@ -17,16 +19,22 @@ const MOST_IMAGES: usize = 512;
 /// Kinds of stretches between branches that are kept: more than the largest programs have warm.
 const MOST_STRETCHES: usize = 1 << 20;
 
+/// Instructions of which data addresses are kept: 60 MB of them at most, mostly far less.
+const MOST_ACCESSING: usize = 1 << 15;
+
 /// Sees where branches go. Code is read from the images' files, by offset.
 pub(crate) struct Branches {
     /// Nothing for what cannot be read.
     code: FxHashMap<ImageId, Option<(File, Interpreter)>>,
+    /// Room for the accesses after one sample.
+    way: Vec<OnWay<(ImageId, ImageOffset)>>,
 }
 
 impl Branches {
     pub fn new() -> Self {
         Self {
             code: FxHashMap::default(),
+            way: Vec::new(),
         }
     }
 
@@ -41,21 +49,55 @@ impl Branches {
         code.as_mut()
     }
 
-    /// Counts the branches that follow from the registers at a place.
-    pub fn observe(&mut self, collection: &mut Collection, at: Location, registers: &Registers) {
+    /// Counts the branches and the data addresses that follow from a process' registers at a place.
+    pub fn observe(
+        &mut self,
+        collection: &mut Collection,
+        pid: u32,
+        at: Location,
+        registers: &Registers,
+    ) {
+        let mut way = std::mem::take(&mut self.way);
         let Some((file, interpreter)) = self.image(collection, at.image) else {
             return;
         };
-        let branches = &mut collection.branches;
+        let Collection {
+            branches,
+            accesses,
+            warnings,
+            ..
+        } = collection;
+        let space = u64::from(pid);
+        let place = |address: ImageAddress| (at.image, ImageOffset(address.0));
+        way.clear();
         interpreter.follow(
             ImageAddress(at.offset.0),
             registers,
             |place, buffer| file.read_at(buffer, place.0).unwrap_or(0),
-            |seen| {
-                let (branch, target) = (ImageOffset(seen.branch.0), ImageOffset(seen.target.0));
-                branches.entry((at.image, branch, target)).or_default().0 += 1;
+            |seen| match seen {
+                Seen::Branch(seen) => {
+                    let (branch, target) = (ImageOffset(seen.branch.0), ImageOffset(seen.target.0));
+                    branches.entry((at.image, branch, target)).or_default().0 += 1;
+                }
+                Seen::Access(seen) => way.push(OnWay {
+                    instruction: place(seen.instruction),
+                    address: seen.address,
+                    has_room: seen.has_room,
+                }),
+                Seen::Before(instruction, address) => {
+                    if let Some(one) = accesses.get_mut(&place(instruction)) {
+                        one.wait(space, address);
+                    }
+                }
             },
         );
+        add_way(space, &way, MOST_ACCESSING, accesses);
+        if accesses.len() >= MOST_ACCESSING {
+            warnings.insert(format!(
+                "data addresses are of the first {MOST_ACCESSING} instructions that were seen"
+            ));
+        }
+        self.way = way;
     }
 
     /// Counts what was executed between the branches that came with a sample.

@@ -3,7 +3,9 @@
 use crate::images::{ImageTable, KERNEL};
 use crate::maps::ProcessMaps;
 use crate::tally::Tally;
-use profile::{ImageId, ImageOffset, Location, NameId, ProcessAddress, StackId, Stretches};
+use profile::{
+    Accesses, ImageId, ImageOffset, Location, NameId, ProcessAddress, StackId, Stretches,
+};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -27,6 +29,8 @@ pub(crate) struct Collection {
     pub branches: FxHashMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
     /// What was executed between branches that the processor recorded.
     pub stretches: Stretches,
+    /// Data addresses, by the instruction that accesses them.
+    pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
 }
@@ -41,6 +45,7 @@ impl Collection {
             warnings: BTreeSet::new(),
             branches: FxHashMap::default(),
             stretches: Stretches::default(),
+            accesses: FxHashMap::default(),
             names: FxHashMap::default(),
         }
     }

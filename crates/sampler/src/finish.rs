@@ -6,8 +6,8 @@ use crate::images::{ImageTable, KERNEL, open_regular, open_same};
 use crate::maps::ProcessMaps;
 use crate::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
 use profile::{
-    BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location,
-    ProcessAddress, Recording, StretchCount,
+    AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
+    Location, ProcessAddress, Recording, StretchCount,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -69,6 +69,14 @@ pub(crate) fn move_samples(
     };
     recording.stretches = stretches.iter().map(finished).collect();
     recording.stretches.sort_unstable();
+    let accesses = std::mem::take(&mut collection.accesses).into_iter();
+    let finished = |((image, instruction), accesses)| AccessCount {
+        image: finisher.image(image),
+        instruction,
+        accesses,
+    };
+    recording.accesses = accesses.map(finished).collect();
+    recording.accesses.sort_unstable();
     finisher.embed_names(find_names);
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();

@@ -390,7 +390,7 @@ impl RingSource {
         {
             let address = ProcessAddress(*ip);
             let at = collection.locate(record.pid, record.time, address);
-            self.branches.observe(collection, at, registers);
+            self.branches.observe(collection, record.pid, at, registers);
         }
         match self.call_graph {
             CallGraph::None => {

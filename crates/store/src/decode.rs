@@ -1,12 +1,15 @@
 //! The members of a container as a recording. A checksum says that nothing was damaged, not that
 //! the writer meant well: whatever a row says is checked.
 
+use crate::accesses::{self, decode_accesses, decode_places};
 use crate::branches::{decode_branches, decode_stretches};
 use crate::container::Source;
 use crate::encode::KINDS;
 use crate::error::{Error, Fault};
 use crate::manifest::Manifest;
-use crate::table::{BRANCHES, Column, IMAGES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS};
+use crate::table::{
+    ACCESSES, BRANCHES, Column, IMAGES, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,
+};
 use crate::table_reader::{Rows, Table, Texts};
 use profile::{
     BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
@@ -95,6 +98,16 @@ pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
         let read = &mut |t: &Table<'_>| decode_stretches(t, &mut recording);
         members.table("stretches", STRETCHES, read)?;
     }
+    let mut found = accesses::Found::default();
+    if members.manifest.members.contains_key("accesses.parquet") {
+        let read = &mut |t: &Table<'_>| decode_accesses(t, &recording, &mut found);
+        members.table("accesses", ACCESSES, read)?;
+    }
+    if members.manifest.members.contains_key("places.parquet") {
+        let read = &mut |t: &Table<'_>| decode_places(t, &recording, &mut found);
+        members.table("places", PLACES, read)?;
+    }
+    accesses::finish(found, &mut recording);
     Ok(recording)
 }
 
@@ -162,6 +175,13 @@ impl Check<'_> {
 
     pub fn count(&self, value: i64) -> Result<u64, Fault> {
         u64::try_from(value).map_err(|_| self.fault(format!("a count of {value}")))
+    }
+
+    pub fn flag(&self, value: i64) -> Result<bool, Fault> {
+        match value {
+            0 | 1 => Ok(value == 1),
+            _ => Err(self.fault(format!("{value} where only 0 and 1 can be"))),
+        }
     }
 
     fn id32(&self, value: i64) -> Result<u32, Fault> {
@@ -269,11 +289,7 @@ fn images(table: &Table<'_>, recording: &mut Recording) -> Read {
                 path: path.ok_or_else(|| check.fault("no path"))?,
                 build_id,
                 file,
-                gone: match gone[i] {
-                    0 => false,
-                    1 => true,
-                    other => return Err(check.fault(format!("gone is {other}"))),
-                },
+                gone: check.flag(gone[i])?,
             });
         }
     }

@@ -1,5 +1,6 @@
 //! A recording as the members of a container.
 
+use crate::accesses::{are_storable, encode_accesses, encode_places};
 use crate::branches::{encode_branches, encode_stretches};
 use crate::error::Error;
 use crate::manifest::{MAX_EVENTS, Manifest, Member};
@@ -55,6 +56,10 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
     }
     if !recording.stretches.is_empty() {
         tables.push(("stretches.parquet", encode_stretches(recording, &texts)?));
+    }
+    if !recording.accesses.is_empty() {
+        tables.push(("accesses.parquet", encode_accesses(recording, &texts)?));
+        tables.push(("places.parquet", encode_places(recording, &texts)?));
     }
     let describe = |(name, bytes): &(&str, Vec<u8>)| {
         let member = Member {
@@ -125,6 +130,16 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
         let counts = [seen.times, seen.judged, seen.mispredicted];
         require(
             counts.into_iter().all(storable),
+            "a count or weight exceeds 63 bits",
+        )?;
+    }
+    for one in &recording.accesses {
+        require(
+            located(one.image),
+            "data addresses are of an image that it does not have",
+        )?;
+        require(
+            are_storable(one, storable),
             "a count or weight exceeds 63 bits",
         )?;
     }

@@ -2,7 +2,9 @@
 
 use crate::encode::{Encoded, encode};
 use crate::manifest::{self, Manifest, Member};
-use crate::table::{BRANCHES, Column, IMAGES, Kind, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS};
+use crate::table::{
+    ACCESSES, BRANCHES, Column, IMAGES, Kind, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,
+};
 use crate::table_writer::{TableWriter, shared};
 use crate::{Error, Place, container};
 use profile::*;
@@ -10,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const TABLES: [(&str, &[Column]); 7] = [
+const TABLES: [(&str, &[Column]); 9] = [
     ("samples.parquet", SAMPLES),
     ("stacks.parquet", STACKS),
     ("threads.parquet", THREADS),
@@ -18,6 +20,8 @@ const TABLES: [(&str, &[Column]); 7] = [
     ("symbols.parquet", SYMBOLS),
     ("branches.parquet", BRANCHES),
     ("stretches.parquet", STRETCHES),
+    ("accesses.parquet", ACCESSES),
+    ("places.parquet", PLACES),
 ];
 
 /// A recording with two rows in every table.
@@ -95,6 +99,19 @@ fn good() -> Recording {
                 judged: 4,
                 mispredicted: 3,
             },
+        });
+        let mut accesses = Accesses {
+            known: 3,
+            stride: -8,
+            ..Accesses::default()
+        };
+        let visits = Visits { seen: 3, waited: 1 };
+        accesses.pages.add(u64::MAX, visits);
+        accesses.lines.add(5, visits);
+        recording.accesses.push(AccessCount {
+            image: ImageId(i),
+            instruction: ImageOffset(1),
+            accesses,
         });
     }
     recording
@@ -244,6 +261,23 @@ fn what_a_row_says_is_checked() {
                 ("times", Int(-1)),
                 ("judged", Int(-1)),
                 ("mispredicted", Int(i64::MIN)),
+            ],
+        ),
+        (
+            "accesses.parquet",
+            &[
+                ("image_id", Int(2)),
+                ("known", Int(-1)),
+                ("waited_page", Int(i64::MIN)),
+            ],
+        ),
+        (
+            "places.parquet",
+            &[
+                ("image_id", Int(-1)),
+                ("line", Int(2)),
+                ("seen", Int(-1)),
+                ("waited", Int(-1)),
             ],
         ),
     ];

@@ -39,6 +39,7 @@
 //! runs of equal values: 1.0 KB together.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod branches;
 mod causal;
 mod container;

@@ -1,5 +1,6 @@
 //! Several recordings as one.
 
+use crate::accesses::{self, Found};
 use crate::decode::Sum;
 use crate::encode::check;
 use crate::error::Error;
@@ -176,6 +177,7 @@ struct Merger {
     /// What was observed and walked, by branch and target.
     branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
     stretches: BTreeMap<(ImageId, Stretch), Seen>,
+    accesses: Found,
 }
 
 impl Merger {
@@ -188,6 +190,7 @@ impl Merger {
             symbols: BTreeSet::new(),
             branches: BTreeMap::new(),
             stretches: BTreeMap::new(),
+            accesses: Found::new(),
         }
     }
 
@@ -226,6 +229,11 @@ impl Merger {
             let image = ids.images[one.image.0 as usize];
             let seen = self.stretches.entry((image, one.stretch)).or_default();
             seen.join(one.seen);
+        }
+        for one in &recording.accesses {
+            let image = ids.images[one.image.0 as usize];
+            let found = self.accesses.entry((image, one.instruction));
+            found.or_default().join(&one.accesses);
         }
         Ok(ids)
     }
@@ -373,6 +381,7 @@ impl Merger {
                 seen,
             })
             .collect();
+        accesses::finish(self.accesses, &mut self.merged);
         self.merged
     }
 }

@@ -153,6 +153,35 @@ pub(crate) const STRETCHES: &[Column] = &[
     int("mispredicted", Dictionary),
 ];
 
+pub(crate) const ACCESSES: &[Column] = &[
+    int("image_id", Dictionary),
+    text("image").searched(),
+    text("build_id").optional().searched(),
+    int("instruction", Delta),
+    int("stride", Dictionary),
+    int("known", Dictionary),
+    int("unknown", Dictionary),
+    int("origins", Dictionary),
+    int("new_line", Dictionary),
+    int("new_page", Dictionary),
+    int("strided", Dictionary),
+    int("votes", Dictionary),
+    int("waited", Dictionary),
+    int("waited_line", Dictionary),
+    int("waited_page", Dictionary),
+];
+
+pub(crate) const PLACES: &[Column] = &[
+    int("image_id", Dictionary),
+    text("image").searched(),
+    text("build_id").optional().searched(),
+    int("instruction", Delta),
+    int("line", Dictionary),
+    int("hash", Packing::Plain),
+    int("seen", Dictionary),
+    int("waited", Dictionary),
+];
+
 /// Rows of a row group, the unit that is decoded at once.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
 

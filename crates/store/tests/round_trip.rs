@@ -279,6 +279,19 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         },
     };
     a.stretches.push(stretch);
+    let mut accesses = profile::Accesses {
+        known: 4,
+        stride: 8,
+        votes: 3,
+        ..profile::Accesses::default()
+    };
+    let visits = profile::Visits { seen: 4, waited: 1 };
+    accesses.pages.add(77, visits);
+    a.accesses.push(profile::AccessCount {
+        image: a.symbols[0].image,
+        instruction: profile::ImageOffset(16),
+        accesses,
+    });
     let mut b = a.clone();
     b.host.name = "build-2".into();
     let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
@@ -290,6 +303,13 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         panic!("{:?}", merged.stretches)
     };
     assert_eq!(sum.stretch, stretch.stretch);
+    let [seen] = &merged.accesses[..] else {
+        panic!("{:?}", merged.accesses)
+    };
+    let accesses = &seen.accesses;
+    assert_eq!((accesses.known, accesses.stride, accesses.votes), (8, 8, 6));
+    let visits = profile::Visits { seen: 8, waited: 2 };
+    assert_eq!(accesses.pages.iter().collect::<Vec<_>>(), [(77, visits)]);
     assert_eq!((sum.seen.times, sum.seen.judged), (6, 4));
     assert_eq!(sum.seen.mispredicted, 2);
     assert_eq!(merged.images.len(), a.images.len());

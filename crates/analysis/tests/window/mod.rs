@@ -1,15 +1,21 @@
 //! A processor that executes out of order within a window and retires in order, and the samples
 //! that a clock would take: known causes for what the analysis says of stalls. Units and latencies
-//! are the model's; what goes wrong is drawn at random, and has one cause for each instruction.
+//! are the model's; what goes wrong is drawn at random, but for data accesses: those have addresses, and a
+//! hierarchy of caches decides.
 //!
 //! As measured on real ones, a sample shows the instruction after the one that holds up retirement;
 //! the one itself when it is not yet in the window.
 
 mod code;
+mod memory;
+mod registers;
 
 use super::pipeline::Random;
 use analysis::stall::culprits::Cause;
 use machine::{EdgeKind, Flow, Graph, Instruction, Model};
+use memory::Data;
+use profile::Accesses;
+use registers::Ways;
 use std::collections::VecDeque;
 
 pub use code::procedure;
@@ -19,12 +25,13 @@ const WINDOW: usize = 224;
 const STORES: usize = 56;
 const RETIRED: u64 = 4;
 
-/// Cycles: a walk of the page table, a line of code from the next cache, a branch that was not
-/// predicted, a locked instruction.
-const WALK: u64 = 30;
+/// Cycles: a line of code from the next cache, a branch that was not predicted, a locked instruction.
 const FETCH: u64 = 14;
 const MISPREDICT: u64 = 18;
 const LOCKED: u64 = 20;
+
+/// Lines that stores fetch at the same time.
+const FETCHED: u64 = 10;
 
 /// The processor's records of branches are taken of one jump in so many.
 const RECORDED: u64 = 20;
@@ -35,10 +42,6 @@ const HORIZON: usize = 1 << 15;
 /// What goes wrong with an instruction.
 #[derive(Clone, Copy, Default)]
 struct Trouble {
-    /// How often its data, or their translation, are late, and by how much.
-    late: f64,
-    by: u64,
-    walks: bool,
     /// How often its line of code is not in the cache.
     fetch: f64,
     /// How often it jumps, and how often that is not predicted.
@@ -56,6 +59,8 @@ pub struct Run {
     /// Of some of the times when each edge was a jump that was taken: in how many that was not
     /// predicted, and how many.
     pub jumps: Vec<(u64, u64)>,
+    /// What registers at the samples showed of the memory that each accesses.
+    pub accesses: Vec<Option<Accesses>>,
 }
 
 fn troubles(graph: &Graph, random: &mut Random) -> Vec<Trouble> {
@@ -72,15 +77,6 @@ fn troubles(graph: &Graph, random: &mut Random) -> Vec<Trouble> {
                 let rarer = trouble.taken.min(1.0 - trouble.taken);
                 trouble.mispredict = rarer * random.unit();
             }
-        }
-        let memory = (one.kind.load || one.kind.store) && !one.kind.locked;
-        if memory && random.below(3) == 0 {
-            trouble.walks = random.below(4) == 0;
-            (trouble.late, trouble.by) = if trouble.walks {
-                (0.3 * random.unit(), WALK)
-            } else {
-                (random.unit().powi(3), [10, 40, 200][random.below(3)])
-            };
         }
         if random.below(6) == 0 {
             trouble.fetch = 0.5 * random.unit().powi(2);
@@ -115,6 +111,7 @@ fn line(one: &Instruction) -> u64 {
 struct Core<'a> {
     model: &'a Model,
     random: &'a mut Random,
+    data: Data,
     units: Vec<Units>,
     ready: [u64; 128],
     /// When the window takes the next instruction, how many it took in that cycle, their bytes, and
@@ -143,11 +140,14 @@ struct Held {
     gone: u64,
     absent: Option<Cause>,
     waiting: Cause,
+    /// Until when the translation of its address was waited for.
+    translated: u64,
     executing: Cause,
+    address: Option<u64>,
 }
 
 impl<'a> Core<'a> {
-    fn new(model: &'a Model, random: &'a mut Random) -> Self {
+    fn new(model: &'a Model, random: &'a mut Random, data: Data) -> Self {
         let units = |one: &machine::Resource| Units {
             count: one.units,
             taken: vec![(0, 0); HORIZON],
@@ -156,6 +156,7 @@ impl<'a> Core<'a> {
             units: model.resources().iter().map(units).collect(),
             model,
             random,
+            data,
             ready: [0; 128],
             fetched: 1,
             beside: (0, 0),
@@ -240,7 +241,7 @@ impl<'a> Core<'a> {
     }
 
     /// Executes an instruction.
-    fn step(&mut self, one: &Instruction, trouble: &Trouble) -> Held {
+    fn step(&mut self, index: usize, one: &Instruction, trouble: &Trouble) -> Held {
         let cost = self.model.cost(one);
         let (uops, latency) = (cost.uops, u64::from(cost.latency));
         let from = self.retired;
@@ -266,17 +267,19 @@ impl<'a> Core<'a> {
         if one.kind.divide || latency >= 10 && !memory {
             executing = Cause::Unit;
         }
-        let late = self.chance(trouble.late);
-        let mut drain = 1;
-        if late && (one.kind.load || trouble.walks) {
-            done += trouble.by;
-            executing = if trouble.walks {
-                Cause::DataTlb
-            } else {
-                Cause::DataCache
-            };
-        } else if late {
-            drain = trouble.by;
+        let accessed = self.data.access(index, self.random);
+        let (address, late) = accessed.unzip();
+        let late = late.unwrap_or_default();
+        done += late.translation;
+        let (mut fetched, mut translated) = (0, started);
+        if late.translation > 0 {
+            (translated, executing) = (done, Cause::DataTlb);
+        }
+        if one.kind.load && late.data > 0 {
+            done += late.data;
+            executing = Cause::DataCache;
+        } else {
+            fetched = late.data;
         }
         if alone {
             done = done.max(started + LOCKED);
@@ -299,7 +302,9 @@ impl<'a> Core<'a> {
         self.window.push_back(gone);
         if one.kind.store {
             let before = self.stores.back().copied().unwrap_or(0);
-            self.stores.push_back(gone.max(before) + drain);
+            let after = (fetched / FETCHED).max(1);
+            self.stores
+                .push_back((gone + fetched.max(1)).max(before + after));
         }
         self.missed = matches!(one.flow, Flow::Branch(_)) && self.chance(trouble.mispredict);
         if self.missed {
@@ -312,7 +317,9 @@ impl<'a> Core<'a> {
             gone,
             absent,
             waiting,
+            translated: if alone { from } else { translated },
             executing,
+            address,
         }
     }
 }
@@ -355,9 +362,12 @@ impl Seen {
         let filled = held.absent.map_or(started, |_| held.gone.min(started + 2));
         self.mark(index, started, filled, held.absent);
         let stalls = held.gone > held.from + 1;
+        let translated = held.translated.clamp(filled, held.gone);
+        let walks = Some(Cause::DataTlb).filter(|_| stalls);
+        self.mark(index, filled, translated, walks);
         self.mark(
             index,
-            filled,
+            translated,
             held.gone,
             Some(held.executing).filter(|_| stalls),
         );
@@ -378,7 +388,9 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
     let mut blocks = vec![0.0; graph.blocks.len()];
     let mut edges = vec![0.0; graph.edges.len()];
     let mut jumps = vec![(0, 0); graph.edges.len()];
-    let mut core = Core::new(model, random);
+    let data = Data::new(graph, random);
+    let mut core = Core::new(model, random, data);
+    let mut followed = Ways::default();
     let of_block = |block| operations(graph, block, &troubles);
     let operations: Vec<_> = (0..graph.blocks.len()).map(of_block).collect();
     let ways: Vec<_> = (0..graph.blocks.len())
@@ -389,13 +401,16 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
     while core.retired < cycles {
         blocks[block] += 1.0;
         for (index, one, trouble) in &operations[block] {
-            let held = core.step(one, trouble);
+            let held = core.step(*index, one, trouble);
+            let taken = seen.samples[*index];
             if let Some(before) = before.take() {
                 seen.after(&before, *index);
             }
             if held.there > held.from {
                 seen.mark(*index, held.from, held.there, held.absent);
             }
+            followed.sample(one, seen.samples[*index] - taken);
+            followed.step(*index, one, held.address);
             before = Some(held);
         }
         let last = graph.blocks[block].instructions.end - 1;
@@ -423,6 +438,9 @@ pub fn run(graph: &Graph, model: &Model, random: &mut Random, cycles: u64, perio
         blocks: by_period(blocks),
         edges: by_period(edges),
         jumps,
+        accesses: (0..count)
+            .map(|index| followed.seen.remove(&index))
+            .collect(),
     }
 }
 

@@ -12,8 +12,8 @@ mod operation;
 mod state;
 mod vector;
 
-use crate::x86_64::{MAX_LENGTH, is_written, parse};
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic};
+use crate::x86_64::{MAX_LENGTH, is_read, is_written, parse};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, UsedMemory};
 use memory::{Nothing, Overlay};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
@@ -43,6 +43,29 @@ pub struct Observation {
     pub branch: ImageAddress,
     /// The instruction that was executed next.
     pub target: ImageAddress,
+}
+
+/// What is seen on the way after a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Where a branch went.
+    Branch(Observation),
+    /// An instruction accesses memory (other than the stack by pushes, pops and calls).
+    Access(Access),
+    /// The instruction before the sample had accessed memory at this address, if it was executed before
+    /// it: no jump led to the sample. Told first.
+    Before(ImageAddress, u64),
+}
+
+/// An access to memory on the way after a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The instruction.
+    pub instruction: ImageAddress,
+    /// The first byte, as the process sees it, if that follows from the registers.
+    pub address: Option<u64>,
+    /// Whether the first half of what is followed at most was not yet over.
+    pub has_room: bool,
 }
 
 /// How far a process could be followed.
@@ -83,6 +106,8 @@ pub struct Interpreter {
     /// The instruction at an address, by its index; nothing for what is no code.
     places: FxHashMap<u64, Option<usize>>,
     decoded: Vec<Decoded>,
+    /// By the end of an instruction that accesses memory and was followed, where it starts.
+    ends: FxHashMap<u64, u64>,
     /// The number of the last walk.
     walk: u64,
 }
@@ -102,6 +127,9 @@ struct Decoded {
     flags: u8,
     /// Whether it writes memory other than by its first operand.
     stores: bool,
+    /// Whether it accesses memory by an operand, and whether it leaves the registers of the address.
+    accesses: bool,
+    keeps_address: bool,
     /// The last walk that came by, and how often it did.
     passed: (u64, u32),
     /// Where execution went on lately: address and index.
@@ -114,30 +142,48 @@ impl Interpreter {
         Self::default()
     }
 
-    /// Hands to `each` the branches after `start` whose way follows from the registers. `code`
-    /// fills a buffer with what stands at an address, and says how much that is.
+    /// Hands to `each` the branches after `start` whose way follows from the registers, and the accesses
+    /// to memory on the way. `code` fills a buffer with what stands at an address, and says how much that
+    /// is.
     pub fn follow(
         &mut self,
         start: ImageAddress,
         registers: &Registers,
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
-        mut each: impl FnMut(Observation),
+        mut each: impl FnMut(Seen),
     ) {
         self.make_room();
         let moved = registers.counter.wrapping_sub(start.0);
         let mut state = State::new(registers, moved);
+        if let Some(before) = self.before(start)
+            && let Some(address) = state.address(&before.instruction)
+        {
+            each(Seen::Before(ImageAddress(before.instruction.ip()), address));
+        }
         let (mut at, mut branches) = (start, 0);
-        for _ in 0..MAX_STEPS {
+        for step in 0..MAX_STEPS {
             let place = self.decode(at, |buffer| code(at, buffer));
-            let next = place
-                .and_then(|place| self.decoded.get(place))
-                .and_then(|one| Some((one.branches, state.step(one, &mut Nothing)?)));
-            let Some((is_branch, target)) = next else {
+            let Some(one) = place.and_then(|place| self.decoded.get(place)) else {
                 return;
             };
+            let (is_branch, end) = (one.branches, one.instruction.next_ip());
+            let is_access = one.accesses;
+            if is_access {
+                each(Seen::Access(Access {
+                    instruction: at,
+                    address: state.address(&one.instruction),
+                    has_room: step < MAX_STEPS / 2 && branches < MAX_BRANCHES / 2,
+                }));
+            }
+            let Some(target) = state.step(one, &mut Nothing) else {
+                return;
+            };
+            if is_access {
+                self.ends.insert(end, at.0);
+            }
             if is_branch {
                 let branch = at;
-                each(Observation { branch, target });
+                each(Seen::Branch(Observation { branch, target }));
                 branches += 1;
                 if branches == MAX_BRANCHES {
                     return;
@@ -145,6 +191,14 @@ impl Interpreter {
             }
             at = target;
         }
+    }
+
+    /// The instruction that ends at a place, accesses memory and leaves the registers of its address, if one
+    /// was followed. (Backwards, code cannot be decoded for sure.)
+    fn before(&self, at: ImageAddress) -> Option<&Decoded> {
+        let place = (*self.places.get(self.ends.get(&at.0)?)?)?;
+        let one = self.decoded.get(place)?;
+        one.keeps_address.then_some(one)
     }
 
     /// The same through the memory of a stopped process, so that more follows: of `steps`
@@ -222,6 +276,7 @@ impl Interpreter {
         if self.places.len() >= MAX_DECODED {
             self.places.clear();
             self.decoded.clear();
+            self.ends.clear();
         }
     }
 
@@ -265,7 +320,18 @@ impl Decoded {
             .used_memory()
             .iter()
             .filter(|used| is_written(used.access()));
+        let mut memory = info.used_memory().iter();
+        let is_access = |used: &UsedMemory| is_read(used.access()) || is_written(used.access());
+        let mut operands = (0..instruction.op_count()).map(|one| instruction.op_kind(one));
+        let accesses = instruction.flow_control() == FlowControl::Next
+            && operands.any(|kind| kind == OpKind::Memory)
+            && memory.any(is_access);
+        let of_address = [instruction.memory_base(), instruction.memory_index()];
+        let of_address = of_address.into_iter().filter_map(state::integer);
+        let keeps_address = of_address.clone().all(|index| integer >> index & 1 == 0);
         Self {
+            accesses,
+            keeps_address: accesses && keeps_address,
             integer,
             vector,
             masks,

@@ -23,6 +23,12 @@ pub struct Processor {
     pub mispredict: u32,
     /// Bytes of the first-level instruction cache.
     pub instruction_cache: u32,
+    /// Bytes of the first-level and the second-level data cache: the least that its makers build in;
+    /// 0 without one.
+    pub data_caches: [u32; 2],
+    /// Pages of 4 KiB of which the first-level table of data translations and that behind it have
+    /// the addresses, likewise.
+    pub data_tlbs: [u32; 2],
 }
 
 const fn x86(name: &'static str, width: u32, fetch: u32) -> Processor {
@@ -35,6 +41,8 @@ const fn x86(name: &'static str, width: u32, fetch: u32) -> Processor {
         in_order: false,
         mispredict: 25,
         instruction_cache: 32 << 10,
+        data_caches: [32 << 10, 256 << 10],
+        data_tlbs: [64, 1536],
     }
 }
 
@@ -43,6 +51,8 @@ const fn arm(name: &'static str, width: u32, fetch: u32) -> Processor {
         architecture: Architecture::Aarch64,
         mispredict: 16,
         instruction_cache: 64 << 10,
+        data_caches: [64 << 10, 256 << 10],
+        data_tlbs: [44, 1280],
         ..x86(name, width, fetch)
     }
 }
@@ -52,6 +62,8 @@ const fn small(name: &'static str) -> Processor {
         in_order: true,
         mispredict: 9,
         instruction_cache: 32 << 10,
+        data_caches: [8 << 10, 0],
+        data_tlbs: [10, 512],
         ..arm(name, 2, 8)
     }
 }

@@ -1,7 +1,7 @@
 //! Any recording.
 
 use profile::*;
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -200,10 +200,16 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
     );
     let place = (number(), number(), option::of(number()));
     let stretches = vec((any::<Index>(), place, count(), count(), count()), 0..10);
-    let lists = (threads, symbols, branches, stretches);
+    let places = btree_map(number(), (count(), count(), any::<bool>()), 0..5);
+    let accesses = btree_map(
+        number(),
+        (any::<Index>(), any::<i64>(), count(), places),
+        0..5,
+    );
+    let lists = (threads, symbols, branches, stretches, accesses);
     (head(), tables, vec(sample(), 0..=samples), lists).prop_map(
         |(mut recording, (events, images, names), samples, lists)| {
-            let (threads, symbols, branches, stretches) = lists;
+            let (threads, symbols, branches, stretches, accesses) = lists;
             recording.events = events;
             recording.images = images;
             let names: Vec<NameId> = names.iter().map(|n| recording.names.intern(n)).collect();
@@ -267,6 +273,26 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                         judged,
                         mispredicted,
                     },
+                });
+            }
+            for (instruction, (image, stride, known, places)) in accesses {
+                let mut accesses = Accesses {
+                    known,
+                    stride,
+                    votes: known,
+                    ..Accesses::default()
+                };
+                for (hash, (seen, waited, is_line)) in places {
+                    let visits = Visits { seen, waited };
+                    match is_line {
+                        true => accesses.lines.add(hash, visits),
+                        false => accesses.pages.add(hash, visits),
+                    }
+                }
+                recording.accesses.push(AccessCount {
+                    image: ImageId(image.index(recording.images.len()) as u32),
+                    instruction: ImageOffset(instruction),
+                    accesses,
                 });
             }
             recording

@@ -48,6 +48,8 @@ pub fn content(recording: &Recording) -> String {
     branches.sort_unstable();
     let mut stretches = r.stretches.clone();
     stretches.sort_unstable();
+    let mut accesses = r.accesses.clone();
+    accesses.sort_unstable();
     let rest = (
         r.kernel,
         &r.warnings,
@@ -56,6 +58,7 @@ pub fn content(recording: &Recording) -> String {
         &r.symbols,
         branches,
         stretches,
+        accesses,
     );
     format!(
         "{head:?}\n{rest:?}\n{}\n{}",

@@ -19,6 +19,9 @@ pub(super) const LONG: f64 = 10.0;
 /// Micro-operations from which on microcode is likely.
 const MANY: f64 = 5.0;
 
+/// An access that can have less than this share of what another can have is not named beside it.
+const LEAST_OF: f64 = 0.05;
+
 struct Candidates<'a, 'b> {
     context: &'a Context<'b>,
     block: usize,
@@ -29,9 +32,14 @@ struct Candidates<'a, 'b> {
 }
 
 /// All that cannot be ruled out, the likeliest first.
-pub(super) fn candidates(context: &Context<'_>, block: usize, index: usize) -> Vec<Culprit> {
+pub(super) fn candidates(
+    context: &Context<'_>,
+    block: usize,
+    index: usize,
+    cycles: f64,
+) -> Vec<Culprit> {
     let mut all = Candidates::new(context, block, index);
-    all.data();
+    all.data(cycles);
     all.units();
     all.dependency();
     all.stores();
@@ -102,8 +110,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
     }
 
     /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
-    /// none of those before loads. What is addressed by the stack pointer alone does not miss.
-    fn data(&mut self) {
+    /// none of those before loads. What is addressed by the stack pointer alone does not miss; what was seen
+    /// of data addresses bounds the others ([`Residence::bound`](super::residence::Residence::bound)).
+    fn data(&mut self, cycles: f64) {
         let context = self.context;
         let is_load = |index: &usize| {
             let kind = context.instruction(*index).kind;
@@ -122,8 +131,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
         let (stack, heap): (Vec<usize>, Vec<usize>) =
             loads.into_iter().partition(|index| self.uses_stack(*index));
         let mut translated = heap.clone();
+        let own = if caller { MEMORY } else { 0.0 };
         if !heap.is_empty() || caller {
-            self.guilty(Cause::DataCache, heap, MEMORY);
+            self.missed(Cause::DataCache, heap, own, cycles);
         } else if !stack.is_empty() {
             self.guilty(Cause::DataCache, stack, FORWARDING);
         }
@@ -135,9 +145,25 @@ impl<'a, 'b> Candidates<'a, 'b> {
         translated.extend(own_stores);
         translated.sort_unstable();
         translated.dedup();
-        if !translated.is_empty() || caller {
-            self.guilty(Cause::DataTlb, translated, MEMORY);
-        }
+        self.missed(Cause::DataTlb, translated, own, cycles);
+    }
+
+    /// Misses of any of some accesses, each within its bound.
+    fn missed(&mut self, cause: Cause, mut at: Vec<usize>, least: f64, cycles: f64) {
+        let context = self.context;
+        let blocks = &context.evidence.graph.blocks;
+        let bound = |index: &usize| {
+            let block = blocks.partition_point(|block| block.instructions.end <= *index);
+            // Samples at the instruction show addresses of the one before, if that is the only one.
+            let alone = !self.in_order() && context.evidence.late == 0 && block == self.block;
+            let after = (alone && index + 1 == self.index).then_some(cycles);
+            context.residence.bound(cause, block, *index, after)
+        };
+        let bounds: Vec<f64> = at.iter().map(bound).collect();
+        let most = bounds.iter().copied().fold(least, f64::max);
+        let mut bounds = bounds.into_iter();
+        at.retain(|_| bounds.next().is_some_and(|bound| bound >= LEAST_OF * most));
+        self.guilty(cause, at, most);
     }
 
     /// Divider and other long units. In order: not if it does not need a unit that another may keep
@@ -272,7 +298,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
                 continue;
             }
             at.push(last);
-            most += penalty * self.missed(edge, from);
+            most += penalty * self.mispredicted(edge, from);
         }
         if entered {
             // Called, perhaps by way of a pointer.
@@ -283,7 +309,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
 
     /// How many mispredictions that end in this edge there are at most for each execution of the
     /// block that it leads to.
-    fn missed(&self, edge: usize, from: usize) -> f64 {
+    fn mispredicted(&self, edge: usize, from: usize) -> f64 {
         let often = self.context.of_edge(edge);
         let (Some(taken), Some(all)) = (often, self.context.of_block(from)) else {
             return 1.0;

@@ -1,5 +1,6 @@
 //! What surrounds an instruction: what is executed before it, the loops around it.
 
+use super::residence::Residence;
 use super::{Cause, Culprit, Evidence};
 use machine::{Flow, Instruction, RegisterSet};
 use rustc_hash::FxHashMap;
@@ -27,6 +28,8 @@ pub(super) struct Context<'a> {
     /// For each block its executions by those of entering the largest loop around it that stays in
     /// the instruction cache; `None` if there is none.
     pub repetition: Vec<Option<f64>>,
+    /// What stays in the caches.
+    pub residence: Residence<'a>,
 }
 
 impl<'a> Context<'a> {
@@ -41,6 +44,7 @@ impl<'a> Context<'a> {
             evidence,
             entering,
             repetition: Vec::new(),
+            residence: Residence::new(evidence),
         };
         context.repetition = context.repetitions();
         context

@@ -16,6 +16,8 @@ mod causes;
 mod context;
 mod expected;
 mod exposure;
+mod places;
+mod residence;
 mod summary;
 
 pub use expected::{Expected, expectations};
@@ -24,6 +26,7 @@ pub use summary::{Line, Summary};
 use super::Frequencies;
 use context::Context;
 use machine::{Graph, Loops, Processor};
+use profile::Accesses;
 
 /// A reason of a dynamic stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -226,6 +229,10 @@ pub struct Evidence<'a> {
     /// Samples in the kernel beside these, where it was recorded: page faults cannot have cost
     /// the program more than they cost the kernel.
     pub kernel: Option<f64>,
+    /// What was seen of the memory that each instruction of the graph accesses; empty without registers.
+    pub accesses: &'a [Option<&'a Accesses>],
+    /// Samples of the same processes elsewhere than in this procedure, if that is known.
+    pub elsewhere: Option<f64>,
     /// Instructions by which a sample may come later than right after the slow one (its skid): each of so many before
     /// is suspected too.
     pub late: usize,
@@ -244,9 +251,7 @@ impl Evidence<'_> {
 /// The largest share of mispredictions, of a branch that goes one way, that those among some records of
 /// it allow for: by two standard deviations, and three even where none was. `None` without records.
 pub fn mispredicted_at_most(mispredicted: u64, judged: u64) -> Option<f64> {
-    let seen = mispredicted as f64;
-    let most = seen + 2.0 * seen.sqrt() + 3.0;
-    (judged > 0).then(|| (most / judged as f64).min(1.0))
+    (judged > 0).then(|| places::at_most(mispredicted as f64, judged as f64))
 }
 
 /// A culprit that cannot have more than this share of a stall is left out.
@@ -297,7 +302,7 @@ fn account(context: &Context<'_>, block: usize, index: usize, frequency: f64) ->
         account.unexplained = account.stall;
         return account;
     }
-    let mut all = causes::candidates(context, block, index);
+    let mut all = causes::candidates(context, block, index, cycles);
     context.tighten(index, frequency, &mut all);
     let bounds: f64 = all.iter().map(|culprit| culprit.most).sum();
     account.unexplained = (account.stall - bounds).max(0.0);

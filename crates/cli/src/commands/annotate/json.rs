@@ -136,6 +136,7 @@ fn instruction(analysed: &Analysed, place: usize) -> Value {
         "address": analysed.graph.instructions[place].address.0,
         "text": analysed.texts[place],
         "samples": analysed.samples[place],
+        "data": analysed.accesses[place].as_ref().map(super::data::value),
         "account": analysed.accounts[place].as_ref().map(account),
     })
 }

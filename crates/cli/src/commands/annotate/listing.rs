@@ -178,7 +178,7 @@ pub fn write(
         let mut last_line = None;
         for place in block.instructions.clone() {
             if let Some(account) = &analysed.accounts[place] {
-                bubble(out, account, &mut legend)?;
+                bubble(out, analysed, account, &mut legend)?;
             }
             let line = lines.0.get(place).and_then(Option::as_deref);
             let shown = line.filter(|line| last_line != Some(*line));
@@ -272,6 +272,7 @@ fn block_head(
 /// The bubbles above a stalled instruction: who may be guilty, for how long.
 fn bubble(
     out: &mut impl Write,
+    analysed: &Analysed,
     account: &Account,
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
@@ -306,7 +307,23 @@ fn bubble(
         letters.push('?');
         names.push(('?', "unexplained".to_owned()));
     }
-    bubble_line(out, &letters, account.stall, &names, legend)
+    bubble_line(out, &letters, account.stall, &names, legend)?;
+    data(out, analysed, account)
+}
+
+/// What was seen of the memory that the suspects for a data miss access.
+fn data(out: &mut impl Write, analysed: &Analysed, account: &Account) -> anyhow::Result<()> {
+    let misses = |cause| matches!(cause, Cause::DataCache | Cause::DataTlb);
+    let suspects = account.culprits.iter().filter(|one| misses(one.cause));
+    let suspects: BTreeSet<usize> = suspects.flat_map(|one| one.at.iter().copied()).collect();
+    for index in suspects {
+        let seen = analysed.accesses.get(index).and_then(Option::as_ref);
+        if let Some(words) = seen.and_then(super::data::words) {
+            let address = analysed.graph.instructions[index].address.0;
+            writeln!(out, "                         {address:x}: {words}")?;
+        }
+    }
+    Ok(())
 }
 
 fn bubble_line(

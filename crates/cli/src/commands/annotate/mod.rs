@@ -5,6 +5,7 @@ mod branches;
 mod cfg;
 mod code;
 mod counts;
+mod data;
 mod json;
 mod listing;
 mod procedure;
@@ -499,6 +500,12 @@ fn given<'a>(
             .filter(|one| one.image == chosen.image)
             .collect(),
         stretches: own.chain(given).filter(inside).collect(),
+        accesses: recording
+            .accesses
+            .iter()
+            .filter(|one| one.image == chosen.image && within(one.instruction))
+            .collect(),
+        everywhere: recording.kernel.then_some(selection.everywhere),
         counts: setting.counts.instructions.as_ref(),
         lines,
         instructions: selection.instructions(chosen),

@@ -9,7 +9,7 @@ use analysis::stall::culprits::{
 use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
 use formats::callgrind::{Counts, OfProcedure};
 use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
-use profile::{BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
+use profile::{AccessCount, Accesses, BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -59,6 +59,10 @@ pub struct Given<'a> {
     pub branches: Vec<&'a BranchCount>,
     /// Stretches between branch records, and how often each was seen.
     pub stretches: Vec<(Stretch, Seen)>,
+    /// What was seen of the memory that its instructions access.
+    pub accesses: Vec<&'a AccessCount>,
+    /// All samples of the event, in whatever code, if those in the kernel were recorded too.
+    pub everywhere: Option<f64>,
     /// Exact counts.
     pub counts: Option<&'a Counts>,
     /// Counts of source lines.
@@ -91,6 +95,8 @@ pub struct Analysed {
     pub frequencies: Frequencies,
     /// What is expected of each instruction.
     pub expected: Vec<Expected>,
+    /// What was seen of the memory that each instruction accesses.
+    pub accesses: Vec<Option<Accesses>>,
     /// Where the cycles of each instruction went.
     pub accounts: Vec<Option<Account>>,
     /// Where the frequencies come from.
@@ -181,6 +187,14 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
     let loops = Loops::of(&graph);
     let seen = observed(given, &graph);
     let (frequencies, basis) = frequencies(given, model, &graph, &samples, &seen);
+    let mut accesses: Vec<Option<Accesses>> = vec![None; graph.instructions.len()];
+    for one in &given.accesses {
+        let at = one.instruction.0.wrapping_sub(given.start.0);
+        if let Some(index) = places.get(&ImageAddress(start.0.wrapping_add(at))) {
+            accesses[*index] = Some(one.accesses.clone());
+        }
+    }
+    let own: f64 = samples.iter().sum();
     let expected = expectations(&graph, model, &samples, &frequencies);
     let accounts = culprits(&Evidence {
         graph: &graph,
@@ -193,6 +207,8 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         events: &events,
         mispredicted: &seen.mispredicted,
         kernel: given.kernel,
+        accesses: &accesses.iter().map(Option::as_ref).collect::<Vec<_>>(),
+        elsewhere: given.everywhere.map(|all| (all - own).max(0.0)),
         late: given.late,
     });
     Ok(Analysed {
@@ -203,6 +219,7 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         astray,
         frequencies,
         expected,
+        accesses,
         accounts,
         basis,
         contradictions: seen.contradictions,

@@ -17,6 +17,8 @@ pub struct Selection<'a> {
     recording: &'a Recording,
     /// All samples of the event in the images that are looked at.
     pub total: f64,
+    /// All samples of the event, in other images and the kernel too.
+    pub everywhere: f64,
     /// Those in the kernel, in all.
     pub kernel: f64,
     images: BTreeMap<ImageId, ByOffset>,
@@ -60,6 +62,7 @@ impl<'a> Selection<'a> {
         let mut selection = Self {
             recording,
             total: 0.0,
+            everywhere: 0.0,
             kernel: 0.0,
             images: BTreeMap::new(),
             events: FxHashMap::default(),
@@ -88,6 +91,7 @@ impl<'a> Selection<'a> {
                 }
                 continue;
             }
+            selection.everywhere += weight;
             let file = recording.image(location.image);
             if matches!(file.kind, ImageKind::Kernel | ImageKind::KernelModule) {
                 selection.kernel += weight;

@@ -1,0 +1,203 @@
+//! The places in memory that instructions access: pages or lines.
+
+use super::context::MEMORY;
+use profile::{Accesses, Footprint, Visits};
+use rustc_hash::FxHashMap;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Page,
+    Line,
+}
+
+/// The largest share that so many of some observations allow for: by two standard deviations, and
+/// three even where none was.
+pub(super) fn at_most(count: f64, of: f64) -> f64 {
+    let most = count + 2.0 * count.sqrt() + 3.0;
+    if of > 0.0 { (most / of).min(1.0) } else { 1.0 }
+}
+
+/// An instruction that accesses memory.
+#[derive(Clone, Copy)]
+pub(super) struct Access<'a> {
+    /// How often it runs.
+    pub rate: f64,
+    /// Whether it is at one place all the time.
+    pub fixed: bool,
+    pub seen: Option<&'a Accesses>,
+}
+
+impl<'a> Access<'a> {
+    /// The share of executions of which nothing is known.
+    pub fn unknown(&self) -> f64 {
+        self.seen.map_or(1.0, |seen| {
+            let unknown = seen.unknown as f64;
+            let all = seen.known.saturating_add(seen.unknown).max(1) as f64;
+            ((unknown + 2.0 * unknown.sqrt()) / all).min(1.0)
+        })
+    }
+
+    pub fn footprint(&self, unit: Unit) -> &'a Footprint {
+        static NONE: Footprint = Footprint::EMPTY;
+        self.seen.map_or(&NONE, |seen| match unit {
+            Unit::Page => &seen.pages,
+            Unit::Line => &seen.lines,
+        })
+    }
+
+    /// The largest share of executions that can be at another place than the one before.
+    pub fn moves(&self, unit: Unit) -> f64 {
+        let Some(seen) = self.seen.filter(|_| !self.fixed) else {
+            return if self.fixed { 0.0 } else { 1.0 };
+        };
+        let new = match unit {
+            Unit::Page => seen.new_page,
+            Unit::Line => seen.new_line,
+        };
+        let unknown = self.unknown();
+        unknown + (1.0 - unknown) * at_most(new as f64, seen.origins as f64)
+    }
+
+    /// How many places there are at most.
+    pub fn places(&self, unit: Unit) -> f64 {
+        let footprint = self.footprint(unit);
+        let surely = if footprint.is_complete() { 1.0 } else { 1.6 };
+        surely * footprint.distinct().max(1.0)
+    }
+
+    /// The largest share of the executions that can miss, where others leave what was accessed for so long:
+    /// each of its places is missed once in that time at most.
+    pub fn misses(&self, unit: Unit, time: f64) -> f64 {
+        let each = 1.0 / (self.rate * time);
+        let Some(seen) = self.seen.filter(|seen| seen.known > 0 && !self.fixed) else {
+            return if self.fixed { each.min(1.0) } else { 1.0 };
+        };
+        // Executions with an unknown address may be at any of these places.
+        let (known, unknown) = (seen.known as f64, self.unknown());
+        let share = |visits: Visits| match visits.seen {
+            0 => 1.0,
+            seen => (unknown + (1.0 - unknown) * seen as f64 / known).min(1.0),
+        };
+        let footprint = self.footprint(unit).iter();
+        let missed = footprint.clone().map(|(_, visits)| share(visits).min(each));
+        let covered = footprint.map(|(_, visits)| visits.seen as f64 / known);
+        // A choice of places stands for the others.
+        (missed.sum::<f64>() / covered.sum::<f64>().min(1.0)).min(1.0)
+    }
+
+    /// The most cycles that accesses can have cost each time to places that were not seen. What was seen
+    /// once stands for these (Good and Turing): on the ways after samples, or among the samples right
+    /// after the instruction.
+    pub fn beyond(&self, unit: Unit, after: Option<f64>) -> f64 {
+        if self.fixed {
+            return 0.0;
+        }
+        let share = |of: fn(&Visits) -> u64| {
+            let counts = self.footprint(unit).iter().map(|(_, visits)| of(&visits));
+            let all: f64 = counts.clone().map(|count| count as f64).sum();
+            at_most(counts.filter(|count| *count == 1).count() as f64, all)
+        };
+        let executed = MEMORY * (self.unknown() + share(|visits| visits.seen));
+        let waited = after.map_or(MEMORY, |cycles| cycles * share(|visits| visits.waited));
+        executed.min(waited)
+    }
+}
+
+/// How often a place is accessed, and how often it was seen.
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    rate: f64,
+    times: u64,
+}
+
+/// One instruction's accesses to places, where these are many.
+struct Wide {
+    /// How often it runs, and how often it goes to another place.
+    rate: f64,
+    moves: f64,
+    /// For how many places each chosen one stands, and how often each is accessed.
+    weight: f64,
+    chosen: Vec<Rate>,
+}
+
+/// The places that some code accesses.
+#[derive(Default)]
+pub(super) struct Places {
+    /// Of those of instructions that access few each, by hash.
+    few: FxHashMap<u64, Rate>,
+    many: Vec<Wide>,
+    /// How often there are accesses to one place each, and to anywhere.
+    fixed: Vec<f64>,
+    anywhere: f64,
+    /// How often it may be elsewhere, for all that was seen: the variance, and what was never seen.
+    variance: f64,
+    unseen: f64,
+}
+
+impl Places {
+    pub fn new(accesses: &[Access<'_>], unit: Unit) -> Self {
+        let mut places = Self::default();
+        for one in accesses {
+            match one.seen {
+                _ if one.fixed => places.fixed.push(one.rate),
+                Some(seen) if seen.known > 0 => places.add(one, seen, unit),
+                _ => places.anywhere += one.rate,
+            }
+        }
+        places
+    }
+
+    fn add(&mut self, one: &Access<'_>, seen: &Accesses, unit: Unit) {
+        let footprint = one.footprint(unit);
+        let unknown = one.unknown();
+        self.anywhere += one.rate * unknown;
+        let each = one.rate * (1.0 - unknown) / seen.known as f64;
+        let once = footprint
+            .iter()
+            .filter(|(_, visits)| visits.seen == 1 && visits.waited == 0);
+        self.variance += each * each * once.count() as f64;
+        // Those seen right after it too: how often is not known, and so as if on the ways.
+        let rates = footprint.iter().map(|(hash, visits)| {
+            let times = visits.seen.saturating_add(visits.waited);
+            let rate = each * times as f64;
+            (hash, Rate { rate, times })
+        });
+        self.unseen = self.unseen.max((3.0 * each).min(one.rate));
+        if footprint.is_complete() {
+            for (hash, rate) in rates {
+                let sum = self.few.entry(hash).or_default();
+                sum.rate += rate.rate;
+                sum.times = sum.times.saturating_add(rate.times);
+            }
+            return;
+        }
+        let chosen: Vec<Rate> = rates.map(|(_, rate)| rate).collect();
+        let covered = footprint.iter().map(|(_, visits)| visits.seen as f64);
+        let weight = seen.known as f64 / covered.sum::<f64>().max(f64::MIN_POSITIVE);
+        self.many.push(Wide {
+            rate: one.rate,
+            moves: one.moves(unit),
+            weight: weight.max(1.0),
+            chosen,
+        });
+    }
+
+    /// How many different ones are accessed in a time, at most. What was seen once stands for what
+    /// was not seen (Good and Turing): it is another each time.
+    pub fn touched(&self, time: f64) -> f64 {
+        let of = |rate: &Rate| match rate.times {
+            0 | 1 => rate.rate * time,
+            _ => (rate.rate * time).min(1.0),
+        };
+        let few: f64 = self.few.values().map(of).sum();
+        let many = self.many.iter().map(|one| {
+            let chosen: f64 = one.chosen.iter().map(of).sum();
+            let moved = 1.0 + one.rate * one.moves * time;
+            (chosen * one.weight).min(moved).min(one.rate * time)
+        });
+        let fixed = self.fixed.iter().map(|rate| (rate * time).min(1.0));
+        let error = 2.0 * self.variance.sqrt() + self.unseen;
+        few + many.sum::<f64>() + fixed.sum::<f64>() + (self.anywhere + error) * time
+    }
+}

@@ -1,0 +1,80 @@
+//! What registers at samples showed of the memory that instructions access, in words.
+
+use crate::output::grouped;
+use profile::{Accesses, Footprint};
+use serde_json::{Value, json};
+
+/// Addresses from which on something is said.
+const ENOUGH: u64 = 20;
+
+/// Share of the times in which a stride is kept before it is told.
+const STEADY: f64 = 0.9;
+
+/// `stride 8 B, ~2,100 pages`; `None` if too little was seen.
+pub fn words(seen: &Accesses) -> Option<String> {
+    let pages = &seen.pages;
+    if seen.known.max(seen.waited) < ENOUGH {
+        return None;
+    }
+    let stride = stride(seen).map_or(String::new(), |bytes| format!("stride {bytes} B, "));
+    let count = places(pages);
+    let about = if pages.is_complete() { "" } else { "~" };
+    let plural = if count == 1 { "" } else { "s" };
+    Some(format!("{stride}{about}{} page{plural}", grouped(count)))
+}
+
+/// The stride that it keeps to.
+fn stride(seen: &Accesses) -> Option<i64> {
+    let steady = seen.strided as f64 >= STEADY * seen.origins as f64;
+    (seen.origins >= ENOUGH && steady).then_some(seen.stride)
+}
+
+/// How many places, to two digits if they are many.
+fn places(footprint: &Footprint) -> u64 {
+    let count = footprint.distinct().round();
+    if footprint.is_complete() {
+        return count as u64;
+    }
+    let unit = 10.0_f64.powf(count.max(10.0).log10().floor() - 1.0);
+    (unit * (count / unit).round()) as u64
+}
+
+/// The same as JSON.
+pub fn value(seen: &Accesses) -> Value {
+    let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
+    json!({
+        "known": seen.known,
+        "unknown": seen.unknown,
+        "waited": seen.waited,
+        "stride": stride(seen),
+        "new_line": share(seen.new_line, seen.origins),
+        "new_page": share(seen.new_page, seen.origins),
+        "lines": places(&seen.lines),
+        "pages": places(&seen.pages),
+        "exact": seen.lines.is_complete(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::Visits;
+
+    #[test]
+    fn it_is_said_in_a_few_words() {
+        let mut seen = Accesses::default();
+        assert_eq!(words(&seen), None);
+        seen.known = ENOUGH;
+        seen.pages.add(7, Visits::default());
+        assert_eq!(words(&seen).as_deref(), Some("1 page"));
+        (seen.origins, seen.strided, seen.stride) = (100, 89, -8);
+        assert_eq!(words(&seen).as_deref(), Some("1 page"));
+        seen.strided = 90;
+        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, 1 page"));
+        for place in 0..5000_u64 {
+            let hash = (place << 51) + 1;
+            seen.pages.add(hash, Visits::default());
+        }
+        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, ~8,500 pages"));
+    }
+}
