@@ -2,7 +2,10 @@
 
 mod support;
 
-use machine::{Architecture, Decoder, Edge, EdgeKind, Error, Graph, Image, MAX_PROCEDURE, NoImage};
+use machine::{
+    Architecture, Decoder, Edge, EdgeKind, Error, Graph, Image, Interpreter, MAX_PROCEDURE,
+    NoImage, Registers,
+};
 use profile::ImageAddress;
 use proptest::prelude::*;
 use support::Fixture;
@@ -259,4 +262,57 @@ fn a_hundred_thousand_blocks() {
     let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     assert_eq!(graph.blocks.len(), 100_001);
     assert_eq!(graph.edges.len(), 200_002);
+}
+
+/// The first bytes of instructions on vectors and strings, which random bytes seldom are.
+fn start_of_instruction() -> impl Strategy<Value = Vec<u8>> {
+    let known = |of: &[u8]| Just(of.to_vec()).boxed();
+    prop_oneof![
+        known(&[]),
+        known(&[0x66, 0x0f]),
+        known(&[0xf2, 0x0f]),
+        known(&[0xf3, 0x0f]),
+        known(&[0xf3]),
+        known(&[0x66, 0x0f, 0x38]),
+        known(&[0x66, 0x0f, 0x3a]),
+        (0xc4_u8..=0xc5).prop_map(|first| vec![first]),
+        any::<[u8; 3]>().prop_map(|payload| vec![
+            0x62,
+            payload[0] & 0xf3 | 1,
+            payload[1] | 4,
+            payload[2] & 0x7f
+        ]),
+        Just(vec![0xc5, 0xf8]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// Whatever stands in memory is interpreted, as far as it is known, or not.
+    #[test]
+    fn any_code_is_interpreted_without_a_panic(
+        code in proptest::collection::vec(
+            (start_of_instruction(), proptest::collection::vec(any::<u8>(), 1..9)), 1..12),
+        integer in proptest::array::uniform16(prop_oneof![0_u64..0x3000, any::<u64>()]),
+        vector in proptest::option::of(any::<[[u64; 2]; 16]>()),
+        flags in any::<u64>(),
+    ) {
+        let code: Vec<u8> = code.into_iter().flat_map(|(first, rest)| [first, rest].concat()).collect();
+        let registers = Registers { integer, flags, counter: START.0, thread: Some(0x2000), vector };
+        let read = |at: u64, buffer: &mut [u8]| {
+            for (index, byte) in buffer.iter_mut().enumerate() {
+                let at = at.wrapping_add(index as u64);
+                let of = at.checked_sub(START.0).and_then(|offset| code.get(offset as usize));
+                *byte = of.copied().unwrap_or(at as u8);
+            }
+            at < 0x4000
+        };
+        let walk = Interpreter::new().walk(&registers, 0, 200, read, |_| {});
+        prop_assert!(walk.steps <= 200);
+        let code = |at: ImageAddress, buffer: &mut [u8]| {
+            if read(at.0, buffer) { buffer.len() } else { 0 }
+        };
+        Interpreter::new().follow(START, &registers, code, |_| {});
+    }
 }

@@ -8,6 +8,8 @@
 mod lanes;
 mod masks;
 mod memory;
+mod moves;
+mod numbers;
 mod operation;
 mod state;
 mod vector;

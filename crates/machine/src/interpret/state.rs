@@ -2,8 +2,8 @@
 
 use super::lanes::{LANES, Vector};
 use super::memory::Memory;
+use super::moves::Partly;
 use super::operation::{Outcome, extend, mask, merge};
-use super::vector::Partly;
 use super::{Decoded, Registers};
 use iced_x86::{
     ConditionCode, FlowControl, Instruction, Mnemonic, OpKind, Register as Name, RflagsBits,

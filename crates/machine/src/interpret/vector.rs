@@ -1,12 +1,14 @@
-//! Vector registers, as far as branches of common code depend on them: moves, logic, comparisons of
-//! bytes as string functions have them, and floating-point numbers one by one.
+//! Vector registers, as far as branches of common code depend on them: logic, and comparisons of bytes as
+//! string functions have them. `moves.rs` moves them, `numbers.rs` has floating-point numbers.
 
 use super::Decoded;
 use super::lanes::{self, LANES, Vector, ZERO as NOTHING, both, each, holds, sixteens};
 use super::masks;
 use super::memory::Memory;
-use super::operation::{extend, mask};
-use super::state::{CARRY, OVERFLOW, PARITY, SIGN, State, ZERO, integer, vector};
+use super::moves::{half_moved, masked_move, moved};
+use super::numbers::truncated;
+use super::operation::mask;
+use super::state::{CARRY, OVERFLOW, SIGN, State, ZERO, integer, vector};
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register as Name};
 
 /// The operands of an instruction on vectors.
@@ -15,22 +17,6 @@ struct Operands {
     b: Vector,
     /// Lanes of 8 bytes that it is about.
     lanes: usize,
-}
-
-/// A vector register of which only those elements are known that a mask had when it was loaded.
-pub(super) struct Partly {
-    register: usize,
-    /// A bit for each, and how many bytes it has.
-    elements: u64,
-    width: usize,
-    loaded: Vector,
-}
-
-impl Partly {
-    /// Whether an instruction changes it.
-    pub fn is_written(&self, one: &Decoded) -> bool {
-        one.vector >> self.register & 1 == 1
-    }
 }
 
 /// How an instruction compares elements.
@@ -90,7 +76,7 @@ impl State {
     }
 
     /// Writes a vector register; what is above is kept by legacy encodings, and else cleared.
-    fn set_vector(&mut self, instruction: &Instruction, lanes: usize, value: Vector) {
+    pub fn set_vector(&mut self, instruction: &Instruction, lanes: usize, value: Vector) {
         if let Some(index) = vector(instruction.op0_register()) {
             let register = &mut self.vector[index];
             if instruction.encoding() != EncodingKind::Legacy {
@@ -231,29 +217,6 @@ impl State {
         [lane; LANES]
     }
 
-    /// A number as a floating-point one, in the low part of a register.
-    fn converted(
-        &self,
-        instruction: &Instruction,
-        before: Option<u64>,
-        memory: &mut impl Memory,
-    ) -> Option<u64> {
-        let last = instruction.op_count() - 1;
-        let number = self.operand(instruction, last, memory)?;
-        let width = match instruction.try_op_kind(last).ok()? {
-            OpKind::Memory => instruction.memory_size().size(),
-            _ => instruction.op_register(last).size(),
-        };
-        let number = extend(number, width).cast_signed();
-        if !self.rounds {
-            return None;
-        }
-        match instruction.mnemonic() {
-            Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd => Some((number as f64).to_bits()),
-            _ => Some(before? & !mask(4) | u64::from((number as f32).to_bits())),
-        }
-    }
-
     /// Comparisons whose result is a mask.
     fn compares(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
@@ -378,54 +341,9 @@ impl State {
         true
     }
 
-    /// The result for the first of two floating-point numbers: of 8 bytes, or of 4, with those above.
-    fn computed(&self, instruction: &Instruction, numbers: Option<(u64, u64)>) -> Option<u64> {
-        use Mnemonic as M;
-        let (a, b) = numbers.filter(|_| self.rounds)?;
-        let (x, y) = (f64::from_bits(a), f64::from_bits(b));
-        let (s, t) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
-        let double = |result: f64| (!result.is_nan()).then_some(result.to_bits());
-        // Which of the numbers that are none it is differs.
-        let single =
-            |result: f32| (!result.is_nan()).then_some(a & !mask(4) | u64::from(result.to_bits()));
-        match instruction.mnemonic() {
-            M::Addsd | M::Vaddsd => double(x + y),
-            M::Subsd | M::Vsubsd => double(x - y),
-            M::Mulsd | M::Vmulsd => double(x * y),
-            M::Divsd | M::Vdivsd => double(x / y),
-            // Of equal ones, as zeros of both signs are, it is the second.
-            M::Minsd | M::Vminsd if !x.is_nan() => double(if x < y { x } else { y }),
-            M::Maxsd | M::Vmaxsd if !x.is_nan() => double(if x > y { x } else { y }),
-            M::Sqrtsd | M::Vsqrtsd => double(y.sqrt()),
-            M::Addss => single(s + t),
-            M::Subss => single(s - t),
-            M::Mulss => single(s * t),
-            M::Divss => single(s / t),
-            M::Cvtsd2ss => single(y as f32),
-            M::Cvtss2sd => double(t.into()),
-            _ => None,
-        }
-    }
-
-    fn compared(&mut self, numbers: Option<(f64, f64)>) {
-        self.known &= !(CARRY | PARITY | ZERO);
-        self.known |= OVERFLOW | SIGN;
-        self.flags &= !(CARRY | PARITY | ZERO | OVERFLOW | SIGN);
-        let Some((a, b)) = numbers else {
-            return;
-        };
-        self.known |= CARRY | PARITY | ZERO;
-        self.flags |= match a.partial_cmp(&b) {
-            Some(std::cmp::Ordering::Greater) => 0,
-            Some(std::cmp::Ordering::Less) => CARRY,
-            Some(std::cmp::Ordering::Equal) => ZERO,
-            None => CARRY | PARITY | ZERO,
-        };
-    }
-
     /// An operand that is a vector, or a scalar in its lowest lane. Of memory only what the
     /// instruction reads is known, and 0 above.
-    fn vector_operand(
+    pub fn vector_operand(
         &self,
         instruction: &Instruction,
         operand: u32,
@@ -458,118 +376,13 @@ impl State {
             _ => [None; LANES],
         }
     }
-
-    /// Loads or stores one half of 16 bytes.
-    fn moves_half(
-        &mut self,
-        instruction: &Instruction,
-        half: usize,
-        memory: &mut impl Memory,
-    ) -> Option<bool> {
-        let at = self.address(instruction);
-        if instruction.op0_kind() != OpKind::Memory {
-            let index = vector(instruction.op0_register())?;
-            self.vector[index][half] = at.and_then(|at| memory.load(at, 8));
-            return Some(true);
-        }
-        match at {
-            Some(at) => {
-                let index = vector(instruction.op1_register())?;
-                memory.store(at, 8, self.vector[index][half]);
-                Some(true)
-            }
-            None => (!memory.is_known()).then_some(true),
-        }
-    }
-
-    /// Loads or moves the elements that a mask has.
-    fn moves_some(
-        &mut self,
-        instruction: &Instruction,
-        lanes: usize,
-        width: usize,
-        memory: &mut impl Memory,
-    ) -> bool {
-        let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
-        let mask = masks::index(instruction.op_mask()).and_then(|index| self.masks[index]);
-        let (Some(to), Some(mask)) = (to.and_then(vector), mask) else {
-            return false;
-        };
-        let old = match instruction.zeroing_masking() {
-            true => NOTHING,
-            false => self.vector[to],
-        };
-        let new = self.vector_operand(instruction, 1, lanes, memory);
-        self.set_vector(instruction, lanes, lanes::choose(&new, &old, mask, width));
-        self.partly = Some(Partly {
-            register: to,
-            elements: mask,
-            width,
-            loaded: new,
-        });
-        true
-    }
-
-    fn moves(
-        &mut self,
-        instruction: &Instruction,
-        bytes: usize,
-        memory: &mut impl Memory,
-    ) -> Option<bool> {
-        let scalar = bytes < 16;
-        // Between two registers the low number joins what is above: of the one, or of another.
-        let joins = matches!(
-            instruction.mnemonic(),
-            Mnemonic::Movsd | Mnemonic::Movss | Mnemonic::Vmovsd | Mnemonic::Vmovss
-        ) && instruction.op0_kind() == OpKind::Register
-            && instruction.op1_kind() == OpKind::Register;
-        let last = instruction.op_count() - 1;
-        let mut value = self.vector_operand(instruction, last, bytes.div_ceil(8), memory);
-        if scalar && !joins {
-            value = with_low(&NOTHING, [value[0].map(|low| low & mask(bytes)), Some(0)]);
-        }
-        if instruction.op0_kind() == OpKind::Memory {
-            let at = self.address(instruction);
-            if at.is_none() && memory.is_known() {
-                return None;
-            }
-            if let Some(at) = at {
-                for (lane, from) in value.iter().zip((0..bytes).step_by(8)) {
-                    memory.store(at.wrapping_add(from as u64), (bytes - from).min(8), *lane);
-                }
-            }
-            return Some(true);
-        }
-        let to = instruction.op0_register();
-        match vector(to) {
-            Some(index) if joins => {
-                let legacy = instruction.encoding() == EncodingKind::Legacy;
-                let above = vector(instruction.op_register(u32::from(!legacy)))?;
-                let above = self.vector[above];
-                let low = match (bytes, value[0]) {
-                    (8, low) => low,
-                    (_, low) => low
-                        .zip(above[0])
-                        .map(|(low, above)| low & mask(4) | above & !mask(4)),
-                };
-                let result = with_low(&above, [low, above[1]]);
-                self.vector[index][..2].copy_from_slice(&result[..2]);
-                if !legacy {
-                    self.vector[index][2..].fill(Some(0));
-                }
-            }
-            Some(_) => self.set_vector(instruction, bytes.div_ceil(8).max(2), value),
-            None => self.integer[integer(to)?] = value[0],
-        }
-        Some(true)
-    }
 }
 
 /// `rcx`.
 const COUNTER: usize = 1;
 
 /// A vector with other 16 bytes at its low end.
-fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
+pub(super) fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
     let mut all = *of;
     (all[0], all[1]) = (low, high);
     all
@@ -596,52 +409,4 @@ fn unsigned(number: u8) -> Comparison {
         6 => |a, b| a > b,
         _ => |_, _| true,
     }
-}
-
-/// Which half of 16 bytes an instruction moves to or from memory.
-fn half_moved(instruction: &Instruction) -> Option<usize> {
-    match instruction.mnemonic() {
-        Mnemonic::Movlpd | Mnemonic::Movlps => Some(0),
-        Mnemonic::Movhpd | Mnemonic::Movhps => Some(1),
-        _ => None,
-    }
-}
-
-/// The bytes of an element that an instruction moves if a mask has it.
-fn masked_move(instruction: &Instruction) -> Option<usize> {
-    use Mnemonic as M;
-    Some(match instruction.mnemonic() {
-        M::Vmovdqu8 => 1,
-        M::Vmovdqu16 => 2,
-        M::Vmovdqu32 | M::Vmovdqa32 => 4,
-        M::Vmovdqu64 | M::Vmovdqa64 => 8,
-        _ => return None,
-    })
-}
-
-/// The bytes that an instruction moves, if it is one that moves; `None` within for whole registers.
-fn moved(instruction: &Instruction) -> Option<Option<usize>> {
-    use Mnemonic as M;
-    Some(match instruction.mnemonic() {
-        M::Movups | M::Movaps | M::Movupd | M::Movapd | M::Movdqu | M::Movdqa => None,
-        M::Vmovups | M::Vmovaps | M::Vmovupd | M::Vmovapd | M::Vmovdqu | M::Vmovdqa => None,
-        M::Vmovdqu8 | M::Vmovdqu16 | M::Vmovdqu32 | M::Vmovdqu64 => None,
-        M::Vmovdqa32 | M::Vmovdqa64 | M::Lddqu | M::Vlddqu | M::Movntdq | M::Vmovntdq => None,
-        M::Movq | M::Movsd | M::Vmovq | M::Vmovsd => Some(8),
-        M::Movd | M::Movss | M::Vmovd | M::Vmovss => Some(4),
-        _ => return None,
-    })
-}
-
-/// Towards zero, and the least number if it does not fit.
-fn truncated(number: f64, width: usize) -> u64 {
-    let least = if width == 8 {
-        i64::MIN
-    } else {
-        i32::MIN.into()
-    };
-    let fits =
-        number.is_finite() && number.trunc() >= least as f64 && number.trunc() < -(least as f64);
-    let whole = if fits { number as i64 } else { least };
-    whole.cast_unsigned() & mask(width)
 }

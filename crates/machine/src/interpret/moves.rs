@@ -1,0 +1,168 @@
+//! Moves between vector registers and memory: of all, of a half, of the elements that a mask has.
+
+use super::Decoded;
+use super::lanes::{self, Vector, ZERO as NOTHING};
+use super::masks;
+use super::memory::Memory;
+use super::operation::mask;
+use super::state::{State, integer, vector};
+use super::vector::with_low;
+use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind};
+
+/// A vector register of which only those elements are known that a mask had when it was loaded.
+pub(super) struct Partly {
+    pub register: usize,
+    /// A bit for each, and how many bytes it has.
+    pub elements: u64,
+    pub width: usize,
+    pub loaded: Vector,
+}
+
+impl Partly {
+    /// Whether an instruction changes it.
+    pub fn is_written(&self, one: &Decoded) -> bool {
+        one.vector >> self.register & 1 == 1
+    }
+}
+
+impl State {
+    /// Loads or stores one half of 16 bytes.
+    pub(super) fn moves_half(
+        &mut self,
+        instruction: &Instruction,
+        half: usize,
+        memory: &mut impl Memory,
+    ) -> Option<bool> {
+        let at = self.address(instruction);
+        if instruction.op0_kind() != OpKind::Memory {
+            let index = vector(instruction.op0_register())?;
+            self.vector[index][half] = at.and_then(|at| memory.load(at, 8));
+            return Some(true);
+        }
+        match at {
+            Some(at) => {
+                let index = vector(instruction.op1_register())?;
+                memory.store(at, 8, self.vector[index][half]);
+                Some(true)
+            }
+            None => (!memory.is_known()).then_some(true),
+        }
+    }
+
+    /// Loads or moves the elements that a mask has.
+    pub(super) fn moves_some(
+        &mut self,
+        instruction: &Instruction,
+        lanes: usize,
+        width: usize,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
+        let mask = masks::index(instruction.op_mask()).and_then(|index| self.masks[index]);
+        let (Some(to), Some(mask)) = (to.and_then(vector), mask) else {
+            return false;
+        };
+        let old = match instruction.zeroing_masking() {
+            true => NOTHING,
+            false => self.vector[to],
+        };
+        let new = self.vector_operand(instruction, 1, lanes, memory);
+        self.set_vector(instruction, lanes, lanes::choose(&new, &old, mask, width));
+        self.partly = Some(Partly {
+            register: to,
+            elements: mask,
+            width,
+            loaded: new,
+        });
+        true
+    }
+
+    pub(super) fn moves(
+        &mut self,
+        instruction: &Instruction,
+        bytes: usize,
+        memory: &mut impl Memory,
+    ) -> Option<bool> {
+        let scalar = bytes < 16;
+        // Between two registers the low number joins what is above: of the one, or of another.
+        let joins = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Movsd | Mnemonic::Movss | Mnemonic::Vmovsd | Mnemonic::Vmovss
+        ) && instruction.op0_kind() == OpKind::Register
+            && instruction.op1_kind() == OpKind::Register;
+        let last = instruction.op_count() - 1;
+        let mut value = self.vector_operand(instruction, last, bytes.div_ceil(8), memory);
+        if scalar && !joins {
+            value = with_low(&NOTHING, [value[0].map(|low| low & mask(bytes)), Some(0)]);
+        }
+        if instruction.op0_kind() == OpKind::Memory {
+            let at = self.address(instruction);
+            if at.is_none() && memory.is_known() {
+                return None;
+            }
+            if let Some(at) = at {
+                for (lane, from) in value.iter().zip((0..bytes).step_by(8)) {
+                    memory.store(at.wrapping_add(from as u64), (bytes - from).min(8), *lane);
+                }
+            }
+            return Some(true);
+        }
+        let to = instruction.op0_register();
+        match vector(to) {
+            Some(index) if joins => {
+                let legacy = instruction.encoding() == EncodingKind::Legacy;
+                let above = vector(instruction.op_register(u32::from(!legacy)))?;
+                let above = self.vector[above];
+                let low = match (bytes, value[0]) {
+                    (8, low) => low,
+                    (_, low) => low
+                        .zip(above[0])
+                        .map(|(low, above)| low & mask(4) | above & !mask(4)),
+                };
+                let result = with_low(&above, [low, above[1]]);
+                self.vector[index][..2].copy_from_slice(&result[..2]);
+                if !legacy {
+                    self.vector[index][2..].fill(Some(0));
+                }
+            }
+            Some(_) => self.set_vector(instruction, bytes.div_ceil(8).max(2), value),
+            None => self.integer[integer(to)?] = value[0],
+        }
+        Some(true)
+    }
+}
+
+/// Which half of 16 bytes an instruction moves to or from memory.
+pub(super) fn half_moved(instruction: &Instruction) -> Option<usize> {
+    match instruction.mnemonic() {
+        Mnemonic::Movlpd | Mnemonic::Movlps => Some(0),
+        Mnemonic::Movhpd | Mnemonic::Movhps => Some(1),
+        _ => None,
+    }
+}
+
+/// The bytes of an element that an instruction moves if a mask has it.
+pub(super) fn masked_move(instruction: &Instruction) -> Option<usize> {
+    use Mnemonic as M;
+    Some(match instruction.mnemonic() {
+        M::Vmovdqu8 => 1,
+        M::Vmovdqu16 => 2,
+        M::Vmovdqu32 | M::Vmovdqa32 => 4,
+        M::Vmovdqu64 | M::Vmovdqa64 => 8,
+        _ => return None,
+    })
+}
+
+/// The bytes that an instruction moves, if it is one that moves; `None` within for whole registers.
+pub(super) fn moved(instruction: &Instruction) -> Option<Option<usize>> {
+    use Mnemonic as M;
+    Some(match instruction.mnemonic() {
+        M::Movups | M::Movaps | M::Movupd | M::Movapd | M::Movdqu | M::Movdqa => None,
+        M::Vmovups | M::Vmovaps | M::Vmovupd | M::Vmovapd | M::Vmovdqu | M::Vmovdqa => None,
+        M::Vmovdqu8 | M::Vmovdqu16 | M::Vmovdqu32 | M::Vmovdqu64 => None,
+        M::Vmovdqa32 | M::Vmovdqa64 | M::Lddqu | M::Vlddqu | M::Movntdq | M::Vmovntdq => None,
+        M::Movq | M::Movsd | M::Vmovq | M::Vmovsd => Some(8),
+        M::Movd | M::Movss | M::Vmovd | M::Vmovss => Some(4),
+        _ => return None,
+    })
+}
