@@ -42,17 +42,18 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
     let program = lab.program("stalls");
     let program = program.to_str().expect("a name");
     for (kernel, truth) in [
-        ("chase", "D-cache miss"),
-        ("random_loads", "D-cache miss"),
-        ("store_burst", "Store buffer"),
+        ("chase", ["D-cache miss"].as_slice()),
+        ("random_loads", &["D-cache miss"]),
+        ("store_burst", &["Store buffer"]),
         // The units that bound the block are the divider's.
-        ("divide", "Ports"),
-        ("mispredict", "Branch mispredict"),
-        ("ports", "Ports"),
+        ("divide", &["Ports"]),
+        ("mispredict", &["Branch mispredict"]),
+        ("ports", &["Ports"]),
         // A cycle for each instruction, which is what is guessed without counts, is its best case: that
-        // it takes more, and misses, only counts would show.
-        ("fetch", "Front end"),
-        ("pages", "DTLB miss"),
+        // it takes more, and misses, only counts would show. Where few samples make one of them, at the turn
+        // of the loop mostly, take more than that, it is what it does miss.
+        ("fetch", &["Front end", "I-cache miss"]),
+        ("pages", &["DTLB miss"]),
     ] {
         let record = |registers: &[&str]| {
             let command = ["--", program, kernel, "1"];
@@ -80,7 +81,8 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
             let mut causes: Vec<&str> = culprits.filter_map(|one| one["cause"].as_str()).collect();
             causes.extend(account["static_stall"]["reason"].as_str());
             println!("{kernel}: {causes:?}");
-            assert!(causes.contains(&truth), "{kernel}: {instruction:#}");
+            let told = truth.iter().any(|truth| causes.contains(truth));
+            assert!(told, "{kernel}: {instruction:#}");
         }
     }
 }
