@@ -10,7 +10,7 @@ const ENOUGH: u64 = 20;
 /// Share of the times in which a stride is kept before it is told.
 const STEADY: f64 = 0.9;
 
-/// `stride 8 B, ~2,100 pages`; `None` if too little was seen.
+/// `stride 8 B, ~2,100 pages seen`; `None` if too little was seen.
 pub fn words(seen: &Accesses) -> Option<String> {
     let pages = &seen.pages;
     if seen.known.max(seen.waited) < ENOUGH {
@@ -20,7 +20,10 @@ pub fn words(seen: &Accesses) -> Option<String> {
     let count = places(pages);
     let about = if pages.is_complete() { "" } else { "~" };
     let plural = if count == 1 { "" } else { "s" };
-    Some(format!("{stride}{about}{} page{plural}", grouped(count)))
+    Some(format!(
+        "{stride}{about}{} page{plural} seen",
+        grouped(count)
+    ))
 }
 
 /// The stride that it keeps to.
@@ -66,15 +69,18 @@ mod tests {
         assert_eq!(words(&seen), None);
         seen.known = ENOUGH;
         seen.pages.add(7, Visits::default());
-        assert_eq!(words(&seen).as_deref(), Some("1 page"));
+        assert_eq!(words(&seen).as_deref(), Some("1 page seen"));
         (seen.origins, seen.strided, seen.stride) = (100, 89, -8);
-        assert_eq!(words(&seen).as_deref(), Some("1 page"));
+        assert_eq!(words(&seen).as_deref(), Some("1 page seen"));
         seen.strided = 90;
-        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, 1 page"));
+        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, 1 page seen"));
         for place in 0..5000_u64 {
             let hash = (place << 51) + 1;
             seen.pages.add(hash, Visits::default());
         }
-        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, ~8,500 pages"));
+        assert_eq!(
+            words(&seen).as_deref(),
+            Some("stride -8 B, ~8,500 pages seen")
+        );
     }
 }
