@@ -62,18 +62,7 @@ impl Tracee {
 
     /// Reads its memory; `false` if it is not there.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
-        let local = libc::iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        let remote = libc::iovec {
-            iov_base: std::ptr::with_exposed_provenance_mut(at as usize),
-            iov_len: buffer.len(),
-        };
-        // SAFETY: what is written is the buffer; the other address is not ours.
-        let read = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
-        // The file is slower, and has what may be executed but not read too.
-        read == buffer.len() as isize || self.memory.read_exact_at(buffer, at).is_ok()
+        self.memory.read_exact_at(buffer, at).is_ok()
     }
 
     fn integers(&self) -> Option<libc::user_regs_struct> {

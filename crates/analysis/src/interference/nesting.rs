@@ -7,7 +7,7 @@
 //! those of its parts give it, and a block that contains all of a joined pair is none the worse.
 
 use super::pairs::Pairs;
-use super::sequences::{Backwards, Collapsed, Sequence};
+use super::sequences::{Collapsed, Sequence};
 use super::waits::WaitSum;
 use std::sync::Arc;
 
@@ -178,13 +178,13 @@ impl Pending {
             return None;
         }
         let (last, others) = calls.split_last().filter(|(last, _)| last.enter >= enter)?;
-        let (mut exact, mut collapsed) = (Backwards::of(last.exact), Backwards::of(last.collapsed));
+        let (mut exact, mut collapsed) = (Sequence::one(last.exact), Sequence::one(last.collapsed));
         let (mut count, mut net, mut before) = (last.count, last.net, last.collapsed);
         let mut first = others.len();
         for call in others.iter().rev().take_while(|call| call.enter >= enter) {
-            exact.push(call.exact);
+            exact = Sequence::one(call.exact).then(exact);
             if call.collapsed != before {
-                collapsed.push(call.collapsed);
+                collapsed = Sequence::one(call.collapsed).then(collapsed);
             }
             before = call.collapsed;
             count += call.count;

@@ -45,31 +45,6 @@ impl Sequence {
     }
 }
 
-/// A sequence whose elements come from the last one to the first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Backwards(Sequence);
-
-impl Backwards {
-    #[inline]
-    pub fn of(last: u64) -> Self {
-        Self(Sequence::one(last))
-    }
-
-    /// Puts an element before the others.
-    #[inline]
-    pub fn push(&mut self, kind: u64) {
-        let Sequence { hash, power } = &mut self.0;
-        *hash = hash.wrapping_add(kind.wrapping_mul(*power));
-        *power = power.wrapping_mul(BASE);
-    }
-
-    /// The sequence in one word.
-    #[inline]
-    pub fn word(self) -> u64 {
-        self.0.word()
-    }
-}
-
 /// A sequence in which `A A A` is `A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Collapsed {
@@ -165,11 +140,8 @@ mod tests {
             }
             let whole = kinds.iter().fold(Sequence::EMPTY, |s, k| s.then(Sequence::one(*k)));
             prop_assert_eq!(exact, whole);
-            if let Some((last, before)) = kinds.split_last() {
-                let mut backwards = Backwards::of(*last);
-                before.iter().rev().for_each(|kind| backwards.push(*kind));
-                prop_assert_eq!(backwards.word(), whole.word());
-            }
+            let backwards = kinds.iter().rev().fold(Sequence::EMPTY, |s, k| Sequence::one(*k).then(s));
+            prop_assert_eq!(backwards.word(), whole.word());
             let mut distinct = kinds.clone();
             distinct.dedup();
             let short = distinct.iter().fold(Sequence::EMPTY, |s, k| s.then(Sequence::one(*k)));

@@ -163,8 +163,7 @@ impl Worker<'_> {
             return self.any(execution);
         };
         if leave < duration || leave < thread.last_leave {
-            self.tallies.backwards += 1;
-            return;
+            return self.any(execution);
         }
         let enter = leave - duration;
         let cell = match local.grouped {
@@ -222,20 +221,17 @@ impl Worker<'_> {
         self.thread.last_leave = leave;
         let enter = leave - duration;
         let pending = &mut self.thread.pending;
-        let calls = match (block.plain, pending.is_leaf(enter)) {
-            (false, _) => None,
-            (true, true) => Some(None),
-            (true, false) => pending.take_calls(enter, self.pairs).map(Some),
-        };
-        let called = match calls {
-            None => return self.with_more(execution),
-            Some(None) => Called {
+        let called = if !block.plain {
+            None
+        } else if pending.is_leaf(enter) {
+            Some(Called {
                 exact: block.base,
                 collapsed: block.base,
                 inside: 0,
                 net: duration,
-            },
-            Some(Some(calls)) => {
+            })
+        } else {
+            pending.take_calls(enter, self.pairs).map(|calls| {
                 let (exact, collapsed) = block.kinds_of(calls.exact, calls.collapsed);
                 Called {
                     exact,
@@ -243,7 +239,10 @@ impl Worker<'_> {
                     inside: calls.count,
                     net: self.options.net(duration, calls.count, 0, calls.net),
                 }
-            }
+            })
+        };
+        let Some(called) = called else {
+            return self.with_more(execution);
         };
         let kinds = (called.exact, called.collapsed);
         let size = (called.inside + 1, called.net);

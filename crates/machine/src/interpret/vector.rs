@@ -58,9 +58,7 @@ impl State {
             b: self.vector_operand(instruction, first + 1, lanes, memory),
             lanes,
         };
-        if self.compares(instruction, &operands)
-            || self.gives_integer(instruction, &operands, memory)
-        {
+        if self.compares(instruction, &operands) || self.gives_integer(instruction, &operands) {
             return Some(true);
         }
         let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
@@ -268,12 +266,7 @@ impl State {
     }
 
     /// What gives integers, or flags.
-    fn gives_integer(
-        &mut self,
-        instruction: &Instruction,
-        operands: &Operands,
-        memory: &mut impl Memory,
-    ) -> bool {
+    fn gives_integer(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
         let Operands { a, b, lanes } = operands;
         let to = instruction.op0_register();
@@ -320,18 +313,13 @@ impl State {
                 return true;
             }
             M::Pmovmskb | M::Vpmovmskb => {
-                let from = self.vector_operand(instruction, 1, *lanes, memory);
-                holds(&from, &from, *lanes, 1, u64::MAX, |byte, _| {
-                    byte & 0x80 != 0
-                })
+                holds(b, b, *lanes, 1, u64::MAX, |byte, _| byte & 0x80 != 0)
             }
             M::Cvttsd2si | M::Vcvttsd2si => {
-                let from = self.vector_operand(instruction, 1, *lanes, memory);
-                from[0].map(|bits| truncated(f64::from_bits(bits), to.size()))
+                b[0].map(|bits| truncated(f64::from_bits(bits), to.size()))
             }
             M::Cvttss2si | M::Vcvttss2si => {
-                let from = self.vector_operand(instruction, 1, *lanes, memory);
-                from[0].map(|bits| truncated(f32::from_bits(bits as u32).into(), to.size()))
+                b[0].map(|bits| truncated(f32::from_bits(bits as u32).into(), to.size()))
             }
             _ => return false,
         };
