@@ -119,19 +119,52 @@ pub struct Accesses {
 }
 
 impl Accesses {
+    /// The names of the counts.
+    pub const COUNTS: [&str; 9] = [
+        "known",
+        "unknown",
+        "origins",
+        "new_line",
+        "new_page",
+        "strided",
+        "waited",
+        "waited_line",
+        "waited_page",
+    ];
+
+    /// The counts, in the order of their names.
+    pub fn counts(&self) -> [u64; 9] {
+        [
+            self.known,
+            self.unknown,
+            self.origins,
+            self.new_line,
+            self.new_page,
+            self.strided,
+            self.waited,
+            self.waited_line,
+            self.waited_page,
+        ]
+    }
+
+    /// The same, to be changed.
+    pub fn counts_mut(&mut self) -> [&mut u64; 9] {
+        [
+            &mut self.known,
+            &mut self.unknown,
+            &mut self.origins,
+            &mut self.new_line,
+            &mut self.new_page,
+            &mut self.strided,
+            &mut self.waited,
+            &mut self.waited_line,
+            &mut self.waited_page,
+        ]
+    }
+
     /// Adds what else was seen of the instruction.
     pub fn join(&mut self, other: &Self) {
-        for (sum, more) in [
-            (&mut self.known, other.known),
-            (&mut self.unknown, other.unknown),
-            (&mut self.origins, other.origins),
-            (&mut self.new_line, other.new_line),
-            (&mut self.new_page, other.new_page),
-            (&mut self.strided, other.strided),
-            (&mut self.waited, other.waited),
-            (&mut self.waited_line, other.waited_line),
-            (&mut self.waited_page, other.waited_page),
-        ] {
+        for (sum, more) in self.counts_mut().into_iter().zip(other.counts()) {
             *sum = sum.saturating_add(more);
         }
         self.vote(other.stride, other.votes);

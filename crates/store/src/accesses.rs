@@ -13,30 +13,13 @@ use std::collections::BTreeMap;
 /// What was seen of instructions, while it is read.
 pub(crate) type Found = BTreeMap<(ImageId, ImageOffset), Accesses>;
 
-/// A column with a count of each instruction.
-type Count = (&'static str, fn(&mut Accesses) -> &mut u64);
-
-/// The columns with counts.
-const COUNTS: [Count; 10] = [
-    ("known", |one| &mut one.known),
-    ("unknown", |one| &mut one.unknown),
-    ("origins", |one| &mut one.origins),
-    ("new_line", |one| &mut one.new_line),
-    ("new_page", |one| &mut one.new_page),
-    ("strided", |one| &mut one.strided),
-    ("votes", |one| &mut one.votes),
-    ("waited", |one| &mut one.waited),
-    ("waited_line", |one| &mut one.waited_line),
-    ("waited_page", |one| &mut one.waited_page),
-];
-
 /// Whether all counts can be stored.
 pub(crate) fn are_storable(one: &AccessCount, storable: impl Fn(u64) -> bool) -> bool {
-    let mut accesses = one.accesses.clone();
-    let footprints = [&one.accesses.pages, &one.accesses.lines];
-    let mut visits = footprints.into_iter().flat_map(|places| places.iter());
+    let accesses = &one.accesses;
+    let mut visits = accesses.pages.iter().chain(accesses.lines.iter());
     visits.all(|(_, visits)| storable(visits.seen) && storable(visits.waited))
-        && COUNTS.iter().all(|(_, of)| storable(*of(&mut accesses)))
+        && accesses.counts().into_iter().all(&storable)
+        && storable(accesses.votes)
 }
 
 /// Encodes what was seen of each instruction.
@@ -44,17 +27,19 @@ pub(crate) fn encode_accesses(
     recording: &Recording,
     texts: &SharedTexts,
 ) -> Result<Vec<u8>, Error> {
-    let mut all: Vec<AccessCount> = recording.accesses.clone();
+    let mut all: Vec<&AccessCount> = recording.accesses.iter().collect();
     all.sort_unstable();
     let mut table = TableWriter::new(ACCESSES)?;
-    for rows in all.chunks_mut(ROW_GROUP) {
+    for rows in all.chunks(ROW_GROUP) {
         let mut out = table.rows()?;
         image_columns(&mut out, texts, || rows.iter().map(|row| row.image))?;
         let instructions = rows.iter().map(|row| row.instruction.0.cast_signed());
         out.ints("instruction", instructions)?;
         out.ints("stride", rows.iter().map(|row| row.accesses.stride))?;
-        for (name, of) in COUNTS {
-            let counts = rows.iter_mut().map(|row| *of(&mut row.accesses));
+        let votes = rows.iter().map(|row| row.accesses.votes.cast_signed());
+        out.ints("votes", votes)?;
+        for (at, name) in Accesses::COUNTS.into_iter().enumerate() {
+            let counts = rows.iter().map(|row| row.accesses.counts()[at]);
             out.ints(name, counts.map(u64::cast_signed))?;
         }
         out.finish()?;
@@ -92,18 +77,20 @@ pub(crate) fn decode_accesses(table: &Table<'_>, recording: &Recording, found: &
     for rows in table.groups() {
         let images = rows.ints("image_id")?;
         let (instructions, strides) = (rows.ints("instruction")?, rows.ints("stride")?);
+        let votes = rows.ints("votes")?;
         let mut counts = Vec::new();
-        for (name, of) in COUNTS {
-            counts.push((rows.ints(name)?, of));
+        for name in Accesses::COUNTS {
+            counts.push(rows.ints(name)?);
         }
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let mut one = Accesses {
                 stride: strides[i],
+                votes: check.count(votes[i])?,
                 ..Accesses::default()
             };
-            for (values, of) in &counts {
-                *of(&mut one) = check.count(values[i])?;
+            for (count, values) in one.counts_mut().into_iter().zip(&counts) {
+                *count = check.count(values[i])?;
             }
             let instruction = ImageOffset(instructions[i].cast_unsigned());
             let key = (check.image(images[i], recording)?, instruction);
