@@ -1,5 +1,7 @@
 //! What instructions compute of vectors, eight bytes at a time.
 
+use super::operation::mask;
+
 /// The lanes of a vector of 64 bytes: the lowest first. Narrower registers are the first of them.
 pub(super) const LANES: usize = 8;
 
@@ -11,7 +13,7 @@ pub(super) const ZERO: Vector = [Some(0); LANES];
 
 /// Of elements of so many bytes, what comes of each two.
 pub(super) fn each(a: u64, b: u64, width: usize, of: impl Fn(u64, u64) -> u64) -> u64 {
-    let (bits, mask) = (8 * width, super::operation::mask(width));
+    let (bits, mask) = (8 * width, mask(width));
     (0..8 / width).fold(0, |all, index| {
         let at = bits * index;
         all | (of(a >> at & mask, b >> at & mask) & mask) << at
@@ -23,6 +25,10 @@ pub(super) fn both(a: &Vector, b: &Vector, of: impl Fn(u64, u64) -> u64) -> Vect
     std::array::from_fn(|lane| a[lane].zip(b[lane]).map(|(a, b)| of(a, b)))
 }
 
+fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+}
+
 /// Sixteen bytes at a time.
 pub(super) fn sixteens(
     a: &Vector,
@@ -30,11 +36,9 @@ pub(super) fn sixteens(
     of: impl Fn(&[u8; 16], &[u8; 16]) -> [u8; 16],
 ) -> Vector {
     let mut result = [None; LANES];
-    let bytes = |of: &[Option<u64>]| {
-        let [Some(low), Some(high)] = of else {
-            return None;
-        };
-        Some((u128::from(*low) | u128::from(*high) << 64).to_le_bytes())
+    let bytes = |of: &[Option<u64>]| match of {
+        [Some(low), Some(high)] => Some(bytes([*low, *high])),
+        _ => None,
     };
     let pairs = a
         .chunks(2)
@@ -50,15 +54,13 @@ pub(super) fn sixteens(
 }
 
 /// The elements of a vector that a mask has, of so many bytes, and those of another elsewhere.
-pub(super) fn choose(new: &Vector, old: &Vector, mask: u64, width: usize) -> Vector {
+pub(super) fn choose(new: &Vector, old: &Vector, elements: u64, width: usize) -> Vector {
     let count = 8 / width;
     std::array::from_fn(|lane| {
-        let chosen = mask >> (lane * count) & ((1 << count) - 1);
+        let chosen = elements >> (lane * count) & ((1 << count) - 1);
         let bits = (0..count)
             .filter(|index| chosen >> index & 1 == 1)
-            .fold(0, |all, index| {
-                all | super::operation::mask(width) << (8 * width * index)
-            });
+            .fold(0, |all, index| all | mask(width) << (8 * width * index));
         match bits {
             0 => old[lane],
             u64::MAX => new[lane],
@@ -78,7 +80,7 @@ pub(super) fn holds(
     within: u64,
     of: impl Fn(u64, u64) -> bool,
 ) -> Option<u64> {
-    let (bits, mask, count) = (8 * width, super::operation::mask(width), 8 / width);
+    let (bits, mask, count) = (8 * width, mask(width), 8 / width);
     let mut all = 0;
     for (lane, (a, b)) in a.iter().zip(b).take(lanes).enumerate() {
         if within >> (lane * count) & ((1 << count) - 1) == 0 {
@@ -110,7 +112,6 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
     let width = if control & 1 == 1 { 2 } else { 1 };
     let count = 16 / width;
     let elements = |of: [u64; 2]| -> Vec<i32> {
-        let bytes: Vec<u8> = of.iter().flat_map(|half| half.to_le_bytes()).collect();
         let one = |bytes: &[u8]| match (bytes, control & 2 != 0) {
             ([low, high], true) => i16::from_le_bytes([*low, *high]).into(),
             ([low, high], false) => u16::from_le_bytes([*low, *high]).into(),
@@ -118,7 +119,7 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
             ([byte], false) => i32::from(*byte),
             _ => 0,
         };
-        bytes.chunks(width).map(one).collect()
+        bytes(of).chunks(width).map(one).collect()
     };
     let (a, b) = (elements(a), elements(b));
     let length = |of: &[i32]| of.iter().position(|one| *one == 0).unwrap_or(count);

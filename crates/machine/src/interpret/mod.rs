@@ -195,14 +195,6 @@ impl Interpreter {
         }
     }
 
-    /// The instruction that ends at a place, accesses memory and leaves the registers of its address, if one
-    /// was followed. (Backwards, code cannot be decoded for sure.)
-    fn before(&self, at: ImageAddress) -> Option<&Decoded> {
-        let place = (*self.places.get(self.ends.get(&at.0)?)?)?;
-        let one = self.decoded.get(place)?;
-        one.keeps_address.then_some(one)
-    }
-
     /// The same through the memory of a stopped process, so that more follows: of `steps`
     /// instructions hands to `each` the branches among those after the first `skipped`. Addresses
     /// are those of the process, whose memory `read` reads; it is not changed.
@@ -222,7 +214,8 @@ impl Interpreter {
         let walk = self.walk;
         let mut place = self.decode(at, |buffer| memory.code(at.0, buffer));
         for step in 0..steps {
-            let Some(one) = place.and_then(|place| self.decoded.get_mut(place)) else {
+            let Some((here, one)) = place.and_then(|at| Some((at, self.decoded.get_mut(at)?)))
+            else {
                 let blocked = None;
                 return Walk {
                     steps: step,
@@ -246,10 +239,9 @@ impl Interpreter {
                 each(Observation { branch: at, target });
             }
             let mut known = one.followers.iter().flatten();
-            let known = known.find(|(follower, _)| *follower == target);
-            place = match (known, place) {
-                (Some((_, follower)), _) => Some(*follower),
-                (None, here) => self.follower(here, target, &mut memory),
+            place = match known.find(|(follower, _)| *follower == target) {
+                Some((_, follower)) => Some(*follower),
+                None => self.follower(here, target, &mut memory),
             };
             at = target;
         }
@@ -259,15 +251,23 @@ impl Interpreter {
         }
     }
 
+    /// The instruction that ends at a place, accesses memory and leaves the registers of its address, if one
+    /// was followed. (Backwards, code cannot be decoded for sure.)
+    fn before(&self, at: ImageAddress) -> Option<&Decoded> {
+        let place = (*self.places.get(self.ends.get(&at.0)?)?)?;
+        let one = self.decoded.get(place)?;
+        one.keeps_address.then_some(one)
+    }
+
     /// The instruction that was not followed from another before, and will be known there.
     fn follower<R: FnMut(u64, &mut [u8]) -> bool>(
         &mut self,
-        from: Option<usize>,
+        from: usize,
         at: ImageAddress,
         memory: &mut Overlay<R>,
     ) -> Option<usize> {
         let place = self.decode(at, |buffer| memory.code(at.0, buffer))?;
-        if let Some(one) = from.and_then(|from| self.decoded.get_mut(from)) {
+        if let Some(one) = self.decoded.get_mut(from) {
             one.followers = [Some((at, place)), one.followers[0]];
         }
         Some(place)
