@@ -32,6 +32,20 @@ fn hottest(procedure: &Value) -> (&Value, &Value) {
     most.expect("an instruction")
 }
 
+/// The hottest instruction of a kernel, and its block, as annotate has them of a recording of it.
+#[cfg(target_arch = "x86_64")]
+fn hottest_of(lab: &Lab, options: &[&str], command: &[&str]) -> (Value, Value) {
+    let file = lab.record([&["-e", "cpu-clock"], options, &["--"], command].concat());
+    let file = file.to_str().expect("a name");
+    // The machine that tests run on need not be one that there is a model of.
+    let output = annotate(&[command[1], file, "--json", "--cpu", "zen3"]);
+    let talk = text(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {talk}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (instruction, block) = hottest(&found);
+    (instruction.clone(), block.clone())
+}
+
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_true_culprit_is_listed_for_the_hottest_stall() {
@@ -55,27 +69,10 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
         ("fetch", &["Front end", "I-cache miss"]),
         ("pages", &["DTLB miss"]),
     ] {
-        let record = |registers: &[&str]| {
-            let command = ["--", program, kernel, "1"];
-            lab.record([&["-e", "cpu-clock", "-F1000"], registers, &command[..]].concat())
-        };
         // Data addresses must not rule the truth out.
-        for file in [record(&[]), record(&["--registers"])] {
-            // The machine that tests run on need not be one that there is a model of.
-            let output = annotate(&[
-                kernel,
-                file.to_str().expect("a name"),
-                "--json",
-                "--cpu",
-                "zen3",
-            ]);
-            assert!(
-                output.status.success(),
-                "{kernel}: {}",
-                text(&output.stderr)
-            );
-            let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-            let (instruction, _) = hottest(&found);
+        for registers in [&[][..], &["--registers"]] {
+            let options = [&["-F1000"], registers].concat();
+            let (instruction, _) = hottest_of(&lab, &options, &[program, kernel, "1"]);
             let account = &instruction["account"];
             let culprits = account["culprits"].as_array().expect("culprits").iter();
             let mut causes: Vec<&str> = culprits.filter_map(|one| one["cause"].as_str()).collect();
@@ -100,14 +97,8 @@ fn data_addresses_tell_dtlb_misses_from_cache_misses() {
     let program = program.to_str().expect("a name");
     // The share of the hottest stall that they can have at most, with registers and without.
     let share = |kernel: &str, registers: &[&str]| {
-        let options = ["-e", "cpu-clock", "-F10000"];
-        let command = ["--", program, kernel, "3"];
-        let file = lab.record([&options[..], registers, &command[..]].concat());
-        let file = file.to_str().expect("a name");
-        let output = annotate(&[kernel, file, "--json", "--cpu", "zen3"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let (instruction, block) = hottest(&found);
+        let options = [&["-F10000"], registers].concat();
+        let (instruction, block) = hottest_of(&lab, &options, &[program, kernel, "3"]);
         let account = &instruction["account"];
         let culprits = account["culprits"].as_array().expect("culprits");
         let walks = culprits.iter().find(|one| one["letter"] == "D");
