@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
 /// Loaded as they are.
-const OTHERS: [&str; 3] = ["waits", "calls", "ticks"];
+const OTHERS: [&str; 4] = ["waits", "calls", "ticks", "snapshot"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -100,9 +100,9 @@ pub struct Record {
     /// in user mode: how often code runs, for annotate
     #[arg(long)]
     pub branches: bool,
-    /// See from the registers at each sample where the next branches go and which data are
-    /// accessed: what annotate needs to estimate how often code runs, and to tell DTLB misses from
-    /// others (x86-64; samples come through ring buffers)
+    /// See from the registers at each sample, and what the code after it reads of memory, where the
+    /// next branches go and which data are accessed: what annotate needs to estimate how often code
+    /// runs, and to tell DTLB misses from others (x86-64; samples come through ring buffers)
     #[arg(long)]
     pub registers: bool,
     /// Follow the execution of COMMAND's first thread, instruction by instruction, for stretches at

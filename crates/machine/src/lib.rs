@@ -24,7 +24,10 @@ pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
 pub use instruction::{Architecture, Flow, Form, Instruction, Kind};
-pub use interpret::{Access, Blocked, Interpreter, Observation, Registers, Seen, Walk};
+pub use interpret::{
+    Access, Blocked, Interpreter, MAX_OPERATIONS, Observation, Registers, Seen, Slice, SliceKind,
+    SliceOperation, Walk,
+};
 pub use loops::{Loop, Loops};
 pub use model::{Bounds, Cost, Held, Limit, Model, PROCESSORS, Processor, Resource, Scheduled};
 pub use register::{Register, RegisterSet};

@@ -1,6 +1,8 @@
 //! Data addresses that follow from registers.
 
-use machine::{Access, Interpreter, Registers, Seen};
+mod slices;
+
+use machine::{Access, Interpreter, Registers, Seen, Slice, SliceKind};
 use profile::ImageAddress;
 
 /// `mov (%rdi),%rax; add $8,%rdi; cmp %rsi,%rdi; jne` back; `mov (%rcx),%rcx; mov 4(%rcx),%rax; push %rax;
@@ -27,7 +29,8 @@ fn follow(interpreter: &mut Interpreter, at: u64, registers: Registers) -> Vec<S
         buffer[..length].copy_from_slice(&rest[..length]);
         length
     };
-    interpreter.follow(ImageAddress(at), &registers, code, |one| seen.push(one));
+    let each = |one| seen.push(one);
+    interpreter.follow(ImageAddress(at), &registers, None, code, |_| None, each);
     seen
 }
 
@@ -91,4 +94,118 @@ fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers()
         None
     );
     assert_eq!(before(&follow(&mut interpreter, START, registers())), None);
+}
+
+/// The branches that are followed from the start of `code`, where these words of memory are known, the first
+/// time and once it is known what to look for; and the slice.
+fn ways(code: &[u8], registers: &Registers, known: &[(u64, u64)]) -> ([Vec<(u64, u64)>; 2], Slice) {
+    let read = |place: ImageAddress, buffer: &mut [u8]| {
+        let rest = code.get((place.0 - START) as usize..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        length
+    };
+    let byte = |at: u64| {
+        let word = known.iter().find(|word| word.0 == at & !7)?;
+        Some(word.1.to_le_bytes()[at as usize % 8])
+    };
+    let registers = Registers {
+        counter: START + MOVED,
+        ..*registers
+    };
+    let (mut slice, mut all) = (Slice::default(), Vec::new());
+    loop {
+        let before = slice.clone();
+        let values = slices::carry_out(&slice, &registers, byte);
+        let mut seen = Vec::new();
+        let each = |one| {
+            if let Seen::Branch(one) = one {
+                seen.push((one.branch.0 - START, one.target.0 - START));
+            }
+        };
+        let learned = Some((&mut slice, values.as_slice()));
+        let start = ImageAddress(START);
+        Interpreter::new().follow(start, &registers, learned, read, |_| None, each);
+        all.push(seen);
+        if slice.operations() == before.operations() {
+            let last = all.pop().unwrap_or_default();
+            let first = all.into_iter().next().unwrap_or_else(|| last.clone());
+            return ([first, last], slice);
+        }
+    }
+}
+
+/// `mov 8(%rdi),%rdi; test %rdi,%rdi; jne` back; `mov %rax,(%rbx); mov (%rsi),%rcx; mov %rax,(%rcx);
+/// cmp %rax,(%rbx); je` over a `nop`; `ret`.
+const LIST: [u8; 25] = [
+    0x48, 0x8b, 0x7f, 0x08, 0x48, 0x85, 0xff, 0x75, 0xf7, 0x48, 0x89, 0x03, 0x48, 0x8b, 0x0e, 0x48,
+    0x89, 0x01, 0x48, 0x39, 0x03, 0x74, 0x01, 0x90, 0xc3,
+];
+
+/// A list is followed as far as memory is known; the function returns to where the stack says.
+#[test]
+fn what_the_code_reads_is_learned_and_leads_on() {
+    let mut registers = registers();
+    registers.integer[3] = 0x8000; // rbx
+    registers.integer[4] = 0x7000; // rsp
+    let ([first, then], _) = ways(&LIST, &registers, &[]);
+    assert_eq!((first, then), (vec![], vec![]));
+    let list = [(0x5008, 0x6000), (0x6008, 0x6100)];
+    let ([first, then], _) = ways(&LIST, &registers, &list);
+    assert_eq!((first, then), (vec![], vec![(7, 0); 2]));
+    // The last element is followed by nothing; what was stored is known, though something was stored to an
+    // unknown address since; and the end of the function leads back to the loop.
+    let whole = [list.as_slice(), &[(0x6108, 0), (0x7000, START + MOVED + 4)]];
+    let end = [(7, 9), (21, 24)];
+    let expected = [[(7, 0); 2], end, end].concat();
+    let ([_, then], slice) = ways(&LIST, &registers, &whole.concat());
+    assert_eq!(then, expected);
+    let loads = slice.operations().iter();
+    assert!(loads.filter(|one| one.kind == SliceKind::Load).count() >= 5);
+}
+
+/// `cvttsd2si (%rsi),%rax; cmp $3,%rax; je` over a `nop`; `ret`, and the same of single precision.
+#[test]
+fn numbers_in_memory_are_truncated() {
+    for (prefix, number) in [(0xf2, 3.7_f64.to_bits()), (0xf3, 3.7_f32.to_bits().into())] {
+        let code = [
+            prefix, 0x48, 0x0f, 0x2c, 0x06, 0x48, 0x83, 0xf8, 0x03, 0x74, 0x01, 0x90, 0xc3,
+        ];
+        let ([_, then], _) = ways(&code, &registers(), &[(0x5020, number)]);
+        assert_eq!(then, [(9, 12)]);
+    }
+}
+
+/// A table looked up by what another table has, as a parser does; and a shift and a mask, as a
+/// bytecode interpreter does.
+#[test]
+fn addresses_are_computed() {
+    let lookup: &[&[u8]] = &[
+        &[0x0f, 0xb6, 0x07],             // movzbl (%rdi),%eax
+        &[0x0f, 0xbe, 0x44, 0x03, 0x08], // movsbl 8(%rbx,%rax),%eax
+        &[0x48, 0x98],                   // cltq
+        &[0x48, 0x83, 0x3c, 0xc6, 0x01], // cmpq $1,(%rsi,%rax,8)
+        &[0x74, 0x01, 0x90, 0xc3],       // je over a nop; ret
+    ];
+    let mut registers = registers();
+    registers.integer[3] = 0x9000; // rbx
+    // The sixth character has class -2.
+    let known = [(0x5000, 5), (0x9008, 0xfe << 40), (0x5010, 1)];
+    let ([first, then], _) = ways(&lookup.concat(), &registers, &known);
+    assert_eq!((first, then), (vec![], vec![(15, 18)]));
+
+    let decode: &[&[u8]] = &[
+        &[0x8b, 0x07],             // mov (%rdi),%eax
+        &[0x89, 0xc1],             // mov %eax,%ecx
+        &[0xc1, 0xe9, 0x07],       // shr $7,%ecx
+        &[0x83, 0xe0, 0x7f],       // and $0x7f,%eax
+        &[0x0f, 0xb6, 0xc9],       // movzbl %cl,%ecx
+        &[0x48, 0xc1, 0xe1, 0x04], // shl $4,%rcx
+        &[0x48, 0x01, 0xd9],       // add %rbx,%rcx
+        &[0x39, 0x41, 0x08],       // cmp %eax,8(%rcx)
+        &[0x74, 0x01, 0x90, 0xc3], // je over a nop; ret
+    ];
+    let known = [(0x5000, 0x8000_0000 | 3 << 7 | 0x11), (0x9038, 0x11)];
+    let ([_, then], _) = ways(&decode.concat(), &registers, &known);
+    assert_eq!(then, [(23, 26)]);
 }

@@ -2,9 +2,11 @@
 
 mod support;
 
+mod slices;
+
 use machine::{
     Architecture, Decoder, Edge, EdgeKind, Error, Graph, Image, Interpreter, MAX_PROCEDURE,
-    NoImage, Registers,
+    NoImage, Registers, Seen, Slice,
 };
 use profile::ImageAddress;
 use proptest::prelude::*;
@@ -308,11 +310,32 @@ proptest! {
             }
             at < 0x4000
         };
-        let walk = Interpreter::new().walk(&registers, 0, 200, read, |_| {});
+        let mut walked = Vec::new();
+        let walk = Interpreter::new().walk(&registers, 0, 200, read, |one| walked.push(one));
         prop_assert!(walk.steps <= 200);
         let code = |at: ImageAddress, buffer: &mut [u8]| {
             if read(at.0, buffer) { buffer.len() } else { 0 }
         };
-        Interpreter::new().follow(START, &registers, code, |_| {});
+        let memory = |at: u64| {
+            let mut byte = [0];
+            read(at, &mut byte).then_some(byte[0])
+        };
+        // What is learned of memory at one sample leads further at the next, and never astray.
+        let (mut slice, mut before) = (Slice::default(), 0);
+        for _ in 0..4 {
+            let values = slices::carry_out(&slice, &registers, memory);
+            let known = Some((&mut slice, values.as_slice()));
+            let mut followed = Vec::new();
+            let each = |one| {
+                if let Seen::Branch(one) = one {
+                    followed.push(one);
+                }
+            };
+            Interpreter::new().follow(START, &registers, known, code, |_| None, each);
+            let both = followed.len().min(walked.len());
+            prop_assert_eq!(&followed[..both], &walked[..both]);
+            prop_assert!(followed.len() >= before);
+            before = followed.len();
+        }
     }
 }

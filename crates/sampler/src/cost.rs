@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 pub(crate) const PROBE_HERTZ: u64 = 5000;
 const PROBE_TIME: Duration = Duration::from_millis(60);
 
-/// The same as [`measure`], with a ring of so many pages that nobody reads.
+/// The same as [`measure`], with a ring of so many pages that nobody reads beside what is attached.
 pub(crate) fn of_unread(
     spec: &EventSpec,
     attr: &perf_event_attr,
     pages: usize,
+    attach: impl FnOnce(&OwnedFd) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     measure(spec, attr, |fd| {
+        attach(fd)?;
         Ring::map(fd, pages).map_err(|source| Error::System {
             what: "mapping a ring buffer".into(),
             source,

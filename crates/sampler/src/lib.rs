@@ -36,6 +36,7 @@ mod ring_source;
 mod rings;
 mod session;
 pub mod skid;
+mod snapshots;
 mod stacks;
 mod tables;
 mod tally;

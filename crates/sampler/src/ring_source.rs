@@ -7,6 +7,7 @@ use crate::jitter::Jitter;
 use crate::perf::{self, Scope};
 use crate::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::rings::{self, Mappings, Rings};
+use crate::snapshots::{Snapshot, Snapshots};
 use crate::stacks::StackReader;
 use crate::tally::{Amount, SampleKey, ThreadKey};
 use crate::{Error, EventSpec, Options, Separation};
@@ -58,6 +59,10 @@ pub(crate) struct RingSource {
     separation: Separation,
     stacks: StackReader,
     branches: Branches,
+    /// Where registers at samples come with what the code reads of memory.
+    snapshots: Option<Snapshots>,
+    /// Why they do not, though registers were asked for.
+    pub without_snapshots: Option<Error>,
     jitter: Option<Jitter>,
     pub kernel: bool,
     call_graph: CallGraph,
@@ -77,6 +82,8 @@ impl RingSource {
             separation: options.separation,
             stacks: StackReader::new(),
             branches: Branches::new(),
+            snapshots: None,
+            without_snapshots: None,
             jitter: None,
             kernel: true,
             call_graph: options.call_graph,
@@ -90,7 +97,7 @@ impl RingSource {
         let mut source = Self::none(options);
         let attributes = |spec: &EventSpec| {
             let mut attr = rings::sampling(spec, 1);
-            add_stacks(&mut attr, spec, options);
+            add_stacks(&mut attr, spec, options, false);
             attr
         };
         source
@@ -111,9 +118,13 @@ impl RingSource {
 
     /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
+        let snapshots = options.registers.then(Snapshots::new);
+        let mut snapshots = snapshots.and_then(Result::ok);
         let mut attr = rings::sampling(spec, spec.period_at(cost::PROBE_HERTZ));
-        add_stacks(&mut attr, spec, options);
-        cost::of_unread(spec, &attr, PAGES)
+        add_stacks(&mut attr, spec, options, snapshots.is_some());
+        cost::of_unread(spec, &attr, PAGES, |fd| {
+            snapshots.as_mut().map_or(Ok(()), |one| one.attach(fd))
+        })
     }
 
     /// Opens the events for the tasks.
@@ -133,6 +144,13 @@ impl RingSource {
         let mut source = Self::none(options);
         source.rings = Rings::new(pages);
         source.jitter = jitter;
+        if options.registers {
+            match Snapshots::new() {
+                Ok(snapshots) => source.snapshots = Some(snapshots),
+                Err(error) => source.without_snapshots = Some(error),
+            }
+        }
+        let with_snapshots = source.snapshots.is_some();
         let threads = match tasks {
             Tasks::Command(pid) => vec![*pid as i32],
             Tasks::Process(pid) => threads_of(*pid)?,
@@ -149,7 +167,7 @@ impl RingSource {
         };
         let attributes = |spec: &EventSpec, period: u64| {
             let mut attr = rings::sampling(spec, period);
-            add_stacks(&mut attr, spec, options);
+            add_stacks(&mut attr, spec, options, with_snapshots);
             attr.set_inherit(u64::from(!tasks.on_each_cpu()));
             attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
             attr.set_watermark(1);
@@ -224,6 +242,11 @@ impl RingSource {
             Err(source) => return Err(crate::advice::event_refused(spec, source)),
         };
         self.numbers.insert(perf::id(fd)?, number);
+        if let Some(snapshots) = &mut self.snapshots
+            && !spec.branches
+        {
+            snapshots.attach(fd)?;
+        }
         if spec.is_timed() {
             let copy = fd.try_clone().map_err(|source| Error::System {
                 what: "copying a descriptor".into(),
@@ -250,7 +273,8 @@ impl RingSource {
 
     /// The descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
-        self.rings.descriptors()
+        let snapshots = self.snapshots.iter().map(Snapshots::descriptor);
+        self.rings.descriptors().chain(snapshots)
     }
 
     /// To be called some times a second, and when a ring fills: takes in what is there.
@@ -270,16 +294,25 @@ impl RingSource {
         collection
             .warnings
             .extend(self.stacks.cut_short(self.stack_bytes));
+        let snapshots = self.snapshots.iter();
+        collection
+            .warnings
+            .extend(snapshots.flat_map(Snapshots::warnings));
         Ok(())
     }
 
     fn read(&mut self, collection: &mut Collection, until: u64) {
+        let snapshots = self.snapshots.as_mut().map(|all| all.take(until));
         let mut records = Vec::new();
         self.rings.read(until, |record| records.push(record));
         let mut last = 0;
         for record in records {
             last = record.time;
             self.take(collection, record);
+        }
+        // What is mapped where is known by now.
+        for one in snapshots.unwrap_or_default() {
+            self.observe(collection, &one);
         }
         collection
             .maps
@@ -327,13 +360,33 @@ impl RingSource {
         }
     }
 
+    /// Whether a process is not the idle task, nor somebody else's.
+    fn is_asked_for(&self, pid: u32) -> bool {
+        let followed = self.followed.as_ref();
+        pid != 0 && followed.is_none_or(|pids| pids.contains(&pid))
+    }
+
+    fn observe(&mut self, collection: &mut Collection, one: &Snapshot) {
+        let counter = one.registers.counter;
+        if !self.is_asked_for(one.pid) {
+            return;
+        }
+        let at = collection.locate(one.pid, one.time, ProcessAddress(counter));
+        let branches = &mut self.branches;
+        if let Some(all) = &mut self.snapshots {
+            all.learn(counter, |slice| {
+                let slice = slice.map(|slice| (slice, one.values.as_slice()));
+                branches.observe(collection, one.pid, at, &one.registers, slice);
+            });
+        }
+    }
+
     fn sample(&mut self, collection: &mut Collection, record: &Record) {
         let Some(&event) = self.numbers.get(&record.id) else {
             return;
         };
-        let followed = self.followed.as_ref();
-        if record.pid == 0 || followed.is_some_and(|pids| !pids.contains(&record.pid)) {
-            return; // the idle task, or somebody else's
+        if !self.is_asked_for(record.pid) {
+            return;
         }
         let total = &mut collection.totals[event];
         total.taken += 1;
@@ -390,7 +443,8 @@ impl RingSource {
         {
             let address = ProcessAddress(*ip);
             let at = collection.locate(record.pid, record.time, address);
-            self.branches.observe(collection, record.pid, at, registers);
+            let pid = record.pid;
+            self.branches.observe(collection, pid, at, registers, None);
         }
         match self.call_graph {
             CallGraph::None => {
@@ -430,11 +484,11 @@ fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool)
 }
 
 /// Asks for what comes with samples, but for those with branch stacks.
-fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options) {
+fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, snapshots: bool) {
     if spec.branches {
         return;
     }
-    if options.registers {
+    if options.registers && !snapshots {
         attr.sample_type |= u64::from(pe::PERF_SAMPLE_REGS_USER);
         attr.sample_regs_user = ALL_REGISTERS;
     }

@@ -296,6 +296,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 }
             }
         }
+        if let Some(error) = &source.without_snapshots {
+            self.notes.push(format!(
+                "of memory nothing is known at samples, so that fewer branches are seen: {}",
+                first_cause(error)
+            ));
+        }
         self.source = Source::Rings(Box::new(source), tasks);
         Ok(())
     }

@@ -220,7 +220,7 @@ impl ThreadEvents {
         };
         let mut attr = sampling(&clock);
         attr.set_inherit(0);
-        cost::of_unread(&clock, &attr, PAGES)
+        cost::of_unread(&clock, &attr, PAGES, |_| Ok(()))
     }
 }
 

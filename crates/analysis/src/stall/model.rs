@@ -47,6 +47,9 @@ const CEILING: f64 = 100.0;
 /// What branches count for where they are left out at first.
 const FAINT: f64 = 0.01;
 
+/// Branches at a sample beyond which more do not make a way less biased: calls and loops repeat themselves.
+const DEEPEST: f64 = 10.0;
+
 /// By how much the cost of one flow has to be higher than that of another to be e times less
 /// probable: evidence is not as independent as the likelihood has it.
 const TEMPER: f64 = 4.0;
@@ -501,6 +504,13 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
     sums.chain(counted).collect()
 }
 
+/// How many branches were observed for each sample, if more than one.
+fn depth(evidence: &Evidence) -> f64 {
+    let observed: f64 = evidence.edges.iter().map(|edge| edge.observed).sum();
+    let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();
+    (observed / samples.max(1.0)).clamp(1.0, DEEPEST)
+}
+
 fn branches(
     edges: &[Ends],
     classes: &Equivalence,
@@ -514,6 +524,7 @@ fn branches(
         }
     }
     let (observed, walked) = options.most_observations;
+    let observed = observed * depth(evidence);
     // Counts are surer than any number of observations.
     let limits = match evidence.counted.as_slice() {
         [] => [observed, walked],

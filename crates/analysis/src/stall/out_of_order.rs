@@ -24,7 +24,9 @@
 //! estimate, and so its confidence.
 //!
 //! Observations are biased: those at samples see slow executions more often than fast ones. So no
-//! number of them makes a branch surer than [`Options::most_observations`].
+//! number of them makes a branch surer than [`Options::most_observations`]. The bias is that of the time just
+//! before a branch: where ways after samples go past many branches, it is that of a longer time, which
+//! varies less. So the limit for observations at samples grows with how many there are for each sample.
 
 use super::model::Model;
 use super::{Confidence, Ends, Estimate, Frequencies, attribute};
@@ -88,7 +90,8 @@ pub struct Options {
     /// Cycles for each instruction, where the number of instructions is not given; in the unit
     /// of the sampling period.
     pub cycles_per_instruction: f64,
-    /// How many observations at samples, and along stretches, make a branch as sure as it can be.
+    /// How many observations at samples, where there is one for each, and along stretches, make a branch
+    /// as sure as it can be.
     pub most_observations: (f64, f64),
 }
 

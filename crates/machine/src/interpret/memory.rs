@@ -10,23 +10,9 @@ pub(super) trait Memory {
     /// Stores a value, or something unknown.
     fn store(&mut self, at: u64, width: usize, value: Option<u64>);
 
-    /// Whether a store to an unknown address makes everything else unknown.
-    fn is_known(&self) -> bool;
-}
-
-/// Nothing is known of it.
-pub(super) struct Nothing;
-
-impl Memory for Nothing {
-    fn load(&mut self, _: u64, _: usize) -> Option<u64> {
-        None
-    }
-
-    fn store(&mut self, _: u64, _: usize, _: Option<u64>) {}
-
-    fn is_known(&self) -> bool {
-        false
-    }
+    /// Whether a store to an unknown address makes everything else unknown. Otherwise it is taken to
+    /// change nothing that is known.
+    fn is_whole(&self) -> bool;
 }
 
 const PAGE: usize = 4096;
@@ -38,30 +24,52 @@ struct Word {
     known: u64,
 }
 
-/// The memory of a process, under what was stored since.
-pub(super) struct Overlay<R> {
+/// The memory of a stopped process, page by page.
+pub(super) struct Pages<R> {
     read: R,
     pages: FxHashMap<u64, Option<Box<[u8; PAGE]>>>,
-    /// By address; and which bytes were stored.
-    stored: FxHashMap<u64, (Word, u64)>,
 }
 
-impl<R: FnMut(u64, &mut [u8]) -> bool> Overlay<R> {
+impl<R: FnMut(u64, &mut [u8]) -> bool> Pages<R> {
     pub fn new(read: R) -> Self {
         Self {
             read,
             pages: FxHashMap::default(),
-            stored: FxHashMap::default(),
         }
     }
 
-    fn page(&mut self, number: u64) -> Option<&[u8; PAGE]> {
+    /// Eight bytes at an aligned address.
+    pub fn word(&mut self, at: u64) -> Option<u64> {
+        let (number, from) = (at / PAGE as u64, (at % PAGE as u64) as usize);
         let read = &mut self.read;
         let page = self.pages.entry(number).or_insert_with(|| {
             let mut bytes = Box::new([0; PAGE]);
             read(number * PAGE as u64, bytes.as_mut_slice()).then_some(bytes)
         });
-        page.as_deref()
+        let bytes = page.as_deref()?.get(from..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}
+
+/// What was in memory, under what was stored since.
+pub(super) struct Overlay<W> {
+    /// Eight bytes at an aligned address.
+    below: W,
+    is_whole: bool,
+    /// Whether something was read that is not known.
+    pub missed: bool,
+    /// By address; and which bytes were stored.
+    stored: FxHashMap<u64, (Word, u64)>,
+}
+
+impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
+    pub fn new(below: W, is_whole: bool) -> Self {
+        Self {
+            below,
+            is_whole,
+            missed: false,
+            stored: FxHashMap::default(),
+        }
     }
 
     /// The word at an aligned address.
@@ -70,11 +78,9 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Overlay<R> {
         if mask == u64::MAX {
             return stored;
         }
-        let from = (at % PAGE as u64) as usize;
-        let page = self.page(at / PAGE as u64);
-        let below = page.and_then(|page| page.get(from..)?.first_chunk().copied());
+        let below = (self.below)(at);
         Word {
-            value: below.map_or(0, u64::from_le_bytes) & !mask | stored.value & mask,
+            value: below.unwrap_or(0) & !mask | stored.value & mask,
             known: below.map_or(0, |_| !mask) | stored.known & mask,
         }
     }
@@ -101,7 +107,7 @@ fn split(at: u64) -> (u64, u64) {
     (at & !7, 8 * (at & 7))
 }
 
-impl<R: FnMut(u64, &mut [u8]) -> bool> Memory for Overlay<R> {
+impl<W: FnMut(u64) -> Option<u64>> Memory for Overlay<W> {
     fn load(&mut self, at: u64, width: usize) -> Option<u64> {
         let (first, shift) = split(at);
         let one = self.word(first);
@@ -113,7 +119,9 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Memory for Overlay<R> {
         let join = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)) >> shift;
         let wanted = low(width);
         let value = join(other.value, one.value) & wanted;
-        (join(other.known, one.known) & wanted == wanted).then_some(value as u64)
+        let is_known = join(other.known, one.known) & wanted == wanted;
+        self.missed |= !is_known;
+        is_known.then_some(value as u64)
     }
 
     fn store(&mut self, at: u64, width: usize, value: Option<u64>) {
@@ -133,8 +141,8 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Memory for Overlay<R> {
         }
     }
 
-    fn is_known(&self) -> bool {
-        true
+    fn is_whole(&self) -> bool {
+        self.is_whole
     }
 }
 
@@ -154,7 +162,8 @@ mod tests {
                 page.iter_mut().enumerate().for_each(|(index, byte)| *byte = index as u8);
                 at == 0
             };
-            let mut memory = Overlay::new(read);
+            let mut pages = Pages::new(read);
+            let mut memory = Overlay::new(|at| pages.word(at), true);
             let mut bytes: Vec<Option<u8>> =
                 (0..8192).map(|at| (at < 4096).then_some(at as u8)).collect();
             for (at, width, value, stores) in accesses {

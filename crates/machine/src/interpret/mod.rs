@@ -11,15 +11,18 @@ mod memory;
 mod moves;
 mod numbers;
 mod operation;
+mod slice;
 mod state;
 mod vector;
 
 use crate::x86_64::{MAX_LENGTH, is_read, is_written, parse};
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, UsedMemory};
-use memory::{Nothing, Overlay};
+use memory::{Memory, Overlay, Pages};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 use state::State;
+
+pub use slice::{Kind as SliceKind, MAX_OPERATIONS, Operation as SliceOperation, Slice};
 
 /// Registers of interrupted x86-64 code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +113,8 @@ pub struct Interpreter {
     decoded: Vec<Decoded>,
     /// By the end of an instruction that accesses memory and was followed, where it starts.
     ends: FxHashMap<u64, u64>,
+    /// Where each branch on the ways after samples went the last time.
+    went: FxHashMap<u64, u64>,
     /// The number of the last walk.
     walk: u64,
 }
@@ -121,7 +126,7 @@ struct Decoded {
     integer: u16,
     vector: u32,
     masks: u8,
-    /// Whether vectors or masks are among its operands.
+    /// Whether vectors, masks or numbers are among its operands.
     is_vector: bool,
     /// Whether it is a conditional branch, or an indirect jump or call.
     branches: bool,
@@ -144,30 +149,98 @@ impl Interpreter {
         Self::default()
     }
 
-    /// Hands to `each` the branches after `start` whose way follows from the registers, and the accesses
-    /// to memory on the way. `code` fills a buffer with what stands at an address, and says how much that
-    /// is.
+    /// Hands to `each` the branches after `start` whose way follows from the registers and from what is known
+    /// of memory, and the accesses to memory on the way. `code` fills a buffer with what stands at an
+    /// address, and says how much that is; `constants` gives the eight bytes at an aligned address of the
+    /// process if they never change. Of other memory is known what the operations of the slice, if there
+    /// is one, gave at the sample; it gets those that were missing. A store to an unknown address is taken
+    /// to change nothing that is known.
     pub fn follow(
         &mut self,
         start: ImageAddress,
         registers: &Registers,
+        slice: Option<(&mut Slice, &[Option<u64>])>,
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
-        mut each: impl FnMut(Seen),
+        constants: impl FnMut(u64) -> Option<u64>,
+        each: impl FnMut(Seen),
     ) {
         self.make_room();
         let moved = registers.counter.wrapping_sub(start.0);
-        let mut state = State::new(registers, moved);
+        let mut memory = Overlay::new(constants, false);
+        if let Some((slice, values)) = &slice {
+            slice.loaded(registers, values, |at, width, value| {
+                memory.store(at, width, Some(value));
+            });
+        }
+        let state = State::new(registers, moved);
+        let mut way = self.go(start, state, &mut memory, &mut code, each);
+        if let Some((slice, _)) = slice.filter(|(slice, _)| memory.missed && slice.learns()) {
+            self.guess(&mut way, code);
+            let instructions = way.iter().filter_map(|place| self.decoded.get(*place));
+            slice.learn(moved, instructions);
+        }
+    }
+
+    /// Goes on where a way ended, as if branches went where they went the last time: what is read there is
+    /// then known the next time, if they do.
+    fn guess(
+        &mut self,
+        way: &mut Vec<usize>,
+        mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
+    ) {
+        while way.len() < MAX_STEPS
+            && let Some(one) = way.last().and_then(|place| self.decoded.get(*place))
+        {
+            let instruction = &one.instruction;
+            let at = match instruction.flow_control() {
+                FlowControl::Next => instruction.next_ip(),
+                FlowControl::UnconditionalBranch | FlowControl::Call
+                    if instruction.near_branch_target() != 0 =>
+                {
+                    instruction.near_branch_target()
+                }
+                FlowControl::ConditionalBranch => {
+                    let last = self.went.get(&instruction.ip()).copied();
+                    last.unwrap_or(instruction.next_ip())
+                }
+                FlowControl::IndirectBranch | FlowControl::IndirectCall => {
+                    match self.went.get(&instruction.ip()) {
+                        Some(last) => *last,
+                        None => return,
+                    }
+                }
+                _ => return,
+            };
+            let at = ImageAddress(at);
+            match self.decode(at, |buffer| code(at, buffer)) {
+                Some(place) => way.push(place),
+                None => return,
+            }
+        }
+    }
+
+    /// Follows a way; gives its instructions by index.
+    fn go(
+        &mut self,
+        start: ImageAddress,
+        mut state: State,
+        memory: &mut impl Memory,
+        mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
+        mut each: impl FnMut(Seen),
+    ) -> Vec<usize> {
         if let Some(before) = self.before(start)
             && let Some(address) = state.address(&before.instruction)
         {
             each(Seen::Before(ImageAddress(before.instruction.ip()), address));
         }
+        let mut way = Vec::with_capacity(MAX_STEPS);
         let (mut at, mut branches) = (start, 0);
         for step in 0..MAX_STEPS {
             let place = self.decode(at, |buffer| code(at, buffer));
-            let Some(one) = place.and_then(|place| self.decoded.get(place)) else {
-                return;
+            let Some((place, one)) = place.and_then(|at| Some((at, self.decoded.get(at)?))) else {
+                break;
             };
+            way.push(place);
             let (is_branch, end) = (one.branches, one.instruction.next_ip());
             let is_access = one.accesses;
             if is_access {
@@ -177,8 +250,8 @@ impl Interpreter {
                     has_room: step < MAX_STEPS / 2 && branches < MAX_BRANCHES / 2,
                 }));
             }
-            let Some(target) = state.step(one, &mut Nothing) else {
-                return;
+            let Some(target) = state.step(one, memory) else {
+                break;
             };
             if is_access {
                 self.ends.insert(end, at.0);
@@ -186,13 +259,15 @@ impl Interpreter {
             if is_branch {
                 let branch = at;
                 each(Seen::Branch(Observation { branch, target }));
+                self.went.insert(branch.0, target.0);
                 branches += 1;
                 if branches == MAX_BRANCHES {
-                    return;
+                    break;
                 }
             }
             at = target;
         }
+        way
     }
 
     /// The same through the memory of a stopped process, so that more follows: of `steps`
@@ -208,7 +283,8 @@ impl Interpreter {
     ) -> Walk {
         self.make_room();
         let mut state = State::new(registers, 0);
-        let mut memory = Overlay::new(read);
+        let mut pages = Pages::new(read);
+        let mut memory = Overlay::new(|at| pages.word(at), true);
         let mut at = ImageAddress(registers.counter);
         self.walk += 1;
         let walk = self.walk;
@@ -260,11 +336,11 @@ impl Interpreter {
     }
 
     /// The instruction that was not followed from another before, and will be known there.
-    fn follower<R: FnMut(u64, &mut [u8]) -> bool>(
+    fn follower(
         &mut self,
         from: usize,
         at: ImageAddress,
-        memory: &mut Overlay<R>,
+        memory: &mut Overlay<impl FnMut(u64) -> Option<u64>>,
     ) -> Option<usize> {
         let place = self.decode(at, |buffer| memory.code(at.0, buffer))?;
         if let Some(one) = self.decoded.get_mut(from) {
@@ -279,6 +355,7 @@ impl Interpreter {
             self.places.clear();
             self.decoded.clear();
             self.ends.clear();
+            self.went.clear();
         }
     }
 
@@ -317,7 +394,7 @@ impl Decoded {
         let is_vector = (0..instruction.op_count()).any(|operand| {
             let name = instruction.op_register(operand);
             state::vector(name).or(masks::index(name)).is_some()
-        });
+        }) || vector::truncates(&instruction);
         let stores = info
             .used_memory()
             .iter()

@@ -45,7 +45,7 @@ impl State {
                 memory.store(at, 8, self.vector[index][half]);
                 Some(true)
             }
-            None => (!memory.is_known()).then_some(true),
+            None => (!memory.is_whole()).then_some(true),
         }
     }
 
@@ -97,7 +97,7 @@ impl State {
         }
         if instruction.op0_kind() == OpKind::Memory {
             let at = self.address(instruction);
-            if at.is_none() && memory.is_known() {
+            if at.is_none() && memory.is_whole() {
                 return None;
             }
             if let Some(at) = at {

@@ -328,7 +328,7 @@ impl State {
                 Some(())
             }
             // It may be anywhere.
-            None => (!memory.is_known()).then_some(()),
+            None => (!memory.is_whole()).then_some(()),
         }
     }
 

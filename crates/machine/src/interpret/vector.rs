@@ -376,13 +376,23 @@ pub(super) fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
     all
 }
 
-/// The lanes of the widest vector register among the operands, if there is one.
+/// Whether it makes an integer of a number, which may be in memory.
+pub(super) fn truncates(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    matches!(
+        instruction.mnemonic(),
+        M::Cvttsd2si | M::Vcvttsd2si | M::Cvttss2si | M::Vcvttss2si
+    )
+}
+
+/// The lanes of the widest vector register among the operands, or of a number in memory.
 fn lanes(instruction: &Instruction) -> Option<usize> {
     let registers = (0..instruction.op_count())
         .filter(|operand| matches!(instruction.try_op_kind(*operand), Ok(OpKind::Register)))
         .map(|operand| instruction.op_register(operand))
         .filter(|name| vector(*name).is_some());
-    registers.map(|name| name.size() / 8).max()
+    let widest = registers.map(|name| name.size() / 8).max();
+    widest.or(truncates(instruction).then_some(1))
 }
 
 /// Comparisons by their number.

@@ -113,7 +113,12 @@ struct k_sigaction {
 struct sighand_struct {
 	struct k_sigaction action[64];
 };
+/* Of x86-64. */
+struct thread_struct {
+	unsigned long fsbase;
+};
 struct task_struct {
+	struct thread_struct thread;
 	int pid;
 	int tgid;
 	u64 self_exec_id;

@@ -1,0 +1,404 @@
+//! Which memory the code after a sample reads, as a function of its registers: a small program that can be
+//! run at the next sample in the same place, where memory is as the code will find it.
+//!
+//! Whether a value is known in this way depends on the code and the way taken, not on data. (Were only
+//! that memory known which happens to be near what registers point to, then of a table that is looked up the
+//! first entries would be, and what the branch after the look-up does in the other cases would never be seen.)
+
+use super::Decoded;
+use super::operation::mask;
+use super::state::integer;
+use iced_x86::{Instruction, Mnemonic as M, OpKind, Register as Name};
+use rustc_hash::FxHashMap;
+
+/// Operations of a slice.
+pub const MAX_OPERATIONS: usize = 48;
+
+/// So many ways without anything to learn are enough: what they read cannot be told.
+const FRUITLESS: u8 = 32;
+
+/// The number of the value 0, and of where the thread's own memory starts. Below are the integer
+/// registers in the order of their encoding, above what the operations give.
+const THREAD: usize = 16;
+const NOTHING: usize = 17;
+/// The number of what the first operation gives.
+const FIRST: usize = 18;
+
+const STACK: usize = 4;
+const FRAME: usize = 5;
+
+/// What an operation gives of values `a` and `b` and a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `width` bytes of memory at `a` plus the constant.
+    Load,
+    /// Sums.
+    Add,
+    /// `a` plus the constant.
+    AddConstant,
+    /// `a` minus `b`.
+    Subtract,
+    /// Bits that both have.
+    And,
+    /// Bits that `a` and the constant have.
+    AndConstant,
+    /// `a` by the constant to the left.
+    ShiftLeft,
+    /// `a` by the constant to the right, zeros from above.
+    ShiftRight,
+    /// The low `width` bytes of `a`, with a sign.
+    SignExtend,
+}
+
+/// An operation of a [`Slice`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operation {
+    /// What it does.
+    pub kind: Kind,
+    /// Bytes, of loads and extensions.
+    pub width: u8,
+    /// The number of the first value: the integer registers, the start of the thread's own memory, 0, and
+    /// then what operations give.
+    pub a: u8,
+    /// The number of the second.
+    pub b: u8,
+    /// The constant.
+    pub constant: u64,
+}
+
+/// The operations that give the memory which the code after some place reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    operations: Vec<Operation>,
+    /// Ways on which there was nothing to learn since there was.
+    fruitless: u8,
+}
+
+impl Slice {
+    /// The operations: each uses values of earlier ones only.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Calls `each` with the address, the width in bytes and the value of what was loaded. `values` are what
+    /// the operations gave; `None` for those that could not be carried out.
+    pub fn loaded(
+        &self,
+        registers: &super::Registers,
+        values: &[Option<u64>],
+        mut each: impl FnMut(u64, usize, u64),
+    ) {
+        for (one, value) in self.operations.iter().zip(values) {
+            let Some(value) = value.filter(|_| one.kind == Kind::Load) else {
+                continue;
+            };
+            let a = usize::from(one.a);
+            let base = match a {
+                0..THREAD => registers.integer.get(a).copied(),
+                THREAD => registers.thread,
+                NOTHING => Some(0),
+                _ => values.get(a - FIRST).copied().flatten(),
+            };
+            if let Some(base) = base {
+                each(
+                    base.wrapping_add(one.constant),
+                    usize::from(one.width),
+                    value,
+                );
+            }
+        }
+    }
+
+    /// Whether there may be more to learn.
+    pub(super) fn learns(&self) -> bool {
+        self.operations.len() < MAX_OPERATIONS && self.fruitless < FRUITLESS
+    }
+
+    /// Adds what the instructions of a way read, where the process sees addresses moved by so much.
+    pub(super) fn learn<'a>(&mut self, moved: u64, way: impl Iterator<Item = &'a Decoded>) {
+        let before = self.operations.len();
+        let mut tracer = Tracer::new(self, moved);
+        for one in way {
+            tracer.step(&one.instruction, one.integer);
+        }
+        let fruitless = (self.operations.len() == before).then(|| self.fruitless + 1);
+        self.fruitless = fruitless.unwrap_or(0);
+    }
+
+    /// The number of what an operation gives, which is added if there is room.
+    fn number(&mut self, one: Operation) -> Option<usize> {
+        let found = self.operations.iter().position(|other| *other == one);
+        if found.is_none() {
+            if self.operations.len() >= MAX_OPERATIONS {
+                return None;
+            }
+            self.operations.push(one);
+        }
+        Some(FIRST + found.unwrap_or(self.operations.len() - 1))
+    }
+}
+
+/// What registers hold after some instructions, as values of operations.
+struct Tracer<'a> {
+    slice: &'a mut Slice,
+    /// By how much the process sees addresses moved.
+    moved: u64,
+    /// Operations of the way; the slice gets those that loads need.
+    way: Vec<Operation>,
+    numbers: FxHashMap<usize, Option<usize>>,
+    registers: [Option<usize>; 16],
+}
+
+impl<'a> Tracer<'a> {
+    fn new(slice: &'a mut Slice, moved: u64) -> Self {
+        Self {
+            slice,
+            moved,
+            way: Vec::new(),
+            numbers: FxHashMap::default(),
+            registers: std::array::from_fn(Some),
+        }
+    }
+
+    /// Goes on by an instruction that writes some of the registers, as bits.
+    fn step(&mut self, instruction: &Instruction, written: u16) {
+        let address = self.address(instruction);
+        let loaded = self.loaded(instruction, address);
+        let result = self.result(instruction, address, loaded);
+        let old = self.registers;
+        for (index, value) in self.registers.iter_mut().enumerate() {
+            if written >> index & 1 == 1 {
+                *value = None;
+            }
+        }
+        let to = match instruction.mnemonic() {
+            M::Cdqe => Name::RAX,
+            _ => instruction.op0_register(),
+        };
+        if let Some((index, value)) = integer(to).zip(result) {
+            self.registers[index] = Some(value);
+        }
+        if instruction.mnemonic() == M::Leave {
+            self.registers[STACK] = old[FRAME].and_then(|frame| self.plus(frame, 8));
+        } else if instruction.is_stack_instruction() && instruction.op0_register() != Name::RSP {
+            let by = i64::from(instruction.stack_pointer_increment()).cast_unsigned();
+            self.registers[STACK] = old[STACK].and_then(|stack| self.plus(stack, by));
+        }
+    }
+
+    fn make(
+        &mut self,
+        kind: Kind,
+        (a, b): (usize, usize),
+        constant: u64,
+        width: u8,
+    ) -> Option<usize> {
+        self.way.push(Operation {
+            kind,
+            width,
+            a: u8::try_from(a).ok()?,
+            b: u8::try_from(b).ok()?,
+            constant,
+        });
+        Some(FIRST + self.way.len() - 1)
+    }
+
+    fn plus(&mut self, a: usize, constant: u64) -> Option<usize> {
+        if constant == 0 {
+            return Some(a);
+        }
+        match a.checked_sub(FIRST).and_then(|place| self.way.get(place)) {
+            Some(one) if one.kind == Kind::AddConstant => {
+                let (a, sum) = (usize::from(one.a), one.constant.wrapping_add(constant));
+                self.make(Kind::AddConstant, (a, NOTHING), sum, 0)
+            }
+            _ => self.make(Kind::AddConstant, (a, NOTHING), constant, 0),
+        }
+    }
+
+    fn both(&mut self, kind: Kind, a: usize, b: usize) -> Option<usize> {
+        self.make(kind, (a, b), 0, 0)
+    }
+
+    fn of_constant(&mut self, kind: Kind, a: usize, constant: u64) -> Option<usize> {
+        self.make(kind, (a, NOTHING), constant, 0)
+    }
+
+    /// The low bytes of a value.
+    fn low(&mut self, a: usize, width: usize) -> Option<usize> {
+        let fits = match a.checked_sub(FIRST).and_then(|place| self.way.get(place)) {
+            Some(one) if one.kind == Kind::Load => usize::from(one.width) <= width,
+            Some(one) if one.kind == Kind::AndConstant => one.constant <= mask(width),
+            _ => false,
+        };
+        if width >= 8 || fits || a == NOTHING {
+            return Some(a);
+        }
+        self.of_constant(Kind::AndConstant, a, mask(width))
+    }
+
+    /// The value of a register or its low part.
+    fn register(&mut self, name: Name) -> Option<usize> {
+        if matches!(name, Name::AH | Name::BH | Name::CH | Name::DH) {
+            return None;
+        }
+        let whole = self.registers[integer(name)?]?;
+        self.low(whole, name.size())
+    }
+
+    /// Where the memory operand is, but for a constant.
+    fn address(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
+        let mut constant = instruction.memory_displacement64();
+        let base = match instruction.memory_base() {
+            Name::None => NOTHING,
+            Name::RIP => {
+                constant = constant.wrapping_add(self.moved);
+                NOTHING
+            }
+            name if name.is_gpr64() => self.registers[integer(name)?]?,
+            _ => return None,
+        };
+        let mut sum = base;
+        if instruction.memory_index() != Name::None {
+            let index = instruction.memory_index();
+            let index = self.registers[integer(index).filter(|_| index.is_gpr64())?]?;
+            let shift = instruction.memory_index_scale().trailing_zeros();
+            let scaled = match shift {
+                0 => index,
+                _ => self.of_constant(Kind::ShiftLeft, index, shift.into())?,
+            };
+            sum = match base {
+                NOTHING => scaled,
+                base => self.both(Kind::Add, base, scaled)?,
+            };
+        }
+        match instruction.segment_prefix() {
+            Name::None => Some((sum, constant)),
+            Name::FS if sum == NOTHING => Some((THREAD, constant)),
+            _ => None,
+        }
+    }
+
+    /// What is read: of the operand in memory, or of the stack.
+    fn loaded(
+        &mut self,
+        instruction: &Instruction,
+        address: Option<(usize, u64)>,
+    ) -> Option<usize> {
+        let of_memory = (0..instruction.op_count())
+            .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+        let (at, width) = match instruction.mnemonic() {
+            M::Lea | M::Nop => return None,
+            // Its operand is written alone.
+            M::Mov if instruction.op0_kind() == OpKind::Memory => return None,
+            M::Pop | M::Ret => ((self.registers[STACK]?, 0), 8),
+            M::Leave => ((self.registers[FRAME]?, 0), 8),
+            _ if of_memory => (address?, instruction.memory_size().size()),
+            _ => return None,
+        };
+        if !matches!(width, 1 | 2 | 4 | 8) {
+            return None;
+        }
+        let load = self.make(Kind::Load, (at.0, NOTHING), at.1, width as u8)?;
+        self.emit(load);
+        Some(load)
+    }
+
+    /// What is written to the first operand.
+    fn result(
+        &mut self,
+        instruction: &Instruction,
+        address: Option<(usize, u64)>,
+        loaded: Option<usize>,
+    ) -> Option<usize> {
+        let (count, to) = (instruction.op_count(), instruction.op0_register());
+        if instruction.mnemonic() == M::Cdqe {
+            let a = self.register(Name::EAX)?;
+            return self.make(Kind::SignExtend, (a, NOTHING), 0, 4);
+        }
+        // Parts of 8 and 16 bits keep what is above them.
+        if count == 0 || !(to.is_gpr32() || to.is_gpr64()) {
+            return None;
+        }
+        let last = count - 1;
+        let second = match instruction.try_op_kind(last).ok()? {
+            OpKind::Register => self.register(instruction.op_register(last)),
+            OpKind::Memory => loaded,
+            _ => None,
+        };
+        let constant = instruction.try_immediate(last).ok();
+        let width = match instruction.try_op_kind(last).ok()? {
+            OpKind::Memory => instruction.memory_size().size(),
+            _ => instruction.op_register(last).size(),
+        };
+        let value = match instruction.mnemonic() {
+            M::Mov => match constant {
+                Some(constant) => self.plus(NOTHING, constant),
+                None => second,
+            },
+            M::Movzx => second,
+            M::Movsx | M::Movsxd => {
+                let a = second?;
+                self.make(Kind::SignExtend, (a, NOTHING), 0, width as u8)
+            }
+            M::Lea => {
+                let (sum, constant) = address?;
+                self.plus(sum, constant)
+            }
+            M::Pop => loaded,
+            M::Xor | M::Sub if second.is_some() && to == instruction.op_register(last) => {
+                Some(NOTHING)
+            }
+            mnemonic => {
+                let a = self.register(to)?;
+                match (mnemonic, constant, second) {
+                    (M::Add, Some(by), _) => self.plus(a, by),
+                    (M::Sub, Some(by), _) => self.plus(a, by.wrapping_neg()),
+                    (M::And, Some(bits), _) => self.of_constant(Kind::AndConstant, a, bits),
+                    (M::Shl, Some(by), _) => self.of_constant(Kind::ShiftLeft, a, by & 63),
+                    (M::Shr, Some(by), _) => self.of_constant(Kind::ShiftRight, a, by & 63),
+                    (M::Inc, ..) => self.plus(a, 1),
+                    (M::Dec, ..) => self.plus(a, u64::MAX),
+                    (M::Add, None, Some(b)) => self.both(Kind::Add, a, b),
+                    (M::Sub, None, Some(b)) => self.both(Kind::Subtract, a, b),
+                    (M::And, None, Some(b)) => self.both(Kind::And, a, b),
+                    _ => None,
+                }
+            }
+        }?;
+        self.low(value, to.size())
+    }
+
+    /// Puts what gives a value into the slice; gives its number there. What it uses was made before it.
+    fn emit(&mut self, value: usize) -> Option<usize> {
+        let mut needed = vec![value];
+        while let Some(last) = needed.last().copied() {
+            let Some(one) = last
+                .checked_sub(FIRST)
+                .and_then(|place| self.way.get(place).copied())
+            else {
+                self.numbers.insert(last, Some(last));
+                needed.pop();
+                continue;
+            };
+            let (a, b) = (usize::from(one.a), usize::from(one.b));
+            let missing = [a, b]
+                .into_iter()
+                .find(|used| !self.numbers.contains_key(used));
+            if let Some(missing) = missing {
+                needed.push(missing);
+                continue;
+            }
+            let number = self.numbers[&a].zip(self.numbers[&b]).and_then(|(a, b)| {
+                self.slice.number(Operation {
+                    a: u8::try_from(a).ok()?,
+                    b: u8::try_from(b).ok()?,
+                    ..one
+                })
+            });
+            self.numbers.insert(last, number);
+            needed.pop();
+        }
+        self.numbers[&value]
+    }
+}
