@@ -52,6 +52,8 @@ fn graph(program: &Program) -> Graph {
                     ..Kind::default()
                 },
                 form: machine::Form::default(),
+                place: None,
+                advances: None,
             });
             address += 4;
         }

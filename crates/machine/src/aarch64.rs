@@ -53,6 +53,8 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
             true => Form(word & X_OR_W | ADD_IMMEDIATE),
             false => Form(word & (definition.mask | SIZES)),
         },
+        place: None,
+        advances: None,
     })
 }
 

@@ -1,4 +1,4 @@
-use crate::RegisterSet;
+use crate::{Register, RegisterSet};
 use profile::ImageAddress;
 
 /// What the bytes are written for.
@@ -27,6 +27,23 @@ pub struct Instruction {
     pub kind: Kind,
     /// Which of the forms that take the same resources it is.
     pub form: Form,
+    /// Where the memory is that it accesses, if that is all at one place (x86-64).
+    pub place: Option<Place>,
+    /// The register to which it adds a constant, and does nothing else but set flags (x86-64).
+    pub advances: Option<(Register, i64)>,
+}
+
+/// A place in memory: what the registers say, and a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The register that is added as it is.
+    pub base: Option<Register>,
+    /// The register that is added so many times.
+    pub index: Option<(Register, u8)>,
+    /// The constant.
+    pub displacement: i64,
+    /// How many bytes are accessed; 0 if that is not known.
+    pub bytes: u32,
 }
 
 impl Instruction {

@@ -23,7 +23,7 @@ pub use decode::Decoder;
 pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
-pub use instruction::{Architecture, Flow, Form, Instruction, Kind};
+pub use instruction::{Architecture, Flow, Form, Instruction, Kind, Place};
 pub use interpret::{
     Access, Blocked, Interpreter, MAX_OPERATIONS, Observation, Registers, Seen, Slice, SliceKind,
     SliceOperation, Walk,

@@ -1,7 +1,7 @@
 //! x86-64, decoded by iced-x86.
 
 use crate::effect::{Condition, Effect, Sum};
-use crate::{Error, Flow, Form, Instruction, Kind, Register, RegisterSet};
+use crate::{Error, Flow, Form, Instruction, Kind, Place, Register, RegisterSet};
 use iced_x86::{
     Code, ConditionCode, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl,
     Formatter, GasFormatter, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register as Name,
@@ -59,6 +59,7 @@ impl X86_64 {
             writes.insert(Register::FLAGS);
         }
         let mut kind = kind(&parsed);
+        let mut place = None;
         if !kind.nop {
             for memory in info.used_memory() {
                 kind.load |= is_read(memory.access());
@@ -66,6 +67,9 @@ impl X86_64 {
             }
             let mut all = info.used_memory().iter();
             kind.fixed_address = (kind.load || kind.store) && all.all(is_fixed);
+            if let [only] = info.used_memory() {
+                place = place_of(only);
+            }
         }
         Ok(Instruction {
             address,
@@ -76,6 +80,8 @@ impl X86_64 {
             writes,
             kind,
             form: form(&parsed),
+            place,
+            advances: advances(&parsed),
         })
     }
 }
@@ -125,6 +131,47 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
 fn is_fixed(memory: &UsedMemory) -> bool {
     let base = matches!(memory.base(), Name::None | Name::RIP | Name::EIP);
     base && memory.index() == Name::None
+}
+
+/// Where an operand is, if general registers say it.
+fn place_of(memory: &UsedMemory) -> Option<Place> {
+    let known = |name: Name| match name {
+        Name::None | Name::RIP | Name::EIP => Some(None),
+        name if name.is_gpr64() => integer(name).map(Some),
+        _ => None,
+    };
+    let index = known(memory.index())?;
+    Some(Place {
+        base: known(memory.base())?,
+        // At most 8.
+        index: index.map(|index| (index, memory.scale() as u8)),
+        displacement: memory.displacement() as i64,
+        bytes: memory.memory_size().size() as u32,
+    })
+}
+
+/// The register that an instruction adds a constant to, all of it or its low half.
+fn advances(parsed: &iced_x86::Instruction) -> Option<(Register, i64)> {
+    let to = parsed.op0_register();
+    let whole = parsed.op0_kind() == OpKind::Register && (to.is_gpr64() || to.is_gpr32());
+    let constant = || match parsed.op1_kind() {
+        OpKind::Immediate8to64 | OpKind::Immediate32to64 => Some(parsed.immediate(1) as i64),
+        OpKind::Immediate8to32 | OpKind::Immediate32 => Some(i64::from(parsed.immediate(1) as i32)),
+        _ => None,
+    };
+    let by = match parsed.mnemonic() {
+        Mnemonic::Inc => 1,
+        Mnemonic::Dec => -1,
+        Mnemonic::Add => constant()?,
+        Mnemonic::Sub => constant()?.checked_neg()?,
+        Mnemonic::Lea => {
+            let alone = parsed.memory_index() == Name::None;
+            let same = parsed.memory_base().full_register() == to.full_register();
+            (alone && same).then_some(parsed.memory_displacement64() as i64)?
+        }
+        _ => return None,
+    };
+    Some((integer(to).filter(|_| whole)?, by))
 }
 
 pub(crate) fn is_read(access: OpAccess) -> bool {

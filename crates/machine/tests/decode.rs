@@ -1,6 +1,6 @@
 //! What an instruction is said to read, write and be.
 
-use machine::{Architecture, Decoder, Flow, Instruction};
+use machine::{Architecture, Decoder, Flow, Instruction, Register};
 use profile::ImageAddress;
 
 fn decode(architecture: Architecture, bytes: &[u8]) -> Instruction {
@@ -28,6 +28,51 @@ fn registers(instruction: &Instruction) -> (String, String) {
 fn expect(instruction: Instruction, reads: &str, writes: &str) -> Instruction {
     assert_eq!(registers(&instruction), (reads.into(), writes.into()));
     instruction
+}
+
+#[test]
+fn places_and_constants() {
+    let place = |bytes: &[u8]| {
+        let place = x86(bytes).place.expect("a place");
+        let name = |register: Register| register.to_string();
+        (
+            place.base.map(name),
+            place.index.map(|(index, scale)| (name(index), scale)),
+            place.displacement,
+            place.bytes,
+        )
+    };
+    // mov %rax,8(%rdi,%rcx,4); mov %al,-1(%rsp); mov 0x10(%rip),%rax
+    let (base, index) = (Some("r7".into()), Some(("r1".into(), 4)));
+    assert_eq!(place(&[0x48, 0x89, 0x44, 0x8f, 0x08]), (base, index, 8, 8));
+    let base = Some(Register::stack_pointer(Architecture::X86_64).to_string());
+    assert_eq!(place(&[0x88, 0x44, 0x24, 0xff]), (base, None, -1, 1));
+    let beside = place(&[0x48, 0x8b, 0x05, 0x10, 0, 0, 0]);
+    assert_eq!(beside, (None, None, 0x1017, 8));
+    // push %rax with (%rbx): two places. lea: none.
+    assert_eq!(x86(&[0xff, 0x33]).place, None);
+    assert_eq!(x86(&[0x48, 0x8d, 0x07]).place, None);
+    let by = |bytes: &[u8]| {
+        let advances = x86(bytes).advances;
+        advances.map(|(register, by)| (register.to_string(), by))
+    };
+    let rbx = |by: i64| Some(("r3".to_owned(), by));
+    // add $8,%rbx; sub $0x1000,%rbx; inc %ebx; dec %rbx; lea -16(%rbx),%rbx; sub $1,%ebx
+    assert_eq!(by(&[0x48, 0x83, 0xc3, 8]), rbx(8));
+    assert_eq!(by(&[0x48, 0x81, 0xeb, 0, 0x10, 0, 0]), rbx(-0x1000));
+    assert_eq!(by(&[0xff, 0xc3]), rbx(1));
+    assert_eq!(by(&[0x48, 0xff, 0xcb]), rbx(-1));
+    assert_eq!(by(&[0x48, 0x8d, 0x5b, 0xf0]), rbx(-16));
+    assert_eq!(by(&[0x83, 0xeb, 1]), rbx(-1));
+    // add %rax,%rbx; inc %bl; lea 8(%rax),%rbx; addq $8,(%rbx)
+    for other in [
+        &[0x48, 0x01, 0xc3][..],
+        &[0xfe, 0xc3],
+        &[0x48, 0x8d, 0x58, 8],
+        &[0x48, 0x83, 0x03, 8],
+    ] {
+        assert_eq!(by(other), None, "{other:x?}");
+    }
 }
 
 #[test]
