@@ -1,4 +1,4 @@
-//! What data addresses say of misses, in a small loop.
+//! What the code, and data addresses, say of misses, in a small loop.
 
 use analysis::stall::culprits::{Cause, Evidence, culprits, expectations};
 use analysis::stall::{Confidence, Estimate, Frequencies};
@@ -6,15 +6,15 @@ use machine::{Architecture, Graph, Loops, Model, NoImage, Processor};
 use profile::{Accesses, ImageAddress, OnWay, Visits, add_way};
 use rustc_hash::FxHashMap;
 
-/// `mov 8(%rbx),%rax; add %rax,%rcx; mov 0x1000(%rip),%rdx; add %rdx,%rcx; dec %rsi; jne` back; `ret`.
+/// `mov (%rbx,%rax,8),%rax; add %rax,%rcx; mov 0x1000(%rip),%rdx; add %rdx,%rcx; dec %rsi; jne` back; `ret`.
 const LOOP: [u8; 23] = [
-    0x48, 0x8b, 0x43, 0x08, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0x48, 0x01, 0xd1,
+    0x48, 0x8b, 0x04, 0xc3, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0x48, 0x01, 0xd1,
     0x48, 0xff, 0xce, 0x75, 0xea, 0xc3,
 ];
 
 /// The same, but the loop calls something instead of adding the second time.
 const CALLING: [u8; 25] = [
-    0x48, 0x8b, 0x43, 0x08, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0xe8, 0, 1, 0, 0,
+    0x48, 0x8b, 0x04, 0xc3, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0xe8, 0, 1, 0, 0,
     0x48, 0xff, 0xce, 0x75, 0xe8, 0xc3,
 ];
 
@@ -106,6 +106,51 @@ fn an_address_in_the_code_needs_no_samples() {
     // Unless hardly anything else was executed.
     assert_eq!(listed(&CALLING, None, Some(0.0))[1], "");
     assert_eq!(listed(&CALLING, None, Some(4000.0))[1], "dD");
+}
+
+/// The loop with another first load, and something else instead of the second addition.
+fn looping(load: [u8; 4], then: &[u8]) -> Vec<u8> {
+    let mut code = LOOP[..14].to_vec();
+    code[..4].copy_from_slice(&load);
+    code.extend(then);
+    code.extend([0x48, 0xff, 0xce, 0x75]);
+    code.push((-(code.len() as i64 + 1)) as u8);
+    code.push(0xc3);
+    code
+}
+
+#[test]
+fn the_code_says_what_stays_and_what_moves_on() {
+    let first = |load: [u8; 4], then: &[u8]| listed(&looping(load, then), None, None)[0].clone();
+    // mov 8(%rbx),%rax; and mov (%rbx,%rsi,8),%rax, where the loop has dec %rsi.
+    let (field, element) = ([0x48, 0x8b, 0x43, 8], [0x48, 0x8b, 0x04, 0xf3]);
+    assert_eq!(first(field, &[]), "");
+    // A line each eighth time, a page each 512th; so too with sub $64,%rbx, each time and each 64th.
+    assert_eq!(first(element, &[]), "d");
+    assert_eq!(first(field, &[0x48, 0x83, 0xeb, 64]), "d");
+    // sub $0x1000,%rbx: a page each time, and for eight a line of the page table.
+    assert_eq!(first(field, &[0x48, 0x81, 0xeb, 0, 0x10, 0, 0]), "dD");
+    // mov %rax,%rbx: what was loaded is the next address. add %rcx,%rbx: nobody knows.
+    assert_eq!(first(field, &[0x48, 0x89, 0xc3]), "dD");
+    assert_eq!(first(field, &[0x48, 0x01, 0xcb]), "dD");
+    // What is called may write the register.
+    let mut calling = CALLING;
+    calling[..4].copy_from_slice(&field);
+    assert_eq!(listed(&calling, None, None)[0], "dD");
+}
+
+#[test]
+fn the_stack_is_in_the_cache_and_forwards_what_was_stored_whole() {
+    // mov (%rsp),%rax; and then mov %rcx,(%rsp), mov %cl,(%rsp), mov %cl,8(%rsp), lea (%rsp),%rdx.
+    let first = |then: &[u8]| {
+        let code = looping([0x48, 0x8b, 0x04, 0x24], then);
+        listed(&code, None, None)[0].clone()
+    };
+    assert_eq!(first(&[]), "");
+    assert_eq!(first(&[0x48, 0x89, 0x0c, 0x24]), "");
+    assert_eq!(first(&[0x88, 0x0c, 0x24]), "d");
+    assert_eq!(first(&[0x88, 0x4c, 0x24, 8]), "");
+    assert_eq!(first(&[0x48, 0x8d, 0x14, 0x24]), "d");
 }
 
 #[test]

@@ -1,149 +1,314 @@
-//! Random programs of x86-64 machine code: conditions and loops of what can stall.
+//! Random programs of x86-64 machine code: a hot procedure of some hundred instructions, of the kind that
+//! compilers emit. Addresses are computed, and conditions are on counters and on what was loaded.
 
 use super::super::pipeline::Random;
+use super::contents::{Contents, STACK, VARIABLES, Words};
+use iced_x86::code_asm::*;
+use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction};
 use machine::{Architecture, Graph, NoImage};
 use profile::ImageAddress;
 
 /// Where programs start.
 pub const START: u64 = 0x40_1000;
 
-/// All general registers but the stack pointer. The last four are not written, so that what they
-/// address is known early.
-const REGISTERS: [u8; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-const WRITTEN: usize = 11;
+/// Registers of intermediate results, and those that hold something for the length of a loop.
+const SCRATCH: [AsmRegister64; 5] = [rax, rcx, rdx, rsi, rdi];
+const HOLDING: [AsmRegister64; 10] = [rbx, rbp, r8, r9, r10, r11, r12, r13, r14, r15];
+const VECTORS: [AsmRegisterXmm; 8] = [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7];
+
+/// Words of the stack frame, and of the global variables, that are computed with. After them there stand
+/// parameters and what goes on from call to call.
+const WORDS: usize = 24;
+
+/// Times that the loops in one another are gone through in one call, at most.
+const TIMES: u64 = 1024;
+
+/// A program, and what is in its memory.
+pub struct Program {
+    pub graph: Graph,
+    /// What each instruction of the graph computes.
+    pub code: Vec<Instruction>,
+    pub contents: Contents,
+}
 
 /// The procedure: decoded again from its bytes.
-pub fn procedure(random: &mut Random) -> Graph {
-    let mut code = Code::default();
-    code.piece(random, 4);
-    code.put(&[0xc3]);
+pub fn program(random: &mut Random) -> Program {
+    let mut writer = Writer::new(random);
+    let bytes = writer.write().expect("code");
+    let contents = writer.contents;
     let start = ImageAddress(START);
-    Graph::new(Architecture::X86_64, start, &code.bytes, &NoImage).expect("a procedure")
+    let graph = Graph::new(Architecture::X86_64, start, &bytes, &NoImage).expect("a procedure");
+    let decode = |one: &machine::Instruction| {
+        let at = (one.address.0 - START) as usize;
+        Decoder::with_ip(64, &bytes[at..], one.address.0, DecoderOptions::NONE).decode()
+    };
+    Program {
+        code: graph.instructions.iter().map(decode).collect(),
+        graph,
+        contents,
+    }
 }
 
-#[derive(Default)]
-struct Code {
-    bytes: Vec<u8>,
+/// What addresses are computed from.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// An object of so many bytes, whose address a register has.
+    Object(AsmRegister64, u64),
+    /// An array of words: base and index.
+    Words(AsmRegister64, AsmRegister64),
+    /// An array of addresses of objects of so many bytes.
+    Pointers(AsmRegister64, AsmRegister64, u64),
+    /// A table of `2^log` words, of which a hash chooses.
+    Table(AsmRegister64, u32),
 }
 
-impl Code {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
+pub(super) type Result<T = ()> = std::result::Result<T, IcedError>;
 
-    /// An instruction on two registers: prefixes, opcode, and `mode` of the second operand.
-    fn two(&mut self, prefixes: &[u8], wide: bool, opcode: &[u8], mode: u8, ends: (u8, u8)) {
-        self.put(prefixes);
-        let (register, other) = ends;
-        let rex = 0x40 | u8::from(wide) << 3 | (register >> 3) << 2 | other >> 3;
-        if rex != 0x40 {
-            self.put(&[rex]);
+pub(super) struct Writer<'a> {
+    pub asm: CodeAssembler,
+    pub random: &'a mut Random,
+    pub contents: Contents,
+    pub free: Vec<AsmRegister64>,
+    pub sources: Vec<Source>,
+    /// The counters of the loops around, with the times that each goes round.
+    pub counters: Vec<(AsmRegister64, u64)>,
+    parameters: u64,
+    /// What was loaded last.
+    pub loaded: AsmRegister64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(random: &'a mut Random) -> Self {
+        Self {
+            asm: CodeAssembler::new(64).expect("64 bits"),
+            random,
+            contents: Contents::default(),
+            free: HOLDING.to_vec(),
+            sources: Vec::new(),
+            counters: Vec::new(),
+            parameters: 0,
+            loaded: rax,
         }
-        self.put(opcode);
-        self.put(&[mode << 6 | (register & 7) << 3 | other & 7]);
     }
 
-    /// The same with memory, at a register and a distance.
-    fn memory(&mut self, prefixes: &[u8], opcode: &[u8], register: u8, base: u8) {
-        self.two(prefixes, true, opcode, 2, (register, base));
-        if base & 7 == 4 {
-            self.put(&[0x24]);
+    fn write(&mut self) -> Result<Vec<u8>> {
+        self.object()?;
+        self.table()?;
+        for _ in 0..4 + self.random.below(5) {
+            self.straight()?;
+            self.looped(2, TIMES)?;
         }
-        self.put(&[0x40, 0x01, 0, 0]);
+        self.straight()?;
+        self.asm.ret()?;
+        self.asm.assemble(START)
     }
 
-    /// A jump, its distance to be set; gives where.
-    fn jump(&mut self, opcode: &[u8]) -> usize {
-        self.put(opcode);
-        self.put(&[0; 4]);
-        self.bytes.len()
+    /// As often one power of two as another.
+    pub fn power(&mut self, low: f64, high: f64) -> u64 {
+        2.0_f64.powf(low + (high - low) * self.random.unit()) as u64
     }
 
-    fn land(&mut self, jump: usize, target: usize) {
-        let distance = i32::try_from(target as i64 - jump as i64).expect("near");
-        self.bytes[jump - 4..jump].copy_from_slice(&distance.to_le_bytes());
+    pub fn scratch(&mut self) -> AsmRegister64 {
+        SCRATCH[self.random.below(SCRATCH.len())]
     }
 
-    /// A condition and a branch on it.
-    fn branch(&mut self, random: &mut Random) -> usize {
-        let one = REGISTERS[random.below(REGISTERS.len())];
-        self.two(&[], true, &[0x85], 3, (one, one));
-        self.jump(&[0x0f, 0x84])
+    /// A word of the stack frame or a global variable that has a value at first, and is not computed with.
+    pub fn parameter(&mut self, value: u64) -> AsmMemoryOperand {
+        let at = 8 * (WORDS as u64 + self.parameters);
+        self.parameters += 1;
+        if self.random.below(2) == 0 {
+            self.contents.write(STACK + at, value);
+            qword_ptr(rsp + at as i32)
+        } else {
+            self.contents.write(VARIABLES + at, value);
+            qword_ptr(VARIABLES + at)
+        }
     }
 
-    fn straight(&mut self, random: &mut Random) {
+    /// Some instructions one after the other.
+    pub fn straight(&mut self) -> Result {
         // What some blocks have more of.
-        let flavour = random.below(12);
-        for _ in 0..2 + random.below(14) {
-            let extra = flavour < 6 && random.below(3) == 0;
-            self.one(random, extra.then_some(flavour));
+        let flavour = self.random.below(12);
+        for _ in 0..2 + self.random.below(10) {
+            let extra = flavour < 6 && self.random.below(3) == 0;
+            self.statement(extra.then_some(flavour))?;
         }
+        Ok(())
     }
 
-    /// An instruction of one sort or of any: about as many of each in a hundred as programs have.
-    fn one(&mut self, random: &mut Random, sort: Option<usize>) {
-        let read = REGISTERS[random.below(REGISTERS.len())];
-        let written = REGISTERS[random.below(WRITTEN)];
-        let base = REGISTERS[WRITTEN + random.below(REGISTERS.len() - WRITTEN)];
-        let base = if random.below(3) == 0 { read } else { base };
-        let vectors = (random.below(8) as u8, random.below(8) as u8);
-        let sort = sort.unwrap_or_else(|| match random.below(100) {
-            0..28 => 0,
-            28..40 => 1,
-            40..43 => 2,
-            43..47 => 3,
-            47 => 4,
-            48 => 5,
-            49 => 6 + random.below(3),
-            50..75 => 9,
-            _ => 10,
+    /// A statement of one sort or of any: about as many of each in a hundred as programs have.
+    fn statement(&mut self, sort: Option<usize>) -> Result {
+        let (to, from) = (self.scratch(), self.scratch());
+        let vector = [0; 2].map(|_| VECTORS[self.random.below(VECTORS.len())]);
+        let sort = sort.unwrap_or_else(|| match self.random.below(100) {
+            0..26 => 0,
+            26..38 => 1,
+            38..42 => 2,
+            42..45 => 3,
+            45 => 4,
+            46 => 5,
+            47 => 6 + self.random.below(3),
+            _ => 9,
         });
         match sort {
-            // Load, store.
-            0 => self.memory(&[], &[0x8b], written, base),
-            1 => self.memory(&[], &[0x89], read, base),
-            // imul, mulsd, divsd; popcnt: one port has it.
-            2 => self.two(&[], true, &[0x0f, 0xaf], 3, (written, read)),
-            3 => self.two(&[0xf2], false, &[0x0f, 0x59], 3, vectors),
-            4 => self.two(&[0xf2], false, &[0x0f, 0x5e], 3, vectors),
-            5 => self.two(&[0xf3], true, &[0x0f, 0xb8], 3, (written, read)),
-            // lock add, mfence, div.
-            6 => self.memory(&[0xf0], &[0x01], read, base),
-            7 => self.put(&[0x0f, 0xae, 0xf0]),
-            8 => self.two(&[], true, &[0xf7], 3, (6, read)),
-            9 => self.two(&[], true, &[0x01], 3, (read, written)),
-            _ => self.two(&[], true, &[0x31], 3, (read, written)),
+            0 => self.load(to),
+            1 => self.store(from),
+            2 => {
+                let at = self.place()?;
+                self.asm.movsd_2(vector[0], at)?;
+                if self.random.below(2) == 0 {
+                    self.asm.mulsd(vector[1], vector[0])
+                } else {
+                    self.asm.addsd(vector[1], vector[0])
+                }
+            }
+            3 => self.asm.imul_2(to, from),
+            4 => self.asm.divsd(vector[0], vector[1]),
+            // One port has it.
+            5 => self.asm.popcnt(to, from),
+            6 => {
+                let at = self.place()?;
+                self.asm.lock().add(at, from)
+            }
+            7 => {
+                self.asm.xor(edx, edx)?;
+                self.asm.div(if from == rdx { rcx } else { from })
+            }
+            8 => self.asm.mfence(),
+            _ => match self.random.below(8) {
+                0 => self.asm.lea(to, qword_ptr(to + from * 2 + 5)),
+                1 => self.asm.shr(to, 3),
+                2 => self.asm.xor(to, from),
+                3 => self.asm.sub(to, from),
+                4 => self.asm.mov(to, from),
+                _ => self.asm.add(to, from),
+            },
         }
     }
 
-    fn piece(&mut self, random: &mut Random, depth: usize) {
-        self.straight(random);
-        for _ in 0..1 + random.below(3) {
-            if depth == 0 {
-                break;
+    fn load(&mut self, to: AsmRegister64) -> Result {
+        let at = self.place()?;
+        self.loaded = to;
+        match self.random.below(4) {
+            0 => self.asm.add(to, at),
+            _ => self.asm.mov(to, at),
+        }
+    }
+
+    fn store(&mut self, from: AsmRegister64) -> Result {
+        let at = self.place()?;
+        match self.random.below(4) {
+            0 => self.asm.add(at, from),
+            _ => self.asm.mov(at, from),
+        }
+    }
+
+    /// Where something is: of a hundred accesses 35 are on the stack and 15 to global variables, 18 to fields of
+    /// an object, 18 to arrays, 7 by a hash and 7 by an address in an array; where there is nothing
+    /// of the kind, on the stack.
+    fn place(&mut self) -> Result<AsmMemoryOperand> {
+        let word = 8 * self.random.below(WORDS) as u64;
+        let kind = self.random.below(100);
+        let fits = |one: &&Source| match kind {
+            50..68 => matches!(one, Source::Object(..)),
+            68..86 => matches!(one, Source::Words(..)),
+            86..93 => matches!(one, Source::Table(..)),
+            93.. => matches!(one, Source::Pointers(..)),
+            _ => false,
+        };
+        let all: Vec<Source> = self.sources.iter().filter(fits).copied().collect();
+        if all.is_empty() {
+            return Ok(match kind {
+                35..50 => qword_ptr(VARIABLES + word),
+                _ => qword_ptr(rsp + word as i32),
+            });
+        }
+        let source = all[self.random.below(all.len())];
+        self.operand(source)
+    }
+
+    pub fn operand(&mut self, source: Source) -> Result<AsmMemoryOperand> {
+        let field =
+            |random: &mut Random, bytes: u64| 8 * random.below(bytes.min(256) as usize / 8) as i32;
+        Ok(match source {
+            Source::Object(at, bytes) => qword_ptr(at + field(self.random, bytes)),
+            Source::Words(base, index) => qword_ptr(base + index * 8),
+            Source::Pointers(base, index, bytes) => {
+                let to = self.scratch();
+                self.asm.mov(to, qword_ptr(base + index * 8))?;
+                qword_ptr(to + field(self.random, bytes))
             }
-            match random.below(3) {
+            Source::Table(base, log) => {
+                let (key, hash) = (self.loaded, self.scratch());
+                self.asm.imul_3(hash, key, 0x1e37_79b1)?;
+                self.asm.shr(hash, 15)?;
+                self.asm.and(hash, (1 << log) - 1)?;
+                qword_ptr(base + hash * 8)
+            }
+        })
+    }
+
+    /// A condition, and a jump if it is not true: half on the bits of what was loaded, and half on
+    /// a counter or on which of two numbers is larger.
+    pub fn branch(&mut self, otherwise: CodeLabel) -> Result {
+        let bits = 1 + self.random.below(6) as u32;
+        let mask = (1 << bits) - 1;
+        match (self.random.below(4), self.counters.last()) {
+            (0, Some((counter, _))) => self.asm.test(*counter, mask)?,
+            (1, _) => {
+                let (one, other) = (self.loaded, self.scratch());
+                self.asm.cmp(one, other)?;
+                return self.asm.jb(otherwise);
+            }
+            _ => self.asm.test(self.loaded, mask)?,
+        }
+        if self.random.below(2) == 0 {
+            self.asm.je(otherwise)
+        } else {
+            self.asm.jne(otherwise)
+        }
+    }
+
+    /// Code with conditions, and with loops in it.
+    pub fn piece(&mut self, depth: usize, times: u64) -> Result {
+        self.straight()?;
+        for _ in 0..self.random.below(3) {
+            match self.random.below(4) {
                 0 => {
-                    let over = self.branch(random);
-                    self.piece(random, depth - 1);
-                    self.land(over, self.bytes.len());
+                    let mut over = self.asm.create_label();
+                    self.branch(over)?;
+                    self.straight()?;
+                    self.asm.set_label(&mut over)?;
                 }
                 1 => {
-                    let other = self.branch(random);
-                    self.piece(random, depth - 1);
-                    let over = self.jump(&[0xe9]);
-                    self.land(other, self.bytes.len());
-                    self.piece(random, depth - 1);
-                    self.land(over, self.bytes.len());
+                    let (mut other, mut over) = (self.asm.create_label(), self.asm.create_label());
+                    self.branch(other)?;
+                    self.straight()?;
+                    self.asm.jmp(over)?;
+                    self.asm.set_label(&mut other)?;
+                    self.straight()?;
+                    self.asm.set_label(&mut over)?;
                 }
-                _ => {
-                    let top = self.bytes.len();
-                    self.piece(random, depth - 1);
-                    let again = self.branch(random);
-                    self.land(again, top);
-                }
+                _ if depth > 0 => self.looped(depth - 1, times)?,
+                _ => {}
             }
-            self.straight(random);
+            self.straight()?;
         }
+        Ok(())
+    }
+
+    /// The address of a new array in a register, if one is free.
+    pub fn held(&mut self, bytes: u64, words: Words) -> Result<Option<AsmRegister64>> {
+        let Some(base) = self.free.pop() else {
+            return Ok(None);
+        };
+        let start = self.contents.array(self.random, bytes, words);
+        if self.random.below(3) == 0 {
+            self.asm.mov(base, start)?;
+        } else {
+            let at = self.parameter(start);
+            self.asm.mov(base, at)?;
+        }
+        Ok(Some(base))
     }
 }

@@ -1,7 +1,4 @@
-//! Data addresses, and the caches and tables that decide which of them are late.
-
-use super::super::pipeline::Random;
-use machine::Graph;
+//! The caches and tables that decide which data are late.
 
 /// How much later than from the first-level cache data, and than from the first-level table their
 /// translation, are there.
@@ -9,25 +6,6 @@ use machine::Graph;
 pub struct Late {
     pub data: u64,
     pub translation: u64,
-}
-
-/// Where an instruction's addresses come from.
-#[derive(Clone, Copy)]
-enum Pattern {
-    /// A variable, or a field of what is used all the time.
-    Place,
-    /// An array, one element after the other, and again from its start.
-    Stride(u64),
-    /// Anywhere.
-    Random,
-}
-
-#[derive(Clone, Copy)]
-struct Stream {
-    pattern: Pattern,
-    start: u64,
-    bytes: u64,
-    next: u64,
 }
 
 /// A cache of which each set gives up what was used longest ago.
@@ -62,91 +40,101 @@ impl Cache {
     }
 }
 
-/// The streams of a procedure's instructions, and what holds them: caches of 32 KiB, 1 MiB and 8 MiB,
-/// tables of 64 and 1,536 pages, as Skylake servers have them.
+/// What holds data and translations: caches of 32 KiB, 1 MiB and 8 MiB, tables of 64 and 1,536 pages, as
+/// Skylake servers have them; and a table of 32 directories of pages (2 MiB each).
 pub struct Data {
-    streams: Vec<Option<Stream>>,
     caches: [Cache; 3],
     tables: [Cache; 2],
+    directories: Cache,
+    /// Accesses, those that missed the first-level cache and table, and walks.
+    pub counts: [u64; 4],
 }
 
-/// Cycles by which data of the second, the third level and of memory are late; translations of the
-/// second table, and those that have to be looked up.
+/// Cycles by which data of the second, the third level and of memory are late.
 const DATA: [u64; 3] = [10, 40, 200];
-const TRANSLATIONS: [u64; 2] = [7, 30];
+
+/// Cycles by which translations of the second table are late; what a walk takes beside the lines of the page
+/// table that it needs, each of which takes as long as any from the first-level cache, if it is not late.
+const SECOND: u64 = 7;
+const WALK: u64 = 10;
+const FIRST: u64 = 5;
 
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// All variables together.
-const VARIABLES: u64 = 16 << 10;
+/// Where the tables of pages and of directories are: an entry of 8 bytes for each.
+const PAGES: u64 = 1 << 50;
+const DIRECTORIES: u64 = 1 << 51;
+
+/// The last-level cache.
+const CAPACITY: u64 = 8 << 20;
 
 impl Data {
-    /// Two accesses in three are to variables: most that programs do are in the first-level cache. The others
-    /// are of arrays, as often strided as random, where elements (4 bytes to a page) and arrays (a line to
-    /// 256 MiB) are as often of one power of two as of another.
-    pub fn new(graph: &Graph, random: &mut Random) -> Self {
-        let mut start = 1 << 32;
-        let mut stream = || {
-            let bytes = (LINE as f64 * 2.0_f64.powf(22.0 * random.unit())) as u64;
-            let pattern = match random.below(6) {
-                0 => Pattern::Random,
-                1 => Pattern::Stride(4 << random.below(11)),
-                _ => Pattern::Place,
-            };
-            let first = start;
-            let next = match pattern {
-                Pattern::Place => 8 * random.below(VARIABLES as usize / 8) as u64,
-                _ => {
-                    start += bytes.next_multiple_of(PAGE) + PAGE * random.below(64) as u64;
-                    0
-                }
-            };
-            Stream {
-                pattern,
-                start: first,
-                bytes,
-                next,
-            }
-        };
-        let of = |one: &machine::Instruction| (one.kind.load || one.kind.store).then(&mut stream);
-        Self {
-            streams: graph.instructions.iter().map(of).collect(),
+    /// The program has run for long: of what it has those that fit are in the caches, the smallest in the nearest.
+    pub fn new(areas: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut data = Self {
             caches: [
                 Cache::new(64, 8),
                 Cache::new(1024, 16),
                 Cache::new(8192, 16),
             ],
             tables: [Cache::new(16, 4), Cache::new(128, 12)],
+            directories: Cache::new(1, 32),
+            counts: [0; 4],
+        };
+        let mut areas: Vec<(u64, u64)> = areas.collect();
+        areas.sort_by_key(|(_, bytes)| *bytes);
+        let mut room = CAPACITY;
+        let fit = areas.iter().take_while(|(_, bytes)| {
+            let fits = *bytes <= room;
+            room = room.saturating_sub(*bytes);
+            fits
+        });
+        let fit = fit.count();
+        for (start, bytes) in areas[..fit].iter().rev() {
+            for line in 0..bytes / LINE {
+                data.access(start + line * LINE);
+            }
         }
+        data.counts = [0; 4];
+        data
     }
 
-    /// Executes an instruction's access, if it has one.
-    pub fn access(&mut self, index: usize, random: &mut Random) -> Option<(u64, Late)> {
-        let stream = self.streams[index].as_mut()?;
-        let address = match stream.pattern {
-            Pattern::Place => stream.next,
-            Pattern::Stride(by) => {
-                let at = stream.next;
-                stream.next = (at + by) % stream.bytes;
-                stream.start + at
-            }
-            Pattern::Random => stream.start + ((random.next() % stream.bytes) & !7),
+    /// Executes an access.
+    pub fn access(&mut self, address: u64) -> Late {
+        let translation = match level(&mut self.tables, address / PAGE) {
+            0 => 0,
+            1 => SECOND,
+            _ => SECOND + self.walk(address / PAGE),
         };
-        let translation = late(&mut self.tables, &TRANSLATIONS, address / PAGE);
-        let data = late(&mut self.caches, &DATA, address / LINE);
-        Some((address, Late { data, translation }))
+        let data = self.fetch(address);
+        self.counts[0] += 1;
+        self.counts[1] += u64::from(data > 0);
+        self.counts[2] += u64::from(translation > 0);
+        self.counts[3] += u64::from(translation > SECOND);
+        Late { data, translation }
+    }
+
+    /// Looks a page up: its entry, and that of its directory, are in lines like data.
+    fn walk(&mut self, page: u64) -> u64 {
+        let mut cycles = WALK;
+        if !self.directories.has(page / 512) {
+            cycles += FIRST + self.fetch(DIRECTORIES + page / 512 * 8);
+        }
+        cycles + FIRST + self.fetch(PAGES + page * 8)
+    }
+
+    fn fetch(&mut self, address: u64) -> u64 {
+        match level(&mut self.caches, address / LINE) {
+            0 => 0,
+            missed => DATA[missed - 1],
+        }
     }
 }
 
-/// How late a place is, that the first of some levels to have it gives.
-fn late(levels: &mut [Cache], cycles: &[u64], place: u64) -> u64 {
-    let mut late = 0;
-    for (level, later) in levels.iter_mut().zip(cycles) {
-        if level.has(place) {
-            break;
-        }
-        late = *later;
-    }
-    late
+/// How many levels do not have a place. They have it then.
+fn level(levels: &mut [Cache], place: u64) -> usize {
+    let count = levels.len();
+    let found = levels.iter_mut().position(|one| one.has(place));
+    found.unwrap_or(count)
 }

@@ -29,17 +29,17 @@ impl Way {
         }
         self.steps += 1;
         let clear = known && !one.kind.load;
-        let others = self
-            .unknown
-            .iter()
-            .filter(|one_of| !one.writes.contains(*one_of));
-        self.unknown = others.collect();
         if !clear {
             self.unknown = self.unknown.union(one.writes);
+        } else if self.unknown.intersects(one.writes) {
+            let others = self.unknown.iter();
+            self.unknown = others
+                .filter(|other| !one.writes.contains(*other))
+                .collect();
         }
         if let Flow::Branch(_) = one.flow {
             self.branches += 1;
-            if !known || self.branches == BRANCHES {
+            if !clear || self.branches == BRANCHES {
                 return false;
             }
         }

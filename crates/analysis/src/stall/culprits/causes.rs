@@ -9,8 +9,9 @@ use machine::{Architecture, EdgeKind, Flow, Instruction, Register};
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// The stack is nearly always in the cache; a value that was stored just before takes some cycles
-/// to be forwarded.
+/// The stack is always near: in the second level, if not in the first; where the code is not known to say its
+/// addresses, its pages in the first. A value that was stored there just before, as
+/// other bytes than are loaded, takes as long.
 const FORWARDING: f64 = 20.0;
 
 /// Results that take longer keep their unit busy.
@@ -110,8 +111,8 @@ impl<'a, 'b> Candidates<'a, 'b> {
     }
 
     /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
-    /// none of those before loads. What is addressed by the stack pointer alone does not miss; what was seen
-    /// of data addresses bounds the others ([`Residence::bound`](super::residence::Residence::bound)).
+    /// none of those before loads. What the code and data addresses say bounds them
+    /// ([`Residence::bound`](super::residence::Residence::bound)); the stack is in the second level at least.
     fn data(&mut self, cycles: f64) {
         let context = self.context;
         let is_load = |index: &usize| {
@@ -128,21 +129,12 @@ impl<'a, 'b> Candidates<'a, 'b> {
             self.before.clone()
         };
         loads.retain(is_load);
-        let (stack, heap): (Vec<usize>, Vec<usize>) =
-            loads.into_iter().partition(|index| self.uses_stack(*index));
-        let mut translated = heap.clone();
+        let mut translated = loads.clone();
         let own = if caller { MEMORY } else { 0.0 };
-        if !heap.is_empty() || caller {
-            self.missed(Cause::DataCache, heap, own, cycles);
-        } else if !stack.is_empty() {
-            self.guilty(Cause::DataCache, stack, FORWARDING);
-        }
+        self.missed(Cause::DataCache, loads, own, cycles);
         // A store waits for its translation too.
-        let own_stores = self.suspects().into_iter().filter(|index| {
-            let kind = context.instruction(*index).kind;
-            kind.store && !self.uses_stack(*index)
-        });
-        translated.extend(own_stores);
+        let stores = |index: &usize| context.instruction(*index).kind.store;
+        translated.extend(self.suspects().into_iter().filter(stores));
         translated.sort_unstable();
         translated.dedup();
         self.missed(Cause::DataTlb, translated, own, cycles);
@@ -157,7 +149,19 @@ impl<'a, 'b> Candidates<'a, 'b> {
             // Samples at the instruction show addresses of the one before, if that is the only one.
             let alone = !self.in_order() && context.evidence.late == 0 && block == self.block;
             let after = (alone && index + 1 == self.index).then_some(cycles);
-            context.residence.bound(cause, block, *index, after)
+            let bound = context.residence.bound(cause, block, *index, after);
+            if !self.uses_stack(*index) {
+                return bound;
+            }
+            if cause == Cause::DataTlb && context.instruction(*index).place.is_none() {
+                return 0.0;
+            }
+            let forwarded = cause == Cause::DataCache && context.residence.rounds.forwards(*index);
+            if forwarded {
+                FORWARDING
+            } else {
+                bound.min(FORWARDING)
+            }
         };
         let bounds: Vec<f64> = at.iter().map(bound).collect();
         let most = bounds.iter().copied().fold(least, f64::max);
@@ -217,7 +221,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
             let own = self.latency(suspect);
             let waits = own < LONG && !context.instruction(suspect).kind.locked;
             let exposed = if waits {
-                exposed(context, suspect)
+                exposed(context, suspect, self.index)
             } else {
                 0.0
             };
@@ -230,22 +234,32 @@ impl<'a, 'b> Candidates<'a, 'b> {
     }
 
     /// Store buffer. In order: not if it is no store. Out of order: not if neither it nor one before
-    /// is, for the store itself finds no room, and all before it go on; what is pushed on the stack
-    /// does not count, and what a locked one before waits for is its own.
+    /// is, for the store itself finds no room, and all before it go on; what a locked one before waits for is its own. What
+    /// fills the buffer is that stores miss, one after the other: where calls leave none behind, at most what those of
+    /// the procedure can miss ([`Residence::stores`](super::residence::Residence::stores)). What is only pushed
+    /// on the stack does not fill it.
     fn stores(&mut self) {
+        let context = self.context;
         let mut at = vec![self.index];
         if !self.in_order() {
-            let locked = |index: &&usize| self.context.instruction(**index).kind.locked;
+            let locked = |index: &&usize| context.instruction(**index).kind.locked;
             at.extend(self.before.iter().filter(|index| !locked(index)));
         }
-        at.retain(|index| {
-            let kind = self.context.instruction(*index).kind;
-            kind.store && !self.uses_stack(*index)
-        });
-        at.sort_unstable();
-        if !at.is_empty() {
-            self.guilty(Cause::StoreBuffer, at, MEMORY);
+        at.retain(|index| context.instruction(*index).kind.store);
+        if self.in_order() {
+            at.retain(|index| !self.uses_stack(*index));
         }
+        at.sort_unstable();
+        at.dedup();
+        if at.is_empty() {
+            return;
+        }
+        let own = context.of_block(self.block).unwrap_or(0.0);
+        let missed = context.residence.stores() / own.max(f64::MIN_POSITIVE);
+        let left =
+            at.iter().any(|index| !self.uses_stack(*index)) && context.residence.left(self.block);
+        let most = if left { MEMORY } else { missed.min(MEMORY) };
+        self.guilty(Cause::StoreBuffer, at, most);
     }
 
     /// Locked and serialising instructions. In order: not if it is none. Out of order: not if none

@@ -18,7 +18,7 @@ const STEPS: usize = 256;
 ///
 /// Nor is it seen where another instruction in between is done as late: one that waits for the
 /// same result, or one that came into the empty window before it.
-pub(super) fn exposed(context: &Context<'_>, suspect: usize) -> f64 {
+pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> f64 {
     let evidence = context.evidence;
     let most = evidence.expected[suspect].latency;
     let width = f64::from(evidence.processor.width);
@@ -26,8 +26,15 @@ pub(super) fn exposed(context: &Context<'_>, suspect: usize) -> f64 {
     let after = blocks.partition_point(|block| block.instructions.end <= suspect);
     let often = context.of_block(after).unwrap_or(0.0);
     let (mut waited, mut steps) = (0.0_f64, 0);
-    // If the suspect itself came late, it waits for all of its latency.
-    let mut late = vec![(most, emptying(context, after, suspect, often))];
+    // If the suspect itself came late, it waits for all of its latency. That it did shows at the stalled one too, if what
+    // was before it hid the rest.
+    let shown = evidence.samples[stalled] / REFILL / often.max(f64::MIN_POSITIVE);
+    let shown = if front_end(context, after, suspect) > 0.0 {
+        shown
+    } else {
+        0.0
+    };
+    let mut late = vec![(most, emptying(context, after, suspect, often) + shown)];
     let mut work = vec![(after, suspect, Way::before(context.instruction(suspect)))];
     while let Some((block, end, mut way)) = work.pop() {
         for earlier in (blocks[block].instructions.start..end).rev() {
@@ -159,8 +166,9 @@ fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f6
     if own <= 0.0 || often <= 0.0 {
         return 1.0;
     }
-    // At most: of few samples a stall may be missing by chance.
+    // All cycles that it took: what is its best case is not known alone, but for the block. At most: of few samples some
+    // may be missing by chance.
     let (beyond, error) = context.evidence.beyond(index, own);
-    let most = (beyond + error).max(0.0);
+    let most = (beyond + context.evidence.expected[index].minimum + error).max(0.0);
     most.min(front_end(context, block, index)) / REFILL * own / often
 }

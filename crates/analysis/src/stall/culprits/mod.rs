@@ -16,8 +16,11 @@ mod causes;
 mod context;
 mod expected;
 mod exposure;
+mod movement;
 mod places;
 mod residence;
+mod reuse;
+mod rounds;
 mod summary;
 
 pub use expected::{Expected, expectations};

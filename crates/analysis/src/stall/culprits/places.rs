@@ -5,7 +5,7 @@ use profile::{Accesses, Footprint, Visits};
 use rustc_hash::FxHashMap;
 
 /// What is counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Unit {
     Page,
     Line,
@@ -25,6 +25,8 @@ pub(super) struct Access<'a> {
     pub rate: f64,
     /// Whether it is at one place all the time.
     pub fixed: bool,
+    /// How often it goes to a new page, and a new line, at most, by the code.
+    pub new: [f64; 2],
     pub seen: Option<&'a Accesses>,
 }
 
@@ -127,8 +129,10 @@ pub(super) struct Places {
     /// Of those of instructions that access few each, by hash.
     few: FxHashMap<u64, Rate>,
     many: Vec<Wide>,
-    /// How often there are accesses to one place each, and to anywhere.
-    fixed: Vec<f64>,
+    /// How often there are accesses, and how often they go to a new place by the code: of all, and of those of which
+    /// nothing was seen. How often seen ones are to anywhere.
+    all: Vec<(f64, f64)>,
+    unknown: Vec<(f64, f64)>,
     anywhere: f64,
     /// How often it may be elsewhere, for all that was seen: the variance, and what was never seen.
     variance: f64,
@@ -139,10 +143,11 @@ impl Places {
     pub fn new(accesses: &[Access<'_>], unit: Unit) -> Self {
         let mut places = Self::default();
         for one in accesses {
+            let by_code = (one.rate, one.new[unit as usize]);
+            places.all.push(by_code);
             match one.seen {
-                _ if one.fixed => places.fixed.push(one.rate),
-                Some(seen) if seen.known > 0 => places.add(one, seen, unit),
-                _ => places.anywhere += one.rate,
+                Some(seen) if seen.known > 0 && !one.fixed => places.add(one, seen, unit),
+                _ => places.unknown.push(by_code),
             }
         }
         places
@@ -196,8 +201,14 @@ impl Places {
             let moved = 1.0 + one.rate * one.moves * time;
             (chosen * one.weight).min(moved).min(one.rate * time)
         });
-        let fixed = self.fixed.iter().map(|rate| (rate * time).min(1.0));
+        let by_code = |all: &[(f64, f64)]| -> f64 {
+            let each = all
+                .iter()
+                .map(|(rate, new)| (rate * time).min(1.0 + new * time));
+            each.sum()
+        };
         let error = 2.0 * self.variance.sqrt() + self.unseen;
-        few + many.sum::<f64>() + fixed.sum::<f64>() + (self.anywhere + error) * time
+        let seen = few + many.sum::<f64>() + (self.anywhere + error) * time;
+        by_code(&self.all).min(seen + by_code(&self.unknown))
     }
 }

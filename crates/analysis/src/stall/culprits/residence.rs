@@ -1,5 +1,5 @@
-//! Which data stay in the caches and tables of translations: bounds on how often an access misses them,
-//! from the data addresses that registers at samples show (`record --registers`).
+//! Which data stay in the caches and tables of translations: bounds on how often an access misses them, by how
+//! the code computes addresses, and by those that registers at samples show (`record --registers`).
 //!
 //! A cache or table of `C` places that gives up the least recently used one misses a place again only if `C`
 //! others were accessed in between. How many different ones are accessed in a time follows from how
@@ -7,23 +7,30 @@
 //! misses of one place fall into a time `T`, all code has accessed `C` different places in `T / N` on
 //! average: so where it accesses no more than that in a time, each place is missed once in it at most. Half of
 //! the capacity is believed in, for sets fill unevenly.
+//!
+//! Tables of pages are memory like any other, and their lines stay in the caches by the same argument: eight pages
+//! have one, so that a walk to the page after the last one mostly finds it in the second-level cache.
 
 use super::context::MEMORY;
 use super::places::{Access, Places, Unit, at_most};
+use super::reuse::Reuses;
+use super::rounds::{Moving, Rounds, TABLE_LINE};
 use super::{Cause, Evidence};
-use machine::{Flow, Instruction, Register};
+use machine::Register;
 use profile::Accesses;
 use std::cell::OnceCell;
 
 /// Cycles that a miss costs at most, if the second level has it: of a translation, of data.
-const SECOND_TLB: f64 = 10.0;
-const SECOND_CACHE: f64 = 20.0;
+const SECOND: [f64; 2] = [10.0, 20.0];
+
+/// Cycles of a walk of the page table whose line is in the second-level cache.
+const WALK: f64 = 40.0;
+
+/// Places of each set of a first-level cache or table, at least.
+const WAYS: u32 = 4;
 
 /// New pages and lines for each cycle that is spent elsewhere, at most.
 const ELSEWHERE: [f64; 2] = [0.25, 1.0];
-
-/// Loops around an instruction that are looked at, from the innermost.
-const NEST: usize = 4;
 
 /// Code that is executed together.
 struct Scope {
@@ -45,9 +52,14 @@ impl Scope {
         }
     }
 
-    /// How many different places are accessed in a time, at most.
+    /// How many different places are accessed in a time, at most. Each page may need a line of the page table.
     fn touched(&self, unit: Unit, time: f64) -> f64 {
-        self.places[unit as usize].touched(time) + self.elsewhere * time * ELSEWHERE[unit as usize]
+        let elsewhere = self.elsewhere * time * ELSEWHERE[unit as usize];
+        let own = self.places[unit as usize].touched(time) + elsewhere;
+        match unit {
+            Unit::Page => own,
+            Unit::Line => own + self.touched(Unit::Page, time),
+        }
     }
 
     /// For how long what was accessed stays among the last so many different places, at least.
@@ -76,13 +88,11 @@ impl Scope {
 /// The scopes of a procedure, made when they are asked for.
 pub(super) struct Residence<'a> {
     evidence: &'a Evidence<'a>,
-    /// For each loop the blocks of which it is the innermost, the loops in it, and whether it calls
-    /// something, itself or one in it.
-    blocks: Vec<Vec<usize>>,
-    inner: Vec<Vec<usize>>,
-    calls: Vec<bool>,
+    pub rounds: Rounds<'a>,
+    reuses: Reuses<'a>,
     loops: Vec<OnceCell<Timed>>,
     whole: OnceCell<Timed>,
+    stores: OnceCell<f64>,
 }
 
 /// A scope, and for how long both levels keep what was accessed: pages, then lines.
@@ -90,88 +100,165 @@ struct Timed(Scope, [[f64; 2]; 2]);
 
 impl<'a> Residence<'a> {
     pub fn new(evidence: &'a Evidence<'a>) -> Self {
-        let (graph, loops) = (evidence.graph, evidence.loops);
-        let count = loops.loops.len();
-        let (mut blocks, mut inner) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        let mut calls = vec![false; count];
-        for (block, innermost) in loops.innermost.iter().enumerate() {
-            let Some(innermost) = *innermost else {
-                continue;
-            };
-            blocks[innermost].push(block);
-            let leaves = |one: &Instruction| {
-                matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call
-            };
-            calls[innermost] |= graph
-                .instructions_of(&graph.blocks[block])
-                .iter()
-                .any(leaves);
-        }
-        for (index, one) in loops.loops.iter().enumerate() {
-            if let Some(parent) = one.parent {
-                inner[parent].push(index);
-            }
-        }
+        let count = evidence.loops.loops.len();
+        let rounds = Rounds::new(evidence);
+        let accessed = (0..count).map(|one| accessed(evidence, &rounds, one));
+        let accessed = accessed.collect();
         Self {
             evidence,
-            blocks,
-            inner,
-            calls,
+            rounds,
+            reuses: Reuses::new(evidence, accessed),
             loops: (0..count).map(|_| OnceCell::new()).collect(),
             whole: OnceCell::new(),
+            stores: OnceCell::new(),
         }
+    }
+
+    /// The most cycles that the misses of all stores can have cost, but for those on the stack, as cycles each
+    /// time multiplied by frequency.
+    pub fn stores(&self) -> f64 {
+        *self.stores.get_or_init(|| {
+            let graph = self.evidence.graph;
+            let stack = Register::stack_pointer(self.evidence.processor.architecture);
+            let blocks = graph.blocks.iter().enumerate();
+            let all = blocks
+                .flat_map(|(block, of)| of.instructions.clone().map(move |index| (block, index)));
+            let missed = all.map(|(block, index)| {
+                let one = &graph.instructions[index];
+                let often = self.evidence.frequencies.blocks[block];
+                let often = often.map_or(f64::INFINITY, |often| often.frequency);
+                if !one.kind.store || one.reads.contains(stack) || often <= 0.0 {
+                    return 0.0;
+                }
+                often * self.bound(Cause::DataCache, block, index, None)
+            });
+            missed.sum()
+        })
+    }
+
+    /// Whether stores of others may be in the buffer when a block is executed: it is in no loop, or in one
+    /// that calls something, and something else ran.
+    pub fn left(&self, block: usize) -> bool {
+        let elsewhere = self.evidence.elsewhere != Some(0.0);
+        let loops = &self.evidence.loops;
+        elsewhere && loops.innermost[block].is_none_or(|one| self.rounds.calls[one])
     }
 
     /// The most cycles that cache or DTLB misses of an instruction can have cost each time. If the
     /// time samples of some cycles each time are those right after it, by the addresses at these too.
     pub fn bound(&self, cause: Cause, block: usize, index: usize, after: Option<f64>) -> f64 {
         let access = self.access(block, index);
-        let usable = access.rate.is_finite() && access.rate > 0.0;
-        if !usable || access.seen.is_none() && !access.fixed {
+        if !access.rate.is_finite() || access.rate <= 0.0 {
             return MEMORY;
         }
-        let (unit, second) = match cause {
-            Cause::DataTlb => (Unit::Page, SECOND_TLB),
-            _ => (Unit::Line, SECOND_CACHE),
+        let unit = match cause {
+            Cause::DataTlb => Unit::Page,
+            _ => Unit::Line,
         };
-        // Others may take the place of what is always the same.
-        let mut best = if access.fixed {
-            MEMORY
-        } else {
-            MEMORY * access.moves(unit)
+        let moving: Vec<Moving> = self.rounds.moving(block, index).collect();
+        let by_code = self.by_code(unit, block, &access, &moving);
+        let by_code = by_code.min(self.by_reuse(unit, block, index, &access));
+        by_code.min(self.by_addresses(unit, block, &access, after))
+    }
+
+    /// The bound by the addresses that were seen.
+    fn by_addresses(
+        &self,
+        unit: Unit,
+        block: usize,
+        access: &Access<'_>,
+        after: Option<f64>,
+    ) -> f64 {
+        let Some(seen) = access.seen.filter(|_| !access.fixed) else {
+            return MEMORY;
         };
-        if let Some((cycles, seen)) = after.zip(access.seen) {
+        let mut best = MEMORY * access.moves(unit);
+        if let Some(cycles) = after {
             best = best.min(strided(seen, unit, cycles));
         }
         let beyond = access.beyond(unit, after);
         for Timed(scope, stays) in self.scopes(block) {
             let [first, behind] = stays[unit as usize];
             let [near, far] = [first, behind].map(|time| access.misses(unit, time));
-            let places = access.places(unit);
-            let cold = (scope.entered * places / access.rate).min(1.0);
-            best = best.min(second * near + MEMORY * (far.min(near) + cold) + beyond);
+            let cold = (scope.entered * access.places(unit) / access.rate).min(1.0);
+            let missed = SECOND[unit as usize] * near + MEMORY * (far.min(near) + cold);
+            best = best.min(missed + beyond);
         }
         best
     }
 
-    fn access(&self, block: usize, index: usize) -> Access<'a> {
-        let instruction = &self.evidence.graph.instructions[index];
-        let stack = Register::stack_pointer(self.evidence.processor.architecture);
-        let estimate = self.evidence.frequencies.blocks[block];
-        Access {
-            // What is not known to run seldom may run all the time.
-            rate: estimate.map_or(f64::INFINITY, |one| one.frequency),
-            fixed: instruction.kind.fixed_address || instruction.reads.contains(stack),
-            seen: self.evidence.accesses.get(index).copied().flatten(),
+    /// The bound by how the code computes the address. What is always the same, in some loop or everywhere, is missed
+    /// where others took its place; what moves on by a constant also where it comes to a new
+    /// place; both where the loop is entered.
+    fn by_code(&self, unit: Unit, block: usize, access: &Access<'_>, moving: &[Moving]) -> f64 {
+        let mut best = MEMORY;
+        for Timed(scope, stays) in self.scopes(block) {
+            let [first, behind] = stays[unit as usize].map(|time| 1.0 / time);
+            let [_, [_, tables]] = stays;
+            let mut add = |entered: f64, crosses: f64, crosses_tables: f64| {
+                let misses = [first, behind.min(first)];
+                let [near, far] = misses.map(|one| (one + crosses).min(access.rate));
+                let late = match unit {
+                    // The line of the table is that of the page before.
+                    Unit::Page if crosses <= 0.0 || 1.0 / crosses <= *tables => {
+                        let lost = misses[1].min(1.0 / tables.max(f64::MIN_POSITIVE));
+                        WALK * far + MEMORY * (crosses_tables + lost).min(far)
+                    }
+                    _ => MEMORY * far,
+                };
+                let all = SECOND[unit as usize] * near + late + MEMORY * entered;
+                best = best.min(all / access.rate);
+            };
+            if access.fixed {
+                add(scope.entered, 0.0, 0.0);
+            }
+            for one in moving {
+                let entered = one.entered.max(scope.entered);
+                add(entered, one.crosses(unit), one.crosses_tables());
+            }
         }
+        best
+    }
+
+    /// The bound by what was accessed shortly before ([`Reuses`]): if that was the same place, it is still there, unless
+    /// others fill its set.
+    fn by_reuse(&self, unit: Unit, block: usize, index: usize, access: &Access<'_>) -> f64 {
+        let is_page = unit == Unit::Page;
+        let Some(reuse) = self.reuses.of(block, index, unit) else {
+            return MEMORY;
+        };
+        let processor = self.evidence.processor;
+        let places = match unit {
+            Unit::Page => processor.data_tlbs,
+            Unit::Line => processor.data_caches.map(|bytes| bytes / 64),
+        };
+        // Each page may need a line of the page table.
+        let each = if is_page { 1.0 } else { 2.0 };
+        let crowded = places.map(|places| {
+            let sets = f64::from(places.max(1)) / f64::from(WAYS);
+            reuse.crowds(WAYS, sets / each)
+        });
+        let stale = (reuse.stale / access.rate).min(1.0);
+        let crosses = (self.rounds.crosses(index, unit.bytes()) / access.rate).min(1.0);
+        let [near, far] = crowded.map(|share| (share + crosses).min(1.0));
+        let late = if is_page && crosses < 1.0 {
+            let tables = self.rounds.crosses(index, TABLE_LINE) / access.rate;
+            WALK * far + MEMORY * tables.min(1.0)
+        } else {
+            MEMORY * far
+        };
+        SECOND[unit as usize] * near + late + MEMORY * stale
+    }
+
+    fn access(&self, block: usize, index: usize) -> Access<'a> {
+        access(self.evidence, &self.rounds, block, index)
     }
 
     /// The code around a block: loops that call nothing, and the procedure, if it is known what else
     /// ran.
     fn scopes(&self, block: usize) -> impl Iterator<Item = &Timed> {
-        let (loops, evidence) = (&self.evidence.loops.loops, self.evidence);
-        let innermost = evidence.loops.innermost[block];
-        let around = std::iter::successors(innermost, |one| loops[*one].parent).take(NEST);
+        let evidence = self.evidence;
+        let around = self.rounds.around(evidence.loops.innermost[block]);
         let around = around.map_while(|one| self.of_loop(one));
         let whole = evidence.elsewhere.map(|elsewhere| {
             self.whole.get_or_init(|| {
@@ -183,26 +270,12 @@ impl<'a> Residence<'a> {
     }
 
     fn of_loop(&self, index: usize) -> Option<&Timed> {
-        let (mut all, mut work) = (Vec::new(), vec![index]);
         if let Some(made) = self.loops[index].get() {
             return Some(made);
         }
-        while let Some(one) = work.pop() {
-            if self.calls[one] {
-                return None;
-            }
-            all.extend_from_slice(&self.blocks[one]);
-            work.extend_from_slice(&self.inner[one]);
-        }
-        all.sort_unstable();
-        let inside =
-            |block: Option<usize>| block.is_some_and(|one| all.binary_search(&one).is_ok());
-        let evidence = self.evidence;
-        let edges = evidence.graph.edges.iter().zip(&evidence.frequencies.edges);
-        let entering = edges.filter(|(edge, _)| inside(edge.to) && !inside(edge.from));
-        let entered = entering.map(|(_, often)| often.map_or(f64::INFINITY, |one| one.frequency));
-        let entered = entered.sum();
-        let scope = Scope::new(&self.accesses(all.iter().copied()), 0.0, entered);
+        let all = self.rounds.all_blocks(index)?;
+        let accesses = self.accesses(all.into_iter());
+        let scope = Scope::new(&accesses, 0.0, self.rounds.entered[index]);
         Some(self.loops[index].get_or_init(|| self.timed(scope)))
     }
 
@@ -243,4 +316,55 @@ fn strided(seen: &Accesses, unit: Unit, cycles: f64) -> f64 {
     let other = seen.origins.saturating_sub(seen.strided);
     let unsteady = at_most(other as f64, seen.origins as f64);
     cycles * at_most(new as f64, seen.waited as f64) + MEMORY * unsteady
+}
+
+/// An instruction's accesses.
+fn access<'a>(
+    evidence: &Evidence<'a>,
+    rounds: &Rounds<'_>,
+    block: usize,
+    index: usize,
+) -> Access<'a> {
+    let instruction = &evidence.graph.instructions[index];
+    let stack = Register::stack_pointer(evidence.processor.architecture);
+    let estimate = evidence.frequencies.blocks[block];
+    // What is not known to run seldom may run all the time.
+    let rate = estimate.map_or(f64::INFINITY, |one| one.frequency);
+    let fixed = instruction.kind.fixed_address || instruction.reads.contains(stack);
+    let new = [Unit::Page, Unit::Line].map(|unit| {
+        let moving = rounds.moving(block, index);
+        let each = moving.map(|one| one.entered + one.crosses(unit));
+        let least = each.fold(rate, f64::min);
+        if fixed { 0.0 } else { least }
+    });
+    Access {
+        rate,
+        fixed,
+        new,
+        seen: evidence.accesses.get(index).copied().flatten(),
+    }
+}
+
+/// How many pages and lines a loop accesses from entering it to leaving it, on average, at most.
+fn accessed(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
+    let Some(blocks) = rounds.all_blocks(index) else {
+        return [f64::INFINITY; 2];
+    };
+    let (mut pages, mut lines) = (0.0, 0.0);
+    let entered = rounds.entered[index].max(f64::MIN_POSITIVE);
+    for block in blocks {
+        for index in evidence.graph.blocks[block].instructions.clone() {
+            let kind = evidence.graph.instructions[index].kind;
+            if !(kind.load || kind.store || kind.prefetch) {
+                continue;
+            }
+            let one = access(evidence, rounds, block, index);
+            let each = one
+                .new
+                .map(|new| (one.rate / entered).min(1.0 + new / entered));
+            pages += each[0];
+            lines += each[1];
+        }
+    }
+    [pages, lines + pages]
 }

@@ -1,0 +1,74 @@
+//! How addresses move from one round of a loop to the next, by the code alone.
+
+use machine::{Instruction, Place, Register, RegisterSet};
+use rustc_hash::FxHashMap;
+
+/// What the code of a loop does to registers.
+#[derive(Default)]
+struct Written {
+    /// Anything, or something more than once in a round.
+    otherwise: RegisterSet,
+    /// What is added to each, and subtracted, by instructions that are executed once in a round at most.
+    advances: FxHashMap<Register, [u64; 2]>,
+    /// Nothing is known: it calls something, or is entered elsewhere than at its head.
+    unknown: bool,
+}
+
+/// The registers that the loops of a procedure write.
+pub(super) struct Movement(Vec<Written>);
+
+impl Movement {
+    /// For `count` loops, each after those around it: the instructions of the blocks of which it is the
+    /// innermost, the loops right in it, and whether nothing can be known of it.
+    pub fn new<'a>(
+        count: usize,
+        own: impl Fn(usize) -> Vec<&'a Instruction>,
+        inner: &[Vec<usize>],
+        unknown: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut loops: Vec<Written> = Vec::new();
+        loops.resize_with(count, Written::default);
+        for index in (0..count).rev() {
+            let mut written = Written {
+                unknown: unknown(index),
+                ..Written::default()
+            };
+            for one in own(index) {
+                match one.advances {
+                    Some((register, by)) => {
+                        let sums = written.advances.entry(register).or_default();
+                        let sum = &mut sums[usize::from(by < 0)];
+                        *sum = sum.saturating_add(by.unsigned_abs());
+                    }
+                    None => written.otherwise = written.otherwise.union(one.writes),
+                }
+            }
+            for one in inner[index].iter().map(|one| &loops[*one]) {
+                written.unknown |= one.unknown;
+                written.otherwise = written.otherwise.union(one.otherwise);
+                let advanced = one.advances.keys().copied();
+                written.otherwise = written.otherwise.union(advanced.collect());
+            }
+            loops[index] = written;
+        }
+        Self(loops)
+    }
+
+    /// The bytes that a place moves on by in a round of a loop, at most, and always in the same direction;
+    /// `None` if the code does not say it.
+    pub fn step(&self, index: usize, place: &Place) -> Option<u64> {
+        let written = &self.0[index];
+        let base = place.base.map(|base| (base, 1));
+        let (mut forward, mut back) = (0_u64, 0_u64);
+        for (register, scale) in base.into_iter().chain(place.index) {
+            if written.unknown || written.otherwise.contains(register) {
+                return None;
+            }
+            let sums = written.advances.get(&register).copied();
+            let [more, less] = sums.unwrap_or_default();
+            forward = forward.saturating_add(more.saturating_mul(scale.into()));
+            back = back.saturating_add(less.saturating_mul(scale.into()));
+        }
+        (forward == 0 || back == 0).then_some(forward.max(back))
+    }
+}

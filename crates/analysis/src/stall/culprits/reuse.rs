@@ -1,0 +1,319 @@
+//! Whether the same instruction, or another with the same operand, was at a place in memory shortly before, on all
+//! ways through the code.
+//!
+//! A way that comes from such an access is *fresh* if none of the registers of the address was written in between, but
+//! for adding a constant. How often an instruction is come to on ways that are not fresh follows from how often blocks
+//! and edges run: not more often on an edge than that is taken, nor than the block before it is left so. On fresh
+//! ways others were accessed in between: what fills the set of the place pushes it out.
+//!
+//! How many these are is the most on any way, if that is few. If not (round a loop past a branch over the access, or
+//! through a loop that does not access the place) it is taken for as many as on average, and for spread as if the
+//! way may end after each with the same chance. Code that comes back soon mostly, and very late now and then, is
+//! wrong here: bursts of that kind are not seen.
+
+use super::Evidence;
+use super::places::Unit;
+use machine::{Flow, Instruction, Place, Register};
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+
+/// Other accesses since the last one, at most, that are counted one by one.
+const NEAR: u32 = 16;
+
+/// Instructions that are looked at in all, for one procedure, and times that its blocks are gone through for
+/// one place.
+const EFFORT: usize = 1_000_000;
+const TIMES: usize = 64;
+
+/// Differences that no longer matter.
+const NEARLY: f64 = 1e-3;
+
+/// How an instruction is come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reuse {
+    /// How often on ways that are not fresh.
+    pub stale: f64,
+    /// The most accesses on a fresh one; `None` if these may be more than some.
+    pub between: Option<u32>,
+    /// How many there are on average, at most, of those that are different in loops.
+    pub average: f64,
+}
+
+impl Reuse {
+    /// Right after an access to the place.
+    const FRESH: Self = Self {
+        stale: 0.0,
+        between: Some(0),
+        average: 0.0,
+    };
+
+    /// How likely at least so many are in one of so many sets.
+    pub fn crowds(&self, ways: u32, sets: f64) -> f64 {
+        match self.between {
+            Some(most) => at_least(ways, f64::from(most) / sets),
+            None => {
+                let each = self.average / sets;
+                (each / (1.0 + each)).powi(ways as i32)
+            }
+        }
+    }
+}
+
+/// How likely at least so many of what falls evenly are in one place where so many are expected (a
+/// Poisson distribution).
+fn at_least(count: u32, expected: f64) -> f64 {
+    let mut each = (-expected).exp();
+    let mut fewer = 0.0;
+    for one in 0..count {
+        fewer += each;
+        each *= expected / f64::from(one + 1);
+    }
+    (1.0 - fewer).clamp(0.0, 1.0)
+}
+
+/// What is known of the ways to an instruction, and how often they are gone.
+#[derive(Clone, Copy, PartialEq)]
+struct Ways {
+    reached: bool,
+    reuse: Reuse,
+}
+
+impl Ways {
+    const NONE: Self = Self {
+        reached: false,
+        reuse: Reuse::FRESH,
+    };
+
+    /// Whether others are about the same.
+    fn is_near(&self, other: &Self) -> bool {
+        let near = |one: f64, other: f64| (one - other).abs() <= NEARLY * one.max(other);
+        let (one, two) = (&self.reuse, &other.reuse);
+        let amounts = near(one.stale, two.stale) && near(one.average, two.average);
+        (self.reached, one.between) == (other.reached, two.between) && amounts
+    }
+}
+
+/// By place, what comes into each block.
+type Known = FxHashMap<(Place, Unit, bool), Option<Vec<Ways>>>;
+
+/// A place, what of it is asked for, and whether it is the page of the stack.
+type Asked<'p> = (&'p Place, Unit, bool);
+
+/// The places of a procedure.
+pub(super) struct Reuses<'a> {
+    evidence: &'a Evidence<'a>,
+    /// For each block the edges that lead to it.
+    entering: Vec<Vec<usize>>,
+    /// For each loop how many pages and lines it accesses from entering it to leaving it, on average.
+    accessed: Vec<[f64; 2]>,
+    known: RefCell<Known>,
+    left: Cell<usize>,
+}
+
+impl<'a> Reuses<'a> {
+    pub fn new(evidence: &'a Evidence<'a>, accessed: Vec<[f64; 2]>) -> Self {
+        let mut entering = vec![Vec::new(); evidence.graph.blocks.len()];
+        for (index, edge) in evidence.graph.edges.iter().enumerate() {
+            if let Some(to) = edge.to {
+                entering[to].push(index);
+            }
+        }
+        Self {
+            evidence,
+            entering,
+            accessed,
+            known: RefCell::default(),
+            left: Cell::new(EFFORT),
+        }
+    }
+
+    /// How an instruction of a block is come to, of which the place that it accesses is known; `None` if it is not, or
+    /// finding out takes too long. Of the stack all is taken for one page if pages are asked for: calls and
+    /// returns access it too.
+    pub fn of(&self, block: usize, index: usize, unit: Unit) -> Option<Reuse> {
+        let mut place = self.evidence.graph.instructions[index].place?;
+        let whole = unit == Unit::Page && self.is_stack(&place);
+        if whole {
+            place.displacement = 0;
+        }
+        place.bytes = 0;
+        let mut known = self.known.borrow_mut();
+        let into = known
+            .entry((place, unit, whole))
+            .or_insert_with(|| self.spread((&place, unit, whole)));
+        let mut ways = into.as_ref()?[block];
+        let start = self.evidence.graph.blocks[block].instructions.start;
+        for earlier in start..index {
+            self.pass((&place, unit, whole), block, earlier, &mut ways);
+        }
+        Some(ways.reuse)
+    }
+
+    fn is_stack(&self, place: &Place) -> bool {
+        let stack = Register::stack_pointer(self.evidence.processor.architecture);
+        place.base == Some(stack) && place.index.is_none()
+    }
+
+    fn often(&self, block: usize) -> f64 {
+        let often = self.evidence.frequencies.blocks[block];
+        often.map_or(f64::INFINITY, |often| often.frequency)
+    }
+
+    /// Goes on over an instruction.
+    fn pass(&self, (place, unit, whole): Asked<'_>, block: usize, index: usize, ways: &mut Ways) {
+        let one = &self.evidence.graph.instructions[index];
+        let stale = Reuse {
+            stale: self.often(block),
+            ..Reuse::FRESH
+        };
+        let accesses = one.kind.load || one.kind.store;
+        let same = |other: &Place| {
+            let same = (other.base, other.index) == (place.base, place.index);
+            let at = |place: &Place| place.displacement.div_euclid(unit.bytes() as i64);
+            let absolute = place.base.is_none() && place.index.is_none();
+            let one_unit = absolute && at(other) == at(place);
+            same && (whole || one_unit || other.displacement == place.displacement)
+        };
+        if matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call {
+            ways.reuse = if whole { Reuse::FRESH } else { stale };
+        } else if accesses && !one.kind.prefetch && one.place.as_ref().is_some_and(same) {
+            ways.reuse = Reuse::FRESH;
+        } else if accesses {
+            let between = ways.reuse.between.map(|between| between + 1);
+            ways.reuse.between = between.filter(|between| *between <= NEAR);
+            ways.reuse.average += 1.0;
+        }
+        if !whole && is_lost(place, one) {
+            ways.reuse = stale;
+        }
+    }
+
+    /// For each loop whether it, or one in it, accesses a place or makes it another.
+    fn concerned(&self, asked: Asked<'_>) -> Vec<bool> {
+        let (graph, loops) = (self.evidence.graph, self.evidence.loops);
+        let mut found = vec![false; loops.loops.len()];
+        for (block, of) in graph.blocks.iter().enumerate() {
+            let Some(innermost) = loops.innermost[block].filter(|one| !found[*one]) else {
+                continue;
+            };
+            let concerns = of.instructions.clone().any(|index| {
+                let mut ways = Ways {
+                    reached: true,
+                    reuse: Reuse {
+                        stale: -1.0,
+                        ..Reuse::FRESH
+                    },
+                };
+                self.pass(asked, block, index, &mut ways);
+                ways.reuse.stale >= 0.0
+            });
+            found[innermost] = concerns;
+        }
+        for (index, one) in loops.loops.iter().enumerate().rev() {
+            if one.irreducible {
+                found[index] = true;
+            }
+            if let Some(parent) = one.parent {
+                found[parent] |= found[index];
+            }
+        }
+        found
+    }
+
+    /// What comes into each block.
+    fn spread(&self, asked: Asked<'_>) -> Option<Vec<Ways>> {
+        let graph = self.evidence.graph;
+        let mut into = vec![Ways::NONE; graph.blocks.len()];
+        let mut out = into.clone();
+        let concerned = self.concerned(asked);
+        for _ in 0..TIMES {
+            let left = self.left.get().checked_sub(graph.instructions.len());
+            self.left.set(left?);
+            let mut changed = false;
+            for (block, of) in graph.blocks.iter().enumerate() {
+                let ways = self.join(asked, &concerned, block, &out);
+                into[block] = ways;
+                let mut after = ways;
+                // What a loop accesses counts where it is left.
+                let counts = self.outermost(block, &concerned).is_none();
+                for index in of.instructions.clone().filter(|_| counts) {
+                    self.pass(asked, block, index, &mut after);
+                }
+                changed |= !out[block].is_near(&after);
+                out[block] = after;
+            }
+            if !changed {
+                return Some(into);
+            }
+        }
+        None
+    }
+
+    /// The outermost loop around a block that does not concern a place.
+    fn outermost(&self, block: usize, concerned: &[bool]) -> Option<usize> {
+        let loops = &self.evidence.loops;
+        let around = std::iter::successors(loops.innermost[block], |one| loops.loops[*one].parent);
+        around.take_while(|one| !concerned[*one]).last()
+    }
+
+    /// What comes into a block over its edges.
+    fn join(
+        &self,
+        (_, unit, whole): Asked<'_>,
+        concerned: &[bool],
+        block: usize,
+        out: &[Ways],
+    ) -> Ways {
+        let (mut joined, mut fresh) = (Ways::NONE, 0.0);
+        let around = self.outermost(block, concerned);
+        for edge in &self.entering[block] {
+            let often = self.evidence.frequencies.edges[*edge];
+            let often = often.map_or(f64::INFINITY, |often| often.frequency);
+            let from = self.evidence.graph.edges[*edge].from;
+            // Who calls has pushed the address of return.
+            let entry = Ways {
+                reached: true,
+                reuse: Reuse {
+                    stale: if whole { 0.0 } else { often },
+                    ..Reuse::FRESH
+                },
+            };
+            let mut before = from.map_or(entry, |from| out[from]);
+            let passed = from.and_then(|from| self.outermost(from, concerned));
+            let is_head = around.is_some_and(|one| self.evidence.loops.loops[one].head == block);
+            if !before.reached || passed.is_some() && passed == around && is_head {
+                continue;
+            }
+            if let Some(left) = passed.filter(|_| passed != around) {
+                before.reuse.between = None;
+                before.reuse.average += self.accessed[left][unit as usize];
+            }
+            let stale = before.reuse.stale.min(often);
+            joined.reached = true;
+            joined.reuse.stale += stale;
+            joined.reuse.between = joined
+                .reuse
+                .between
+                .zip(before.reuse.between)
+                .map(|(a, b)| a.max(b));
+            let share = often - stale;
+            if share > 0.0 {
+                fresh += share;
+                joined.reuse.average += share * before.reuse.average;
+            }
+        }
+        joined.reuse.average /= if fresh > 0.0 { fresh } else { 1.0 };
+        joined.reuse.stale = joined.reuse.stale.min(self.often(block));
+        joined
+    }
+}
+
+/// Whether a place is another after an instruction than by a constant distance.
+fn is_lost(place: &Place, one: &Instruction) -> bool {
+    let mut registers = place
+        .base
+        .into_iter()
+        .chain(place.index.map(|index| index.0));
+    let advanced = one.advances.map(|(register, _)| register);
+    registers.any(|register| one.writes.contains(register) && advanced != Some(register))
+}

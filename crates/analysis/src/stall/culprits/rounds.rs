@@ -1,0 +1,248 @@
+//! The loops of a procedure: their blocks, how often they are entered and go round, and how addresses move in
+//! them.
+
+use super::Evidence;
+use super::movement::Movement;
+use super::places::Unit;
+use machine::{Flow, Instruction, Place, Register};
+use rustc_hash::FxHashMap;
+
+/// Loops in one another, of a loop whose blocks are gathered.
+const HEIGHT: usize = 16;
+
+/// Loops around an instruction that are looked at, from the innermost.
+pub(super) const NEST: usize = 4;
+
+/// Bytes of address space for each line of the page table, and of a page.
+pub(super) const TABLE_LINE: f64 = 32768.0;
+const PAGE: f64 = 4096.0;
+
+/// A loop in which the code says how an address moves.
+#[derive(Clone, Copy)]
+pub(super) struct Moving {
+    /// Bytes in each round, at most.
+    pub step: f64,
+    /// How often there is a round, and how often the loop is entered.
+    pub rounds: f64,
+    pub entered: f64,
+}
+
+impl Moving {
+    /// How often it goes on to a new page or line.
+    pub fn crosses(&self, unit: Unit) -> f64 {
+        self.rounds * (self.step / unit.bytes()).min(1.0)
+    }
+
+    /// How often it goes on to a new line of the page table. Eight pages have one.
+    pub fn crosses_tables(&self) -> f64 {
+        self.rounds * (self.step / TABLE_LINE).min(1.0)
+    }
+}
+
+/// The loops.
+pub(super) struct Rounds<'a> {
+    evidence: &'a Evidence<'a>,
+    /// For each loop the blocks of which it is the innermost, the loops in it, and whether it calls
+    /// something, itself or one in it.
+    pub blocks: Vec<Vec<usize>>,
+    pub inner: Vec<Vec<usize>>,
+    pub calls: Vec<bool>,
+    /// How many loops there are in one another in each.
+    height: Vec<usize>,
+    /// How often each is entered.
+    pub entered: Vec<f64>,
+    /// What is stored on the stack by the stack pointer; and whether anything else may write there, as the pointer is
+    /// copied or computed with.
+    stored: Vec<Place>,
+    shared: bool,
+    movement: Movement,
+    /// The constants that are added to each register, and how often.
+    advances: FxHashMap<Register, Vec<(f64, f64)>>,
+}
+
+impl<'a> Rounds<'a> {
+    pub fn new(evidence: &'a Evidence<'a>) -> Self {
+        let (graph, loops) = (evidence.graph, evidence.loops);
+        let count = loops.loops.len();
+        let (mut blocks, mut inner) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut calls = vec![false; count];
+        for (block, innermost) in loops.innermost.iter().enumerate() {
+            let Some(innermost) = *innermost else {
+                continue;
+            };
+            blocks[innermost].push(block);
+            let leaves = |one: &Instruction| {
+                matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call
+            };
+            let mut all = graph.instructions_of(&graph.blocks[block]).iter();
+            calls[innermost] |= all.any(leaves);
+        }
+        let mut height = vec![0; count];
+        for (index, one) in loops.loops.iter().enumerate().rev() {
+            if let Some(parent) = one.parent {
+                inner[parent].push(index);
+                calls[parent] |= calls[index];
+                height[parent] = height[parent].max(height[index] + 1);
+            }
+        }
+        let own = |index: usize| {
+            let blocks: &Vec<usize> = &blocks[index];
+            let all = blocks.iter().map(|block| &graph.blocks[*block]);
+            all.flat_map(|block| graph.instructions_of(block)).collect()
+        };
+        let unknown = |index: usize| calls[index] || loops.loops[index].irreducible;
+        let movement = Movement::new(count, own, &inner, unknown);
+        let mut rounds = Self {
+            evidence,
+            blocks,
+            inner,
+            calls,
+            height,
+            entered: vec![0.0; count],
+            stored: Vec::new(),
+            shared: false,
+            movement,
+            advances: FxHashMap::default(),
+        };
+        rounds.frame();
+        rounds.advance();
+        rounds.enter();
+        rounds
+    }
+
+    /// Counts the entries of each loop.
+    fn enter(&mut self) {
+        let (graph, loops) = (self.evidence.graph, self.evidence.loops);
+        for (edge, often) in graph.edges.iter().zip(&self.evidence.frequencies.edges) {
+            let innermost = |block: Option<usize>| block.and_then(|one| loops.innermost[one]);
+            let from: Vec<usize> = self.around(innermost(edge.from)).collect();
+            let entered: Vec<usize> = self.around(innermost(edge.to)).collect();
+            for one in entered.iter().filter(|one| !from.contains(one)) {
+                self.entered[*one] += often.map_or(f64::INFINITY, |often| often.frequency);
+            }
+        }
+    }
+
+    /// Looks what may be stored on the stack. What is pushed are whole words.
+    fn frame(&mut self) {
+        let stack = Register::stack_pointer(self.evidence.processor.architecture);
+        let mut stored = Vec::new();
+        for one in &self.evidence.graph.instructions {
+            let moves = one.writes.contains(stack);
+            if !moves && !one.reads.contains(stack) {
+                continue;
+            }
+            let leaves = matches!(one.flow, Flow::Return | Flow::Call(_) | Flow::IndirectCall);
+            let advances = one.advances.is_some_and(|(register, _)| register == stack);
+            match one.place {
+                _ if leaves || advances => {}
+                Some(place) if place.base == Some(stack) && place.index.is_none() => {
+                    if one.kind.store && !moves {
+                        self.shared |= place.bytes == 0;
+                        stored.push(place);
+                    }
+                }
+                _ => self.shared = true,
+            }
+        }
+        stored.sort_unstable_by_key(|place| (place.displacement, place.bytes));
+        stored.dedup();
+        self.stored = stored;
+    }
+
+    /// Gathers the constants that are added to registers.
+    fn advance(&mut self) {
+        let graph = self.evidence.graph;
+        for (block, often) in graph.blocks.iter().zip(&self.evidence.frequencies.blocks) {
+            let often = often.map_or(f64::INFINITY, |often| often.frequency);
+            for one in graph.instructions_of(block) {
+                if let Some((register, by)) = one.advances.filter(|_| often > 0.0) {
+                    let by = by.unsigned_abs() as f64;
+                    let all = self.advances.entry(register).or_default();
+                    match all.iter_mut().find(|(other, _)| *other == by) {
+                        Some((_, sum)) => *sum += often,
+                        None => all.push((by, often)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The loops from one outwards.
+    pub fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+        let loops = &self.evidence.loops.loops;
+        std::iter::successors(innermost, |one| loops[*one].parent).take(NEST)
+    }
+
+    /// The loops around an instruction in which the code says how the address moves that it accesses.
+    pub fn moving(&self, block: usize, index: usize) -> impl Iterator<Item = Moving> + '_ {
+        let place = self.evidence.graph.instructions[index].place;
+        let around = self.around(self.evidence.loops.innermost[block]);
+        around.map_while(move |one| {
+            let step = self.movement.step(one, place.as_ref()?)?;
+            let head = self.evidence.loops.loops[one].head;
+            let rounds = self.evidence.frequencies.blocks[head];
+            Some(Moving {
+                step: step as f64,
+                rounds: rounds.map_or(f64::INFINITY, |rounds| rounds.frequency),
+                entered: self.entered[one],
+            })
+        })
+    }
+
+    /// Whether a load from the stack may be of bytes of which only some were stored together, which takes longer: some
+    /// store of the procedure writes a part of them, or something else may write there.
+    pub fn forwards(&self, index: usize) -> bool {
+        let all = &self.evidence.graph.instructions;
+        let Some(load) = all[index].place else {
+            return true;
+        };
+        if self.shared || load.index.is_some() || load.bytes == 0 {
+            return true;
+        }
+        let end = |place: &Place| place.displacement.saturating_add(place.bytes.into());
+        self.stored.iter().any(|store| {
+            let overlaps = store.displacement < end(&load) && load.displacement < end(store);
+            let covers = store.displacement <= load.displacement && end(&load) <= end(store);
+            overlaps && !covers
+        })
+    }
+
+    /// How often the place that an instruction accesses is moved on by a constant to another page or line, or line
+    /// of the page table, whatever the loop.
+    pub fn crosses(&self, index: usize, bytes: f64) -> f64 {
+        let graph = self.evidence.graph;
+        let place = graph.instructions[index].place;
+        let base = place.and_then(|place| place.base).map(|base| (base, 1));
+        let registers = base.into_iter().chain(place.and_then(|place| place.index));
+        let each = registers.flat_map(|(register, scale)| {
+            let advances = self.advances.get(&register).into_iter().flatten();
+            advances.map(move |(by, often)| often * (by * f64::from(scale) / bytes).min(1.0))
+        });
+        each.sum()
+    }
+
+    /// All blocks of a loop, in order; `None` if it calls something, or has very deep nests in it.
+    pub fn all_blocks(&self, index: usize) -> Option<Vec<usize>> {
+        if self.calls[index] || self.height[index] > HEIGHT {
+            return None;
+        }
+        let (mut all, mut work) = (Vec::new(), vec![index]);
+        while let Some(one) = work.pop() {
+            all.extend_from_slice(&self.blocks[one]);
+            work.extend_from_slice(&self.inner[one]);
+        }
+        all.sort_unstable();
+        Some(all)
+    }
+}
+
+impl Unit {
+    /// How large it is.
+    pub fn bytes(self) -> f64 {
+        match self {
+            Self::Page => PAGE,
+            Self::Line => 64.0,
+        }
+    }
+}
