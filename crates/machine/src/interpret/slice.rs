@@ -82,7 +82,7 @@ impl Slice {
 
     /// Calls `each` with the address, the width in bytes and the value of what was loaded. `values` are what
     /// the operations gave; `None` for those that could not be carried out.
-    pub fn loaded(
+    pub(super) fn loaded(
         &self,
         registers: &super::Registers,
         values: &[Option<u64>],
