@@ -2,6 +2,7 @@
 /* Executions of functions, by the kernel's probes at their entries and returns: for those that cannot
  * be traced by code in front of them. */
 #include "kernel_types.h"
+#include "lost.h"
 #include <bpf/bpf_helpers.h>
 
 /* The kernel follows as many returns of a thread. */
@@ -40,21 +41,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } calls SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(void)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&lost, &zero);
-
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
 
 SEC("uprobe")
 int on_enter(struct pt_regs *ctx)
@@ -130,7 +116,7 @@ int on_leave(struct pt_regs *ctx)
 		call->tid = ids;
 		call->block = top->block;
 		call->reserved = 0;
-		bpf_ringbuf_submit(call, 1 /* BPF_RB_NO_WAKEUP */);
+		bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
 		break;
 	}
 #endif

@@ -32,6 +32,8 @@ enum {
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_F_USER_STACK = 1 << 8 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+enum { BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
 

@@ -2,6 +2,7 @@
 /* What is known of a thread at a sample in user mode: its registers, and of memory what the code that comes next will
  * read. Which addresses these are is told for each place in the code, as a function of the registers. */
 #include "kernel_types.h"
+#include "lost.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -16,9 +17,6 @@
 /* Places in the code for which there are operations. */
 #define PLACES 16384
 #define RING (8 << 20)
-
-enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
-enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* ---- shared with user space; mirrored in snapshots.rs ---- */
 enum kind { LOAD, ADD, ADD_CONSTANT, SUBTRACT, AND, AND_CONSTANT, SHIFT_LEFT, SHIFT_RIGHT, SIGN_EXTEND };
@@ -56,12 +54,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, RING);
 } snapshots SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
 
 #if defined(__TARGET_ARCH_x86)
 /* What a program on an event is given: registers in the kernel's order for user space. */
@@ -149,10 +141,7 @@ int on_sample(struct sampled *context)
 		return 1;
 	one = bpf_ringbuf_reserve(&snapshots, sizeof(*one), 0);
 	if (!one) {
-		u32 zero = 0;
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			__sync_fetch_and_add(count, 1);
+		lose();
 		return 1;
 	}
 	one->time_ns = bpf_ktime_get_ns();

@@ -2,6 +2,7 @@
 /* Every wait of the threads of some processes, one by one, with who ended it: for tracing, where a
  * wait belongs to the block that the thread was in. Aggregates are collect.bpf.c's business. */
 #include "kernel_types.h"
+#include "lost.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -58,12 +59,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } waits SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
 /* Processes that those have started, directly or not. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -116,12 +111,9 @@ int on_switch(u64 *ctx)
 			wait->waker_block = waited->waker_block;
 			wait->preempted = waited->preempted;
 			wait->reserved = 0;
-			bpf_ringbuf_submit(wait, 1 /* BPF_RB_NO_WAKEUP */);
+			bpf_ringbuf_submit(wait, BPF_RB_NO_WAKEUP);
 		} else {
-			u32 zero = 0;
-			u64 *count = bpf_map_lookup_elem(&lost, &zero);
-			if (count)
-				__sync_fetch_and_add(count, 1);
+			lose();
 		}
 		waited->since_ns = 0;
 	}
@@ -216,7 +208,7 @@ int on_exec(u64 *ctx)
 	if (name) {
 		if (bpf_probe_read_kernel_str(name, PROGRAM, binary->filename) < 0)
 			*name = 0;
-		bpf_ringbuf_submit(name, 1 /* BPF_RB_NO_WAKEUP */);
+		bpf_ringbuf_submit(name, BPF_RB_NO_WAKEUP);
 	}
 	return 0;
 }
