@@ -207,7 +207,7 @@ fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterS
     if has_write_back(word, definition) {
         writes = writes.union(integer(field(word, 5, 5), true).into_iter().collect());
     }
-    if matches!(flow, Flow::Call(_) | Flow::IndirectCall) {
+    if flow.is_call() {
         writes.insert(LINK);
     }
     let (flags_read, flags_written) = flags(definition);

@@ -99,6 +99,11 @@ impl Flow {
         )
     }
 
+    /// Whether it is a call.
+    pub fn is_call(self) -> bool {
+        matches!(self, Self::Call(_) | Self::IndirectCall)
+    }
+
     /// Whether a basic block ends here (a call does not end one, as long as it returns).
     pub fn ends_block(self) -> bool {
         !matches!(self, Self::Next | Self::Call(_) | Self::IndirectCall)

@@ -41,6 +41,11 @@ impl Loops {
         Self::new(graph.blocks.len(), &edges)
     }
 
+    /// A loop and those around it, from the inside.
+    pub fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(innermost, |one| self.loops[*one].parent)
+    }
+
     /// The loops of any flow graph; see [`crate::Equivalence::new`].
     ///
     /// # Panics

@@ -1,10 +1,9 @@
 //! Executions of functions, one by one, by the kernel's probes (uprobe and uretprobe).
 
-use crate::{Error, events};
-use libbpf_rs::{Link, Object, RingBuffer, UprobeOpts};
-use std::cell::RefCell;
+use crate::Error;
+use crate::events::{self, Events};
+use libbpf_rs::{Link, Object, UprobeOpts};
 use std::path::Path;
-use std::rc::Rc;
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/calls.bpf.o"));
@@ -34,8 +33,7 @@ pub struct ProbedCall {
 pub struct Calls {
     object: Object,
     links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    read: Rc<RefCell<Vec<ProbedCall>>>,
+    calls: Events<ProbedCall>,
 }
 
 impl Calls {
@@ -46,16 +44,11 @@ impl Calls {
     pub fn new() -> Result<Self, Error> {
         const WHAT: &str = "loading the programs of probes";
         let object = events::load(CODE, &[], WHAT)?;
-        let read = Rc::new(RefCell::new(Vec::new()));
-        let to = Rc::clone(&read);
-        let ring = events::ring(&object, "calls", WHAT, move |bytes| {
-            to.borrow_mut().extend(parse(bytes));
-        })?;
+        let calls = Events::new(&object, "calls", "reading the events of probes", parse)?;
         Ok(Self {
             object,
             links: Vec::new(),
-            ring,
-            read,
+            calls,
         })
     }
 
@@ -100,8 +93,7 @@ impl Calls {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn read(&self) -> Result<Vec<ProbedCall>, Error> {
-        (self.ring.consume()).map_err(Error::bpf("reading the events of probes"))?;
-        Ok(self.read.take())
+        self.calls.read()
     }
 
     /// Executions that found no room.

@@ -6,7 +6,9 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, Object, ObjectBuilder, PerfEventOpts, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::cell::RefCell;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
 /// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
 pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
@@ -42,23 +44,46 @@ pub fn attach(
     Ok(link)
 }
 
-/// A ring buffer whose records go to `each`; `what` is done with them.
-pub fn ring(
-    object: &Object,
-    name: &str,
-    what: &str,
-    mut each: impl FnMut(&[u8]) + 'static,
-) -> Result<RingBuffer<'static>, Error> {
-    let maps: Vec<_> = object.maps().filter(|map| map.name() == name).collect();
-    let mut builder = RingBufferBuilder::new();
-    if let Some(map) = maps.first() {
+/// The events of a ring buffer.
+pub struct Events<T> {
+    ring: RingBuffer<'static>,
+    read: Rc<RefCell<Vec<T>>>,
+    what: &'static str,
+}
+
+impl<T: 'static> Events<T> {
+    /// Those of the ring buffer of that name, as `parse` makes them of records; `what` is done with them.
+    pub fn new(
+        object: &Object,
+        name: &str,
+        what: &'static str,
+        parse: impl Fn(&[u8]) -> Option<T> + 'static,
+    ) -> Result<Self, Error> {
+        let read = Rc::new(RefCell::new(Vec::new()));
+        let to = Rc::clone(&read);
         let keep = move |bytes: &[u8]| {
-            each(bytes);
+            to.borrow_mut().extend(parse(bytes));
             0
         };
-        (builder.add(map, keep)).map_err(Error::bpf(what))?;
+        let map = object.maps().find(|map| map.name() == name);
+        let mut builder = RingBufferBuilder::new();
+        if let Some(map) = &map {
+            (builder.add(map, keep)).map_err(Error::bpf(what))?;
+        }
+        let ring = builder.build().map_err(Error::bpf(what))?;
+        Ok(Self { ring, read, what })
     }
-    (builder.build()).map_err(Error::bpf(what))
+
+    /// Those that have come since the last time.
+    pub fn read(&self) -> Result<Vec<T>, Error> {
+        self.ring.consume().map_err(Error::bpf(self.what))?;
+        Ok(self.read.take())
+    }
+
+    /// The descriptor to poll.
+    pub fn descriptor(&self) -> RawFd {
+        self.ring.epoll_fd()
+    }
 }
 
 /// Events that found no room.

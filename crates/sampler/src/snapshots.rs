@@ -1,12 +1,11 @@
 //! Registers at samples in user mode, and what the code that comes next reads of memory.
 
-use crate::{Error, events};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, PerfEventOpts, RingBuffer};
-use machine::{MAX_OPERATIONS, Registers, Slice, SliceKind, SliceOperation};
+use crate::Error;
+use crate::events::{self, Events};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, PerfEventOpts};
+use machine::{MAX_OPERATIONS, Registers, Slice, SliceOperation};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use std::os::fd::{OwnedFd, RawFd};
-use std::rc::Rc;
 
 /// The compiled program.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bpf.o"));
@@ -18,9 +17,6 @@ const PLACES: usize = 16_384;
 /// The layout of a record.
 const KNOWN: usize = 40;
 const VALUES: usize = 48;
-/// The number of the thread's own memory among values, and of what the first operation gave.
-const THREAD: usize = 16;
-const FIRST: usize = 18;
 const RECORD: usize = VALUES + 128 * 8;
 
 /// What was known of a thread at a sample.
@@ -34,24 +30,25 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(record: &[u8]) -> Self {
+    fn of(record: &[u8]) -> Option<Self> {
+        let record = record.get(..RECORD)?;
         let long = |at| events::long(record, at);
         let value = |number: usize| long(VALUES + 8 * number);
         let known = long(KNOWN);
         let count = (long(KNOWN - 8) as usize).min(MAX_OPERATIONS);
-        let given = |place| (known >> place & 1 == 1).then(|| value(FIRST + place));
-        Self {
+        let given = |place| (known >> place & 1 == 1).then(|| value(Slice::FIRST + place));
+        Some(Self {
             time: long(0),
             pid: events::short(record, 8),
             registers: Registers {
                 integer: std::array::from_fn(value),
                 counter: long(16),
                 flags: long(24),
-                thread: Some(value(THREAD)),
+                thread: Some(value(Slice::THREAD)),
                 vector: None,
             },
             values: (0..count).map(given).collect(),
-        }
+        })
     }
 }
 
@@ -59,8 +56,9 @@ impl Snapshot {
 pub(crate) struct Snapshots {
     object: Object,
     links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    read: Rc<RefCell<Vec<Snapshot>>>,
+    taken: Events<Snapshot>,
+    /// Those of later than what was asked for.
+    pending: Vec<Snapshot>,
     /// By place in the code.
     slices: FxHashMap<u64, Slice>,
 }
@@ -72,18 +70,12 @@ impl Snapshots {
     /// [`Error::Bpf`], where the kernel does not allow it.
     pub fn new() -> Result<Self, Error> {
         let object = events::load(CODE, &[], WHAT)?;
-        let read = Rc::new(RefCell::new(Vec::new()));
-        let to = Rc::clone(&read);
-        let ring = events::ring(&object, "snapshots", WHAT, move |bytes| {
-            if bytes.len() >= RECORD {
-                to.borrow_mut().push(Snapshot::of(bytes));
-            }
-        })?;
+        let taken = Events::new(&object, "snapshots", WHAT, Snapshot::of)?;
         Ok(Self {
             object,
             links: Vec::new(),
-            ring,
-            read,
+            taken,
+            pending: Vec::new(),
             slices: FxHashMap::default(),
         })
     }
@@ -99,17 +91,16 @@ impl Snapshots {
 
     /// The descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
-        self.ring.epoll_fd()
+        self.taken.descriptor()
     }
 
     /// The snapshots up to a time, in order of time.
     pub fn take(&mut self, until: u64) -> Vec<Snapshot> {
         // What cannot be read now can be read later.
-        let _ = self.ring.consume();
-        let mut read = self.read.borrow_mut();
-        read.sort_by_key(|one| one.time);
-        let later = read.partition_point(|one| one.time <= until);
-        read.drain(..later).collect()
+        self.pending.extend(self.taken.read().unwrap_or_default());
+        self.pending.sort_by_key(|one| one.time);
+        let later = self.pending.partition_point(|one| one.time <= until);
+        self.pending.drain(..later).collect()
     }
 
     /// Has `each` see, and extend, what is to be read at later samples in a place; `None` where there
@@ -154,18 +145,7 @@ fn encoded(slice: &Slice) -> Vec<u8> {
             b,
             constant,
         } = *one;
-        let kind = match kind {
-            SliceKind::Load => 0,
-            SliceKind::Add => 1,
-            SliceKind::AddConstant => 2,
-            SliceKind::Subtract => 3,
-            SliceKind::And => 4,
-            SliceKind::AndConstant => 5,
-            SliceKind::ShiftLeft => 6,
-            SliceKind::ShiftRight => 7,
-            SliceKind::SignExtend => 8,
-        };
-        bytes.extend([kind, width, a, b, 0, 0, 0, 0]);
+        bytes.extend([kind as u8, width, a, b, 0, 0, 0, 0]);
         bytes.extend(constant.to_ne_bytes());
     }
     bytes.resize(8 + 16 * MAX_OPERATIONS, 0);

@@ -1,9 +1,8 @@
 //! The waits of a process's threads, one by one.
 
-use crate::{Error, events};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
-use std::cell::RefCell;
-use std::rc::Rc;
+use crate::Error;
+use crate::events::{self, Events};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
@@ -50,10 +49,8 @@ pub struct FrameLayout {
 pub struct Waits {
     object: Object,
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    read: Rc<RefCell<Vec<ThreadWait>>>,
-    programs: RingBuffer<'static>,
-    executed: Rc<RefCell<Vec<String>>>,
+    waits: Events<ThreadWait>,
+    programs: Events<String>,
 }
 
 impl Waits {
@@ -70,24 +67,17 @@ impl Waits {
             .map(|program| program.attach())
             .collect::<Result<Vec<_>, _>>()
             .map_err(Error::bpf(WATCHING))?;
-        let read = Rc::new(RefCell::new(Vec::new()));
-        let executed = Rc::new(RefCell::new(Vec::new()));
-        let (to, names) = (Rc::clone(&read), Rc::clone(&executed));
-        let ring = events::ring(&object, "waits", WATCHING, move |bytes| {
-            to.borrow_mut().extend(parse(bytes));
-        })?;
-        let programs = events::ring(&object, "programs", WATCHING, move |bytes| {
+        let waits = Events::new(&object, "waits", "reading the scheduler's events", parse)?;
+        let reading = "reading which programs were executed";
+        let programs = Events::new(&object, "programs", reading, |bytes| {
             let path = bytes.split(|byte| *byte == 0).next();
-            let path = String::from_utf8_lossy(path.unwrap_or_default());
-            names.borrow_mut().push(path.into_owned());
+            Some(String::from_utf8_lossy(path?).into_owned())
         })?;
         Ok(Self {
             object,
             _links: links,
-            ring,
-            read,
+            waits,
             programs,
-            executed,
         })
     }
 
@@ -122,8 +112,7 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn read(&self) -> Result<Vec<ThreadWait>, Error> {
-        (self.ring.consume()).map_err(Error::bpf("reading the scheduler's events"))?;
-        Ok(self.read.take())
+        self.waits.read()
     }
 
     /// The programs that watched processes, or processes started by them, have executed since the last time: they
@@ -132,8 +121,7 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn executed(&self) -> Result<Vec<String>, Error> {
-        (self.programs.consume()).map_err(Error::bpf("reading which programs were executed"))?;
-        Ok(self.executed.take())
+        self.programs.read()
     }
 
     /// Waits that found no room.

@@ -151,9 +151,8 @@ impl<'a> Code<'a> {
     }
 
     fn is_call(&self, index: u32) -> bool {
-        self.instruction(index).is_some_and(|instruction| {
-            matches!(instruction.flow, Flow::Call(_) | Flow::IndirectCall)
-        })
+        let instruction = self.instruction(index);
+        instruction.is_some_and(|instruction| instruction.flow.is_call())
     }
 
     /// Notes where an instruction leads besides the next one.

@@ -88,9 +88,9 @@ fn is_code(code: &mut Code<'_>, covered: &[bool], start: Position, steps: &mut u
         if let Flow::Branch(target) | Flow::Jump(target) = instruction.flow {
             work.extend(code.position(target));
         }
-        let is_call = matches!(instruction.flow, Flow::Call(_) | Flow::IndirectCall);
         // A call may be the last there is.
-        if instruction.flow.falls_through() && !(is_call && end == covered.len()) {
+        if instruction.flow.falls_through() && !(instruction.flow.is_call() && end == covered.len())
+        {
             work.push(end as Position);
         }
     }

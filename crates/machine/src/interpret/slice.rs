@@ -17,17 +17,16 @@ pub const MAX_OPERATIONS: usize = 48;
 /// So many ways without anything to learn are enough: what they read cannot be told.
 const FRUITLESS: u8 = 32;
 
-/// The number of the value 0, and of where the thread's own memory starts. Below are the integer
-/// registers in the order of their encoding, above what the operations give.
-const THREAD: usize = 16;
-const NOTHING: usize = 17;
-/// The number of what the first operation gives.
-const FIRST: usize = 18;
+const THREAD: usize = Slice::THREAD;
+const NOTHING: usize = Slice::NOTHING;
+const FIRST: usize = Slice::FIRST;
 
 const STACK: usize = 4;
 const FRAME: usize = 5;
 
-/// What an operation gives of values `a` and `b` and a constant.
+/// What an operation gives of values `a` and `b` and a constant. Whoever carries them out may go by their
+/// order.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `width` bytes of memory at `a` plus the constant.
@@ -57,8 +56,7 @@ pub struct Operation {
     pub kind: Kind,
     /// Bytes, of loads and extensions.
     pub width: u8,
-    /// The number of the first value: the integer registers, the start of the thread's own memory, 0, and
-    /// then what operations give.
+    /// The number of the first value ([`Slice::FIRST`]).
     pub a: u8,
     /// The number of the second.
     pub b: u8,
@@ -75,6 +73,14 @@ pub struct Slice {
 }
 
 impl Slice {
+    /// The number of the value that is where the thread's own memory starts. Below are those of the integer
+    /// registers, in the order of their encoding.
+    pub const THREAD: usize = 16;
+    /// The number of the value 0.
+    pub const NOTHING: usize = 17;
+    /// The number of what the first operation gives.
+    pub const FIRST: usize = 18;
+
     /// The operations: each uses values of earlier ones only.
     pub fn operations(&self) -> &[Operation] {
         &self.operations

@@ -35,5 +35,5 @@ pub fn carry_out(
         };
         values.push(a.zip(b).and_then(|(a, b)| of(a, b)));
     }
-    values.split_off(18)
+    values.split_off(Slice::FIRST)
 }

@@ -18,7 +18,7 @@
 #define PLACES 16384
 #define RING (8 << 20)
 
-/* ---- shared with user space; mirrored in snapshots.rs ---- */
+/* ---- shared with user space; mirrored in snapshots.rs, and machine::SliceKind ---- */
 enum kind { LOAD, ADD, ADD_CONSTANT, SUBTRACT, AND, AND_CONSTANT, SHIFT_LEFT, SHIFT_RIGHT, SIGN_EXTEND };
 
 struct operation {

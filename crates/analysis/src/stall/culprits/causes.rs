@@ -288,10 +288,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
         let start = graph.blocks[self.block].instructions.start;
         // Out of order the second instruction may be the one that is seen.
         let near = start + usize::from(!self.in_order());
-        let returned = (start..self.index).next_back().filter(|before| {
-            let flow = self.context.instruction(*before).flow;
-            matches!(flow, Flow::Call(_) | Flow::IndirectCall)
-        });
+        let returned = (start..self.index)
+            .next_back()
+            .filter(|before| self.context.instruction(*before).flow.is_call());
         if let Some(call) = returned {
             return self.guilty(Cause::Mispredict, vec![call], penalty);
         }
@@ -371,8 +370,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
         let own = part(self.context.instruction(index));
         let differs = |before: &usize| {
             let before = self.context.instruction(*before);
-            let returned = matches!(before.flow, Flow::Call(_) | Flow::IndirectCall);
-            returned || part(before) != own
+            before.flow.is_call() || part(before) != own
         };
         is_head && self.context.ways(self.block).any(entered)
             || self.context.before(self.block, index).iter().any(differs)

@@ -1,10 +1,12 @@
 //! What surrounds an instruction: what is executed before it, the loops around it.
 
 use super::residence::Residence;
+use super::rounds::NEST;
 use super::{Cause, Culprit, Evidence};
-use machine::{Flow, Instruction, RegisterSet};
+use machine::{Instruction, RegisterSet};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Instructions that are looked back at from one, along each way and over all ways: what was started
 /// earlier is done.
@@ -15,16 +17,13 @@ const REACH: usize = 16_384;
 /// each time would cost about a cycle.
 const RARE: f64 = 0.002;
 
-/// Loops around a block that are looked at, from the innermost.
-const NEST: usize = 32;
-
 /// A miss that is served by memory costs no more cycles, on average.
 pub(super) const MEMORY: f64 = 600.0;
 
 pub(super) struct Context<'a> {
     pub evidence: &'a Evidence<'a>,
     /// For each block the edges that lead to it.
-    entering: Vec<Vec<usize>>,
+    entering: Rc<[Vec<usize>]>,
     /// For each block its executions by those of entering the largest loop around it that stays in
     /// the instruction cache; `None` if there is none.
     pub repetition: Vec<Option<f64>>,
@@ -40,11 +39,12 @@ impl<'a> Context<'a> {
                 entering[to].push(index);
             }
         }
+        let entering: Rc<[_]> = entering.into();
         let mut context = Self {
             evidence,
+            residence: Residence::new(evidence, Rc::clone(&entering)),
             entering,
             repetition: Vec::new(),
-            residence: Residence::new(evidence),
         };
         context.repetition = context.repetitions();
         context
@@ -156,43 +156,21 @@ impl<'a> Context<'a> {
     fn repetitions(&self) -> Vec<Option<f64>> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         let room = u64::from(self.evidence.processor.instruction_cache / 2);
-        let count = loops.loops.len();
-        let (mut bytes, mut calls) = (vec![0_u64; count], vec![false; count]);
-        let mut entries: Vec<Option<f64>> = vec![Some(0.0); count];
+        let rounds = &self.residence.rounds;
+        let mut bytes = vec![0_u64; loops.loops.len()];
         for (block, innermost) in graph.blocks.iter().zip(&loops.innermost) {
-            let called = graph.instructions_of(block).iter().any(|one| {
-                matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call
-            });
-            for one in self.around(*innermost) {
+            for one in loops.around(*innermost).take(NEST) {
                 bytes[one] += block.end.0.saturating_sub(block.start.0);
-                calls[one] |= called;
-            }
-        }
-        for (index, edge) in graph.edges.iter().enumerate() {
-            let Some(to) = edge.to else { continue };
-            let from = edge.from.and_then(|from| loops.innermost[from]);
-            let outside = |one: &usize| !self.around(from).any(|around| around == *one);
-            for one in self.around(loops.innermost[to]).take_while(outside) {
-                let sum = entries[one].zip(self.of_edge(index));
-                entries[one] = sum.map(|(sum, often)| sum + often);
             }
         }
         let of = |(block, innermost): (usize, &Option<usize>)| {
-            let stays = |one: &usize| bytes[*one] <= room && !calls[*one];
-            let kept = self.around(*innermost).take_while(stays);
-            let times = kept.filter_map(|one| {
-                let (entered, often) = entries[one].zip(self.of_block(block))?;
-                Some(often / entered.max(f64::MIN_POSITIVE))
-            });
+            let stays = |one: &usize| bytes[*one] <= room && !rounds.calls[*one];
+            let kept = loops.around(*innermost).take(NEST).take_while(stays);
+            let often = self.of_block(block)?;
+            let times = kept.map(|one| often / rounds.entered[one].max(f64::MIN_POSITIVE));
             times.reduce(f64::max)
         };
         loops.innermost.iter().enumerate().map(of).collect()
-    }
-
-    /// The loops from one outwards.
-    fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
-        let loops = &self.evidence.loops.loops;
-        std::iter::successors(innermost, |one| loops[*one].parent).take(NEST)
     }
 
     /// Lowers bounds to what sampled events allow: each cost a whole way to memory (section 6.3).

@@ -242,6 +242,16 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// How often a block runs: what is not known to run seldom may run all the time.
+    fn often(&self, block: usize) -> f64 {
+        self.frequencies.blocks[block].map_or(f64::INFINITY, |one| one.frequency)
+    }
+
+    /// The same of an edge.
+    fn often_taken(&self, edge: usize) -> f64 {
+        self.frequencies.edges[edge].map_or(f64::INFINITY, |one| one.frequency)
+    }
+
     /// How much more than at best an instruction took that ran so often, in cycles each time, and
     /// the sampling error.
     fn beyond(&self, index: usize, frequency: f64) -> (f64, f64) {

@@ -14,11 +14,12 @@
 use super::context::MEMORY;
 use super::places::{Access, Places, Unit, at_most};
 use super::reuse::Reuses;
-use super::rounds::{Moving, Rounds, TABLE_LINE};
+use super::rounds::{MOVING, Moving, Rounds, TABLE_LINE};
 use super::{Cause, Evidence};
 use machine::Register;
 use profile::Accesses;
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 /// Cycles that a miss costs at most, if the second level has it: of a translation, of data.
 const SECOND: [f64; 2] = [10.0, 20.0];
@@ -99,7 +100,7 @@ pub(super) struct Residence<'a> {
 struct Timed(Scope, [[f64; 2]; 2]);
 
 impl<'a> Residence<'a> {
-    pub fn new(evidence: &'a Evidence<'a>) -> Self {
+    pub fn new(evidence: &'a Evidence<'a>, entering: Rc<[Vec<usize>]>) -> Self {
         let count = evidence.loops.loops.len();
         let rounds = Rounds::new(evidence);
         let accessed = (0..count).map(|one| accessed(evidence, &rounds, one));
@@ -107,7 +108,7 @@ impl<'a> Residence<'a> {
         Self {
             evidence,
             rounds,
-            reuses: Reuses::new(evidence, accessed),
+            reuses: Reuses::new(evidence, entering, accessed),
             loops: (0..count).map(|_| OnceCell::new()).collect(),
             whole: OnceCell::new(),
             stores: OnceCell::new(),
@@ -125,8 +126,7 @@ impl<'a> Residence<'a> {
                 .flat_map(|(block, of)| of.instructions.clone().map(move |index| (block, index)));
             let missed = all.map(|(block, index)| {
                 let one = &graph.instructions[index];
-                let often = self.evidence.frequencies.blocks[block];
-                let often = often.map_or(f64::INFINITY, |often| often.frequency);
+                let often = self.evidence.often(block);
                 if !one.kind.store || one.reads.contains(stack) || often <= 0.0 {
                     return 0.0;
                 }
@@ -227,14 +227,9 @@ impl<'a> Residence<'a> {
         let Some(reuse) = self.reuses.of(block, index, unit) else {
             return MEMORY;
         };
-        let processor = self.evidence.processor;
-        let places = match unit {
-            Unit::Page => processor.data_tlbs,
-            Unit::Line => processor.data_caches.map(|bytes| bytes / 64),
-        };
         // Each page may need a line of the page table.
         let each = if is_page { 1.0 } else { 2.0 };
-        let crowded = places.map(|places| {
+        let crowded = self.capacities(unit).map(|places| {
             let sets = f64::from(places.max(1)) / f64::from(WAYS);
             reuse.crowds(WAYS, sets / each)
         });
@@ -258,12 +253,13 @@ impl<'a> Residence<'a> {
     /// ran.
     fn scopes(&self, block: usize) -> impl Iterator<Item = &Timed> {
         let evidence = self.evidence;
-        let around = self.rounds.around(evidence.loops.innermost[block]);
-        let around = around.map_while(|one| self.of_loop(one));
+        let around = evidence.loops.around(evidence.loops.innermost[block]);
+        let around = around.take(MOVING).map_while(|one| self.of_loop(one));
         let whole = evidence.elsewhere.map(|elsewhere| {
             self.whole.get_or_init(|| {
                 let all = 0..evidence.graph.blocks.len();
-                self.timed(Scope::new(&self.accesses(all), elsewhere, 0.0))
+                let accesses: Vec<_> = accesses(evidence, &self.rounds, all).collect();
+                self.timed(Scope::new(&accesses, elsewhere, 0.0))
             })
         });
         around.chain(whole)
@@ -274,35 +270,26 @@ impl<'a> Residence<'a> {
             return Some(made);
         }
         let all = self.rounds.all_blocks(index)?;
-        let accesses = self.accesses(all.into_iter());
+        let accesses: Vec<_> = accesses(self.evidence, &self.rounds, all).collect();
         let scope = Scope::new(&accesses, 0.0, self.rounds.entered[index]);
         Some(self.loops[index].get_or_init(|| self.timed(scope)))
     }
 
-    fn accesses(&self, blocks: impl Iterator<Item = usize>) -> Vec<Access<'a>> {
-        let graph = self.evidence.graph;
-        let of = |block: usize| {
-            let all = graph.blocks[block].instructions.clone();
-            let accesses = all.filter(|index| {
-                let kind = graph.instructions[*index].kind;
-                kind.load || kind.store || kind.prefetch
-            });
-            accesses.map(move |index| self.access(block, index))
-        };
-        blocks.flat_map(of).filter(|one| one.rate > 0.0).collect()
+    fn timed(&self, scope: Scope) -> Timed {
+        let stays = [Unit::Page, Unit::Line].map(|unit| {
+            let places = self.capacities(unit);
+            places.map(|places| scope.stays(unit, f64::from(places) / 2.0))
+        });
+        Timed(scope, stays)
     }
 
-    fn timed(&self, scope: Scope) -> Timed {
+    /// How many places both levels have.
+    fn capacities(&self, unit: Unit) -> [u32; 2] {
         let processor = self.evidence.processor;
-        let lines = processor.data_caches.map(|bytes| bytes / 64);
-        let both = |unit, places: [u32; 2]| {
-            places.map(|places| scope.stays(unit, f64::from(places) / 2.0))
-        };
-        let stays = [
-            both(Unit::Page, processor.data_tlbs),
-            both(Unit::Line, lines),
-        ];
-        Timed(scope, stays)
+        match unit {
+            Unit::Page => processor.data_tlbs,
+            Unit::Line => processor.data_caches.map(|bytes| bytes / 64),
+        }
     }
 }
 
@@ -327,9 +314,7 @@ fn access<'a>(
 ) -> Access<'a> {
     let instruction = &evidence.graph.instructions[index];
     let stack = Register::stack_pointer(evidence.processor.architecture);
-    let estimate = evidence.frequencies.blocks[block];
-    // What is not known to run seldom may run all the time.
-    let rate = estimate.map_or(f64::INFINITY, |one| one.frequency);
+    let rate = evidence.often(block);
     let fixed = instruction.kind.fixed_address || instruction.reads.contains(stack);
     let new = [Unit::Page, Unit::Line].map(|unit| {
         let moving = rounds.moving(block, index);
@@ -345,6 +330,25 @@ fn access<'a>(
     }
 }
 
+/// The accesses of some blocks, but for what does not run.
+fn accesses<'a>(
+    evidence: &Evidence<'a>,
+    rounds: &Rounds<'_>,
+    blocks: impl IntoIterator<Item = usize>,
+) -> impl Iterator<Item = Access<'a>> {
+    let graph = evidence.graph;
+    let of = move |block: usize| {
+        let all = graph.blocks[block].instructions.clone();
+        let accesses = all.filter(|index| {
+            let kind = graph.instructions[*index].kind;
+            kind.load || kind.store || kind.prefetch
+        });
+        accesses.map(move |index| access(evidence, rounds, block, index))
+    };
+    let all = blocks.into_iter().flat_map(of);
+    all.filter(|one| one.rate > 0.0)
+}
+
 /// How many pages and lines a loop accesses from entering it to leaving it, on average, at most.
 fn accessed(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
     let Some(blocks) = rounds.all_blocks(index) else {
@@ -352,19 +356,10 @@ fn accessed(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64;
     };
     let (mut pages, mut lines) = (0.0, 0.0);
     let entered = rounds.entered[index].max(f64::MIN_POSITIVE);
-    for block in blocks {
-        for index in evidence.graph.blocks[block].instructions.clone() {
-            let kind = evidence.graph.instructions[index].kind;
-            if !(kind.load || kind.store || kind.prefetch) {
-                continue;
-            }
-            let one = access(evidence, rounds, block, index);
-            let each = one
-                .new
-                .map(|new| (one.rate / entered).min(1.0 + new / entered));
-            pages += each[0];
-            lines += each[1];
-        }
+    for one in accesses(evidence, rounds, blocks) {
+        let each = |new: f64| (one.rate / entered).min(1.0 + new / entered);
+        pages += each(one.new[0]);
+        lines += each(one.new[1]);
     }
     [pages, lines + pages]
 }

@@ -13,9 +13,11 @@
 
 use super::Evidence;
 use super::places::Unit;
-use machine::{Flow, Instruction, Place, Register};
+use super::rounds::leaves;
+use machine::{Instruction, Place, Register};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// Other accesses since the last one, at most, that are counted one by one.
 const NEAR: u32 = 16;
@@ -103,7 +105,7 @@ type Asked<'p> = (&'p Place, Unit, bool);
 pub(super) struct Reuses<'a> {
     evidence: &'a Evidence<'a>,
     /// For each block the edges that lead to it.
-    entering: Vec<Vec<usize>>,
+    entering: Rc<[Vec<usize>]>,
     /// For each loop how many pages and lines it accesses from entering it to leaving it, on average.
     accessed: Vec<[f64; 2]>,
     known: RefCell<Known>,
@@ -111,13 +113,11 @@ pub(super) struct Reuses<'a> {
 }
 
 impl<'a> Reuses<'a> {
-    pub fn new(evidence: &'a Evidence<'a>, accessed: Vec<[f64; 2]>) -> Self {
-        let mut entering = vec![Vec::new(); evidence.graph.blocks.len()];
-        for (index, edge) in evidence.graph.edges.iter().enumerate() {
-            if let Some(to) = edge.to {
-                entering[to].push(index);
-            }
-        }
+    pub fn new(
+        evidence: &'a Evidence<'a>,
+        entering: Rc<[Vec<usize>]>,
+        accessed: Vec<[f64; 2]>,
+    ) -> Self {
         Self {
             evidence,
             entering,
@@ -154,16 +154,11 @@ impl<'a> Reuses<'a> {
         place.base == Some(stack) && place.index.is_none()
     }
 
-    fn often(&self, block: usize) -> f64 {
-        let often = self.evidence.frequencies.blocks[block];
-        often.map_or(f64::INFINITY, |often| often.frequency)
-    }
-
     /// Goes on over an instruction.
     fn pass(&self, (place, unit, whole): Asked<'_>, block: usize, index: usize, ways: &mut Ways) {
         let one = &self.evidence.graph.instructions[index];
         let stale = Reuse {
-            stale: self.often(block),
+            stale: self.evidence.often(block),
             ..Reuse::FRESH
         };
         let accesses = one.kind.load || one.kind.store;
@@ -174,7 +169,7 @@ impl<'a> Reuses<'a> {
             let one_unit = absolute && at(other) == at(place);
             same && (whole || one_unit || other.displacement == place.displacement)
         };
-        if matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call {
+        if leaves(one) {
             ways.reuse = if whole { Reuse::FRESH } else { stale };
         } else if accesses && !one.kind.prefetch && one.place.as_ref().is_some_and(same) {
             ways.reuse = Reuse::FRESH;
@@ -252,7 +247,7 @@ impl<'a> Reuses<'a> {
     /// The outermost loop around a block that does not concern a place.
     fn outermost(&self, block: usize, concerned: &[bool]) -> Option<usize> {
         let loops = &self.evidence.loops;
-        let around = std::iter::successors(loops.innermost[block], |one| loops.loops[*one].parent);
+        let around = loops.around(loops.innermost[block]);
         around.take_while(|one| !concerned[*one]).last()
     }
 
@@ -267,8 +262,7 @@ impl<'a> Reuses<'a> {
         let (mut joined, mut fresh) = (Ways::NONE, 0.0);
         let around = self.outermost(block, concerned);
         for edge in &self.entering[block] {
-            let often = self.evidence.frequencies.edges[*edge];
-            let often = often.map_or(f64::INFINITY, |often| often.frequency);
+            let often = self.evidence.often_taken(*edge);
             let from = self.evidence.graph.edges[*edge].from;
             // Who calls has pushed the address of return.
             let entry = Ways {
@@ -303,7 +297,7 @@ impl<'a> Reuses<'a> {
             }
         }
         joined.reuse.average /= if fresh > 0.0 { fresh } else { 1.0 };
-        joined.reuse.stale = joined.reuse.stale.min(self.often(block));
+        joined.reuse.stale = joined.reuse.stale.min(self.evidence.often(block));
         joined
     }
 }

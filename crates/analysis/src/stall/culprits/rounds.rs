@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 /// Loops in one another, of a loop whose blocks are gathered.
 const HEIGHT: usize = 16;
 
-/// Loops around an instruction that are looked at, from the innermost.
-pub(super) const NEST: usize = 4;
+/// Loops around a block that are looked at, from the innermost; and those that say of an address what it does.
+pub(super) const NEST: usize = 32;
+pub(super) const MOVING: usize = 4;
 
 /// Bytes of address space for each line of the page table, and of a page.
 pub(super) const TABLE_LINE: f64 = 32768.0;
@@ -39,13 +40,18 @@ impl Moving {
     }
 }
 
+/// Whether other code runs before the next instruction does.
+pub(super) fn leaves(one: &Instruction) -> bool {
+    one.flow.is_call() || one.kind.system_call
+}
+
 /// The loops.
 pub(super) struct Rounds<'a> {
     evidence: &'a Evidence<'a>,
     /// For each loop the blocks of which it is the innermost, the loops in it, and whether it calls
     /// something, itself or one in it.
-    pub blocks: Vec<Vec<usize>>,
-    pub inner: Vec<Vec<usize>>,
+    blocks: Vec<Vec<usize>>,
+    inner: Vec<Vec<usize>>,
     pub calls: Vec<bool>,
     /// How many loops there are in one another in each.
     height: Vec<usize>,
@@ -71,9 +77,6 @@ impl<'a> Rounds<'a> {
                 continue;
             };
             blocks[innermost].push(block);
-            let leaves = |one: &Instruction| {
-                matches!(one.flow, Flow::Call(_) | Flow::IndirectCall) || one.kind.system_call
-            };
             let mut all = graph.instructions_of(&graph.blocks[block]).iter();
             calls[innermost] |= all.any(leaves);
         }
@@ -113,12 +116,14 @@ impl<'a> Rounds<'a> {
     /// Counts the entries of each loop.
     fn enter(&mut self) {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
-        for (edge, often) in graph.edges.iter().zip(&self.evidence.frequencies.edges) {
-            let innermost = |block: Option<usize>| block.and_then(|one| loops.innermost[one]);
-            let from: Vec<usize> = self.around(innermost(edge.from)).collect();
-            let entered: Vec<usize> = self.around(innermost(edge.to)).collect();
-            for one in entered.iter().filter(|one| !from.contains(one)) {
-                self.entered[*one] += often.map_or(f64::INFINITY, |often| often.frequency);
+        let around = |block: Option<usize>| {
+            let innermost = block.and_then(|one| loops.innermost[one]);
+            loops.around(innermost).take(NEST)
+        };
+        for (index, edge) in graph.edges.iter().enumerate() {
+            let outside = |one: &usize| !around(edge.from).any(|around| around == *one);
+            for one in around(edge.to).take_while(outside) {
+                self.entered[one] += self.evidence.often_taken(index);
             }
         }
     }
@@ -132,7 +137,7 @@ impl<'a> Rounds<'a> {
             if !moves && !one.reads.contains(stack) {
                 continue;
             }
-            let leaves = matches!(one.flow, Flow::Return | Flow::Call(_) | Flow::IndirectCall);
+            let leaves = one.flow == Flow::Return || one.flow.is_call();
             let advances = one.advances.is_some_and(|(register, _)| register == stack);
             match one.place {
                 _ if leaves || advances => {}
@@ -153,9 +158,9 @@ impl<'a> Rounds<'a> {
     /// Gathers the constants that are added to registers.
     fn advance(&mut self) {
         let graph = self.evidence.graph;
-        for (block, often) in graph.blocks.iter().zip(&self.evidence.frequencies.blocks) {
-            let often = often.map_or(f64::INFINITY, |often| often.frequency);
-            for one in graph.instructions_of(block) {
+        for (block, of) in graph.blocks.iter().enumerate() {
+            let often = self.evidence.often(block);
+            for one in graph.instructions_of(of) {
                 if let Some((register, by)) = one.advances.filter(|_| often > 0.0) {
                     let by = by.unsigned_abs() as f64;
                     let all = self.advances.entry(register).or_default();
@@ -168,23 +173,16 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The loops from one outwards.
-    pub fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
-        let loops = &self.evidence.loops.loops;
-        std::iter::successors(innermost, |one| loops[*one].parent).take(NEST)
-    }
-
     /// The loops around an instruction in which the code says how the address moves that it accesses.
     pub fn moving(&self, block: usize, index: usize) -> impl Iterator<Item = Moving> + '_ {
         let place = self.evidence.graph.instructions[index].place;
-        let around = self.around(self.evidence.loops.innermost[block]);
+        let loops = self.evidence.loops;
+        let around = loops.around(loops.innermost[block]).take(MOVING);
         around.map_while(move |one| {
             let step = self.movement.step(one, place.as_ref()?)?;
-            let head = self.evidence.loops.loops[one].head;
-            let rounds = self.evidence.frequencies.blocks[head];
             Some(Moving {
                 step: step as f64,
-                rounds: rounds.map_or(f64::INFINITY, |rounds| rounds.frequency),
+                rounds: self.evidence.often(loops.loops[one].head),
                 entered: self.entered[one],
             })
         })
