@@ -118,11 +118,23 @@ pub fn shortened(text: &str, width: usize) -> String {
     format!("{head}…{end}")
 }
 
-/// A text from outside without the characters that steer a terminal.
+/// Cleans a name from outside for a terminal: each character that steers the terminal, turns the
+/// direction of the text round or cannot be seen becomes U+FFFD. Every command shows names through
+/// this function.
 pub fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| if is_deceptive(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Whether a character does something other than to stand for itself: control characters (Cc),
+/// direction marks and other invisible format characters (Cf), line separators, noncharacters.
+fn is_deceptive(c: char) -> bool {
+    let invisible = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    let noncharacter = matches!(c, '\u{fdd0}'..='\u{fdef}') || c as u32 & 0xfffe == 0xfffe;
+    c.is_control() || invisible || noncharacter
 }
 
 /// Writes a result, through a buffer.
@@ -184,6 +196,13 @@ mod tests {
         assert_eq!(shortened("abcdefghijk", 8), "abcde…jk");
         assert_eq!(bytes(123), "123 B");
         assert_eq!(bytes(12_345), "12.3 kB");
+    }
+
+    #[test]
+    fn names_neither_steer_the_terminal_nor_deceive_its_reader() {
         assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(printable("std::vec<é, 語>"), "std::vec<é, 語>");
+        let hostile = "\u{7f}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2028}\u{2066}\u{2069}\u{feff}\u{fdd0}\u{e0041}\u{1ffff}";
+        assert!(printable(hostile).chars().all(|c| c == '\u{fffd}'));
     }
 }
