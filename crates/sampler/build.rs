@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
 /// Loaded as they are.
-const OTHERS: [&str; 4] = ["waits", "calls", "ticks", "snapshot"];
+const OTHERS: [&str; 5] = ["waits", "calls", "ticks", "snapshot", "follow"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -7,6 +7,7 @@ mod commands;
 mod comparison;
 mod daemon;
 mod exit;
+mod losses;
 mod output;
 mod report;
 mod sets;

@@ -40,11 +40,18 @@ pub struct Event {
     /// Samples that were taken and had to be given up (full table, unreadable stack), counted
     /// where it happened.
     pub dropped: u64,
-    /// Records that the kernel reports as lost because a ring buffer was full, as far as it says.
+    /// Samples that found no room in a ring buffer, as the kernel counts them; of the target alone.
     pub lost: u64,
 }
 
 impl Event {
+    /// Fraction of the samples taken that are not in the recording: given up, or lost in a full ring
+    /// buffer.
+    pub fn missing_fraction(&self) -> f64 {
+        let missing = self.dropped.saturating_add(self.lost);
+        missing as f64 / self.taken.max(1) as f64
+    }
+
     /// An event that always ran, at no rate, with no sample yet.
     pub fn new(name: &str, unit: Unit, period: u64) -> Self {
         Self {

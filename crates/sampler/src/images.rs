@@ -284,13 +284,41 @@ fn mount_of(file: &File) -> Option<String> {
 
 fn is_same(file: &File, identity: FileIdentity) -> bool {
     // The device is not compared: btrfs and stacked file systems show another one to stat(2).
-    file.metadata()
-        .is_ok_and(|meta| meta.ino() == identity.inode)
+    let same_number = file
+        .metadata()
+        .is_ok_and(|meta| meta.ino() == identity.inode);
+    // A file that replaces another often gets its number, which has just become free.
+    let of_other = |generation| identity.generation != 0 && generation != identity.generation;
+    same_number && !generation_of(file).is_some_and(of_other)
+}
+
+/// The generation of a file's inode, on file systems that tell it.
+fn generation_of(file: &File) -> Option<u64> {
+    const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
+    let mut version = 0u64;
+    // SAFETY: the kernel writes four or eight bytes, as the file system likes, through the pointer.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION as _, &raw mut version) };
+    // Those that write eight bytes have numbers of 32 bits as well.
+    (result == 0).then_some(version & u64::from(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_has_taken_the_number_of_another_is_not_the_same() {
+        let program = tempfile::NamedTempFile::new().unwrap();
+        let inode = program.as_file().metadata().unwrap().ino();
+        let path = program.path().to_str().unwrap();
+        let Some(generation) = generation_of(program.as_file()) else {
+            return; // this file system does not tell
+        };
+        let is_found = |generation| open_same(path, identity(inode, generation), None).is_some();
+        assert!(is_found(generation));
+        assert!(is_found(0), "not known, as of /proc");
+        assert!(!is_found(generation + 1));
+    }
 
     fn identity(inode: u64, generation: u64) -> FileIdentity {
         FileIdentity {
@@ -348,7 +376,7 @@ mod tests {
         let held = |root: Option<&str>| {
             let mut table = ImageTable::new();
             table.root_mount = root.map(str::to_owned);
-            let id = table.file(identity(inode, 1), &path);
+            let id = table.file(identity(inode, 0), &path);
             for _ in 0..2 {
                 table.hold(id, std::process::id(), None);
             }

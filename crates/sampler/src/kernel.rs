@@ -1,6 +1,7 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
 use crate::events;
+use crate::followed::target_entry;
 use crate::perf::{self, Scope};
 use crate::tables::{Tables, drain, wait_for_running_programs};
 use crate::{Error, EventKind, EventSpec};
@@ -49,7 +50,7 @@ pub(crate) struct Place {
     pub generation: u32,
     pub tgid: u32,
     pub tid: u32,
-    pub exec: u32,
+    pub space: u32,
     pub event: u8,
     pub kind: u8,
     first_high: u16,
@@ -73,7 +74,7 @@ pub(crate) struct StackKey {
     pub kernel: u64,
     pub tgid: u32,
     pub tid: u32,
-    pub exec: u32,
+    pub space: u32,
     pub event: u16,
     pub cpu: u16,
     pub name: [u8; NAME_LEN],
@@ -108,7 +109,7 @@ pub(crate) struct OffKey {
     pub waker_kernel: u64,
     pub waker_tgid: u32,
     pub waker_tid: u32,
-    pub waker_exec: u32,
+    pub waker_space: u32,
     pub unused: u32,
     pub waker_name: [u8; NAME_LEN],
 }
@@ -260,6 +261,7 @@ impl<'memory> Kernel<'memory> {
         open.progs.on_fork.set_autoload(follow);
         open.progs.on_exec.set_autoload(follow);
         open.progs.on_free.set_autoload(follow);
+        open.progs.on_map.set_autoload(can_watch_mappings());
         // What is not used need not be verified, which takes most of the time to load.
         open.progs.on_tracepoint.set_autoload(setting.tracepoints);
         open.progs.on_switch.set_autoload(setting.off_cpu);
@@ -304,11 +306,7 @@ impl<'memory> Kernel<'memory> {
         self.skel
             .maps
             .targets
-            .update(
-                &tgid.to_ne_bytes(),
-                &u32::from(armed).to_ne_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&tgid.to_ne_bytes(), &target_entry(armed), MapFlags::ANY)
             .map_err(Error::bpf("naming the target"))
     }
 
@@ -325,6 +323,7 @@ impl<'memory> Kernel<'memory> {
             &progs.on_fork,
             &progs.on_exec,
             &progs.on_free,
+            &progs.on_map,
             &progs.on_waking,
             &progs.on_switch,
         ];
@@ -332,7 +331,7 @@ impl<'memory> Kernel<'memory> {
             if program.autoload() {
                 let link = program
                     .attach()
-                    .map_err(Error::bpf("attaching to the scheduler's tracepoints"))?;
+                    .map_err(Error::bpf("attaching to tracepoints of processes"))?;
                 self.links.push(link);
             }
         }
@@ -496,6 +495,13 @@ impl<'memory> Kernel<'memory> {
             }
         }
     }
+}
+
+/// Whether this kernel has the tracepoint that `on_map` is attached to.
+fn can_watch_mappings() -> bool {
+    let kind = libbpf_sys::BPF_TRACE_RAW_TP;
+    // SAFETY: the name lives through the call, which only looks it up in the kernel's type information.
+    unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(c"vm_unmapped_area".as_ptr(), kind) > 0 }
 }
 
 /// The one of two maps that belongs to a buffer.

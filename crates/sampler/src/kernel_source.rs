@@ -52,7 +52,7 @@ impl<'memory> KernelSource<'memory> {
         jitter: Option<Jitter>,
     ) -> Result<Self, Error> {
         let kernel = Kernel::load(memory, setting)?;
-        let mut bookkeeping = Rings::new(256);
+        let mut bookkeeping = Rings::new([256; 2]);
         let like = rings::sampling(&EventSpec::cpu_clock(), 1);
         for &cpu in cpus {
             for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
@@ -252,9 +252,7 @@ impl<'memory> KernelSource<'memory> {
             maps.apply(record, images);
         });
         if lost > 0 {
-            collection.warnings.insert(
-                "records about processes were lost: some code may be shown as unknown".into(),
-            );
+            collection.warnings.insert(rings::RECORDS_LOST.into());
         }
     }
 
@@ -335,7 +333,7 @@ impl<'memory> KernelSource<'memory> {
         }
         let mut resolved: FxHashMap<(u64, u64, u32, u32), Option<StackId>> = FxHashMap::default();
         self.kernel.drain_stacks(buffer, |key, count| {
-            let place = (key.user, key.kernel, key.tgid, key.exec);
+            let place = (key.user, key.kernel, key.tgid, key.space);
             let stack = *resolved
                 .entry(place)
                 .or_insert_with(|| stack(collection, frames, key, count.first_ns));
@@ -536,7 +534,7 @@ fn waker(collection: &mut Collection, frames: &FrameTable, key: &OffKey, first_n
         user: key.waker_user,
         kernel: key.waker_kernel,
         tgid: key.waker_tgid,
-        exec: key.waker_exec,
+        space: key.waker_space,
         ..Default::default()
     };
     Waker {

@@ -21,6 +21,7 @@ mod error;
 mod event;
 mod events;
 mod finish;
+mod followed;
 mod images;
 mod jitter;
 mod kernel;

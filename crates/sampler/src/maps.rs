@@ -22,9 +22,32 @@ pub(crate) type Mappings = Rc<BTreeMap<u64, Mapping>>;
 /// What a process ran from some time on.
 struct Program {
     from: u64,
+    /// What is mapped now.
     mappings: Mappings,
+    /// What was mapped where something else is now, in order of the times when that came.
+    replaced: Vec<ReplacedMapping>,
     /// Changes whenever the mappings do; unique among all programs.
     version: u64,
+}
+
+/// A mapping in whose place there has been another since `until`.
+struct ReplacedMapping {
+    until: u64,
+    start: u64,
+    mapping: Mapping,
+}
+
+impl Program {
+    /// The mapping that held an address at a time, with its start. Samples of a time come some time
+    /// after it, when another library may be mapped at the same address.
+    fn mapping_at(&self, time: u64, address: u64) -> Option<(u64, Mapping)> {
+        let later = self.replaced.partition_point(|old| old.until <= time);
+        let holds = |old: &&ReplacedMapping| (old.start..old.mapping.end).contains(&address);
+        match self.replaced[later..].iter().find(holds) {
+            Some(old) => Some((old.start, old.mapping)),
+            None => find(&self.mappings, address),
+        }
+    }
 }
 
 /// The executable mappings of all processes that were seen.
@@ -62,7 +85,7 @@ impl ProcessMaps {
                     images.set_build_id(image, build_id);
                 }
                 if file.is_some() {
-                    images.hold(image, pid, None);
+                    images.hold(image, pid, Some(start..start.saturating_add(length)));
                 }
                 if path.ends_with(&format!("/jit-{pid}.dump")) {
                     self.jitdumps.insert(pid, path);
@@ -72,7 +95,16 @@ impl ProcessMaps {
                     file_offset,
                     image,
                 };
-                insert(self.change(pid, record.time), start, mapping);
+                let program = self.change(pid, record.time);
+                let replaced = insert(&mut program.mappings, start, mapping);
+                let replaced = replaced
+                    .into_iter()
+                    .map(|(start, mapping)| ReplacedMapping {
+                        until: record.time,
+                        start,
+                        mapping,
+                    });
+                program.replaced.extend(replaced);
             }
             Body::Comm { exec: true, .. } => {
                 self.begin(pid, record.time, Mappings::default());
@@ -114,22 +146,23 @@ impl ProcessMaps {
         programs.push(Program {
             from,
             mappings,
+            replaced: Vec::new(),
             version: self.versions,
         });
         let last = programs.len() - 1;
         &mut programs[last]
     }
 
-    /// The mappings of what a process runs now, to change them.
-    fn change(&mut self, pid: u32, time: u64) -> &mut Mappings {
+    /// What a process runs now, to change its mappings.
+    fn change(&mut self, pid: u32, time: u64) -> &mut Program {
         if self.processes.get(&pid).is_none_or(Vec::is_empty) {
-            return &mut self.begin(pid, time, Mappings::default()).mappings;
+            return self.begin(pid, time, Mappings::default());
         }
         self.versions += 1;
         let programs = self.processes.entry(pid).or_default();
         let last = programs.len() - 1;
         programs[last].version = self.versions;
-        &mut programs[last].mappings
+        &mut programs[last]
     }
 
     /// Reads what a process that was there before us has mapped.
@@ -204,14 +237,19 @@ impl ProcessMaps {
         })
     }
 
-    /// What a process had mapped at a time, and the version of that.
-    pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
+    /// What a process ran at a time.
+    fn program_at(&self, pid: u32, time: u64) -> Option<&Program> {
         let programs = self.processes.get(&pid)?;
-        let program = programs
-            .iter()
-            .rev()
+        let mut latest_first = programs.iter().rev();
+        latest_first
             .find(|program| program.from <= time)
-            .or(programs.first())?;
+            .or(programs.first())
+    }
+
+    /// What a process has mapped in the program that it ran at a time, and the version of that. Who
+    /// takes in samples and mappings in the order of their times has no need of older ones.
+    pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
+        let program = self.program_at(pid, time)?;
         Some((&program.mappings, program.version))
     }
 
@@ -224,8 +262,8 @@ impl ProcessMaps {
         images: &mut ImageTable,
     ) -> Location {
         let mapping = self
-            .mappings_at(pid, time)
-            .and_then(|(mappings, _)| find(mappings, address.0));
+            .program_at(pid, time)
+            .and_then(|program| program.mapping_at(time, address.0));
         let Some((start, mapping)) = mapping else {
             return Location {
                 image: UNKNOWN,
@@ -272,6 +310,10 @@ impl ProcessMaps {
             // Programs that were replaced before `time`.
             let current = programs.iter().rposition(|program| program.from <= time);
             programs.drain(..current.unwrap_or(0));
+            for program in programs {
+                let late = program.replaced.partition_point(|old| old.until <= time);
+                program.replaced.drain(..late);
+            }
         }
     }
 }
@@ -291,8 +333,10 @@ fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path:
     }
 }
 
-/// Adds a mapping; what it overlaps is cut, as mmap(2) does.
-fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) {
+/// Adds a mapping; what it overlaps is cut, as mmap(2) does. Returns what it overlapped, where that
+/// was anything else.
+fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
+    let mut replaced = Vec::new();
     let mappings = Rc::make_mut(mappings);
     let end = mapping.end;
     let overlapped: Vec<u64> = mappings
@@ -305,6 +349,11 @@ fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) {
         let Some(old) = mappings.remove(&old_start) else {
             continue;
         };
+        let same_place =
+            old.file_offset.wrapping_sub(old_start) == mapping.file_offset.wrapping_sub(start);
+        if old.image != mapping.image || !same_place {
+            replaced.push((old_start, old));
+        }
         if old_start < start {
             mappings.insert(old_start, Mapping { end: start, ..old });
         }
@@ -314,6 +363,7 @@ fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) {
         }
     }
     mappings.insert(start, mapping);
+    replaced
 }
 
 type MapsLine<'a> = (u64, u64, u64, Option<FileIdentity>, &'a str);
@@ -404,6 +454,25 @@ mod tests {
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "/bin/6+0x1010");
         maps.forget_ended(60);
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "[unknown]+0x1010");
+    }
+
+    #[test]
+    fn time_tells_apart_what_was_mapped_at_the_same_address() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        maps.apply(record(1, 10, mmap(0x1000, 0x3000, 5)), &mut images);
+        maps.apply(record(1, 20, mmap(0x1000, 0x3000, 6)), &mut images);
+        maps.apply(record(1, 30, mmap(0x2000, 0x1000, 5)), &mut images);
+        let mut names = |time: u64| {
+            [0x1010, 0x2010, 0x3010].map(|ip| at(&maps, &mut images, 1, time, ip)[..6].to_owned())
+        };
+        assert_eq!(names(15), ["/bin/5"; 3]);
+        assert_eq!(names(25), ["/bin/6"; 3]);
+        assert_eq!(names(35), ["/bin/6", "/bin/5", "/bin/6"]);
+        maps.forget_ended(26);
+        let mut at = |time: u64| at(&maps, &mut images, 1, time, 0x2010);
+        assert_eq!(at(27), "/bin/6+0x2010");
+        assert_eq!(at(31), "/bin/5+0x1010");
     }
 
     #[test]

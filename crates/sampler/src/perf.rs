@@ -117,10 +117,32 @@ pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
 
 /// How long an event was enabled and how long it was counting, in nanoseconds.
 pub(crate) fn times(fd: &OwnedFd) -> Option<(u64, u64)> {
-    let mut values = [0u64; 3]; // value, time enabled, time running
-    // SAFETY: the buffer has the 24 bytes that the read format asks for.
-    let n = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 24) };
-    (n == 24).then_some((values[1], values[2]))
+    read_values(fd).map(|(values, _)| (values[1], values[2]))
+}
+
+/// How many samples of an event found no room in its ring buffer; `None` if it was not opened by
+/// [`open_counting_lost`].
+pub(crate) fn lost_samples(fd: &OwnedFd) -> Option<u64> {
+    read_values(fd).and_then(|(values, length)| (length == 32).then_some(values[3]))
+}
+
+/// Value, time enabled, time running, and where that was asked for lost samples; their length in
+/// bytes.
+fn read_values(fd: &OwnedFd) -> Option<([u64; 4], isize)> {
+    let mut values = [0u64; 4];
+    // SAFETY: the buffer has the 32 bytes that the read format asks for at most.
+    let length = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 32) };
+    (length >= 24).then_some((values, length))
+}
+
+/// Opens an event that counts its lost samples, if this kernel does that (Linux 6.0).
+pub(crate) fn open_counting_lost(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
+    let mut counting = *attr;
+    counting.read_format |= u64::from(pe::bindings::PERF_FORMAT_LOST);
+    match open(&counting, scope) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(attr, scope),
+        result => result,
+    }
 }
 
 /// Time enabled over time running: above 1 where the event had to share a counter.
@@ -204,8 +226,9 @@ impl Ring {
         })
     }
 
-    /// Hands the records that have come since the last call to `each`: type, misc, body.
-    pub fn read(&mut self, mut each: impl FnMut(u32, u16, &[u8])) {
+    /// Hands the records that have come since the last call to `each`: type, misc, body. Returns
+    /// how full the ring was, from 0 to 1.
+    pub fn read(&mut self, mut each: impl FnMut(u32, u16, &[u8])) -> f64 {
         let size = (self.length - self.page) as u64;
         // SAFETY: both fields are inside the mapped control page and aligned; the kernel and we
         // are their only users, by the protocol of perf_event_open(2).
@@ -218,6 +241,7 @@ impl Ring {
         };
         let end = head.load(Ordering::Acquire);
         let mut at = tail.load(Ordering::Relaxed);
+        let fullness = end.wrapping_sub(at) as f64 / size as f64;
         // SAFETY: the data pages follow the control page in the same mapping.
         let data = unsafe {
             std::slice::from_raw_parts(
@@ -248,6 +272,7 @@ impl Ring {
             at = at.wrapping_add(length as u64);
         }
         tail.store(at, Ordering::Release);
+        fullness
     }
 }
 

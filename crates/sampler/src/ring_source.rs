@@ -3,6 +3,7 @@
 use crate::branches::Branches;
 use crate::collection::{Collection, kernel_location};
 use crate::cost;
+use crate::followed::{FollowedTarget, SampleFilter};
 use crate::jitter::Jitter;
 use crate::perf::{self, Scope};
 use crate::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
@@ -15,13 +16,23 @@ use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::{CallGraph, EventId, Location, NameId, ProcessAddress, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 
-/// Ring pages for each CPU: what an unprivileged user may lock, and what stack copies need.
-const PAGES: usize = 128;
+/// Pages of the rings of a CPU, for samples and for records about processes: together what an
+/// unprivileged user may lock.
+const PAGES: usize = 64;
+const PAGES_FOR_RECORDS: usize = 32;
+/// The same where all processes are watched.
+const PAGES_OF_ALL: usize = 256;
+const PAGES_FOR_ALL_RECORDS: usize = 512;
+/// For copies of stacks.
 const PAGES_FOR_STACKS: usize = 4096;
 /// For branch stacks, of up to 64 entries.
 const PAGES_FOR_BRANCHES: usize = 512;
+/// A ring that was fuller than this when it was read may be too full the next time.
+const TOO_FULL: f64 = 0.5;
+/// The rate is lowered to this at the least, in samples a second.
+const LOWEST_RATE: u64 = 50;
 
 /// Which tasks events are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +53,15 @@ impl Tasks {
     fn on_each_cpu(self) -> bool {
         !matches!(self, Self::Command(_) | Self::Process(_))
     }
+
+    /// Whose samples are kept, where those of others come too.
+    fn followed(self) -> Option<FollowedTarget> {
+        match self {
+            Self::AllForCommand(pid) => Some(FollowedTarget { pid, armed: false }),
+            Self::AllForProcess(pid) => Some(FollowedTarget { pid, armed: true }),
+            Self::Command(_) | Self::Process(_) | Self::All => None,
+        }
+    }
 }
 
 /// Events with rings, and what reads them.
@@ -50,7 +70,10 @@ pub(crate) struct RingSource {
     /// Number of the event by the kernel's id.
     numbers: FxHashMap<u64, usize>,
     /// The timed events: descriptor, nominal period.
-    timed: Vec<(std::os::fd::OwnedFd, u64)>,
+    timed: Vec<(OwnedFd, u64)>,
+    /// Their numbers.
+    timed_events: FxHashSet<usize>,
+    on_each_cpu: bool,
     names: FxHashMap<u32, NameId>,
     /// The processes whose samples are kept; `None`: all.
     followed: Option<FxHashSet<u32>>,
@@ -61,6 +84,12 @@ pub(crate) struct RingSource {
     branches: Branches,
     /// Where registers at samples come with what the code reads of memory.
     snapshots: Option<Snapshots>,
+    /// What leaves the samples of others in the kernel, where that is possible.
+    filter: Option<SampleFilter>,
+    /// Samples that were read, and how many of them were asked for, by event.
+    read_samples: Vec<(u64, u64)>,
+    /// How many times as long as they were to be the periods of timed events are.
+    slowdown: u64,
     /// Why they do not, though registers were asked for.
     pub without_snapshots: Option<Error>,
     jitter: Option<Jitter>,
@@ -73,9 +102,11 @@ impl RingSource {
     /// A source of nothing.
     pub fn none(options: &Options) -> Self {
         Self {
-            rings: Rings::new(PAGES),
+            rings: Rings::new([PAGES, PAGES_FOR_RECORDS]),
             numbers: FxHashMap::default(),
             timed: Vec::new(),
+            timed_events: FxHashSet::default(),
+            on_each_cpu: false,
             names: FxHashMap::default(),
             followed: None,
             awaited: None,
@@ -83,6 +114,9 @@ impl RingSource {
             stacks: StackReader::new(),
             branches: Branches::new(),
             snapshots: None,
+            filter: None,
+            read_samples: Vec::new(),
+            slowdown: 1,
             without_snapshots: None,
             jitter: None,
             kernel: true,
@@ -118,7 +152,7 @@ impl RingSource {
 
     /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
-        let snapshots = options.registers.then(Snapshots::new);
+        let snapshots = options.registers.then(|| Snapshots::new(None));
         let mut snapshots = snapshots.and_then(Result::ok);
         let mut attr = rings::sampling(spec, spec.period_at(cost::PROBE_HERTZ));
         add_stacks(&mut attr, spec, options, snapshots.is_some());
@@ -136,20 +170,29 @@ impl RingSource {
         jitter: Option<Jitter>,
     ) -> Result<Self, Error> {
         let branches = events.iter().any(|(spec, _)| spec.branches);
-        let pages = match (options.call_graph, branches) {
-            (CallGraph::Dwarf, _) => PAGES_FOR_STACKS,
-            (_, true) => PAGES_FOR_BRANCHES,
-            (_, false) => PAGES,
+        let mut pages = match tasks.on_each_cpu() {
+            true => [PAGES_OF_ALL, PAGES_FOR_ALL_RECORDS],
+            false => [PAGES, PAGES_FOR_RECORDS],
         };
+        match (options.call_graph, branches) {
+            (CallGraph::Dwarf, _) => pages[0] = PAGES_FOR_STACKS,
+            (_, true) => pages[0] = PAGES_FOR_BRANCHES,
+            (_, false) => {}
+        }
         let mut source = Self::none(options);
         source.rings = Rings::new(pages);
         source.jitter = jitter;
+        source.on_each_cpu = tasks.on_each_cpu();
+        source.read_samples = vec![(0, 0); events.len()];
+        let target = tasks.followed();
         if options.registers {
-            match Snapshots::new() {
+            match Snapshots::new(target) {
                 Ok(snapshots) => source.snapshots = Some(snapshots),
                 Err(error) => source.without_snapshots = Some(error),
             }
         }
+        // Without it, what others have is passed over when it is read.
+        source.filter = target.and_then(|target| SampleFilter::new(target).ok());
         let with_snapshots = source.snapshots.is_some();
         let threads = match tasks {
             Tasks::Command(pid) => vec![*pid as i32],
@@ -170,8 +213,7 @@ impl RingSource {
             add_stacks(&mut attr, spec, options, with_snapshots);
             attr.set_inherit(u64::from(!tasks.on_each_cpu()));
             attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
-            attr.set_watermark(1);
-            attr.__bindgen_anon_2.wakeup_watermark = (pages * 4096 / 4) as u32;
+            attr.set_watermark(1); // at a quarter
             attr
         };
         let scopes = || {
@@ -242,10 +284,10 @@ impl RingSource {
             Err(source) => return Err(crate::advice::event_refused(spec, source)),
         };
         self.numbers.insert(perf::id(fd)?, number);
-        if let Some(snapshots) = &mut self.snapshots
-            && !spec.branches
-        {
-            snapshots.attach(fd)?;
+        match (&mut self.snapshots, &mut self.filter) {
+            (Some(snapshots), _) if !spec.branches => snapshots.attach(fd)?,
+            (_, Some(filter)) => filter.attach(fd)?,
+            _ => {}
         }
         if spec.is_timed() {
             let copy = fd.try_clone().map_err(|source| Error::System {
@@ -253,6 +295,7 @@ impl RingSource {
                 source,
             })?;
             self.timed.push((copy, nominal));
+            self.timed_events.insert(number);
         }
         Ok(())
     }
@@ -284,13 +327,60 @@ impl RingSource {
                 jitter.set(std::slice::from_ref(fd), *nominal);
             }
         }
-        self.read(collection, crate::clock::monotonic_ns());
+        if self.read(collection, crate::clock::monotonic_ns()) > TOO_FULL {
+            self.slow_down(collection);
+        }
+    }
+
+    /// Samples timed events half as often, and thins those out that were taken, before some are lost
+    /// that nobody chose.
+    fn slow_down(&mut self, collection: &mut Collection) {
+        let lowest = 1_000_000_000 / LOWEST_RATE;
+        let is_lowest = |(_, nominal): &(OwnedFd, u64)| *nominal > lowest / 2;
+        // Children of events have periods of their own.
+        if !self.on_each_cpu || self.timed.is_empty() || self.timed.iter().any(is_lowest) {
+            return;
+        }
+        self.slowdown *= 2;
+        for (fd, nominal) in &mut self.timed {
+            *nominal *= 2;
+            let _ = perf::set_period(fd, *nominal);
+        }
+        let thinned = &self.timed_events;
+        let seed = crate::clock::monotonic_ns();
+        let left = collection.tally.thin_out(
+            collection.totals.len(),
+            |event| thinned.contains(&usize::from(event.0)),
+            seed ^ seed >> 7,
+        );
+        for &event in thinned {
+            let total = &mut collection.totals[event];
+            total.stored = left[event];
+            total.dropped /= 2;
+            total.taken = total.stored + total.dropped;
+        }
+    }
+
+    /// How many times as long as it was to be the period of an event is: samples came faster than
+    /// they could be read.
+    pub fn slowdown(&self, event: usize) -> u64 {
+        match self.timed_events.contains(&event) {
+            true => self.slowdown,
+            false => 1,
+        }
     }
 
     /// Stops sampling and takes in what is left.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.rings.disable()?;
         self.read(collection, u64::MAX);
+        self.count_lost(collection);
+        if self.slowdown > 1 {
+            collection.warnings.insert(format!(
+                "samples came faster than they could be read: the rate was lowered to 1/{} of what it was to be, for the whole recording",
+                self.slowdown
+            ));
+        }
         collection
             .warnings
             .extend(self.stacks.cut_short(self.stack_bytes));
@@ -301,10 +391,22 @@ impl RingSource {
         Ok(())
     }
 
-    fn read(&mut self, collection: &mut Collection, until: u64) {
+    /// Counts the samples that found no room. Where those of others come too, as many were lost as
+    /// there were among those that were read.
+    fn count_lost(&self, collection: &mut Collection) {
+        for (event, (read, asked)) in self.read_samples.iter().enumerate() {
+            let own = |id: &u64| self.numbers.get(id) == Some(&event);
+            let total = &mut collection.totals[event];
+            let lost = self.rings.lost_samples(own).unwrap_or(total.lost);
+            total.lost =
+                (u128::from(lost) * u128::from(*asked) / u128::from((*read).max(1))) as u64;
+        }
+    }
+
+    fn read(&mut self, collection: &mut Collection, until: u64) -> f64 {
         let snapshots = self.snapshots.as_mut().map(|all| all.take(until));
         let mut records = Vec::new();
-        self.rings.read(until, |record| records.push(record));
+        let fullest = self.rings.read(until, |record| records.push(record));
         let mut last = 0;
         for record in records {
             last = record.time;
@@ -317,15 +419,20 @@ impl RingSource {
         collection
             .maps
             .forget_ended(last.saturating_sub(1_000_000_000));
+        fullest
     }
 
     fn take(&mut self, collection: &mut Collection, record: Record) {
         match &record.body {
             Body::Sample { .. } => self.sample(collection, &record),
             Body::Lost { count } => {
-                let event = self.numbers.get(&record.id).copied().unwrap_or(0);
-                let total = &mut collection.totals[event];
-                total.lost += count;
+                match self.numbers.get(&record.id) {
+                    // Of a ring of samples.
+                    Some(event) => collection.totals[*event].lost += count,
+                    None => {
+                        collection.warnings.insert(rings::RECORDS_LOST.into());
+                    }
+                }
             }
             body => {
                 match body {
@@ -348,10 +455,12 @@ impl RingSource {
                                 followed.remove(&record.pid);
                             }
                         }
-                        // A thread starts with the name of the one that made it.
-                        if let Some(name) = self.names.get(parent).copied() {
-                            self.names.insert(record.tid, name);
-                        }
+                        // A thread starts with the name of the one that made it, and not of the last
+                        // that had its id.
+                        match self.names.get(parent).copied() {
+                            Some(name) => self.names.insert(record.tid, name),
+                            None => self.names.remove(&record.tid),
+                        };
                     }
                     _ => {}
                 }
@@ -385,7 +494,12 @@ impl RingSource {
         let Some(&event) = self.numbers.get(&record.id) else {
             return;
         };
-        if !self.is_asked_for(record.pid) {
+        let is_asked_for = self.is_asked_for(record.pid);
+        if let Some((read, asked)) = self.read_samples.get_mut(event) {
+            *read += 1;
+            *asked += u64::from(is_asked_for);
+        }
+        if !is_asked_for {
             return;
         }
         let total = &mut collection.totals[event];

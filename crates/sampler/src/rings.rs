@@ -1,4 +1,6 @@
-//! Ring buffers, one for each CPU, and what comes out of them in order of time.
+//! Ring buffers, two for each CPU, and what comes out of them in order of time. Samples have a ring of
+//! their own: when it is full, samples are lost and nothing else, and can be counted; and a storm of
+//! processes that begin and end does not take the room of samples.
 
 use crate::perf::{self, Ring, Scope};
 use crate::records::{BRANCH_SAMPLE, BRANCHES, Decoder, Record};
@@ -11,20 +13,34 @@ pub(crate) const SAMPLE_TYPE: u64 =
     (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
         as u64;
 
+/// What the reader should know if records about processes found no room.
+pub(crate) const RECORDS_LOST: &str =
+    "records about processes were lost: some code may be shown as unknown";
+
 /// The rings of a recording.
 pub(crate) struct Rings {
-    /// The first event of each CPU, which owns the ring.
-    rings: Vec<(i32, RawFd, Ring)>,
+    rings: Vec<CpuRing>,
     events: Vec<OwnedFd>,
     /// By the attributes of the first event.
     decoder: Option<Decoder>,
-    pages: usize,
+    /// Pages of rings of samples, and of records about processes.
+    pages: [usize; 2],
     pending: Vec<Record>,
 }
 
+/// A ring of a CPU.
+struct CpuRing {
+    cpu: i32,
+    has_samples: bool,
+    /// Of the first event that was opened for it, which owns the ring.
+    owner: RawFd,
+    ring: Ring,
+}
+
 impl Rings {
-    /// No ring yet; each will have `pages` pages, a power of two.
-    pub fn new(pages: usize) -> Self {
+    /// No ring yet; each will have so many pages, a power of two: those of samples, and those of
+    /// records about processes.
+    pub fn new(pages: [usize; 2]) -> Self {
         Self {
             rings: Vec::new(),
             events: Vec::new(),
@@ -40,15 +56,31 @@ impl Rings {
     /// What perf_event_open(2) said, for the caller to judge; [`std::io::ErrorKind::Other`] for
     /// everything behind that.
     pub fn open(&mut self, attr: &perf_event_attr, scope: Scope) -> std::io::Result<&OwnedFd> {
-        let fd = perf::open(attr, scope)?;
+        let has_samples = attr.mmap() == 0;
+        let mut attr = *attr;
+        if attr.watermark() != 0 {
+            let bytes = self.pages[usize::from(!has_samples)] * 4096;
+            attr.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
+        }
+        let attr = &attr;
+        let fd = match has_samples {
+            true => perf::open_counting_lost(attr, scope)?,
+            false => perf::open(attr, scope)?,
+        };
         if self.decoder.is_none() {
             self.decoder = Some(Decoder::new(attr).map_err(std::io::Error::other)?);
         }
-        match self.rings.iter().find(|ring| ring.0 == scope.cpu) {
-            Some(ring) => perf::set_output(&fd, ring.1).map_err(std::io::Error::other)?,
+        let same = |ring: &&CpuRing| (ring.cpu, ring.has_samples) == (scope.cpu, has_samples);
+        match self.rings.iter().find(same) {
+            Some(ring) => perf::set_output(&fd, ring.owner).map_err(std::io::Error::other)?,
             None => {
-                let ring = self.map(&fd)?;
-                self.rings.push((scope.cpu, fd.as_raw_fd(), ring));
+                let ring = self.map(&fd, usize::from(!has_samples))?;
+                self.rings.push(CpuRing {
+                    cpu: scope.cpu,
+                    has_samples,
+                    owner: fd.as_raw_fd(),
+                    ring,
+                });
             }
         }
         if let Some(decoder) = &mut self.decoder {
@@ -77,11 +109,12 @@ impl Rings {
     }
 
     /// Maps a ring, smaller if the user may not lock as much memory.
-    fn map(&mut self, fd: &OwnedFd) -> std::io::Result<Ring> {
+    fn map(&mut self, fd: &OwnedFd, kind: usize) -> std::io::Result<Ring> {
+        let pages = &mut self.pages[kind];
         loop {
-            match Ring::map(fd, self.pages) {
-                Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.pages > 8 => {
-                    self.pages /= 2;
+            match Ring::map(fd, *pages) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && *pages > 8 => {
+                    *pages /= 2;
                 }
                 result => return result,
             }
@@ -90,7 +123,7 @@ impl Rings {
 
     /// The descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
-        self.rings.iter().map(|ring| ring.1)
+        self.rings.iter().map(|ring| ring.owner)
     }
 
     /// Time enabled over time running of the events whose id `own` accepts.
@@ -106,6 +139,17 @@ impl Rings {
         times.map(|(_, running)| running).sum()
     }
 
+    /// How many samples of the events whose id `own` accepts found no room; `None` if the kernel does
+    /// not count them.
+    pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        self.events
+            .iter()
+            .filter(of_event)
+            .map(perf::lost_samples)
+            .sum()
+    }
+
     /// Enables all events.
     pub fn enable(&self) -> Result<(), Error> {
         self.events.iter().try_for_each(perf::enable)
@@ -117,20 +161,30 @@ impl Rings {
     }
 
     /// Reads all rings and hands on, in order of time, the records up to `until`; later ones wait
-    /// for the next call. A record is in its ring before a clock read that follows it.
-    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) {
+    /// for the next call. A record is in its ring before a clock read that follows it. Returns how
+    /// full the fullest ring of samples was, from 0 to 1.
+    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) -> f64 {
+        let mut fullest = 0.0f64;
         let Some(decoder) = &self.decoder else {
-            return;
+            return fullest;
         };
-        for (_, _, ring) in &mut self.rings {
+        for CpuRing {
+            ring, has_samples, ..
+        } in &mut self.rings
+        {
             let pending = &mut self.pending;
-            ring.read(|kind, misc, body| pending.extend(decoder.decode(kind, misc, body)));
+            let fullness =
+                ring.read(|kind, misc, body| pending.extend(decoder.decode(kind, misc, body)));
+            if *has_samples {
+                fullest = fullest.max(fullness);
+            }
         }
         self.pending.sort_by_key(|record| record.time);
         let later = self.pending.partition_point(|record| record.time <= until);
         for record in self.pending.drain(..later) {
             each(record);
         }
+        fullest
     }
 }
 

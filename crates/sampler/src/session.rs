@@ -463,6 +463,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
+    /// How many times as long as it was to be the period of an event is.
+    fn slowdown(&self, number: usize) -> u64 {
+        match &self.source {
+            Source::Kernel(_) => 1,
+            Source::Rings(source, _) => source.slowdown(number),
+        }
+    }
+
     fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
         let collector = self.collector();
         let options = self.options;
@@ -490,10 +498,11 @@ impl<'a, 'memory> Session<'a, 'memory> {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {
                 Some((spec, period)) => {
+                    let period = period * self.slowdown(number);
                     let rate = spec
                         .is_timed()
-                        .then(|| self.frequency_of(spec, *period) as f64);
-                    (spec.name.clone(), Unit::Samples, *period, rate)
+                        .then(|| self.frequency_of(spec, period) as f64);
+                    (spec.name.clone(), Unit::Samples, period, rate)
                 }
                 None => {
                     let off = ["off-cpu", "run-queue"][number - self.events.len()];

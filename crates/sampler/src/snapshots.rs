@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::events::{self, Events};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, PerfEventOpts};
+use crate::followed::{FollowedTarget, attach_to_samples, load_following};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use machine::{MAX_OPERATIONS, Registers, Slice, SliceOperation};
 use rustc_hash::FxHashMap;
 use std::os::fd::{OwnedFd, RawFd};
@@ -64,16 +65,16 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Of no event yet.
+    /// Of no event yet; only of a target, if there is one.
     ///
     /// # Errors
     /// [`Error::Bpf`], where the kernel does not allow it.
-    pub fn new() -> Result<Self, Error> {
-        let object = events::load(CODE, &[], WHAT)?;
+    pub fn new(target: Option<FollowedTarget>) -> Result<Self, Error> {
+        let (object, links) = load_following(CODE, target, WHAT)?;
         let taken = Events::new(&object, "snapshots", WHAT, Snapshot::of)?;
         Ok(Self {
             object,
-            links: Vec::new(),
+            links,
             taken,
             pending: Vec::new(),
             slices: FxHashMap::default(),
@@ -82,10 +83,8 @@ impl Snapshots {
 
     /// At the samples of an event, and of those that inherit it.
     pub fn attach(&mut self, event: &OwnedFd) -> Result<(), Error> {
-        for program in self.object.progs_mut() {
-            let link = events::attach(&program, event, PerfEventOpts::default(), WHAT)?;
-            self.links.push(link);
-        }
+        self.links
+            .extend(attach_to_samples(&self.object, event, WHAT)?);
         Ok(())
     }
 

@@ -69,6 +69,40 @@ impl Tally {
         add(self.threads.entry(key), amount);
     }
 
+    /// Takes every second sample of the events that `is_thinned` accepts back, as if they had been
+    /// sampled half as often, and returns how many samples each of `events` events has left. A
+    /// sample of a place is as likely to stay as one of a thread; which they are is not known.
+    pub fn thin_out(
+        &mut self,
+        events: usize,
+        is_thinned: impl Fn(EventId) -> bool,
+        seed: u64,
+    ) -> Vec<u64> {
+        let mut left = vec![0; events];
+        let mut rest: Vec<u64> = (0..events as u64)
+            .map(|event| seed >> (event & 63) & 1)
+            .collect();
+        let mut halve = |event: EventId, amount: &mut Amount| {
+            if is_thinned(event) {
+                let rest = &mut rest[usize::from(event.0)];
+                // Every second of them in a row, across the places.
+                let kept = (amount.count + *rest) / 2;
+                *rest = (amount.count + *rest) % 2;
+                *amount = Amount {
+                    count: kept,
+                    weight: kept,
+                };
+            }
+            amount.count > 0
+        };
+        self.samples.retain(|key, amount| halve(key.event, amount));
+        for (key, amount) in &self.samples {
+            left[usize::from(key.event.0)] += amount.count;
+        }
+        self.threads.retain(|key, amount| halve(key.event, amount));
+        left
+    }
+
     /// Moves everything into the recording, in no order; `moved` says where each location is in the
     /// end.
     pub fn finish(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {

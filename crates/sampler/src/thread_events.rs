@@ -118,7 +118,7 @@ impl ThreadEvents {
     /// [`Error::EventRefused`].
     pub fn open(events: &[EventSpec], pid: u32) -> Result<Self, Error> {
         let mut opened = Self {
-            rings: Rings::new(PAGES),
+            rings: Rings::new([PAGES; 2]),
             numbers: FxHashMap::default(),
             lost: vec![0; events.len()],
         };

@@ -2,6 +2,7 @@
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
+use crate::losses::loss_warnings;
 use crate::output::{bytes, grouped, time};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
@@ -208,6 +209,9 @@ fn summarize(
             text
         })
         .collect();
+    for warning in loss_warnings(recording) {
+        eprintln!("vitalfew: warning: {warning}");
+    }
     eprintln!(
         "vitalfew: {} in {}; {} in {}; own CPU time {}",
         events.join(", "),

@@ -2,6 +2,7 @@
 
 use crate::args::{By, Report as Args};
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::losses::loss_warnings;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use crate::report::{self, EventTotal, Node, Report};
 use crate::source;
@@ -41,6 +42,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let event = event(&recording, args)?;
     let resolved = resolve(&recording, args);
     let mut out = std::io::stdout().lock();
+    if !args.shown.json {
+        for warning in loss_warnings(&recording) {
+            writeln!(out, "warning: {}", printable(&warning))?;
+        }
+    }
     if args.tree {
         let root = report::tree(&recording, &resolved.table, &args.filter, event);
         print_tree(&mut out, &recording, &root, event)?;

@@ -9,6 +9,7 @@
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "targets.h"
 
 #define MAX_EVENTS 32
 #define MAX_FRAMES 127
@@ -22,7 +23,6 @@
 #endif
 
 /* ---- what user space sets before the programs are loaded ---- */
-const volatile bool only_targets = false; /* only processes in `targets` */
 const volatile bool with_stacks = false;
 const volatile bool per_process = false;
 const volatile bool per_thread = false;
@@ -43,7 +43,7 @@ struct place {
 	u32 generation;
 	u32 tgid; /* 0 where processes are not kept apart and the image is known */
 	u32 tid;
-	u32 exec; /* number of the process's program: tells address spaces apart */
+	u32 space; /* of the process: tells apart what lay at the same address, see `address_space` */
 	u8 event;
 	u8 kind;
 	u16 first_high; /* when the first sample was taken: monotonic clock, in 1024 ns */
@@ -56,7 +56,7 @@ struct stack_key {
 	u64 kernel;
 	u32 tgid;
 	u32 tid;
-	u32 exec;
+	u32 space;
 	u16 event;
 	u16 cpu;
 	char name[NAME_LEN];
@@ -100,7 +100,7 @@ struct off_key {
 	u64 waker_kernel;
 	u32 waker_tgid;
 	u32 waker_tid;
-	u32 waker_exec;
+	u32 waker_space;
 	u32 unused;
 	char waker_name[NAME_LEN];
 };
@@ -143,7 +143,6 @@ TABLE(frames1, BPF_MAP_TYPE_HASH, 16384, u64, struct frames);
 TABLE(waits0, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
 TABLE(waits1, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
 TABLE(waiting, BPF_MAP_TYPE_HASH, 32768, u32, struct waiting);
-TABLE(targets, BPF_MAP_TYPE_HASH, 65536, u32, u32);
 /* per event, first those of buffer 0, then those of buffer 1 */
 TABLE(accounts, BPF_MAP_TYPE_PERCPU_ARRAY, 2 * MAX_EVENTS, u32, struct accounting);
 /* The thread that is counted now, by buffer and event like the accounts; added to `threads` when
@@ -162,6 +161,13 @@ struct scratch {
 };
 TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
 
+static __always_inline u64 mixed(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0xff51afd7ed558ccdull;
+	return hash ^ hash >> 32;
+}
+#define HASH_START 0x9e3779b97f4a7c15ull
+
 /* ---- which image a user address is in ----
  * Looking up the mapping costs microseconds (it takes a lock that an interrupt can only give back
  * with another interrupt), and programs stay in few mappings. The cache is valid as long as nobody
@@ -178,7 +184,7 @@ struct cached_mapping { /* a line of the cache */
 	u32 device;
 	u32 generation;
 	u32 tgid;
-	u32 exec;
+	u32 program;
 	u32 sequence;
 };
 FLAGGED_TABLE(mapping_cache, BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE, CACHE_ENTRIES, u32, struct cached_mapping);
@@ -186,6 +192,23 @@ FLAGGED_TABLE(mapping_cache, BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE, CACHE_ENTRIES, 
 static __always_inline u32 pages_of(u64 start, u64 end)
 {
 	return (end - start) >> 12;
+}
+
+/* The identity of a mapped file as the process, /proc and perf see it: a file system that stacks others shows
+ * its own. */
+static __always_inline void identify(struct file *file, struct cached_mapping *out)
+{
+	struct inode *inode = 0;
+
+	if (bpf_core_type_exists(struct backing_file) && (BPF_CORE_READ(file, f_mode) & backing_flag)) {
+		struct backing_file *backing = (struct backing_file *)file;
+		inode = BPF_CORE_READ(backing, user_path.dentry, d_inode);
+	}
+	if (!inode)
+		inode = BPF_CORE_READ(file, f_inode);
+	out->inode = BPF_CORE_READ(inode, i_ino);
+	out->generation = BPF_CORE_READ(inode, i_generation);
+	out->device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
 static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, struct cached_mapping *out)
@@ -198,23 +221,7 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	out->file = file;
 	if (!file)
 		return 0;
-	struct inode *inode = file->f_inode;
-	/* What the process, /proc and perf see is the stacked file. */
-	if (bpf_core_type_exists(struct backing_file) && (file->f_mode & backing_flag)) {
-		struct backing_file *backing = (struct backing_file *)file;
-		struct dentry *dentry = BPF_CORE_READ(backing, user_path.dentry);
-		struct inode *user_inode = BPF_CORE_READ(dentry, d_inode);
-		if (user_inode) {
-			out->inode = BPF_CORE_READ(user_inode, i_ino);
-			out->generation = BPF_CORE_READ(user_inode, i_generation);
-			out->device = BPF_CORE_READ(user_inode, i_sb, s_dev);
-			goto found;
-		}
-	}
-	out->inode = inode->i_ino;
-	out->generation = inode->i_generation;
-	out->device = inode->i_sb->s_dev;
-found:
+	identify(file, out);
 	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;
 	return 0;
 }
@@ -229,9 +236,54 @@ static __always_inline bool lock_sequence(struct mm_struct *mm, u32 *sequence)
 	return false;
 }
 
+/* A number of the program that a process runs. Other processes that had the same id before count their
+ * programs from where those that forked them were, so that the time of the start has to tell them apart. */
+static __always_inline u32 program_of(struct task_struct *task)
+{
+	return mixed(mixed(HASH_START, task->self_exec_id), task->group_leader->start_time) >> 32;
+}
+
+/* How often files were mapped, by the process. Some share a counter, which does no harm. */
+#define MAPPING_COUNTERS 4096
+TABLE(file_mappings, BPF_MAP_TYPE_ARRAY, MAPPING_COUNTERS, u32, u32);
+
+static __always_inline u32 *file_mappings_of(u32 tgid)
+{
+	u32 index = tgid & (MAPPING_COUNTERS - 1);
+	return bpf_map_lookup_elem(&file_mappings, &index);
+}
+
+/* What an address means to user space, which learns what was mapped when: it changes with the program and
+ * with each file that is mapped, as that may be where another was before. */
+static __always_inline u32 address_space(struct task_struct *task)
+{
+	u32 *mapped = file_mappings_of(task->tgid);
+	return mixed(program_of(task), mapped ? *mapped : 0) >> 32;
+}
+
+/* Counts files that are mapped: where the kernel looks for room for one, as for all of a library, of which code is
+ * a part. What is mapped at a fixed address lies mostly in room that was found so. (To attach to a function of the
+ * kernel would say exactly what was mapped, and is not allowed everywhere.) */
+SEC("tp_btf/vm_unmapped_area")
+int on_map(u64 *ctx)
+{
+	u32 *mapped;
+
+#if defined(__TARGET_ARCH_x86)
+	/* Memory without a file is mapped and moved all the time; each count makes stacks anew. */
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (regs->orig_ax == CALL_MREMAP || (regs->orig_ax == CALL_MMAP && (regs->r10 & MAP_ANONYMOUS)))
+		return 0;
+#endif
+	mapped = file_mappings_of(bpf_get_current_pid_tgid() >> 32);
+	if (mapped)
+		__sync_fetch_and_add(mapped, 1);
+	return 0;
+}
+
 static __always_inline bool is_of(const struct cached_mapping *cached, struct task_struct *task)
 {
-	return cached->vma && cached->tgid == (u32)task->tgid && cached->exec == (u32)task->self_exec_id;
+	return cached->vma && cached->tgid == (u32)task->tgid && cached->program == program_of(task);
 }
 
 static __always_inline bool covers(const struct cached_mapping *cached, u64 address)
@@ -240,7 +292,9 @@ static __always_inline bool covers(const struct cached_mapping *cached, u64 addr
 }
 
 /* Whether the mapping is what it was although the address space has been locked since. The memory
- * may be another mapping by now, or freed: what it says of itself decides. */
+ * may be another mapping by now, or freed: what it says of itself decides. The memory of the mapped file
+ * may have been used again as well, and so may that of its inode: a library that is mapped in the place of
+ * another has often all three, so that the inode's number and generation are compared. */
 static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_mapping *cached, u32 sequence)
 {
 	struct vm_area_struct *vma = cached->vma;
@@ -259,8 +313,14 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 	if (BPF_CORE_READ(vma, vm_mm) != mm || start != cached->start ||
 	    pages_of(start, BPF_CORE_READ(vma, vm_end)) != cached->pages || BPF_CORE_READ(vma, vm_file) != cached->file)
 		return false;
-	if (cached->inode && (BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
-		return false;
+	if (cached->inode) {
+		struct cached_mapping now = {};
+		if ((BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
+			return false;
+		identify(cached->file, &now);
+		if (now.inode != cached->inode || now.generation != cached->generation || now.device != cached->device)
+			return false;
+	}
 	/* All of it was read between two changes. */
 	if (!lock_sequence(mm, &after) || after != sequence)
 		return false;
@@ -296,7 +356,7 @@ static __always_inline void place_user_address(struct task_struct *task, u32 cpu
 		if (bpf_find_vma(task, address, see_mapping, &found, 0))
 			return; /* locked, or not mapped any more: user space resolves the address */
 		found.tgid = tgid;
-		found.exec = (u32)task->self_exec_id;
+		found.program = program_of(task);
 		found.sequence = sequence;
 		if (!cacheable)
 			found.vma = 0;
@@ -312,23 +372,6 @@ static __always_inline void place_user_address(struct task_struct *task, u32 cpu
 }
 
 /* ---- counting ---- */
-static __always_inline u64 mixed(u64 hash, u64 address)
-{
-	hash = (hash ^ address) * 0xff51afd7ed558ccdull;
-	return hash ^ hash >> 32;
-}
-#define HASH_START 0x9e3779b97f4a7c15ull
-
-static __always_inline bool is_target(u32 tgid)
-{
-	if (!tgid)
-		return false; /* the idle task */
-	if (!only_targets)
-		return true;
-	u32 *armed = bpf_map_lookup_elem(&targets, &tgid);
-	return armed && *armed;
-}
-
 static __always_inline struct accounting *account(u32 buffer, u32 event)
 {
 	u32 index = buffer * MAX_EVENTS + event;
@@ -556,7 +599,7 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 	}
 	if (with_stacks) {
 		struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
-		struct stack_key key = { .tgid = tgid, .exec = (u32)task->self_exec_id, .event = event, .cpu = cpu };
+		struct stack_key key = { .tgid = tgid, .space = address_space(task), .event = event, .cpu = cpu };
 		if (per_thread)
 			key.tid = (u32)ids;
 		__builtin_memcpy(key.name, thread.name, NAME_LEN);
@@ -570,10 +613,10 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		} else {
 			place_user_address(task, cpu, ip, &place);
 		}
-		if (per_process || place.kind == PLACE_ADDRESS) {
+		if (per_process || place.kind == PLACE_ADDRESS)
 			place.tgid = tgid;
-			place.exec = (u32)task->self_exec_id;
-		}
+		if (place.kind == PLACE_ADDRESS)
+			place.space = address_space(task);
 		if (per_thread)
 			place.tid = (u32)ids;
 		kept = count_place(buffer, cpu, &place, acc, now);
@@ -618,41 +661,6 @@ int on_tracepoint(void *ctx)
 SEC("perf_event")
 int on_nothing(void *ctx)
 {
-	return 0;
-}
-
-/* ---- following the target's children ---- */
-SEC("tp_btf/sched_process_fork")
-int on_fork(u64 *ctx)
-{
-	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 from = parent->tgid, to = child->tgid, one = 1;
-
-	if (from != to && is_target(from))
-		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
-	return 0;
-}
-
-/* A command is in `targets` with 0 until it runs: what the launcher does before is not its. */
-SEC("tp_btf/sched_process_exec")
-int on_exec(u64 *ctx)
-{
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	u32 *armed = bpf_map_lookup_elem(&targets, &tgid);
-
-	if (armed)
-		*armed = 1;
-	return 0;
-}
-
-SEC("tp_btf/sched_process_free")
-int on_free(u64 *ctx)
-{
-	struct task_struct *task = (void *)ctx[0];
-	u32 tgid = task->tgid;
-
-	if (task->pid == task->tgid)
-		bpf_map_delete_elem(&targets, &tgid);
 	return 0;
 }
 
@@ -711,7 +719,7 @@ int on_switch(u64 *ctx)
 	out->woken_ns = preempted || !state ? now : 0;
 	out->key.thread.tgid = prev->tgid;
 	out->key.thread.tid = prev->pid;
-	out->key.thread.exec = (u32)prev->self_exec_id;
+	out->key.thread.space = address_space(prev);
 	bpf_get_current_comm(out->key.thread.name, NAME_LEN);
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
 	if (!acc)
@@ -748,7 +756,7 @@ int on_waking(u64 *ctx)
 	entry->key.waker_kernel = kernel;
 	entry->key.waker_tgid = ids >> 32;
 	entry->key.waker_tid = (u32)ids;
-	entry->key.waker_exec = (u32)task->self_exec_id;
+	entry->key.waker_space = address_space(task);
 	bpf_get_current_comm(entry->key.waker_name, NAME_LEN);
 	entry->woken_ns = bpf_ktime_get_ns();
 	return 0;

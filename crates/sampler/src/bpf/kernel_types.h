@@ -36,6 +36,9 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
+/* Numbers of system calls of x86-64. */
+enum { CALL_MMAP = 9, CALL_MREMAP = 25 };
+enum { MAP_ANONYMOUS = 0x20 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -80,6 +83,7 @@ struct vm_area_struct {
 };
 /* Of x86-64. */
 struct pt_regs {
+	unsigned long r10;
 	unsigned long bp;
 	unsigned long r9;
 	unsigned long r8;
@@ -124,6 +128,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	u64 self_exec_id;
+	u64 start_time; /* kept by a thread that executes another program in place of its leader */
+	struct task_struct *group_leader;
 	u32 flags;
 	struct mm_struct *mm;
 	char comm[16];

@@ -3,6 +3,7 @@
  * read. Which addresses these are is told for each place in the code, as a function of the registers. */
 #include "kernel_types.h"
 #include "lost.h"
+#include "targets.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -136,7 +137,8 @@ int on_sample(struct sampled *context)
 	struct work work;
 	u64 flags;
 
-	/* The sample itself is taken in any case. */
+	if (!is_target(id >> 32))
+		return 0; /* not asked for: no sample is written either */
 	if ((context->cs & 3) != 3)
 		return 1;
 	one = bpf_ringbuf_reserve(&snapshots, sizeof(*one), 0);

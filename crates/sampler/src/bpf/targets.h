@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* The processes that are sampled: a command or a process, and what it starts. */
+#pragma once
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+
+const volatile bool only_targets = false; /* only processes in `targets` */
+
+/* By their ids. An id is used again, and the old process is freed some time after the new one has begun, so
+ * that the entry says whose it is. */
+struct target {
+	u64 start; /* when the process was started; 0: not known, as user space put it here */
+	u32 armed;
+	u32 unused;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, struct target);
+} targets SEC(".maps");
+
+static __always_inline bool is_target(u32 tgid)
+{
+	if (!tgid)
+		return false; /* the idle task */
+	if (!only_targets)
+		return true;
+	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
+	return target && target->armed;
+}
+
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 from = parent->tgid, to = child->tgid;
+	struct target target = { .start = child->start_time, .armed = 1 };
+
+	if (from == to)
+		return 0; /* a thread */
+	if (is_target(from))
+		bpf_map_update_elem(&targets, &to, &target, BPF_ANY);
+	else
+		bpf_map_delete_elem(&targets, &to); /* of the id's last owner, which is not freed yet */
+	return 0;
+}
+
+/* A command is in `targets`, not armed, until it runs: what the launcher does before is not its. */
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (target)
+		target->armed = 1;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int on_free(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 tgid = task->tgid;
+	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (task->pid != task->tgid || !target)
+		return 0;
+	/* The id may belong to a younger process by now. */
+	if (!target->start || target->start == task->start_time)
+		bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}

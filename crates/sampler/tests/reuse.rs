@@ -1,0 +1,246 @@
+//! Live: addresses, process ids, inodes and files that are used again while a program is recorded.
+//! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
+
+use profile::{CallGraph, Recording};
+use sampler::{Options, Rate, Separation, TargetSpec};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test at a time: they count the CPU time of all processes that were started.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether this machine can be measured; nobody else does while the guard lives.
+fn live() -> Option<MutexGuard<'static, ()>> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let probed = sampler::capabilities::probe();
+    let Err(gap) = probed.system_wide().and(probed.bpf()) else {
+        return Some(alone);
+    };
+    assert!(
+        std::env::var_os("REQUIRE_LIVE").is_none(),
+        "REQUIRE_LIVE is set and this machine cannot be measured: {}",
+        gap.missing
+    );
+    eprintln!("skipped: {}", gap.missing);
+    None
+}
+
+/// Compiles a program of `tests/programs`.
+fn compile(source: &str, flags: &[&str], to: &Path) {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-fno-omit-frame-pointer", "-pthread"])
+        .args(flags)
+        .arg("-o")
+        .args([to, &programs.join(source)])
+        .status()
+        .expect("a C compiler");
+    assert!(status.success(), "{source} does not compile");
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn options(command: Vec<String>) -> Options {
+    let mut options = Options::new(TargetSpec::Command(command));
+    options.rate = Rate::Frequency(2000);
+    options
+}
+
+fn record(options: &Options) -> Recording {
+    let outcome = sampler::record(options, &AtomicBool::new(false), &mut |_| ());
+    let outcome = outcome.expect("it can be recorded");
+    if let Some(exit) = outcome.exit {
+        assert_eq!(exit.code(), 0, "{:?}", options.target);
+    }
+    outcome.recording
+}
+
+/// Samples whose innermost frame is in the image of that file name.
+fn samples_in(recording: &Recording, name: &str) -> u64 {
+    let inside = recording.samples.iter().filter(|sample| {
+        let leaf = recording.stacks.frame(sample.stack).location;
+        recording.image(leaf.image).path.ends_with(name)
+    });
+    inside.map(|sample| sample.count).sum()
+}
+
+/// The ways that samples can come.
+const WAYS: [(sampler::Path, CallGraph); 4] = [
+    (sampler::Path::Kernel, CallGraph::None),
+    (sampler::Path::Kernel, CallGraph::FramePointer),
+    (sampler::Path::Rings, CallGraph::None),
+    (sampler::Path::Rings, CallGraph::Dwarf),
+];
+
+struct Libraries {
+    swapped: PathBuf,
+    libraries: [PathBuf; 2],
+    out: PathBuf,
+}
+
+impl Libraries {
+    fn new(directory: &Path) -> Self {
+        let path = |name: &str| directory.join(name);
+        let all = Self {
+            swapped: path("swapped"),
+            libraries: ["first_", "second"].map(|name| path(&format!("lib{name}.so"))),
+            out: path("out"),
+        };
+        compile("swapped.c", &[], &all.swapped);
+        for (library, name) in all.libraries.iter().zip(["first_", "second"]) {
+            let name = format!("-DNAME={name}");
+            compile("swapped_library.c", &["-shared", "-fPIC", &name], library);
+        }
+        all
+    }
+
+    fn command(&self, rounds: u32) -> Vec<String> {
+        let [first, second] = &self.libraries;
+        let rounds = rounds.to_string();
+        vec![
+            text(&self.swapped),
+            text(first),
+            text(second),
+            rounds,
+            text(&self.out),
+        ]
+    }
+
+    /// The share of the CPU time that the first library had, by the program's own clock.
+    fn truth(&self) -> f64 {
+        let out = std::fs::read_to_string(&self.out).expect("the program wrote it");
+        let numbers: Vec<f64> = out.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        let [first, second, same] = numbers[..] else {
+            panic!("{out}")
+        };
+        assert!(same > 0.0, "the libraries were never at one address");
+        first / (first + second)
+    }
+}
+
+#[test]
+fn libraries_that_take_turns_at_an_address_are_told_apart() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let programs = Libraries::new(directory.path());
+    for (path, call_graph) in WAYS {
+        let mut options = options(programs.command(120));
+        (options.path, options.call_graph) = (path, call_graph);
+        let recording = record(&options);
+        let [first, second] =
+            ["libfirst_.so", "libsecond.so"].map(|name| samples_in(&recording, name) as f64);
+        let (n, truth) = (first + second, programs.truth());
+        assert!(n > 300.0, "{path:?} {call_graph:?}: {n} samples");
+        let allowed = 0.02 + 4.0 * (truth * (1.0 - truth) / n).sqrt();
+        assert!(
+            (first / n - truth).abs() < allowed,
+            "{path:?} {call_graph:?}: the first library has {first} of {n}, not {truth}"
+        );
+    }
+}
+
+#[test]
+fn processes_that_have_one_id_are_all_followed() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("one_id");
+    compile("one_id.c", &[], &program);
+    for path in [sampler::Path::Kernel, sampler::Path::Rings] {
+        let mut options = options(vec![text(&program), "300".into(), "1000000".into()]);
+        options.path = path;
+        options.separation = Separation::Processes;
+        let before = children_cpu_ns();
+        let recording = record(&options);
+        let spent = (children_cpu_ns() - before) as f64 / 1e9;
+        let taken = recording.events[0].stored as f64;
+        let expected = 2000.0 * spent;
+        assert!(
+            taken > 0.8 * expected,
+            "{path:?}: {taken} samples of {expected}"
+        );
+    }
+}
+
+#[test]
+fn no_more_samples_are_taken_than_there_was_time_for() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("storm");
+    compile("storm.c", &[], &program);
+    // What others do must neither be counted nor crowd the samples out.
+    let mut other = Command::new("sh")
+        .args(["-c", "while :; do /bin/true; done"])
+        .spawn()
+        .unwrap();
+    for (path, call_graph) in WAYS {
+        let mut options = options(vec![text(&program), "400".into()]);
+        (options.path, options.call_graph) = (path, call_graph);
+        let before = children_cpu_ns();
+        let recording = record(&options);
+        let spent = (children_cpu_ns() - before) as f64 / 1e9;
+        let event = &recording.events[0];
+        // The launcher's own time is in it, that of the recorder is not; the scheduler counts in ticks.
+        let most = event.frequency.unwrap() * spent * 1.15 + 50.0;
+        let (taken, lost) = (event.taken, event.lost + event.dropped);
+        assert_eq!(taken, event.stored + lost);
+        assert!(
+            (taken as f64) < most,
+            "{path:?} {call_graph:?}: {taken} samples of {most} at most"
+        );
+        assert!(
+            (lost as f64) < 0.01 * taken as f64,
+            "{path:?} {call_graph:?}: {lost} of {taken} lost"
+        );
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn programs_that_remove_or_replace_themselves_keep_their_names() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (way, _) in [WAYS[0], WAYS[2]] {
+        for replaced in [false, true] {
+            let program = path("vanishing");
+            compile("vanishing.c", &[], &program);
+            let mut command = vec![text(&program), "300000000".to_owned()];
+            if replaced {
+                compile("three_to_one.c", &[], &path("other"));
+                command.push(text(&path("other")));
+            }
+            let mut options = options(command);
+            options.path = way;
+            let recording = record(&options);
+            let named = recording
+                .symbols
+                .iter()
+                .any(|symbol| symbol.name == "vanished_work");
+            assert!(
+                named,
+                "{way:?}, replaced: {replaced}: {:?}",
+                recording.images
+            );
+            assert!(samples_in(&recording, "vanishing") > 50);
+        }
+    }
+}
+
+/// CPU time of processes that this one started and that have ended.
+fn children_cpu_ns() -> u64 {
+    // SAFETY: the kernel fills the structure in.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .iter()
+        .map(|t| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000)
+        .sum()
+}
