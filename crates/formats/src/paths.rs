@@ -3,6 +3,7 @@
 use indexmap::IndexSet;
 use profile::{Location, StackId, StackTable};
 use rustc_hash::FxBuildHasher;
+use std::cmp::Reverse;
 
 /// A frame, by its number in the format, and the node of its caller.
 type Node = (Option<usize>, usize);
@@ -53,6 +54,35 @@ impl Paths {
             next = caller;
             Some(frame)
         })
+    }
+
+    /// The place of each node in a walk through the tree that comes to callers before what they called, and
+    /// of that to the heaviest first; `own` is what each node weighs without what it called.
+    pub fn heaviest_first(&self, own: Vec<u64>) -> Vec<usize> {
+        let mut total = own;
+        let mut by_caller: Vec<usize> = (0..total.len()).collect();
+        for (node, (caller, _)) in self.nodes.iter().enumerate().rev() {
+            if let Some(caller) = caller {
+                total[*caller] = total[*caller].saturating_add(total[node]);
+            }
+        }
+        // Behind the nodes stands what has no caller. The lightest come first: the last is taken first.
+        let caller = |node: &usize| self.nodes[*node].0.unwrap_or(self.nodes.len());
+        by_caller.sort_by_key(|node| (caller(node), total[*node], Reverse(*node)));
+        let callees = |of: usize| {
+            let start = by_caller.partition_point(|node| caller(node) < of);
+            let end = by_caller.partition_point(|node| caller(node) <= of);
+            &by_caller[start..end]
+        };
+        let mut places = vec![0; total.len()];
+        let mut waiting = callees(self.nodes.len()).to_vec();
+        let mut place = 0;
+        while let Some(node) = waiting.pop() {
+            places[node] = place;
+            place += 1;
+            waiting.extend_from_slice(callees(node));
+        }
+        places
     }
 
     /// All nodes, callers before the frames that they called.

@@ -20,6 +20,11 @@ impl<K> Row<K> {
         }
     }
 
+    /// How much it is, to compare it with other rows of the event.
+    pub fn size(&self) -> u64 {
+        self.weight
+    }
+
     /// The value in the event's unit. Rounded once for the row, not once a sample.
     pub fn value(&self, event: &Event) -> u64 {
         match event.unit {

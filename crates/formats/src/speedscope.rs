@@ -1,8 +1,9 @@
 //! speedscope's own JSON file format.
 //!
-//! One `sampled` profile whose root frames are the processes. Samples have no time of their own
-//! here, so speedscope's "time order" view shows them in no meaningful order; "left heavy" and
-//! "sandwich" are the views to use. Frames are functions (name and file): a line would split a
+//! One `sampled` profile whose root frames are the processes. A recording counts samples and does not
+//! keep when each was taken, so that there is no time axis: the profile's name says so, and stacks come
+//! in the order of the tree, the heaviest first, so that speedscope's "time order" view shows what "left
+//! heavy" does, and no phases that nobody saw. Frames are functions (name and file): a line would split a
 //! function into as many frames as lines were hit.
 
 use crate::error::check_with_event;
@@ -12,9 +13,10 @@ use crate::rows::{Row, add_up, samples_of};
 use crate::{Options, WriteError};
 use indexmap::IndexSet;
 use profile::{NameId, Recording, SymbolTable, Unit};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -73,6 +75,34 @@ impl Serialize for Samples<'_> {
     }
 }
 
+/// The rows in the order of a tree whose heaviest branches come first.
+fn heaviest_first<'r>(
+    rows: &'r [Row<(NameId, Option<usize>)>],
+    paths: &Paths,
+) -> Vec<&'r Row<(NameId, Option<usize>)>> {
+    let mut processes: FxHashMap<NameId, u64> = FxHashMap::default();
+    let mut nodes = vec![0u64; paths.nodes().len()];
+    for row in rows {
+        let (process, node) = row.key;
+        let total = processes.entry(process).or_default();
+        *total = total.saturating_add(row.size());
+        if let Some(node) = node {
+            nodes[node] = nodes[node].saturating_add(row.size());
+        }
+    }
+    let places = paths.heaviest_first(nodes);
+    let mut ordered: Vec<_> = rows.iter().collect();
+    ordered.sort_by_key(|row| {
+        let (process, node) = row.key;
+        (
+            Reverse(processes[&process]),
+            process,
+            node.map(|node| places[node]),
+        )
+    });
+    ordered
+}
+
 /// Writes one event of a recording in speedscope's file format.
 ///
 /// # Errors
@@ -100,7 +130,7 @@ pub fn write(
             .collect(),
     );
     let (mut ends, mut weights) = (Vec::new(), Vec::new());
-    for row in &rows {
+    for row in heaviest_first(&rows, &paths) {
         let value = event.map_or(0, |event| row.value(event));
         if value > 0 {
             let (process, node) = row.key;
@@ -112,7 +142,8 @@ pub fn write(
             weights.push(value);
         }
     }
-    let name = event.map_or("no event", |event| &event.name);
+    let event_name = event.map_or("no event", |event| &event.name);
+    let name = &format!("{event_name} (no time axis: the heaviest first)");
     let unit = match event.map(|event| event.unit) {
         Some(Unit::Nanoseconds) => "nanoseconds",
         Some(Unit::Samples) | None => "none",

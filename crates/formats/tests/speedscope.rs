@@ -56,6 +56,28 @@ fn read(file: &Value) -> BTreeMap<Named, u64> {
     stacks
 }
 
+/// A stack that has been left does not come again, as in a tree: what comes and goes looks like a phase
+/// of the program, and when samples were taken is not recorded.
+fn assert_no_phases(file: &Value) {
+    let samples = file["profiles"][0]["samples"].as_array().unwrap();
+    let mut left = std::collections::HashSet::new();
+    let mut last: &[Value] = &[];
+    for sample in samples {
+        let stack = sample.as_array().unwrap().as_slice();
+        let common = stack.iter().zip(last).take_while(|(a, b)| a == b).count();
+        for depth in common..last.len() {
+            left.insert(format!("{:?}", &last[..=depth]));
+        }
+        for depth in common..stack.len() {
+            assert!(
+                !left.contains(&format!("{:?}", &stack[..=depth])),
+                "{stack:?}"
+            );
+        }
+        last = stack;
+    }
+}
+
 #[test]
 fn the_schema_refuses_what_is_wrong() {
     let (recording, symbols) = small();
@@ -68,8 +90,10 @@ fn the_schema_refuses_what_is_wrong() {
 fn the_small_recording_has_all_its_parts() {
     let (recording, symbols) = small();
     let file = write(&recording, &symbols, &Options::default());
-    assert_eq!(file["name"], "cpu-clock");
+    let name = file["name"].as_str().unwrap();
+    assert!(name.starts_with("cpu-clock (no time axis"), "{name}");
     assert_eq!(file["profiles"][0]["unit"], "none");
+    assert_no_phases(&file);
     let stacks = read(&file);
     assert_eq!(stacks.len(), 3);
     assert_eq!(
@@ -130,6 +154,7 @@ proptest! {
                 key.extend(stack_names(&recording, &symbols, inline, s.stack));
                 key
             });
+            assert_no_phases(&file);
             let read = read(&file);
             let exact = event.unit == Unit::Nanoseconds || event.multiplex_scale == 1.0;
             if exact {

@@ -2,13 +2,14 @@
 
 use profile::{Event, Recording, Target};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// The version of the processed format that is written.
 const PROCESSED_VERSION: u32 = 61;
 /// The version of Firefox's own format; required, and not looked at in a processed profile.
 const GECKO_VERSION: u32 = 32;
-const SYNTHETIC: &str = "made up: the recording counts samples and does not keep their times, so \
-    those of a thread are spread evenly over it";
+const NO_TIMES: &str = "none: the recording counts samples and does not keep when they were taken, \
+    so all are at 0; use the call tree and the flame graph";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +67,7 @@ struct Section<'a> {
 struct Entry<'a> {
     label: &'static str,
     format: &'static str,
-    value: &'a str,
+    value: Cow<'a, str>,
 }
 
 impl<'a> Meta<'a> {
@@ -80,11 +81,12 @@ impl<'a> Meta<'a> {
             Target::Process(pid) => (format!("process {pid}"), None),
             Target::Machine => (host.name.clone(), None),
         };
+        let interval = event.map_or(1.0, interval_ms);
         Self {
-            interval: event.map_or(1.0, interval_ms),
+            interval,
             start_time: milliseconds(recording.start_unix_ns),
             profiling_start_time: 0.0,
-            profiling_end_time: milliseconds(recording.duration_ns),
+            profiling_end_time: interval,
             process_type: 0,
             categories: [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange")].map(
                 |(name, color)| Category {
@@ -93,7 +95,7 @@ impl<'a> Meta<'a> {
                     subcategories: ["Other"],
                 },
             ),
-            product,
+            product: format!("{product} (no time axis)"),
             imported_from: "vitalfew",
             arguments,
             stackwalk: 1,
@@ -123,12 +125,15 @@ impl<'a> Meta<'a> {
 
 fn entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> Vec<Entry<'a>> {
     let event = event.map_or("none", |event| event.name.as_str());
+    let duration = format!("{:.3} s", recording.duration_ns as f64 / 1e9);
     let facts = [
-        ("Sample times", SYNTHETIC),
-        ("Event", event),
-        ("Host", recording.host.name.as_str()),
+        ("Time axis", NO_TIMES.into()),
+        ("Duration", duration.into()),
+        ("Event", event.into()),
+        ("Host", recording.host.name.as_str().into()),
     ];
-    let warnings = recording.warnings.iter().map(|w| ("Warning", w.as_str()));
+    let warnings = recording.warnings.iter();
+    let warnings = warnings.map(|warning| ("Warning", warning.as_str().into()));
     facts
         .into_iter()
         .chain(warnings)

@@ -80,7 +80,7 @@ pub(super) fn threads(
     rows.chunk_by(|a, b| a.key.0 == b.key.0)
         .filter_map(|rows| {
             let (pid, tid, name) = rows.first()?.key.0;
-            let samples = samples(rows, event, recording.duration_ns)?;
+            let samples = samples(rows, event)?;
             let name = process_name(recording.names.get(name)).to_owned();
             let main = pid.and_then(|pid| processes.get(&pid));
             let pid_text = pid.map_or_else(|| name.clone(), |pid| pid.to_string());
@@ -107,18 +107,17 @@ pub(super) fn threads(
 }
 
 /// The samples of one thread; `None` if they are worth nothing.
-fn samples(rows: &[Row<(Key, Option<usize>)>], event: &Event, duration_ns: u64) -> Option<Samples> {
+fn samples(rows: &[Row<(Key, Option<usize>)>], event: &Event) -> Option<Samples> {
     let (stack, values): (Vec<_>, Vec<_>) = rows
         .iter()
         .map(|row| (row.key.1, row.value(event)))
         .filter(|(_, value)| *value > 0)
         .unzip();
     let length = values.len();
-    let step = milliseconds(duration_ns) / length.max(1) as f64;
     let samples = Samples {
         length,
         stack,
-        time: (0..length).map(|i| (i as f64 + 0.5) * step).collect(),
+        time: vec![0.0; length], // it is not known when they were taken
         weight_type: match event.unit {
             Unit::Samples => "samples",
             Unit::Nanoseconds => "tracing-ms",
