@@ -267,11 +267,14 @@ pub(crate) fn open_regular(path: &str) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// Opens a file by where it is mapped.
+/// Opens a file by where it is mapped, or because the process executes it, which needs no privilege.
 pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) -> Option<File> {
     let Range { start, end } = mapped;
-    let file = open_regular(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"))?;
-    is_same(&file, identity).then_some(file)
+    let links = [format!("map_files/{start:x}-{end:x}"), "exe".to_owned()];
+    links.iter().find_map(|link| {
+        let file = open_regular(&format!("/proc/{pid}/{link}"))?;
+        is_same(&file, identity).then_some(file)
+    })
 }
 
 /// The mount that a file was opened through, as the kernel numbers it.

@@ -320,9 +320,12 @@ impl RingSource {
         self.rings.descriptors().chain(snapshots)
     }
 
-    /// To be called some times a second, and when a ring fills: takes in what is there.
-    pub fn tick(&mut self, collection: &mut Collection) {
-        if let Some(jitter) = &mut self.jitter {
+    /// To be called some times a second, and when a ring fills: takes in what is there, and where it is
+    /// time for them gives events new random periods.
+    pub fn tick(&mut self, collection: &mut Collection, new_periods: bool) {
+        if let Some(jitter) = &mut self.jitter
+            && new_periods
+        {
             for (fd, nominal) in &self.timed {
                 jitter.set(std::slice::from_ref(fd), *nominal);
             }
@@ -634,4 +637,73 @@ fn threads_of(pid: u32) -> Result<Vec<i32>, Error> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TargetSpec;
+
+    #[test]
+    fn the_rate_is_lowered_for_the_whole_recording() {
+        let options = Options::new(TargetSpec::Machine);
+        let mut source = RingSource::none(&options);
+        let null = std::fs::File::open("/dev/null").expect("it is there");
+        source.timed = vec![(null.into(), 1_000_000)]; // 1 kHz
+        source.timed_events = FxHashSet::from_iter([0]);
+        source.on_each_cpu = true;
+        let mut collection = Collection::new(2);
+        let process = collection.tally.names.intern("x");
+        for event in [0, 1] {
+            for place in 0..100 {
+                let stack = collection.tally.stacks.intern(kernel_location(place), None);
+                let amount = Amount {
+                    count: place % 7,
+                    weight: place % 7,
+                };
+                let key = SampleKey {
+                    event: EventId(event),
+                    process,
+                    pid: None,
+                    tid: None,
+                    stack,
+                    waker: None,
+                };
+                collection.tally.sample(key, amount);
+                let total = &mut collection.totals[usize::from(event)];
+                (total.taken, total.stored) =
+                    (total.taken + amount.count, total.stored + amount.count);
+            }
+        }
+        let before: Vec<u64> = collection.totals.iter().map(|total| total.stored).collect();
+        source.slow_down(&mut collection);
+        assert_eq!((source.slowdown(0), source.slowdown(1)), (2, 1));
+        assert_eq!(source.timed[0].1, 2_000_000);
+        let after: Vec<u64> = collection.totals.iter().map(|total| total.taken).collect();
+        assert!(
+            after[0].abs_diff(before[0] / 2) <= 1,
+            "{before:?}, {after:?}"
+        );
+        assert_eq!(after[1], before[1], "no event of time");
+        let mut recording = profile::Recording::new(
+            crate::host(),
+            profile::Target::Machine,
+            profile::Collector::Ring,
+            CallGraph::None,
+        );
+        let tally = collection.take_tally();
+        tally.finish(&mut recording, |location| location);
+        let kept = recording.samples.iter().filter(|one| one.event.0 == 0);
+        let (count, places) = kept.fold((0, 0), |(n, places), one| (n + one.count, places + 1));
+        assert_eq!(count, after[0]);
+        assert!(
+            places > 60,
+            "samples are taken back everywhere: {places} places"
+        );
+        // Not below what still is a profile.
+        for _ in 0..20 {
+            source.slow_down(&mut Collection::new(2));
+        }
+        assert_eq!(source.slowdown(0), 16);
+    }
 }

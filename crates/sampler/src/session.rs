@@ -16,12 +16,16 @@ use profile::{CallGraph, Collector, Event, Host, Recording, Target, Unit};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often new periods are set and the tables looked at.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The same where the command's execution is followed: a stretch at each, if there is time for it.
+/// How often records of processes are looked at: a program that removes itself can be read for as
+/// long as it runs.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
 
 /// What a recording is doing, for people who wait.
@@ -403,13 +407,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             .options
             .duration
             .map(|duration| start.saturating_add(duration.as_nanos() as u64));
+        let tick = match self.options.path_bursts {
+            Some(_) => BURST_TICK,
+            None => TICK,
+        };
+        let mut ticked = Instant::now();
         loop {
-            let tick = match self.options.path_bursts {
-                Some(_) => BURST_TICK,
-                None => TICK,
-            };
-            let left = end.map_or(tick, |end| {
-                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(tick)
+            let left = end.map_or(LOOK, |end| {
+                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(LOOK)
             });
             self.poll(left);
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {
@@ -422,9 +427,17 @@ impl<'a, 'memory> Session<'a, 'memory> {
             if exited || self.process.as_ref().is_some_and(is_readable) {
                 return Ok(());
             }
+            let is_due = ticked.elapsed() >= tick;
+            if is_due {
+                ticked = Instant::now();
+            }
             match &mut self.source {
-                Source::Kernel(source) => source.tick(&mut self.collection)?,
-                Source::Rings(source, _) => source.tick(&mut self.collection),
+                Source::Kernel(source) if is_due => source.tick(&mut self.collection)?,
+                Source::Kernel(source) => source.read_bookkeeping(&mut self.collection),
+                Source::Rings(source, _) => source.tick(&mut self.collection, is_due),
+            }
+            if !is_due {
+                continue;
             }
             #[cfg(target_arch = "x86_64")]
             if let Some(bursts) = &mut self.bursts {
