@@ -128,6 +128,10 @@ pub struct Record {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub db: Option<PathBuf>,
+    /// Keep copies of the programs and libraries that had samples, for annotate and report --by line
+    /// after a rebuild: in FILE.images, or in images/ of the database
+    #[arg(long)]
+    pub keep_images: bool,
     /// Keep samples of different processes apart, not only of different process names
     #[arg(long)]
     pub per_process: bool,
@@ -535,21 +539,20 @@ pub struct Stats {
     /// What to compare.
     #[command(flatten)]
     pub compare: Compare,
-    /// What a set is measured by
-    #[arg(long, value_enum, default_value_t = Per::Run, conflicts_with = "work")]
-    pub per: Per,
 }
 
 /// `vitalfew diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  vitalfew diff before.vf after.vf             which procedures take another share of the time?
-  vitalfew diff --per run before.vf after.vf   runs of the same work: which take more or less?
+  vitalfew diff before.vf after.vf             runs of the same work: what takes more or less?
+  vitalfew diff --map /v1/=/v2/ a.vf b.vf      what was built as /v1/... is /v2/... now
   vitalfew diff --work A=1200,B=1350 a.vf b.vf per request, where they served so many
+  vitalfew diff --fail-over 5% --markdown a.vf b.vf   a check of a pull request, and its comment
   vitalfew diff --folded a.vf b.vf             for a differential flame graph
 
-Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for,
+6 a row or all of B together takes more than --fail-over allows, beyond chance.")]
 pub struct Diff {
     /// The first set: a recording's file, an epoch's directory or a database
     pub a: PathBuf,
@@ -558,9 +561,13 @@ pub struct Diff {
     /// What to compare.
     #[command(flatten)]
     pub compare: Compare,
-    /// What a set is measured by
-    #[arg(long, value_enum, default_value_t = Per::Samples, conflicts_with = "work")]
-    pub per: Per,
+    /// Exit with 6 if a row takes more in B by so many percent of all of A, or all of B does: at the
+    /// lower end of the interval, so that chance alone does not fail
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "folded")]
+    pub fail_over: Option<f64>,
+    /// A table in Markdown, for a comment on a pull request
+    #[arg(long, conflicts_with_all = ["json", "folded"])]
+    pub markdown: bool,
     /// Folded stacks with the samples of both, the second's as if it had been as long as the first
     #[arg(long, conflicts_with_all = ["by", "json"])]
     pub folded: bool,
@@ -575,6 +582,13 @@ pub struct Compare {
     /// The work that each set did, in any unit: 1200,1350 or A=1200,B=1350
     #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = work)]
     pub work: Vec<f64>,
+    /// What a set is measured by (default: run where every set is a command's, else time)
+    #[arg(long, value_enum, conflicts_with = "work")]
+    pub per: Option<Per>,
+    /// Text in paths and names of earlier sets, and what it is in the last one; can be repeated.
+    /// Other build directories, versions and compilers' suffixes are matched without it
+    #[arg(long, value_name = "A=B")]
+    pub map: Vec<crate::matching::NameMap>,
     /// Which samples.
     #[command(flatten)]
     pub filter: Filter,

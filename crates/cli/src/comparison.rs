@@ -4,8 +4,11 @@
 use crate::args::{Compare, CompareBy};
 use crate::exit::INCONCLUSIVE;
 use crate::output::{Align, Table, printable, shortened};
-use crate::sets::{Key, Sets};
-use analysis::variation::{Noise, benjamini_hochberg};
+use crate::sets::{Key, Measure, Sets};
+use analysis::variation::{
+    Change, Noise, PairComparison, PairRow, PairVerdict, RowOrigin, benjamini_hochberg,
+    common_factors, compare_pair,
+};
 use profile::Unit;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -29,35 +32,53 @@ pub struct Row<T> {
 }
 
 impl<T> Row<T> {
-    fn differs(&self) -> bool {
+    /// Whether it differs by more than chance.
+    pub fn differs(&self) -> bool {
         self.q.is_some_and(|q| q <= FALSE_DISCOVERIES)
     }
+}
+
+/// What differs between sets without being a change of a row.
+#[derive(Clone, Debug)]
+pub struct Background {
+    /// Of two sets.
+    pub pair: Option<PairComparison>,
+    /// Relative deviation of the program's rows from run to run.
+    noise: f64,
+    /// How many rows it was estimated from.
+    informative: usize,
 }
 
 /// The rows, judged, and how many there are of which kind.
 pub struct Judged<T> {
     /// Those that differ first, then those that could be tested.
     pub rows: Vec<Row<T>>,
-    noise: Noise,
+    /// What they were tested against.
+    pub background: Background,
     found: usize,
     tested: usize,
     different: usize,
 }
 
-/// Tests the rows; `measure` gives a row's numbers (nothing: it is left out), `order` says which
-/// come first among those that the test tells no difference between.
+/// Tests the rows; `measure` gives a row's numbers (nothing: it is left out), with what is known of
+/// it if there are two sets; `order` says which come first among those that the test tells no
+/// difference between.
 pub fn judge<T>(
     sets: &Sets,
-    measure: impl Fn(&Noise, &[u64]) -> Option<T>,
+    measure: impl Fn(&[u64], Option<&PairVerdict>, &Background) -> Option<T>,
     order: impl Fn(&T, &T) -> Ordering,
 ) -> Judged<T> {
+    let (background, p) = test_rows(sets);
     let sampled = sets.unit == Unit::Samples;
-    let counts: Vec<Vec<u64>> = sets.rows.iter().map(|row| row.1.clone()).collect();
-    let noise = Noise::fit(&counts, &sets.exposure);
-    let p = |counts: &Vec<u64>| noise.p_value(counts, &sets.exposure).filter(|_| sampled);
-    let q = benjamini_hochberg(&counts.iter().map(p).collect::<Vec<_>>());
-    let judged = sets.rows.iter().zip(q).filter_map(|((key, counts), q)| {
-        let numbers = measure(&noise, counts)?;
+    let p: Vec<Option<f64>> = p.into_iter().map(|p| p.filter(|_| sampled)).collect();
+    let q = benjamini_hochberg(&p);
+    let numbered = sets.rows.iter().zip(q).enumerate();
+    let judged = numbered.filter_map(|(index, ((key, counts), q))| {
+        let verdict = background
+            .pair
+            .as_ref()
+            .and_then(|pair| pair.rows.get(index));
+        let numbers = measure(counts, verdict, &background)?;
         let key = key.clone();
         Some(Row { key, numbers, q })
     });
@@ -70,12 +91,59 @@ pub fn judge<T>(
             .then_with(|| a.key.cmp(&b.key))
     });
     Judged {
-        noise,
+        background,
         found: rows.len(),
         tested: rows.iter().filter(|row| row.q.is_some()).count(),
         different: rows.iter().filter(|row| row.differs()).count(),
         rows,
     }
+}
+
+/// The probability of each row by chance.
+fn test_rows(sets: &Sets) -> (Background, Vec<Option<f64>>) {
+    let scale = sets.measure.scale();
+    if let &[exposure_a, exposure_b] = sets.exposure.as_slice() {
+        let of_row = |(key, counts): &(Key, Vec<u64>)| PairRow {
+            counts: [counts[0], counts[1]],
+            origin: key.origin(),
+        };
+        let rows: Vec<PairRow> = sets.rows.iter().map(of_row).collect();
+        let pair = compare_pair(&rows, [exposure_a, exposure_b], scale);
+        let p = match &pair {
+            Some(pair) => pair.rows.iter().map(|row| row.p).collect(),
+            None => vec![None; rows.len()],
+        };
+        let background = Background {
+            noise: pair.as_ref().map_or(0.0, |pair| pair.noise),
+            informative: pair.as_ref().map_or(0, |pair| pair.informative),
+            pair,
+        };
+        return (background, p);
+    }
+    let rows = sets
+        .rows
+        .iter()
+        .map(|(key, counts)| (counts.clone(), key.origin()));
+    let rows: Vec<(Vec<u64>, RowOrigin)> = rows.collect();
+    let common = common_factors(&rows, &sets.exposure, scale);
+    let exposure: Vec<f64> = sets
+        .exposure
+        .iter()
+        .zip(common)
+        .map(|(e, c)| e * c)
+        .collect();
+    let noise = |origin: RowOrigin| Noise::fit(&rows, &exposure, origin);
+    let (program, kernel) = (noise(RowOrigin::Program), noise(RowOrigin::Kernel));
+    let p_value = |(counts, origin): &(Vec<u64>, RowOrigin)| match origin {
+        RowOrigin::Program => program.p_value(counts, &exposure),
+        RowOrigin::Kernel => kernel.p_value(counts, &exposure),
+    };
+    let background = Background {
+        pair: None,
+        noise: program.relative,
+        informative: program.rows,
+    };
+    (background, rows.iter().map(p_value).collect())
 }
 
 impl<T> Judged<T> {
@@ -100,6 +168,44 @@ impl<T> Judged<T> {
             writeln!(out, "{} more with --all", self.found - self.rows.len())?;
         }
         writeln!(out, "\n{}", self.verdict(sets))
+    }
+
+    /// The same for a comment on a pull request.
+    pub fn print_markdown(
+        &self,
+        out: &mut impl Write,
+        sets: &Sets,
+        headings: &[&str],
+        cells: impl Fn(&Row<T>) -> Vec<String>,
+    ) -> std::io::Result<()> {
+        let verdict = self.verdict(sets);
+        let (found, background) = verdict.split_once('\n').unwrap_or((&verdict, ""));
+        writeln!(out, "**{found}**\n")?;
+        let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+        let named = headings.iter().copied().chain(["procedure", "image"]);
+        writeln!(out, "{}", line(named.map(str::to_owned).collect()))?;
+        let aligned = headings.iter().map(|_| "---:").chain(["---", "---"]);
+        writeln!(out, "{}", line(aligned.map(str::to_owned).collect()))?;
+        for row in &self.rows {
+            let image = row.key.image.as_deref().unwrap_or("");
+            let names = [row.key.name.as_str(), image].map(markdown_code);
+            let mut cells = cells(row);
+            if row.differs() {
+                cells = cells
+                    .into_iter()
+                    .map(|cell| format!("**{cell}**"))
+                    .collect();
+            }
+            writeln!(out, "{}", line(cells.into_iter().chain(names).collect()))?;
+        }
+        if self.found > self.rows.len() {
+            writeln!(
+                out,
+                "\n{} more rows are not shown",
+                self.found - self.rows.len()
+            )?;
+        }
+        writeln!(out, "\n{background}")
     }
 
     fn table(
@@ -151,13 +257,17 @@ impl<T> Judged<T> {
             1 => "1 row differs by more than chance (q ≤ 0.05)".to_owned(),
             n => format!("{n} rows differ by more than chance (q ≤ 0.05)"),
         };
-        let background = match self.noise.rows {
-            0 => "too few rows with samples to estimate the noise from run to run: only sampling is allowed for".to_owned(),
-            rows => format!(
-                "noise from run to run {:.1}%, by {rows} rows",
-                100.0 * self.noise.relative
-            ),
+        let noise = 100.0 * self.background.noise;
+        let rows = match self.background.informative {
+            1 => "1 row".to_owned(),
+            rows => format!("{rows} rows"),
         };
+        let by = match (self.background.informative, &self.background.pair) {
+            (0, _) => "experience: too few rows have samples enough".to_owned(),
+            (_, Some(_)) => format!("experience and {rows}"),
+            (_, None) => rows,
+        };
+        let background = format!("noise from run to run {noise:.1}%, by {by}");
         let (tested, all) = (self.tested, sets.rows.len());
         format!("{found}; {tested} of {all} rows have enough samples to tell\n{background}")
     }
@@ -182,10 +292,20 @@ impl<T> Judged<T> {
             schema: kind.schema,
             event: &sets.event,
             unit: sets.unit,
-            per: kind.per,
+            per: kind.compared.then_some(sets.measure).map(Measure::name),
             totals: &sets.totals,
-            noise: (self.noise.rows > 0).then_some(self.noise.relative),
-            noise_rows: self.noise.rows,
+            noise: Some(self.background.noise),
+            noise_rows: self.background.informative,
+            common: self
+                .background
+                .pair
+                .as_ref()
+                .map(|pair| interval(pair.common)),
+            total: self
+                .background
+                .pair
+                .as_ref()
+                .map(|pair| interval(pair.total)),
             confidence: kind.confidence,
             false_discovery_rate: FALSE_DISCOVERIES,
             rows_total: self.found,
@@ -199,6 +319,15 @@ impl<T> Judged<T> {
     }
 }
 
+/// A name that Markdown leaves as it is, also in a table.
+fn markdown_code(name: &str) -> String {
+    if name.is_empty() {
+        return String::new();
+    }
+    let name = printable(name).replace('|', "\\|").replace('`', "'");
+    format!("`{name}`")
+}
+
 /// A q-value for people.
 pub fn q_text(q: Option<f64>) -> String {
     match q {
@@ -210,9 +339,7 @@ pub fn q_text(q: Option<f64>) -> String {
 
 /// The warnings, after the result; the exit code says if there was `nothing` to say, and why.
 pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
-    for warning in &sets.warnings {
-        eprintln!("vitalfew: warning: {}", printable(warning));
-    }
+    warn_of_sets(sets);
     let Some(why) = nothing else {
         return ExitCode::SUCCESS;
     };
@@ -220,12 +347,18 @@ pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
     ExitCode::from(INCONCLUSIVE)
 }
 
+fn warn_of_sets(sets: &Sets) {
+    for warning in &sets.warnings {
+        eprintln!("vitalfew: warning: {}", printable(warning));
+    }
+}
+
 /// What tells the JSON forms of the commands apart.
 pub struct Kind {
     /// Name and version.
     pub schema: &'static str,
-    /// What amounts are measured by, where they are compared.
-    pub per: Option<&'static str>,
+    /// Whether amounts are compared, so that it matters what they are measured by.
+    pub compared: bool,
     /// How sure the intervals are, where there are any.
     pub confidence: Option<f64>,
 }
@@ -241,6 +374,11 @@ struct Json<'a, N> {
     /// Relative, of one row from set to set.
     noise: Option<f64>,
     noise_rows: usize,
+    /// Two sets: the factor that all rows have in common, and that of all samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    common: Option<Interval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<Interval>,
     #[serde(skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
     false_discovery_rate: f64,
@@ -249,6 +387,22 @@ struct Json<'a, N> {
     rows_different: usize,
     warnings: &'a [String],
     rows: Vec<JsonRow<'a, N>>,
+}
+
+/// An estimate in the JSON form, with its interval.
+#[derive(Serialize)]
+pub struct Interval {
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
+fn interval(change: Change) -> Interval {
+    Interval {
+        estimate: change.estimate,
+        low: change.low,
+        high: change.high,
+    }
 }
 
 #[derive(Serialize)]

@@ -13,6 +13,8 @@ pub const USAGE: u8 = 2;
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
 pub const INCONCLUSIVE: u8 = 4;
+/// `diff --fail-over`: more was found than is allowed.
+pub const WORSE: u8 = 6;
 /// A wrapping command failed itself, as env(1) and timeout(1) say it.
 const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;

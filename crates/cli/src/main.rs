@@ -8,6 +8,8 @@ mod comparison;
 mod daemon;
 mod exit;
 mod losses;
+mod kept;
+mod matching;
 mod output;
 mod report;
 mod sets;

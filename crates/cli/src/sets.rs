@@ -3,8 +3,10 @@
 
 use crate::args::{By, Compare, CompareBy, Filter, Per, Source};
 use crate::exit::{Coded, USAGE};
+use crate::matching::{SetRows, align_rows};
 use crate::{report, source};
-use profile::{Event, EventId, Location, Recording, SymbolTable, Unit};
+use analysis::variation::{PairScale, RowOrigin};
+use profile::{Event, EventId, Location, Recording, SymbolTable, Target, Unit};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use store::Wanted;
@@ -21,6 +23,61 @@ pub struct Key {
     pub detail: Option<String>,
 }
 
+impl Key {
+    /// Returns where the row's code runs.
+    pub fn origin(&self) -> RowOrigin {
+        let image = self.image.as_deref().unwrap_or(&self.name);
+        // A call path has no image, and ends anywhere.
+        match image.starts_with('[') && !image.starts_with("[jit") && !image.starts_with("[anon") {
+            true => RowOrigin::Kernel,
+            false => RowOrigin::Program,
+        }
+    }
+}
+
+/// What amounts are measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A whole set.
+    Run,
+    /// All its samples.
+    Samples,
+    /// A second of its length.
+    Time,
+    /// A unit of work that was counted.
+    Work,
+}
+
+impl Measure {
+    /// Its name in the JSON form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Samples => "samples",
+            Self::Time => "time",
+            Self::Work => "work",
+        }
+    }
+
+    /// Says it to people, after the event's name.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Run => "per run",
+            Self::Samples => "as shares of all samples",
+            Self::Time => "per second",
+            Self::Work => "per unit of work",
+        }
+    }
+
+    /// Returns what sets may have in common in all rows.
+    pub fn scale(self) -> PairScale {
+        match self {
+            Self::Samples => PairScale::Shares,
+            _ => PairScale::Absolute,
+        }
+    }
+}
+
 /// Sets, and their rows.
 pub struct Sets {
     /// The event that is compared.
@@ -29,6 +86,8 @@ pub struct Sets {
     pub unit: Unit,
     /// Whether its amounts are time on a CPU, in nanoseconds.
     pub clock: bool,
+    /// What they are measured by.
+    pub measure: Measure,
     /// How many samples (or nanoseconds, by the unit) each set has.
     pub totals: Vec<u64>,
     /// How many samples one unit of what is compared yields in each set.
@@ -43,11 +102,13 @@ pub struct Sets {
 struct Set {
     event: Event,
     duration_ns: u64,
-    counts: HashMap<Key, u64>,
+    /// Whether it is of a command, from its start to its end.
+    command: bool,
+    counts: SetRows,
 }
 
 /// Reads the sets.
-pub fn load(paths: &[PathBuf], compare: &Compare, per: Per) -> anyhow::Result<Sets> {
+pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
     if !compare.work.is_empty() && compare.work.len() != paths.len() {
         return Err(Coded {
             code: USAGE,
@@ -68,30 +129,27 @@ pub fn load(paths: &[PathBuf], compare: &Compare, per: Per) -> anyhow::Result<Se
         let event = event.map(str::to_owned);
         sets.push(read(path, compare, event, &mut warnings)?);
     }
-    let mut rows: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
-    let count = sets.len();
-    for (number, set) in sets.iter_mut().enumerate() {
-        for (key, count_here) in set.counts.drain() {
-            let counts = rows.entry(key).or_insert_with(|| vec![0; count]);
-            if let Some(slot) = counts.get_mut(number) {
-                *slot = count_here;
-            }
-        }
-    }
-    let total = |set: usize| rows.values().filter_map(|counts| counts.get(set)).sum();
-    let totals: Vec<u64> = (0..count).map(total).collect();
-    let exposures = sets.iter().zip(&totals).enumerate();
-    let exposure = exposures.map(|(number, (set, total))| {
+    let mut counts: Vec<SetRows> = sets
+        .iter_mut()
+        .map(|set| std::mem::take(&mut set.counts))
+        .collect();
+    align_rows(&mut counts, &compare.map);
+    let rows = table_of(counts);
+    let total = |set: usize| rows.iter().filter_map(|row| row.1.get(set)).sum();
+    let totals: Vec<u64> = (0..sets.len()).map(total).collect();
+    let measure = measure_of(compare, &sets);
+    let numbered = sets.iter().zip(&totals).enumerate();
+    let exposure = numbered.map(|(number, (set, total))| {
         // How many samples stand for one unit of the event.
         let rate = match set.event.unit {
             Unit::Samples => 1.0 / (set.event.period.max(1) as f64 * set.event.multiplex_scale),
             Unit::Nanoseconds => 1.0,
         };
-        match (compare.work.get(number), per) {
-            (Some(work), _) => work * rate,
-            (None, Per::Run) => rate,
-            (None, Per::Samples) => *total as f64,
-            (None, Per::Time) => set.duration_ns as f64 / 1e9 * rate,
+        match measure {
+            Measure::Work => compare.work.get(number).unwrap_or(&1.0) * rate,
+            Measure::Run => rate,
+            Measure::Samples => *total as f64,
+            Measure::Time => set.duration_ns as f64 / 1e9 * rate,
         }
     });
     let exposure: Vec<f64> = exposure.collect();
@@ -101,11 +159,41 @@ pub fn load(paths: &[PathBuf], compare: &Compare, per: Per) -> anyhow::Result<Se
         clock: event.starts_with("cpu-clock") || event.starts_with("task-clock"),
         event,
         unit: first.map_or(Unit::Samples, |event| event.unit),
+        measure,
         totals,
         exposure,
-        rows: rows.into_iter().collect(),
+        rows,
         warnings,
     })
+}
+
+/// The rows of all sets, with their samples in each.
+fn table_of(sets: Vec<SetRows>) -> Vec<(Key, Vec<u64>)> {
+    let count = sets.len();
+    let mut rows: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+    for (number, set) in sets.into_iter().enumerate() {
+        for (key, count_here) in set {
+            let counts = rows.entry(key).or_insert_with(|| vec![0; count]);
+            if let Some(slot) = counts.get_mut(number) {
+                *slot = count_here;
+            }
+        }
+    }
+    rows.into_iter().collect()
+}
+
+/// What was asked for; else runs of commands are taken to do the same work, and of anything else a
+/// second is compared with a second.
+fn measure_of(compare: &Compare, sets: &[Set]) -> Measure {
+    let commands = sets.iter().all(|set| set.command);
+    match compare.per {
+        _ if !compare.work.is_empty() => Measure::Work,
+        Some(Per::Run) => Measure::Run,
+        Some(Per::Samples) => Measure::Samples,
+        Some(Per::Time) => Measure::Time,
+        None if commands => Measure::Run,
+        None => Measure::Time,
+    }
 }
 
 fn read(
@@ -168,6 +256,7 @@ fn read(
     Ok(Set {
         event: recording.event(event).clone(),
         duration_ns: recording.duration_ns,
+        command: matches!(recording.target, Target::Command(_)),
         counts,
     })
 }

@@ -8,7 +8,7 @@ use profile::{EventId, ImageId, Location, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use store::{Database, Epoch, Opened, Wanted};
-use symbols::{Detail, Options, Resolved, Warning};
+use symbols::{Detail, Resolved, Warning};
 
 /// Opens the recording: a file, an epoch, the last epoch of a database. Of a database it has at least
 /// what is wanted.
@@ -153,10 +153,7 @@ pub fn symbolize(
     detail: Detail,
     source: &Source,
 ) -> Resolved {
-    let mut options = Options::default();
-    options
-        .debug_dirs
-        .splice(0..0, source.debug_dir.iter().cloned());
+    let options = crate::kept::symbol_options(source);
     symbols::resolve(recording, locations, detail, &options)
 }
 

@@ -17,8 +17,8 @@ use std::path::Path;
 pub(crate) struct Job<'a> {
     pub id: ImageId,
     pub image: &'a Image,
-    /// When the recording ended, in seconds since 1970.
-    pub end: i64,
+    /// When the recording ended, in nanoseconds since 1970; 0 if it does not say.
+    pub end_unix_ns: u64,
     pub embedded: &'a [EmbeddedSymbol],
     /// Sorted, so that those of one unit come together.
     pub offsets: Vec<ImageOffset>,
@@ -34,7 +34,7 @@ impl Job<'_> {
     pub fn run(&self, detail: Detail, options: &Options) -> Done {
         let mut done = Done::default();
         let file = match self.image.kind {
-            ImageKind::File => self.find_file(options, &mut done),
+            ImageKind::File => self.find_file(detail, options, &mut done),
             _ => None,
         };
         match file {
@@ -53,34 +53,70 @@ impl Job<'_> {
     }
 
     /// The file that was recorded.
-    fn find_file(&self, options: &Options, done: &mut Done) -> Option<ImageSymbols> {
+    fn find_file(
+        &self,
+        detail: Detail,
+        options: &Options,
+        done: &mut Done,
+    ) -> Option<ImageSymbols> {
         match ImageSymbols::of_recording(self.image, options) {
             Ok(file) => {
-                if self.image.build_id.is_none() {
-                    self.check_age(file.path(), done);
+                if self.image.build_id.is_some() {
+                    return Some(file);
+                }
+                let newer = self.is_newer(file.path());
+                if newer && !self.embedded.is_empty() {
+                    // A later build: the names from the time of the recording are right.
+                    self.warn_of_lines(detail, file.path(), done);
+                    return None;
+                }
+                if newer {
+                    self.warn_of_age(file.path(), done);
                 }
                 Some(file)
             }
             Err(error) => {
+                let path = options.path_of(&self.image.path);
                 if self.embedded.is_empty() {
-                    self.warn_unusable(&options.path_of(&self.image.path), error, done);
+                    self.warn_unusable(&path, error, done);
+                } else {
+                    self.warn_of_lines(detail, &path, done);
                 }
                 None
             }
         }
     }
 
-    /// Without a build-id, the age of the file is all there is to tell a later build by.
-    fn check_age(&self, path: &Path, done: &mut Done) {
-        let modified = path.metadata().map_or(0, |metadata| metadata.mtime());
-        if self.end > 0 && modified > self.end {
+    /// Returns whether a file was written after the recording: without a build-id, its age is all
+    /// there is to tell a later build by.
+    fn is_newer(&self, path: &Path) -> bool {
+        let modified = path.metadata().map_or(0, |metadata| {
+            i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
+        });
+        self.end_unix_ns > 0 && modified > i128::from(self.end_unix_ns)
+    }
+
+    fn warn_of_age(&self, path: &Path, done: &mut Done) {
+        self.warn(
+            done,
+            format!(
+                "{} has no build-id and was written after the recording; its names may be wrong",
+                path.display()
+            ),
+            "link with -Wl,--build-id and record again",
+        );
+    }
+
+    /// Names of procedures are in the recording; lines are only in the file.
+    fn warn_of_lines(&self, detail: Detail, path: &Path, done: &mut Done) {
+        if detail == Detail::Lines {
             self.warn(
                 done,
                 format!(
-                    "{} has no build-id and was written after the recording; its names may be wrong",
+                    "{} is not the file that was recorded; no lines and no inlined calls",
                     path.display()
                 ),
-                "link with -Wl,--build-id and record again",
+                "put the recorded file back, or record with --keep-images",
             );
         }
     }

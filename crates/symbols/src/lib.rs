@@ -15,6 +15,7 @@ mod contents;
 mod debug_info;
 mod demangle;
 mod elf;
+mod embed;
 mod error;
 mod image;
 mod input;
@@ -33,6 +34,7 @@ mod tables;
 
 pub use debug_info::{DebugInfo, DebugProcedure};
 pub use demangle::demangle;
+pub use embed::embed_procedures;
 pub use error::{DebugProblem, Error};
 pub use image::{ImageSymbols, RawProcedure};
 pub use jit::{ProcessSymbol, parse_jitdump, parse_perf_map};

@@ -97,8 +97,7 @@ fn jobs(recording: &Recording, locations: impl IntoIterator<Item = Location>) ->
     }
     let end = recording
         .start_unix_ns
-        .saturating_add(recording.duration_ns)
-        / 1_000_000_000;
+        .saturating_add(recording.duration_ns);
     let mut jobs: Vec<Job<'_>> = offsets
         .into_iter()
         .filter_map(|(id, mut offsets)| {
@@ -110,7 +109,7 @@ fn jobs(recording: &Recording, locations: impl IntoIterator<Item = Location>) ->
             Some(Job {
                 id,
                 image: recording.images.get(id.0 as usize)?,
-                end: end as i64,
+                end_unix_ns: end,
                 embedded: symbols.get(first..behind).unwrap_or_default(),
                 offsets,
             })

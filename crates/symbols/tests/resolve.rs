@@ -7,7 +7,8 @@ use profile::{
 use std::fs;
 use std::path::{Path, PathBuf};
 use symbols::{
-    Detail, ImageSymbols, Options, Resolved, build_id_of_bytes, build_id_of_file, resolve,
+    Detail, ImageSymbols, Options, Resolved, build_id_of_bytes, build_id_of_file, embed_procedures,
+    resolve,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -375,6 +376,37 @@ fn without_a_build_id_age_is_a_warning() {
         "{:?}",
         resolved.warnings
     );
+}
+
+#[test]
+fn names_stay_with_the_recording_when_its_program_is_rebuilt_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("program");
+    let id = build_id_of_file(&fixture("dwarf5")).unwrap();
+    for (build_id, end) in [(id, u64::MAX), (None, 1)] {
+        fs::copy(fixture("dwarf5"), &path).unwrap();
+        let places = [at(0, place("main")), at(0, place("hash"))];
+        let mut recording = recording(vec![file(&path, build_id)]);
+        recording.start_unix_ns = end;
+        for location in places {
+            recording.stacks.push_leaf(location);
+        }
+        embed_procedures(&mut recording, &options(&[]));
+        let names: Vec<&str> = recording.symbols.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        // The rebuilt program has other procedures at these places.
+        fs::copy(fixture("shapes"), &path).unwrap();
+        for detail in [Detail::Procedures, Detail::Lines] {
+            let resolved = resolve(&recording, places, detail, &options(&[]));
+            let name = |at| resolved.table.procedure(at).unwrap().name.to_string();
+            assert_eq!(places.map(name), ["main", "hash"]);
+            let says_why = resolved
+                .warnings
+                .iter()
+                .any(|w| w.what.contains("is not the file that was recorded"));
+            assert_eq!(says_why, detail == Detail::Lines, "{:?}", resolved.warnings);
+        }
+    }
 }
 
 #[test]

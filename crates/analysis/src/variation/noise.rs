@@ -1,9 +1,7 @@
 //! Which differences are more than sampling and run-to-run noise.
 
-use crate::statistics::nearer_to_zero;
+use super::pair::RowOrigin;
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
-use statrs::function::beta::beta_reg;
-use statrs::function::gamma::gamma_lr;
 
 /// The least count that has to be expected in every set for the chi-square approximation (Cochran's
 /// rule).
@@ -31,24 +29,6 @@ pub struct Noise {
     pub rows: usize,
 }
 
-/// A difference of two amounts, the second less the first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
-    /// The difference.
-    pub estimate: f64,
-    /// Lower end of its interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Change {
-    /// The end of the interval that is nearer to no change; 0 if the interval holds it.
-    pub fn conservative(&self) -> f64 {
-        nearer_to_zero(self.low, self.high)
-    }
-}
-
 /// The expected counts of a row that is the same in all sets; `None` where there are none.
 fn expected(counts: &[u64], exposure: &[f64]) -> Option<Vec<f64>> {
     let total: f64 = exposure.iter().sum();
@@ -68,11 +48,13 @@ fn chi_square(counts: &[u64], expected: &[f64], noise2: f64) -> f64 {
 }
 
 impl Noise {
-    /// Estimates the noise from the counts of the heaviest rows; `exposure` has one value for each
-    /// set.
-    pub fn fit(rows: &[Vec<u64>], exposure: &[f64]) -> Self {
+    /// Estimates the noise of rows of an origin from the counts of the heaviest; `exposure` has one
+    /// value for each set. With too few rows it is what is usual.
+    pub fn fit(rows: &[(Vec<u64>, RowOrigin)], exposure: &[f64], origin: RowOrigin) -> Self {
         let mut heavy: Vec<(&[u64], Vec<f64>)> = rows
             .iter()
+            .filter(|row| row.1 == origin)
+            .map(|row| &row.0)
             .filter_map(|counts| Some((counts.as_slice(), expected(counts, exposure)?)))
             .filter(|(_, expected)| expected.iter().all(|e| *e >= LEAST_FOR_NOISE))
             .collect();
@@ -83,11 +65,15 @@ impl Noise {
         let enough = heavy.partition_point(|row| weight(row) >= least);
         heavy.truncate(enough.max(ENOUGH_ROWS));
         let rows = heavy.len();
+        let usual = Self {
+            relative: origin.usual_noise(),
+            rows: 0,
+        };
         let Ok(chi) = ChiSquared::new(exposure.len() as f64 - 1.0) else {
-            return Self::default();
+            return usual;
         };
         if rows < LEAST_ROWS {
-            return Self::default();
+            return usual;
         }
         // The median of few rows may be low by chance.
         let cautious = 0.5 - 0.2 / (rows as f64).sqrt();
@@ -122,14 +108,6 @@ impl Noise {
         if expected.iter().any(|e| *e < LEAST_EXPECTED) {
             return None;
         }
-        if let ([a, b], [exposure_a, exposure_b]) = (counts, exposure) {
-            let exact = self.binomial(*a, *b, exposure_a / (exposure_a + exposure_b));
-            if self.relative == 0.0 {
-                return Some(exact);
-            }
-            let statistic = chi_square(counts, &expected, self.relative * self.relative);
-            return Some(exact.max(self.tail(statistic, 1.0)));
-        }
         let statistic = chi_square(counts, &expected, self.relative * self.relative);
         Some(self.tail(statistic, counts.len() as f64 - 1.0))
     }
@@ -144,101 +122,4 @@ impl Noise {
         let behind = (self.rows as f64 * freedom * std::f64::consts::FRAC_2_PI).max(1.0);
         FisherSnedecor::new(freedom, behind).map_or(1.0, |f| f.sf(statistic / freedom))
     }
-
-    /// The count that has, by sampling alone, the relative error that this one has with the noise.
-    fn effective(&self, count: f64) -> f64 {
-        count / (1.0 + self.relative * self.relative * count)
-    }
-
-    /// Two-sided exact test: of all samples, is the first set's part `share`?
-    fn binomial(&self, a: u64, b: u64, share: f64) -> f64 {
-        // Shrunk together, so that the ratio of the counts stays.
-        let sum = a as f64 + b as f64;
-        let smaller = (sum * share.min(1.0 - share)).max(1.0);
-        let shrink = self.effective(smaller) / smaller;
-        let (a, b) = (a as f64 * shrink, b as f64 * shrink);
-        let at_most = |k: f64, rest: f64, share: f64| match (k, rest) {
-            (_, rest) if rest <= 0.0 => 1.0,
-            // P(X ≤ k) of n with probability p is I(1 − p; n − k, k + 1).
-            (k, rest) => beta_reg(rest, k + 1.0, 1.0 - share),
-        };
-        let tail = at_most(a, b, share).min(at_most(b, a, 1.0 - share));
-        (2.0 * tail).min(1.0)
-    }
-
-    /// The change of an amount from the first to the second set, with its interval at this
-    /// confidence (0.95).
-    pub fn change(&self, counts: [u64; 2], exposure: [f64; 2], confidence: f64) -> Change {
-        self.change_within(counts, exposure, [1.0, 1.0], confidence)
-    }
-
-    /// The change of a share of all samples. A share varies less than a count: by `1 − share`, as
-    /// the others' samples vary against it.
-    pub fn change_of_share(&self, counts: [u64; 2], totals: [f64; 2], confidence: f64) -> Change {
-        let rest = [0, 1].map(|set| {
-            let rest = 1.0 - counts[set] as f64 / totals[set];
-            // Of n samples that are all here, 3 / n might still be elsewhere.
-            rest.max(3.0 / totals[set]).clamp(0.0, 1.0).sqrt()
-        });
-        self.change_within(counts, totals, rest, confidence)
-    }
-
-    fn change_within(
-        &self,
-        counts: [u64; 2],
-        exposure: [f64; 2],
-        width: [f64; 2],
-        confidence: f64,
-    ) -> Change {
-        let [a, b] = [0, 1].map(|set| {
-            let (low, high) = self.interval(counts[set], confidence);
-            let middle = counts[set] as f64;
-            let below = (middle - low) * width[set] / exposure[set];
-            let above = (high - middle) * width[set] / exposure[set];
-            (below, middle / exposure[set], above)
-        });
-        let estimate = b.1 - a.1;
-        Change {
-            estimate,
-            low: estimate - b.0.hypot(a.2),
-            high: estimate + b.2.hypot(a.0),
-        }
-    }
-
-    /// The interval of the expected count behind a count.
-    fn interval(&self, count: u64, confidence: f64) -> (f64, f64) {
-        let effective = self.effective(count as f64);
-        let scale = if count == 0 {
-            1.0
-        } else {
-            count as f64 / effective
-        };
-        let half = (1.0 - confidence) / 2.0;
-        // Garwood: P(X ≥ n | low) = P(X ≤ n | high) = half.
-        let low = if effective > 0.0 {
-            solve(|mean| gamma_lr(effective, mean), half, effective)
-        } else {
-            0.0
-        };
-        let high = solve(
-            |mean| gamma_lr(effective + 1.0, mean),
-            1.0 - half,
-            effective,
-        );
-        (low * scale, high * scale)
-    }
-}
-
-/// Where an increasing function of a mean has this value; `near` says in which region.
-fn solve(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
-    let (mut low, mut high) = (0.0, near + 20.0 + 20.0 * near.sqrt());
-    for _ in 0..80 {
-        let middle = (low + high) / 2.0;
-        if middle > 0.0 && function(middle) < value {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    (low + high) / 2.0
 }

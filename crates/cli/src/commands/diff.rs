@@ -1,10 +1,11 @@
 //! `vitalfew diff`: what changed from one sample set to another.
 
-use crate::args::{CompareBy, Diff as Args, Per};
-use crate::comparison::{self, Kind, Row, q_text};
+use crate::args::{CompareBy, Diff as Args};
+use crate::comparison::{self, Background, Judged, Kind, Row, q_text};
+use crate::exit::WORSE;
 use crate::output::{printable, time};
-use crate::sets::{self, Sets};
-use analysis::variation::{Change, Noise};
+use crate::sets::{self, Measure, Sets};
+use analysis::variation::{Change, PairVerdict, amount_change, share_change};
 use profile::Unit;
 use serde::Serialize;
 use std::io::Write;
@@ -13,10 +14,15 @@ use std::process::ExitCode;
 /// How sure the intervals are.
 const CONFIDENCE: f64 = 0.95;
 
+/// A common factor nearer to 1 than this is not worth a line.
+const WORTH_SAYING: f64 = 0.005;
+
 /// What is said of a row: amounts per share of samples, run, second or unit of work.
 struct Difference {
+    /// The second divided by what all rows have in common.
     amounts: [f64; 2],
     change: Change,
+    factor: Option<Change>,
 }
 
 /// Runs the command.
@@ -25,70 +31,145 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.folded {
         compare.by = CompareBy::Path;
     }
-    let sets = sets::load(&[args.a.clone(), args.b.clone()], &compare, args.per)?;
+    let sets = sets::load(&[args.a.clone(), args.b.clone()], &compare)?;
     let mut out = std::io::stdout().lock();
-    let mut empty = sets.totals.contains(&0);
     if args.folded {
         folded(&mut out, &sets)?;
-    } else if !empty {
-        let shares = compare.work.is_empty() && args.per == Per::Samples;
-        let measure = |noise: &Noise, counts: &[u64]| difference(&sets, noise, counts, shares);
-        let mut judged = comparison::judge(&sets, measure, by_size);
-        empty = judged.rows.is_empty();
-        judged.limit(&compare);
-        if compare.shown.json {
-            let kind = Kind {
-                schema: "vitalfew.diff/1",
-                per: Some(measure_name(args)),
-                confidence: Some(CONFIDENCE),
-            };
-            judged.print_json(&mut out, &sets, kind, numbers)?;
+        out.flush()?;
+        let nothing = sets.totals.contains(&0).then_some(NOTHING);
+        return Ok(comparison::conclude(&sets, nothing));
+    }
+    if sets.totals.contains(&0) {
+        return Ok(comparison::conclude(&sets, Some(NOTHING)));
+    }
+    let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
+        difference(&sets, counts, verdict, background)
+    };
+    let mut judged = comparison::judge(&sets, measure, by_size);
+    let nothing = judged.rows.is_empty().then_some(NOTHING);
+    let worse = args
+        .fail_over
+        .map(|limit| too_much(&sets, &judged, limit / 100.0));
+    judged.limit(&compare);
+    let mut headings = vec!["A", "B", "change"];
+    if sets.unit == Unit::Samples {
+        headings.extend(["least", "most", "q"]);
+    }
+    let cells = |row: &Row<Difference>| cells(&sets, row);
+    if compare.shown.json {
+        let kind = Kind {
+            schema: "vitalfew.diff/1",
+            compared: true,
+            confidence: Some(CONFIDENCE),
+        };
+        judged.print_json(&mut out, &sets, kind, numbers)?;
+    } else {
+        let end = if args.markdown { "\n" } else { "" };
+        for line in heading(&sets, &judged.background) {
+            writeln!(out, "{line}{end}")?;
+        }
+        if args.markdown {
+            judged.print_markdown(&mut out, &sets, &headings, cells)?;
         } else {
-            writeln!(out, "{} {}\n", sets.event, measured_by(args))?;
-            let mut headings = vec!["A", "B", "change"];
-            if sets.unit == Unit::Samples {
-                headings.extend(["least", "most", "q"]);
-            }
-            let cells = |row: &Row<Difference>| cells(args, &sets, row);
+            writeln!(out)?;
             judged.print(&mut out, &sets, &compare, &headings, cells)?;
         }
     }
     out.flush()?;
-    let nothing = empty.then_some("one of the sets has no sample of what was asked for");
-    Ok(comparison::conclude(&sets, nothing))
-}
-
-/// What amounts are measured by.
-fn measured_by(args: &Args) -> &'static str {
-    match (args.compare.work.is_empty(), args.per) {
-        (false, _) => "per unit of work",
-        (_, Per::Run) => "per run",
-        (_, Per::Samples) => "as shares of all samples",
-        (_, Per::Time) => "per second",
+    let exit = comparison::conclude(&sets, nothing);
+    let worse = worse.unwrap_or_default();
+    for reason in &worse {
+        eprintln!("vitalfew: {}", printable(reason));
     }
+    Ok(if worse.is_empty() {
+        exit
+    } else {
+        ExitCode::from(WORSE)
+    })
 }
 
-/// The same in the JSON form.
-fn measure_name(args: &Args) -> &'static str {
-    match (args.compare.work.is_empty(), args.per) {
-        (false, _) => "work",
-        (_, Per::Run) => "run",
-        (_, Per::Samples) => "samples",
-        (_, Per::Time) => "time",
+const NOTHING: &str = "one of the sets has no sample of what was asked for";
+
+/// What is compared, all samples together, and what all rows have in common.
+fn heading(sets: &Sets, background: &Background) -> Vec<String> {
+    let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
+    let Some(pair) = &background.pair else {
+        return lines;
+    };
+    if sets.unit == Unit::Nanoseconds || sets.measure == Measure::Samples {
+        return lines;
     }
+    let factor = |change: &Change| {
+        format!(
+            "{:.2} [{:.2}, {:.2}]",
+            change.estimate, change.low, change.high
+        )
+    };
+    let total = |set: usize| sets.totals[set] as f64 / sets.exposure[set];
+    lines.push(format!(
+        "all: A {}, B {}, {} times as much",
+        show(sets, total(0)),
+        show(sets, total(1)),
+        factor(&pair.total)
+    ));
+    if (pair.common.estimate - 1.0).abs() >= WORTH_SAYING {
+        lines.push(format!(
+            "in B what did not change took {} times as long (another speed of the machine, or of all the code): B below is divided by it",
+            factor(&pair.common)
+        ));
+    }
+    lines
 }
 
-fn difference(sets: &Sets, noise: &Noise, counts: &[u64], shares: bool) -> Option<Difference> {
+/// What takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
+/// of A.
+fn too_much(sets: &Sets, judged: &Judged<Difference>, limit: f64) -> Vec<String> {
+    let all = sets.totals[0] as f64 / sets.exposure[0];
+    let mut reasons = Vec::new();
+    if let Some(pair) = &judged.background.pair
+        && sets.measure != Measure::Samples
+        && sets.unit == Unit::Samples
+        && pair.total.low > 1.0 + limit
+    {
+        reasons.push(format!(
+            "B takes at least {:.1}% more in all",
+            100.0 * (pair.total.low - 1.0)
+        ));
+    }
+    let rows = judged.rows.iter().filter(|row| row.differs());
+    let worse = rows.filter(|row| row.numbers.change.low > limit * all);
+    reasons.extend(worse.map(|row| {
+        format!(
+            "{} takes more by at least {:.1}% of all of A",
+            row.key.name,
+            100.0 * row.numbers.change.low / all
+        )
+    }));
+    reasons
+}
+
+fn difference(
+    sets: &Sets,
+    counts: &[u64],
+    verdict: Option<&PairVerdict>,
+    background: &Background,
+) -> Option<Difference> {
     let (&[a, b], &[exposure_a, exposure_b]) = (counts, sets.exposure.as_slice()) else {
         return None;
     };
-    let amounts = [a as f64 / exposure_a, b as f64 / exposure_b];
+    let common = match (&background.pair, sets.measure, sets.unit) {
+        (_, Measure::Samples, _) | (None, ..) | (.., Unit::Nanoseconds) => 1.0,
+        (Some(pair), ..) => pair.common.estimate,
+    };
+    let exposure = [exposure_a, exposure_b * common];
+    let amounts = [a as f64 / exposure[0], b as f64 / exposure[1]];
     let estimate = amounts[1] - amounts[0];
+    let noise = verdict.map_or(0.0, |verdict| verdict.noise);
     let change = match sets.unit {
-        Unit::Samples if shares => {
-            noise.change_of_share([a, b], [exposure_a, exposure_b], CONFIDENCE)
+        Unit::Samples if sets.measure == Measure::Samples => {
+            share_change([a, b], exposure, noise, CONFIDENCE)
         }
-        Unit::Samples => noise.change([a, b], [exposure_a, exposure_b], CONFIDENCE),
+        Unit::Samples => amount_change([a, b], exposure, noise, CONFIDENCE),
         // Measured, not sampled.
         Unit::Nanoseconds => Change {
             estimate,
@@ -96,7 +177,12 @@ fn difference(sets: &Sets, noise: &Noise, counts: &[u64], shares: bool) -> Optio
             high: estimate,
         },
     };
-    Some(Difference { amounts, change })
+    let factor = verdict.filter(|_| sets.unit == Unit::Samples);
+    Some(Difference {
+        amounts,
+        change,
+        factor: factor.map(|verdict| verdict.factor),
+    })
 }
 
 /// By what the change is at least.
@@ -108,28 +194,29 @@ fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
 }
 
 /// An amount for people.
-fn show(args: &Args, sets: &Sets, amount: f64) -> String {
+fn show(sets: &Sets, amount: f64) -> String {
     let time_like = sets.clock || sets.unit == Unit::Nanoseconds;
-    match (args.compare.work.is_empty(), args.per) {
-        (true, Per::Samples) => format!("{:.2}%", 100.0 * amount),
-        (true, Per::Time) if time_like => format!("{:.2}%", amount / 1e7),
-        _ if time_like => {
-            let sign = if amount < 0.0 { "-" } else { "" };
-            format!("{sign}{}", time(amount.abs()))
-        }
+    let sign = if amount < 0.0 { "-" } else { "" };
+    match sets.measure {
+        Measure::Samples => format!("{:.2}%", 100.0 * amount),
+        // Of several CPUs there may be more than a second in a second.
+        Measure::Time if time_like => format!("{sign}{}/s", time(amount.abs())),
+        _ if time_like => format!("{sign}{}", time(amount.abs())),
         _ => format!("{amount:.1}"),
     }
 }
 
-fn cells(args: &Args, sets: &Sets, row: &Row<Difference>) -> Vec<String> {
+fn cells(sets: &Sets, row: &Row<Difference>) -> Vec<String> {
     let signed = |amount: f64| {
         let sign = if amount > 0.0 { "+" } else { "" };
-        format!("{sign}{}", show(args, sets, amount))
+        format!("{sign}{}", show(sets, amount))
     };
-    let Difference { amounts, change } = &row.numbers;
+    let Difference {
+        amounts, change, ..
+    } = &row.numbers;
     let mut cells = vec![
-        show(args, sets, amounts[0]),
-        show(args, sets, amounts[1]),
+        show(sets, amounts[0]),
+        show(sets, amounts[1]),
         signed(change.estimate),
     ];
     if sets.unit == Unit::Samples {
@@ -161,6 +248,13 @@ struct Numbers {
     change: f64,
     low: f64,
     high: f64,
+    /// Beyond what all rows have in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor_low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor_high: Option<f64>,
 }
 
 fn numbers(row: &Difference) -> Numbers {
@@ -170,5 +264,8 @@ fn numbers(row: &Difference) -> Numbers {
         change: row.change.estimate,
         low: row.change.low,
         high: row.change.high,
+        factor: row.factor.map(|factor| factor.estimate),
+        factor_low: row.factor.map(|factor| factor.low),
+        factor_high: row.factor.map(|factor| factor.high),
     }
 }

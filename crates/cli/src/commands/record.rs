@@ -3,6 +3,7 @@
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::losses::loss_warnings;
+use crate::kept;
 use crate::output::{bytes, grouped, time};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
@@ -25,8 +26,22 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     }
     let signals = Signals::catch()?;
     let mut talk = Talk::new(args.quiet);
-    let outcome = sampler::record(&options, &signals.stop, &mut |progress| talk.hear(progress))?;
+    let mut outcome =
+        sampler::record(&options, &signals.stop, &mut |progress| talk.hear(progress))?;
     talk.line.clear();
+    // Now, because a rebuild replaces files in place, and the reader may be another machine.
+    symbols::embed_procedures(&mut outcome.recording, &symbols::Options::default());
+    if args.keep_images {
+        let directory = match (&database, &args.output) {
+            (Some(database), _) => kept::in_database(database.path()),
+            (None, file) => kept::beside_file(file.as_deref().unwrap_or("recording".as_ref())),
+        };
+        match kept::keep_images(&outcome.recording, &directory) {
+            Ok(warnings) => outcome.recording.warnings.extend(warnings),
+            // What was measured matters more.
+            Err(error) => outcome.recording.warnings.push(format!("{error:#}")),
+        }
+    }
     let recording = &outcome.recording;
     let stored = match (&database, &args.output) {
         (Some(database), _) => database.write(recording),

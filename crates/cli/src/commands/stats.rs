@@ -17,7 +17,7 @@ const HEADINGS: [&str; 9] = [
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let compare = &args.compare;
-    let sets = sets::load(&args.sets, compare, args.per)?;
+    let sets = sets::load(&args.sets, compare)?;
     let mean = sets.exposure.iter().sum::<f64>() / sets.exposure.len() as f64;
     // Counts as they would be, had all sets the same exposure.
     let scaled = |counts: &[u64]| -> Vec<f64> {
@@ -28,14 +28,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let by_sum = || b.sum.total_cmp(&a.sum);
         b.range.total_cmp(&a.range).then_with(by_sum)
     };
-    let measure = |_: &_, counts: &[u64]| Some(describe(&scaled(counts)));
+    let measure = |counts: &[u64], _: Option<&_>, _: &_| Some(describe(&scaled(counts)));
     let mut judged = comparison::judge(&sets, measure, by_range);
     judged.limit(compare);
     let mut out = std::io::stdout().lock();
     if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.stats/1",
-            per: None,
+            compared: false,
             confidence: None,
         };
         judged.print_json(&mut out, &sets, kind, numbers)?;

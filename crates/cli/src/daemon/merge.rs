@@ -2,12 +2,11 @@
 //! and it yields to everything else.
 
 use crate::args::{DaemonMerge, Keep};
-use profile::{EmbeddedSymbol, ImageId, ImageOffset, Location, Recording, ThreadCount};
-use std::collections::{BTreeMap, BTreeSet};
+use profile::{Recording, ThreadCount};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Database, Epoch, OpenEpoch};
-use symbols::{Detail, Options};
 
 /// Threads below this part of the samples of their event are counted together: a machine that
 /// compiles starts a million a day.
@@ -22,7 +21,8 @@ pub fn merge(args: &DaemonMerge) -> anyhow::Result<ExitCode> {
         let amend = |merged: &mut Recording| {
             sampler::name_kernel(merged);
             name_images(merged);
-            name_procedures(merged);
+            // When the epoch is read, files may have been replaced, and the reader may be another host.
+            symbols::embed_procedures(merged, &symbols::Options::default());
             fold_threads(merged);
         };
         epoch.close(&database, amend).map(|_| ())
@@ -63,36 +63,6 @@ fn name_images(recording: &mut Recording) {
             image.gone = *gone;
         }
     }
-}
-
-/// Keeps the names of the procedures that have samples: when the epoch is read, files may have been
-/// replaced by newer ones, and the reader may be another host.
-fn name_procedures(recording: &mut Recording) {
-    // What is carried for a file already is of one that was deleted.
-    let carried: BTreeSet<ImageId> = recording.symbols.iter().map(|s| s.image).collect();
-    let wanted = |location: &Location| {
-        recording.image(location.image).is_file() && !carried.contains(&location.image)
-    };
-    let frames = recording.stacks.frames().iter();
-    let locations: BTreeSet<_> = frames.map(|frame| frame.location).filter(wanted).collect();
-    let options = Options::default();
-    let found = symbols::resolve(
-        recording,
-        locations.iter().copied(),
-        Detail::Procedures,
-        &options,
-    );
-    let mut kept: BTreeSet<EmbeddedSymbol> = recording.symbols.drain(..).collect();
-    kept.extend(locations.iter().filter_map(|location| {
-        let procedure = found.table.procedure(*location)?;
-        Some(EmbeddedSymbol {
-            image: location.image,
-            start: procedure.start,
-            end: ImageOffset(procedure.start.0.saturating_add(procedure.size)),
-            name: procedure.name.to_string(),
-        })
-    }));
-    recording.symbols = kept.into_iter().collect();
 }
 
 /// Counts small threads together, by name, as process 0.

@@ -377,10 +377,6 @@ fn setting(
         Some("cycles" | "cpu-cycles") => Some(event.period as f64),
         _ => None,
     };
-    let mut options = symbols::Options::default();
-    options
-        .debug_dirs
-        .splice(0..0, source.debug_dir.iter().cloned());
     let counts = Counts::read(&args.counts)?;
     if counts.has_executions() && period.is_none() {
         return Err(usage(
@@ -396,7 +392,7 @@ fn setting(
         counts,
         image: String::new(),
         late: 0,
-        options,
+        options: crate::kept::symbol_options(source),
     })
 }
 
@@ -423,7 +419,7 @@ fn open_image(
             printable(&image.path)
         )));
     }
-    let keep = "put the recorded file back, or record again";
+    let keep = "put the recorded file back, or record again with --keep-images";
     let code = ImageSymbols::of_recording(image, options).map_err(|error| match error {
         symbols::Error::Replaced { .. } | symbols::Error::Gone { .. } => {
             let id = image.build_id.as_ref();

@@ -1,0 +1,33 @@
+//! Names that a recording carries, so that it can be read when its images are gone.
+
+use crate::resolve::{Detail, resolve};
+use crate::search::Options;
+use profile::{EmbeddedSymbol, ImageId, ImageOffset, Location, Recording};
+use std::collections::BTreeSet;
+
+/// Puts the name of every procedure that has samples into the recording.
+///
+/// When the recording is read, its files may have been replaced by newer builds, and the reader may
+/// be another machine. Images that carry names already are left alone: those came from a file that
+/// cannot be found under its path.
+pub fn embed_procedures(recording: &mut Recording, options: &Options) {
+    let carried: BTreeSet<ImageId> = recording.symbols.iter().map(|s| s.image).collect();
+    let wanted = |location: &Location| {
+        recording.image(location.image).is_file() && !carried.contains(&location.image)
+    };
+    let frames = recording.stacks.frames().iter();
+    let locations: BTreeSet<_> = frames.map(|frame| frame.location).filter(wanted).collect();
+    let places = locations.iter().copied();
+    let found = resolve(recording, places, Detail::Procedures, options);
+    let mut kept: BTreeSet<EmbeddedSymbol> = recording.symbols.drain(..).collect();
+    kept.extend(locations.iter().filter_map(|location| {
+        let procedure = found.table.procedure(*location)?;
+        Some(EmbeddedSymbol {
+            image: location.image,
+            start: procedure.start,
+            end: ImageOffset(procedure.start.0.saturating_add(procedure.size)),
+            name: procedure.name.to_string(),
+        })
+    }));
+    recording.symbols = kept.into_iter().collect();
+}
