@@ -32,15 +32,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     // Now, because a rebuild replaces files in place, and the reader may be another machine.
     symbols::embed_procedures(&mut outcome.recording, &symbols::Options::default());
     if args.keep_images {
-        let directory = match (&database, &args.output) {
-            (Some(database), _) => kept::in_database(database.path()),
-            (None, file) => kept::beside_file(file.as_deref().unwrap_or("recording".as_ref())),
-        };
-        match kept::keep_images(&outcome.recording, &directory) {
-            Ok(warnings) => outcome.recording.warnings.extend(warnings),
-            // What was measured matters more.
-            Err(error) => outcome.recording.warnings.push(format!("{error:#}")),
-        }
+        keep_images(&mut outcome.recording, database.as_ref(), args);
     }
     let recording = &outcome.recording;
     let stored = match (&database, &args.output) {
@@ -60,6 +52,18 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
         None if args.pid.is_some() || args.all => ExitCode::SUCCESS,
         exit => wrapped::exit_code(exit),
     })
+}
+
+/// Keeps the code beside what was measured. If that fails, the recording says so: it matters more.
+fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Record) {
+    let directory = match (database, &args.output) {
+        (Some(database), _) => kept::in_database(database.path()),
+        (None, Some(file)) => kept::beside_file(file),
+        (None, None) => return,
+    };
+    let warnings = kept::keep_images(recording, &directory);
+    let warnings = warnings.unwrap_or_else(|error| vec![format!("{error:#}")]);
+    recording.warnings.extend(warnings);
 }
 
 fn database(directory: &std::path::Path) -> anyhow::Result<Database> {
