@@ -2,8 +2,8 @@
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
-use crate::losses::loss_warnings;
 use crate::kept;
+use crate::losses::loss_warnings;
 use crate::output::{bytes, grouped, time};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
