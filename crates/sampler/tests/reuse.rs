@@ -2,11 +2,12 @@
 //! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
 
 use profile::{CallGraph, Recording};
-use sampler::{Options, Rate, Separation, TargetSpec};
+use sampler::{ContinuousOptions, EventSpec, Options, Rate, Separation, TargetSpec};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// One test at a time: they count the CPU time of all processes that were started.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -110,6 +111,29 @@ impl Libraries {
         ]
     }
 
+    fn start(&self, rounds: u32) -> Child {
+        let command = self.command(rounds);
+        let started = Command::new(&command[0]).args(&command[1..]).spawn();
+        started.expect("it runs")
+    }
+
+    /// Whether the libraries' shares of a recording are those of the program's clock.
+    fn check(&self, recording: &Recording, way: &str) {
+        let [first, second] =
+            ["libfirst_.so", "libsecond.so"].map(|name| samples_in(recording, name) as f64);
+        let (n, truth) = (first + second, self.truth());
+        assert!(n > 300.0, "{way}: {n} samples");
+        let allowed = 0.02 + 4.0 * (truth * (1.0 - truth) / n).sqrt();
+        assert!(
+            (first / n - truth).abs() < allowed,
+            "{way}: the first library has {first} of {n}, not {truth}"
+        );
+        eprintln!(
+            "{way}: the first library has {:.3} of {n}, truth {truth:.3}",
+            first / n
+        );
+    }
+
     /// The share of the CPU time that the first library had, by the program's own clock.
     fn truth(&self) -> f64 {
         let out = std::fs::read_to_string(&self.out).expect("the program wrote it");
@@ -130,17 +154,61 @@ fn libraries_that_take_turns_at_an_address_are_told_apart() {
     for (path, call_graph) in WAYS {
         let mut options = options(programs.command(120));
         (options.path, options.call_graph) = (path, call_graph);
-        let recording = record(&options);
-        let [first, second] =
-            ["libfirst_.so", "libsecond.so"].map(|name| samples_in(&recording, name) as f64);
-        let (n, truth) = (first + second, programs.truth());
-        assert!(n > 300.0, "{path:?} {call_graph:?}: {n} samples");
-        let allowed = 0.02 + 4.0 * (truth * (1.0 - truth) / n).sqrt();
-        assert!(
-            (first / n - truth).abs() < allowed,
-            "{path:?} {call_graph:?}: the first library has {first} of {n}, not {truth}"
-        );
+        programs.check(&record(&options), &format!("{path:?} {call_graph:?}"));
     }
+}
+
+#[test]
+fn libraries_are_told_apart_on_the_whole_machine() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let programs = Libraries::new(directory.path());
+    for call_graph in [CallGraph::None, CallGraph::FramePointer] {
+        let mut options = options(Vec::new());
+        options.target = TargetSpec::Machine;
+        options.call_graph = call_graph;
+        let stop = AtomicBool::new(false);
+        let recording = std::thread::scope(|scope| {
+            // It may begin before it is recorded: its libraries take turns all the time.
+            let mut child = programs.start(120);
+            let stop = &stop;
+            scope.spawn(move || {
+                let status = child.wait().expect("it was started");
+                stop.store(true, Ordering::Relaxed);
+                assert!(status.success());
+            });
+            let outcome = sampler::record(&options, stop, &mut |_| ());
+            outcome.expect("the machine can be recorded").recording
+        });
+        programs.check(&recording, &format!("machine {call_graph:?}"));
+    }
+}
+
+#[test]
+fn libraries_are_told_apart_by_the_daemon() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let programs = Libraries::new(directory.path());
+    let options = ContinuousOptions {
+        events: vec![EventSpec::cpu_clock()],
+        rate: Rate::Frequency(2000),
+        interval: Duration::from_secs(60),
+        pins: None,
+        find_names: sampler::find_names,
+    };
+    let recording = sampler::sample_continuously(options, |continuous| {
+        continuous.enable().expect("it counts");
+        let mut child = programs.start(120);
+        while child.try_wait().expect("it was started").is_none() {
+            continuous.wait(Duration::from_millis(50));
+            continuous.tick().expect("it goes on");
+        }
+        let drain = continuous.drain().expect("what was counted");
+        continuous.stored().expect("it forgets");
+        continuous.end().expect("it ends");
+        drain.recording
+    });
+    programs.check(&recording.expect("it was loaded"), "daemon");
 }
 
 #[test]
