@@ -1,5 +1,6 @@
 //! The command line: one definition for the parser, the help, the man pages and the completions.
 
+use crate::screen::{ColorChoice, ScreenSettings};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,9 +22,33 @@ Examples:
   vitalfew doctor                      what can be measured here?"
 )]
 pub struct Args {
+    /// Colour what matters
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorChoice,
+    /// Never show a result through a pager ($VITALFEW_PAGER, $PAGER, less)
+    #[arg(long, global = true)]
+    pub no_pager: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Args {
+    /// How output is to be shown.
+    pub fn screen(&self) -> ScreenSettings {
+        let wide = match &self.command {
+            Command::Report(report) => report.shown.wide,
+            Command::Stats(stats) => stats.compare.shown.wide,
+            Command::Diff(diff) => diff.compare.shown.wide,
+            Command::Bottlenecks(bottlenecks) => bottlenecks.wide,
+            _ => false,
+        };
+        ScreenSettings {
+            color: self.color,
+            no_pager: self.no_pager,
+            wide,
+        }
+    }
 }
 
 /// The commands.

@@ -4,6 +4,7 @@
 use crate::args::{Compare, CompareBy};
 use crate::exit::INCONCLUSIVE;
 use crate::output::{Align, Table, printable, shortened};
+use crate::screen::{sentence, tell_user, warn_user};
 use crate::sets::{Key, Measure, Sets};
 use analysis::variation::{
     Change, Noise, PairComparison, PairRow, PairVerdict, RowOrigin, benjamini_hochberg,
@@ -167,7 +168,11 @@ impl<T> Judged<T> {
         if self.found > self.rows.len() {
             writeln!(out, "{} more with --all", self.found - self.rows.len())?;
         }
-        writeln!(out, "\n{}", self.verdict(sets))
+        writeln!(out)?;
+        let verdict = self.verdict(sets);
+        verdict
+            .lines()
+            .try_for_each(|line| write!(out, "{}", sentence(line)))
     }
 
     /// The same for a comment on a pull request.
@@ -343,13 +348,13 @@ pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
     let Some(why) = nothing else {
         return ExitCode::SUCCESS;
     };
-    eprintln!("vitalfew: {why}");
+    tell_user(&why.to_string());
     ExitCode::from(INCONCLUSIVE)
 }
 
 fn warn_of_sets(sets: &Sets) {
     for warning in &sets.warnings {
-        eprintln!("vitalfew: warning: {}", printable(warning));
+        warn_user(warning);
     }
 }
 

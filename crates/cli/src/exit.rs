@@ -1,7 +1,7 @@
 //! Exit codes, and the one place that turns an error into a message with advice.
 
 use crate::args::Command;
-use crate::output::printable;
+use crate::screen::tell_user;
 use std::io;
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub fn explain(command: &Command, error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("vitalfew: {}", printable(&message(error)));
+    tell_user(&message(error));
     ExitCode::from(code(command, error))
 }
 

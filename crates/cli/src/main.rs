@@ -12,8 +12,12 @@ mod losses;
 mod matching;
 mod output;
 mod report;
+mod runtimes;
+mod screen;
 mod sets;
 mod source;
+mod table;
+mod times;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -21,6 +25,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    screen::configure(args.screen());
     let result = match &args.command {
         Command::Record(record) => commands::record::run(record),
         Command::Daemon(daemon) => commands::daemon::run(daemon),

@@ -1,69 +1,11 @@
-//! Text for people: aligned columns without frames, numbers with separators.
+//! Text for people: numbers with separators and units, clean names; files written whole.
 
 use anyhow::Context;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// How a column's cells are aligned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// To the left; the last column is not padded.
-    Left,
-    /// To the right.
-    Right,
-}
-
-/// A table: a heading and rows of cells.
-pub struct Table {
-    columns: Vec<(String, Align)>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table with these columns.
-    pub fn new(columns: Vec<(String, Align)>) -> Self {
-        Self {
-            columns,
-            rows: Vec::new(),
-        }
-    }
-
-    /// Adds a row with a cell for each column.
-    pub fn row(&mut self, cells: Vec<String>) {
-        debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
-    }
-
-    /// The table as text.
-    pub fn render(&self) -> String {
-        let heading: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
-        let lines = || std::iter::once(&heading).chain(&self.rows);
-        let width = |column: usize| {
-            lines()
-                .map(|cells| cells[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let mut text = String::new();
-        for cells in lines() {
-            let mut line = String::new();
-            for (index, cell) in cells.iter().enumerate() {
-                let width = widths[index];
-                let gap = if index == 0 { "" } else { "  " };
-                let _ = match self.columns[index].1 {
-                    Align::Left => write!(line, "{gap}{cell:<width$}"),
-                    Align::Right => write!(line, "{gap}{cell:>width$}"),
-                };
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
+pub use crate::table::{Align, Table, shortened};
 
 /// 1234567 as 1,234,567.
 pub fn grouped(value: u64) -> String {
@@ -106,18 +48,6 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A text cut in its middle to at most `width` characters.
-pub fn shortened(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let tail = width / 4;
-    let head: String = text.chars().take(width - tail - 1).collect();
-    let end: String = text.chars().skip(length - tail).collect();
-    format!("{head}…{end}")
-}
-
 /// Cleans a name from outside for a terminal: each character that steers the terminal, turns the
 /// direction of the text round or cannot be seen becomes U+FFFD. Every command shows names through
 /// this function.
@@ -129,7 +59,7 @@ pub fn printable(text: &str) -> String {
 
 /// Whether a character does something other than to stand for itself: control characters (Cc),
 /// direction marks and other invisible format characters (Cf), line separators, noncharacters.
-fn is_deceptive(c: char) -> bool {
+pub fn is_deceptive(c: char) -> bool {
     let invisible = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
@@ -170,21 +100,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned() {
-        let mut table = Table::new(vec![
-            ("n".into(), Align::Right),
-            ("name".into(), Align::Left),
-            ("path".into(), Align::Left),
-        ]);
-        table.row(vec!["12".into(), "é".into(), "/a".into()]);
-        table.row(vec!["3".into(), "longer".into(), "/b".into()]);
-        assert_eq!(
-            table.render(),
-            " n  name    path\n12  é       /a\n 3  longer  /b\n"
-        );
-    }
-
-    #[test]
     fn numbers_for_people() {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
@@ -192,8 +107,6 @@ mod tests {
         assert_eq!(time(1_500_000_000.0), "1.50 s");
         assert_eq!(time(999.0), "999 ns");
         assert_eq!(time(0.0), "0 s");
-        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
-        assert_eq!(shortened("abcdefghijk", 8), "abcde…jk");
         assert_eq!(bytes(123), "123 B");
         assert_eq!(bytes(12_345), "12.3 kB");
     }

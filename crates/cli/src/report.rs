@@ -99,6 +99,7 @@ pub fn make(
     first: EventId,
 ) -> Report {
     let mut order: Vec<EventId> = (0..recording.events.len() as u16).map(EventId).collect();
+    order.sort_by_key(|event| *event != first);
     if filter.event.is_some() {
         order = vec![first];
     }

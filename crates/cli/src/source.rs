@@ -2,7 +2,7 @@
 
 use crate::args::{Chosen, Source};
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
-use crate::output::printable;
+use crate::screen::warn_user;
 use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,13 @@ pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
         return Err(nothing_recorded(&default).into());
     }
     let some = source.epoch.is_some() || source.host.is_some();
-    match store::open(path)? {
+    let opened = match store::open(path) {
+        Err(store::Error::NotARecording { .. }) if path.is_file() && !some => {
+            return import(path);
+        }
+        opened => opened?,
+    };
+    match opened {
         Opened::Recording(_) if some => Err(Coded {
             code: USAGE,
             message: format!(
@@ -45,6 +51,12 @@ pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
         }
         Opened::Database(database) => latest(&database, wanted),
     }
+}
+
+/// Reads another tool's profile as a recording without processes, addresses and time.
+fn import(path: &Path) -> anyhow::Result<Recording> {
+    let profile = formats::tree::read(path, &formats::tree::ReadOptions::default())?;
+    Ok(formats::tree::to_recording(&profile))
 }
 
 /// Reads epochs together. What an open one has not merged yet has no names for the kernel's
@@ -93,6 +105,16 @@ pub fn choose(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
     let path = chosen.db.clone().unwrap_or_else(store::default_database);
     if chosen.db.is_none() && !path.exists() {
         return Err(nothing_recorded(&path).into());
+    }
+    if path.is_file() {
+        return Err(Coded {
+            code: USAGE,
+            message: format!(
+                "{} is a file, not a database: vitalfew report and vitalfew bottlenecks read files",
+                path.display()
+            ),
+        }
+        .into());
     }
     let database = Database::open(&path)?;
     let epochs = database.select(&chosen.epoch, chosen.host.as_deref())?;
@@ -160,10 +182,10 @@ pub fn symbolize(
 /// Images below this share of the samples are warned of together.
 const WORTH_A_WARNING: f64 = 0.01;
 
-/// Prints [`gaps`].
+/// Says [`gaps`].
 pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
     for gap in gaps(recording, Some(event), resolved, all) {
-        eprintln!("vitalfew: warning: {}", printable(&gap));
+        warn_user(&gap);
     }
 }
 

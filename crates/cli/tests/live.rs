@@ -551,3 +551,89 @@ fn a_termination_is_passed_on_to_the_command() {
     assert_eq!(child.wait().expect("it ends").code(), Some(9));
     assert!(!rows(&report(&file, &["--by", "image"])).is_empty());
 }
+
+/// Where the time went by the scheduler's accounts, of a command with short children: against what the
+/// shell's `times` says of the same.
+#[test]
+fn the_first_line_says_where_the_time_went() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let script = "for i in $(seq 200); do /bin/true; done; sleep 0.5 & sleep 0.5; wait; times";
+    for collector in ["bpf", "ring"] {
+        let (file, output) = lab.try_record(["--collector", collector, "--", "bash", "-c", script]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let truth: f64 = said.split_whitespace().map(seconds).sum();
+        let report = report(&file, &[]);
+        let times = &report["task_times"];
+        let ns = |key: &str| {
+            times[key]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{key}: {report}"))
+        };
+        // bash, the subshell of $(seq), true, two sleeps.
+        assert!(ns("threads") >= 203.0, "{times}");
+        let off = (ns("cpu_ns") / 1e9 - truth).abs() / truth;
+        assert!(off < 0.1, "{collector}: {times}, by the shell {truth} s");
+        // Three processes wait for as long as a sleep takes, those that start others beside it.
+        let length = report["duration_ns"].as_f64().expect("a length");
+        assert!(ns("blocked_ns") > 0.5e9 * 3.0, "{times}");
+        assert!(ns("blocked_ns") < 3.2 * length, "{times} of {length}");
+        let text = Command::new(VITALFEW).arg("report").arg(&file).output();
+        let text = String::from_utf8_lossy(&text.expect("vitalfew runs").stdout).into_owned();
+        let first = text.lines().next().unwrap_or_default();
+        assert!(
+            first.contains(" CPU, ") && first.contains(" blocked, "),
+            "{text}"
+        );
+    }
+}
+
+/// `1m2.345s` in seconds.
+fn seconds(text: &str) -> f64 {
+    let (minutes, seconds) = text.split_once('m').expect("minutes");
+    let number = |text: &str| text.replace(',', ".").parse::<f64>().expect("a number");
+    60.0 * number(minutes) + number(seconds.trim_end_matches('s'))
+}
+
+/// A program that sleeps: the report says so, and with --off-cpu begins with it.
+#[test]
+fn a_program_that_waits_is_reported_by_its_waits() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let text = |args: &[&str]| {
+        let file = lab.record(args.iter().chain(&["--", "sleep", "0.7"]));
+        let output = Command::new(VITALFEW).arg("report").arg(&file).output();
+        String::from_utf8_lossy(&output.expect("vitalfew runs").stdout).into_owned()
+    };
+    let plain = text(&[]);
+    assert!(plain.contains("record --off-cpu -- sleep 0.7"), "{plain}");
+    let waits = text(&["--off-cpu"]);
+    assert!(!waits.contains("record --off-cpu"), "{waits}");
+    let heading = waits.lines().find(|line| line.contains("cum%"));
+    assert!(
+        heading.is_some_and(|line| line.trim_start().starts_with("off-cpu")),
+        "{waits}"
+    );
+    // A running process, which slept before, too.
+    let mut sleeper = Command::new("sleep").arg("30").spawn().expect("sleep");
+    let pid = sleeper.id().to_string();
+    let file = lab.record(["-p", &pid, "--for", "400ms"]);
+    let _ = sleeper.kill();
+    let _ = sleeper.wait();
+    // Without a sample there is no table, but there are the times.
+    let output = Command::new(VITALFEW)
+        .args(["report", "--json"])
+        .arg(&file)
+        .output();
+    let process: serde_json::Value =
+        serde_json::from_slice(&output.expect("vitalfew runs").stdout).expect("JSON");
+    let times = &process["task_times"];
+    let blocked = times["blocked_ns"].as_f64().expect("known");
+    let length = process["duration_ns"].as_f64().expect("a length");
+    assert!((blocked / length - 1.0).abs() < 0.1, "{times} of {length}");
+    assert_eq!(times["threads"], 1);
+}

@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
             let source = io::Error::from_raw_os_error(refused);
             Error::SamplingRefused { source }.to_string()
         } else if samples > HOPELESS_SAMPLES && self.code.fragments().is_empty() {
-            "stopped early: of all samples none is in scope; widen it with --scope".into()
+            format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
             let none = self.points.list.is_empty();
             let what = if none {
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
     }
 
     /// Says what went wrong or is missing.
-    fn warn(&self, warnings: &mut Vec<String>, exit: Option<Exit>) {
+    fn warn(&mut self, warnings: &mut Vec<String>, exit: Option<Exit>) {
         warnings.extend(self.stopped.clone());
         let samples = self.memory.samples.0.load(Relaxed);
         let outside = self.memory.outside.load(Relaxed);
@@ -380,9 +380,7 @@ impl<'a> Session<'a> {
                 "nothing was sampled: the program took too little time; --runs N repeats it".into(),
             );
         } else if self.code.fragments().is_empty() && self.stopped.is_none() {
-            warnings.push(format!(
-                "of {samples} samples none is in scope; widen it with --scope"
-            ));
+            warnings.push(self.nothing_in_scope());
         } else if outside * 2 > samples {
             let share = 100.0 * outside as f64 / samples as f64;
             warnings.push(format!(
@@ -394,6 +392,20 @@ impl<'a> Session<'a> {
                 "no progress point was visited: mark one in the source (vitalfew.h or coz.h), name one with --progress, or use --end-to-end".into(),
             );
         }
+    }
+
+    /// Why no sample has a fragment, and what mends it.
+    fn nothing_in_scope(&mut self) -> String {
+        let samples = self.memory.samples.0.load(Relaxed);
+        let executable = self.code.executable().to_owned();
+        let image = self.code.image(&executable);
+        let stripped = (image.symbols.as_ref()).is_none_or(|symbols| !symbols.is_complete());
+        if stripped && self.options.scope.is_empty() {
+            return format!(
+                "of {samples} samples none has a name: the program has no symbols (it is stripped); build it with -g, or name libraries with --scope"
+            );
+        }
+        format!("of {samples} samples none is in scope; widen it with --scope")
     }
 
     fn visited_any(&self) -> bool {

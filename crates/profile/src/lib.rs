@@ -29,6 +29,7 @@ mod interference;
 mod recording;
 mod stack;
 mod symbol;
+mod task_times;
 mod trace;
 
 pub use accesses::{AccessCount, Accesses, Footprint, KEPT, OnWay, Visits, add_way};
@@ -55,6 +56,7 @@ pub use recording::{
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};
+pub use task_times::TaskTimes;
 pub use trace::{
     BlockId, BlockKind, EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex,
     TraceBatch, TraceHead, TraceItem, TracedBlock, TracedEvent, TracedEventId, TracedPlace,

@@ -1,6 +1,6 @@
 use crate::{
     AccessCount, EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable,
-    StretchCount,
+    StretchCount, TaskTimes,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -180,6 +180,8 @@ pub struct Recording {
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
+    /// How the target's threads spent it, where the kernel was asked.
+    pub task_times: Option<TaskTimes>,
     /// How the samples were collected.
     pub collector: Collector,
     /// How call stacks were recorded.
@@ -218,6 +220,7 @@ impl Recording {
             target,
             start_unix_ns: 0,
             duration_ns: 0,
+            task_times: None,
             collector,
             call_graph,
             kernel: true,

@@ -172,6 +172,13 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.is_filling_up(events)
     }
 
+    /// The samples that lie in the tables that are being filled.
+    pub fn undrained(&self, events: usize) -> u64 {
+        let accounts = self.kernel.tables(self.kernel.fill() & 1).accounts(events);
+        let stored = |account: &crate::kernel::Accounting| account.stored;
+        accounts.map_or(0, |all| all.iter().map(stored).sum())
+    }
+
     /// Lets the other buffer be filled.
     pub fn flip(&mut self) {
         self.kernel.flip();

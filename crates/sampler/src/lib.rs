@@ -41,6 +41,7 @@ mod snapshots;
 mod stacks;
 mod tables;
 mod tally;
+mod task_accounts;
 mod thread_events;
 mod ticks;
 #[cfg(target_arch = "x86_64")]

@@ -11,6 +11,7 @@ use crate::launch::{Exit, Launched};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::perf::{self, Scope};
 use crate::ring_source::{RingSource, Tasks};
+use crate::task_accounts::TaskAccounts;
 use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, Host, Recording, Target, Unit};
 use std::mem::MaybeUninit;
@@ -104,7 +105,9 @@ pub fn record(
     let duration_ns = monotonic_ns() - start;
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
-    let recording = session.into_recording(start_unix_ns, duration_ns);
+    let task_times = (session.accounts).finish(perf::online_cpus().len(), exit.is_some());
+    let mut recording = session.into_recording(start_unix_ns, duration_ns);
+    recording.task_times = task_times;
     Ok(Outcome {
         recording,
         exit,
@@ -123,6 +126,7 @@ struct Session<'a, 'memory> {
     source: Source<'memory>,
     launched: Option<Launched>,
     process: Option<OwnedFd>,
+    accounts: TaskAccounts,
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::bursts::Bursts>,
     collection: Collection,
@@ -174,6 +178,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
             process,
+            accounts: TaskAccounts::open(&options.target),
             #[cfg(target_arch = "x86_64")]
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
@@ -386,6 +391,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 }
             }
         }
+        self.accounts.begin(match self.options.target {
+            TargetSpec::Process(pid) => Some(pid),
+            _ => self.launched.as_ref().map(Launched::pid),
+        });
         let start = (monotonic_ns(), unix_ns());
         if let Some(launched) = &mut self.launched {
             launched.start()?;
@@ -443,8 +452,18 @@ impl<'a, 'memory> Session<'a, 'memory> {
             if let Some(bursts) = &mut self.bursts {
                 bursts.tick(&mut self.collection);
             }
-            let samples = self.collection.totals.iter().map(|t| t.stored).sum();
-            observe(Progress::Samples(samples));
+            self.accounts.tick();
+            observe(Progress::Samples(self.samples_taken()));
+        }
+    }
+
+    /// The samples so far, also those that are still in the kernel's tables.
+    fn samples_taken(&self) -> u64 {
+        let totals = &self.collection.totals;
+        let drained: u64 = totals.iter().map(|total| total.stored).sum();
+        match &self.source {
+            Source::Kernel(source) => drained + source.undrained(totals.len()),
+            Source::Rings(..) => drained,
         }
     }
 

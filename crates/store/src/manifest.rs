@@ -2,7 +2,7 @@
 
 use crate::envelope::Form;
 use crate::error::{Error, Fault};
-use profile::{CallGraph, Collector, Event, Host, Recording, Target};
+use profile::{CallGraph, Collector, Event, Host, Recording, Target, TaskTimes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,6 +37,8 @@ pub(crate) struct Manifest {
     pub target: Target,
     pub start_unix_ns: u64,
     pub duration_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_times: Option<TaskTimes>,
     pub collector: Collector,
     pub call_graph: CallGraph,
     pub kernel: bool,
@@ -55,6 +57,7 @@ impl Manifest {
             target: recording.target.clone(),
             start_unix_ns: recording.start_unix_ns,
             duration_ns: recording.duration_ns,
+            task_times: recording.task_times,
             collector: recording.collector,
             call_graph: recording.call_graph,
             kernel: recording.kernel,
@@ -70,6 +73,7 @@ impl Manifest {
         let mut recording = Recording::new(self.host, self.target, self.collector, self.call_graph);
         recording.start_unix_ns = self.start_unix_ns;
         recording.duration_ns = self.duration_ns;
+        recording.task_times = self.task_times;
         recording.kernel = self.kernel;
         recording.warnings = self.warnings;
         recording.events = self.events;

@@ -8,7 +8,7 @@ use crate::manifest::MAX_EVENTS;
 use profile::{
     BranchCount, BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId,
     ImageKind, ImageOffset, Location, NameId, Recording, Sample, Seen, StackId, Stretch,
-    StretchCount, Target, ThreadCount, Waker,
+    StretchCount, Target, TaskTimes, ThreadCount, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,6 +117,9 @@ fn frame(first: &Recording, all: &[Recording]) -> Recording {
     merged.start_unix_ns = all.iter().map(|r| r.start_unix_ns).min().unwrap_or(0);
     let end = all.iter().map(end).max().unwrap_or(0);
     merged.duration_ns = end.saturating_sub(merged.start_unix_ns);
+    let times = all.iter().map(|r| r.task_times);
+    let add = |sum: Option<TaskTimes>, next: Option<TaskTimes>| Some(sum?.plus(next?));
+    merged.task_times = times.reduce(add).flatten();
     merged.kernel = all.iter().any(|r| r.kernel);
     merged.warnings = warnings;
     merged

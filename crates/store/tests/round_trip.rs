@@ -292,7 +292,15 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         instruction: profile::ImageOffset(16),
         accesses,
     });
+    let times = |blocked_ns| profile::TaskTimes {
+        cpu_ns: 5,
+        waiting_ns: Some(2),
+        blocked_ns,
+        ..profile::TaskTimes::default()
+    };
+    a.task_times = Some(times(Some(9)));
     let mut b = a.clone();
+    b.task_times = Some(times(None));
     b.host.name = "build-2".into();
     let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
     let [branch] = merged.branches[..] else {
@@ -318,6 +326,11 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
     assert_eq!(merged.symbols, a.symbols);
     assert_eq!(merged.events[0].taken, 2000);
     assert_eq!(merged.host.name, "build-1,build-2");
+    let sum = merged.task_times.expect("both have them");
+    assert_eq!(
+        (sum.cpu_ns, sum.waiting_ns, sum.blocked_ns),
+        (10, Some(4), None)
+    );
     assert_eq!(merged.warnings, [""; 0]);
 
     let jit = Image {

@@ -2,6 +2,7 @@
 
 use crate::args::{Daemon, DaemonAction, DaemonAsk};
 use crate::daemon::{self, Request};
+use crate::screen::Screen;
 use std::io::Write;
 use std::process::ExitCode;
 use store::Database;
@@ -30,7 +31,7 @@ fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
         }
     };
     let status = daemon::ask(&socket, request)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status).map_err(std::io::Error::from)?;
         writeln!(out)?;

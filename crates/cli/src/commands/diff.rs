@@ -4,6 +4,7 @@ use crate::args::{CompareBy, Diff as Args};
 use crate::comparison::{self, Background, Judged, Kind, Row, q_text};
 use crate::exit::WORSE;
 use crate::output::{printable, time};
+use crate::screen::{Screen, sentence, tell_user};
 use crate::sets::{self, Measure, Sets};
 use analysis::variation::{Change, PairVerdict, amount_change, share_change};
 use profile::Unit;
@@ -32,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         compare.by = CompareBy::Path;
     }
     let sets = sets::load(&[args.a.clone(), args.b.clone()], &compare)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(compare.shown.json);
     if args.folded {
         folded(&mut out, &sets)?;
         out.flush()?;
@@ -64,9 +65,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         judged.print_json(&mut out, &sets, kind, numbers)?;
     } else {
-        let end = if args.markdown { "\n" } else { "" };
         for line in heading(&sets, &judged.background) {
-            writeln!(out, "{line}{end}")?;
+            match args.markdown {
+                true => writeln!(out, "{line}\n")?,
+                false => write!(out, "{}", sentence(&line))?,
+            }
         }
         if args.markdown {
             judged.print_markdown(&mut out, &sets, &headings, cells)?;
@@ -79,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let exit = comparison::conclude(&sets, nothing);
     let worse = worse.unwrap_or_default();
     for reason in &worse {
-        eprintln!("vitalfew: {}", printable(reason));
+        tell_user(reason);
     }
     Ok(if worse.is_empty() {
         exit

@@ -5,6 +5,7 @@ use crate::commands::skid;
 use crate::daemon::{Abandoned, abandoned};
 use crate::exit::FAILURE;
 use crate::output::printable;
+use crate::screen::{Screen, tell_user};
 use sampler::capabilities::{self, Capabilities, Program};
 use sampler::skid::Skid;
 use serde::Serialize;
@@ -28,7 +29,7 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
     let capabilities = capabilities::probe();
     let program = args.program.as_deref().map(Program::inspect).transpose();
     let skid = skid::of_this_machine(&sampler::host(), CLOCK);
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     if args.json {
         let program = program.as_ref().ok().and_then(Option::as_ref);
         let json = Json {
@@ -53,7 +54,7 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         }
     }
     if let Err(error) = program {
-        eprintln!("vitalfew: {error}");
+        tell_user(&error.to_string());
         return Ok(ExitCode::from(FAILURE));
     }
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 
 use crate::args::Epochs as Args;
 use crate::output::{Align, Table, bytes, grouped, printable, time};
+use crate::screen::{Screen, warn_user};
 use crate::source;
 use serde::Serialize;
 use std::io::Write;
@@ -41,7 +42,7 @@ struct JsonEpoch<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epochs = source::choose(&args.chosen)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     if args.json {
         let json = Json {
             schema: "vitalfew.epochs/1",
@@ -55,11 +56,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     out.flush()?;
     for epoch in &epochs {
         if let Err(error) = &epoch.summary {
-            eprintln!("vitalfew: warning: {}", printable(&error.to_string()));
+            warn_user(&error.to_string());
         }
         for error in &epoch.damaged {
             let error = printable(&error.to_string());
-            eprintln!("vitalfew: warning: left out: {error}");
+            warn_user(&format!("left out: {error}"));
         }
     }
     Ok(ExitCode::SUCCESS)

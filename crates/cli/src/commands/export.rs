@@ -3,6 +3,7 @@
 use crate::args::{Export, Format};
 use crate::commands::causal::args::CausalSource;
 use crate::output::{write_all, write_file};
+use crate::screen::Screen;
 use crate::source;
 use formats::coz;
 use std::io::Write;
@@ -68,7 +69,7 @@ fn put(
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     match &args.output {
-        None => write_all(&mut std::io::stdout().lock(), write),
+        None => write_all(&mut Screen::data(), write),
         Some(path) => write_file(path, write),
     }
 }

@@ -6,6 +6,7 @@
 use crate::args::{Query as Args, Source};
 use crate::exit::{Coded, USAGE};
 use crate::output::{Align, Table, printable};
+use crate::screen::{Screen, warn_user};
 use crate::source;
 use profile::{EventId, ImageId, NameId, Procedure, Recording, Sample, StackId, SymbolTable, Unit};
 use rusqlite::types::{Value, ValueRef};
@@ -114,7 +115,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     connection.pragma_update(None, "query_only", true)?;
     answer(&connection, args)?;
     for warning in warnings {
-        eprintln!("vitalfew: warning: {}", printable(&warning));
+        warn_user(&warning);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -462,7 +463,11 @@ fn answer(connection: &Connection, args: &Args) -> anyhow::Result<()> {
             .collect::<rusqlite::Result<_>>();
         table.push(cells.map_err(wrong)?);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = if args.csv {
+        Screen::data()
+    } else {
+        Screen::open(args.json)
+    };
     if args.json {
         let object = |row: &Vec<Value>| {
             let pairs = columns.iter().cloned().zip(row.iter().map(json));

@@ -5,6 +5,8 @@ use crate::commands::wrapped::{self, Line, Signals};
 use crate::kept;
 use crate::losses::loss_warnings;
 use crate::output::{bytes, grouped, time};
+use crate::screen::{tell_user, warn_user};
+use crate::times::{time_advice, time_line};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};
@@ -134,10 +136,10 @@ fn elsewhere(recording: &Recording, error: store::Error) -> anyhow::Result<Writt
     let path = std::env::temp_dir().join(name);
     match store::write_file(recording, &path) {
         Ok(written) => {
-            eprintln!(
-                "vitalfew: {error}; the recording is in {} instead",
+            tell_user(&format!(
+                "{error}; the recording is in {} instead",
                 path.display()
-            );
+            ));
             Ok(written)
         }
         Err(_) => Err(error.into()),
@@ -188,17 +190,15 @@ impl Talk {
                 let cost = sample_cost_ns.map_or(String::new(), |ns| {
                     format!(" (a sample costs {} here)", time(ns as f64))
                 });
-                eprintln!("vitalfew: recording {}{way}{cost}", events.join(", "));
-                for note in &notes {
-                    eprintln!("vitalfew: {note}");
-                }
+                tell_user(&format!("recording {}{way}{cost}", events.join(", ")));
+                notes.iter().for_each(|note| tell_user(note));
                 self.notes = notes;
             }
             Progress::Samples(samples) if self.said.elapsed().as_millis() >= 500 => {
                 self.said = Instant::now();
                 let seconds = self.start.elapsed().as_secs();
                 let samples = grouped(samples);
-                let text = format!("{seconds} s, {samples} samples taken in");
+                let text = format!("{seconds} s, {samples} samples");
                 self.line.show(&text);
             }
             _ => {}
@@ -229,23 +229,25 @@ fn summarize(
         })
         .collect();
     for warning in loss_warnings(recording) {
-        eprintln!("vitalfew: warning: {warning}");
+        warn_user(&warning);
     }
-    eprintln!(
-        "vitalfew: {} in {}; {} in {}; own CPU time {}",
+    tell_user(&time_line(recording));
+    tell_user(&format!(
+        "{}; {} in {}; own CPU time {}",
         events.join(", "),
-        time(recording.duration_ns as f64),
         bytes(written.bytes),
         written.path.display(),
         time(own_cpu_ns as f64),
-    );
-    for warning in recording.warnings.iter().filter(|w| !said.contains(w)) {
-        eprintln!("vitalfew: warning: {warning}");
+    ));
+    let warnings = recording.warnings.iter();
+    for warning in warnings.filter(|w| !said.contains(w)) {
+        warn_user(warning);
+    }
+    if let Some(advice) = time_advice(recording) {
+        tell_user(&advice);
     }
     if recording.samples.is_empty() {
-        eprintln!(
-            "vitalfew: nothing was sampled: the target took too little time; record longer, or at a higher rate (-F)"
-        );
+        tell_user(&nothing_sampled(recording));
         return;
     }
     let usual = args.output.is_none() && args.db.is_none() && !written.path.is_file();
@@ -254,5 +256,31 @@ fn summarize(
     } else {
         format!(" {}", written.path.display())
     };
-    eprintln!("vitalfew: next: vitalfew report{place}");
+    tell_user(&format!("next: vitalfew report{place}"));
+}
+
+/// Why there is no sample, and what gives some.
+fn nothing_sampled(recording: &Recording) -> String {
+    let Some(times) = recording.task_times else {
+        return "nothing was sampled; vitalfew doctor says what can be measured here".to_owned();
+    };
+    let ran = time(times.cpu_ns as f64);
+    let timed = recording
+        .events
+        .iter()
+        .find(|event| event.frequency.is_some());
+    let Some(rate) = timed.and_then(|event| event.frequency) else {
+        return format!("nothing was sampled: in {ran} of CPU time no event of the kind came");
+    };
+    let every = 1e9 / rate;
+    if (times.cpu_ns as f64) < 5.0 * every {
+        let least = grouped((rate * 10.0) as u64);
+        return format!(
+            "nothing was sampled: it used {ran} of CPU time, and a sample is taken every {}; a higher rate (-F {least}) or more work gives some",
+            time(every)
+        );
+    }
+    format!(
+        "nothing was sampled of {ran} of CPU time: a set-uid program or one of another user is hidden from this user; record as root"
+    )
 }

@@ -5,8 +5,11 @@ use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::losses::loss_warnings;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use crate::report::{self, EventTotal, Node, Report};
+use crate::runtimes::runtime_advice;
+use crate::screen::{Emphasis, Screen, sentence, tell_user, warn_user, width};
 use crate::source;
-use profile::{CallGraph, Collector, EventId, Location, Recording, Target, Unit};
+use crate::times::{main_event, time_advice, time_line};
+use profile::{CallGraph, Collector, EventId, Location, Recording, Target, TaskTimes, Unit};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,8 +19,15 @@ use symbols::{Detail, Resolved};
 /// Nodes of the call tree below this share of the total are left out.
 const TREE_CUTOFF: f64 = 0.005;
 
+/// Frames of the call tree are indented for so many levels at most.
+const DEEPEST_INDENT: usize = 60;
+
 /// The most of a command line that the footer repeats, in characters.
 const LONGEST_COMMAND: usize = 160;
+
+/// Shares of the first event: rows above are coloured, rows below are faint.
+const HOT: f64 = 0.1;
+const FAINT: f64 = 0.005;
 
 /// The widest name in a table, in characters.
 const WIDEST: usize = 72;
@@ -41,13 +51,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let event = event(&recording, args)?;
     let resolved = resolve(&recording, args);
-    let mut out = std::io::stdout().lock();
+    // What changes what the table means comes before it.
+    recording
+        .warnings
+        .iter()
+        .for_each(|warning| warn_user(warning));
+    let mut out = Screen::open(args.shown.json);
     if !args.shown.json {
         for warning in loss_warnings(&recording) {
             writeln!(out, "warning: {}", printable(&warning))?;
         }
     }
     if args.tree {
+        print_head(&mut out, &recording)?;
         let root = report::tree(&recording, &resolved.table, &args.filter, event);
         print_tree(&mut out, &recording, &root, event)?;
     } else {
@@ -62,19 +78,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.shown.json {
             print_json(&mut out, &recording, &report, rows)?;
         } else {
+            print_head(&mut out, &recording)?;
             print_table(&mut out, args.by, &report, rows, args.shown.wide)?;
             print_footer(&mut out, &recording, &report)?;
         }
         if report.rows.is_empty() {
-            eprintln!("vitalfew: no sample is of what was asked for");
+            drop(out);
+            tell_user("no sample is of what was asked for");
             return Ok(ExitCode::from(INCONCLUSIVE));
         }
     }
     out.flush()?;
-    for warning in recording.warnings.iter() {
-        eprintln!("vitalfew: warning: {}", printable(warning));
-    }
+    drop(out);
     source::warn_of_gaps(&recording, event, &resolved, args.shown.all);
+    for advice in runtime_advice(&recording, &resolved.table, event) {
+        tell_user(&advice);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,9 +117,25 @@ fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
     Ok(report::of_hosts(hosts))
 }
 
-/// The event that is reported; of the wakers, one that measures waiting.
+/// Where the time went, before what the samples say of a part of it.
+fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()> {
+    if recording.collector == Collector::Import && recording.duration_ns == 0 {
+        return Ok(()); // other tools' profiles mostly do not say
+    }
+    write!(out, "{}", sentence(&printable(&time_line(recording))))?;
+    if let Some(advice) = time_advice(recording) {
+        write!(out, "{}", sentence(&printable(&advice)))?;
+    }
+    Ok(())
+}
+
+/// The event that is reported: without a name that which took most; of the wakers, one that
+/// measures waiting.
 fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
-    let named = source::event(recording, args.filter.event.as_deref())?;
+    let named = match &args.filter.event {
+        None => EventId(main_event(recording) as u16),
+        name => source::event(recording, name.as_deref())?,
+    };
     let waits = |event: &EventId| recording.events[event.0 as usize].unit == Unit::Nanoseconds;
     if args.by != By::Waker || waits(&named) {
         return Ok(named);
@@ -172,7 +207,8 @@ fn print_table(
         .iter()
         .map(|event| format!("{} = {}", event.name, show(event, event.total)))
         .collect();
-    writeln!(out, "Total samples for event type {}\n", totals.join(", "))?;
+    let totals = format!("Total samples for event type {}", totals.join(", "));
+    writeln!(out, "{}", sentence(&totals))?;
     let inclusive = report.rows.iter().any(|row| row.inclusive.is_some());
     let (name, detail) = match by {
         By::Image => ("image", None),
@@ -185,10 +221,15 @@ fn print_table(
         By::Host => ("host", None),
     };
     let mut columns = vec![];
+    let mut spared = vec![];
     for (index, event) in report.events.iter().enumerate() {
         columns.push((event.name.clone(), Align::Right));
         columns.push(("%".to_owned(), Align::Right));
+        if index > 0 {
+            spared.insert(0, columns.len() - 1);
+        }
         if index == 0 {
+            spared.push(columns.len());
             columns.push(("cum%".to_owned(), Align::Right));
             if inclusive {
                 columns.push(("incl%".to_owned(), Align::Right));
@@ -203,6 +244,7 @@ fn print_table(
         columns.push(("image".to_owned(), Align::Left));
     }
     let mut table = Table::new(columns);
+    table.leave_out_first(spared);
     let mut cumulative = 0.0;
     for row in &report.rows {
         let mut cells = vec![];
@@ -226,7 +268,13 @@ fn print_table(
         if images {
             cells.push(printable(row.image.as_deref().unwrap_or("")));
         }
-        table.row(cells);
+        let share = row.amounts[0] / report.events[0].total.max(f64::MIN_POSITIVE);
+        let emphasis = match share {
+            s if s >= HOT => Emphasis::Hot,
+            s if s < FAINT => Emphasis::Faint,
+            _ => Emphasis::Plain,
+        };
+        table.emphasized_row(cells, emphasis);
     }
     write!(out, "{}", table.render())?;
     if rows > report.rows.len() {
@@ -256,8 +304,7 @@ fn print_footer(
         } else {
             String::new()
         };
-        writeln!(
-            out,
+        let accounts = format!(
             "{}: {} taken{rate}, {} stored, {} dropped, {} lost{scale}; in unknown code {}",
             event.name,
             grouped(event.taken),
@@ -265,18 +312,22 @@ fn print_footer(
             grouped(event.dropped),
             grouped(event.lost),
             percent(total.unknown, total.total),
-        )?;
+        );
+        write!(out, "{}", sentence(&printable(&accounts)))?;
     }
-    if let Some(share) = report.complete_stacks {
+    if let Some(share) = report
+        .complete_stacks
+        .filter(|_| recording.collector != Collector::Import)
+    {
         let way = match recording.call_graph {
             CallGraph::Dwarf => "unwind tables",
             _ => "frame pointers",
         };
-        writeln!(
-            out,
+        let reach = format!(
             "call stacks by {way}: {:.1}% reach the start of their program or thread",
             100.0 * share
-        )?;
+        );
+        write!(out, "{}", sentence(&reach))?;
         let too_deep = report.too_deep_stacks.unwrap_or(0.0);
         if too_deep > 0.01 {
             writeln!(
@@ -286,10 +337,8 @@ fn print_footer(
             )?;
         }
         if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {
-            writeln!(
-                out,
-                "most of this code has no frame pointers: record --call-graph dwarf unwinds it"
-            )?;
+            let advice = "most call stacks end early, as in code without frame pointers: record --call-graph dwarf unwinds that";
+            write!(out, "{}", sentence(advice))?;
         }
     }
     let what = match &recording.target {
@@ -302,22 +351,19 @@ fn print_footer(
         Collector::Ring => "through ring buffers",
         Collector::Import => "imported",
     };
-    writeln!(
-        out,
-        "{}, {} on {}, {way}",
-        printable(&what),
-        time(recording.duration_ns as f64),
-        printable(&recording.host.name),
-    )?;
+    let host = match recording.host.name.as_str() {
+        "" => String::new(),
+        name => format!(" on {name}"),
+    };
+    let source = format!("{what}{host}, {way}");
+    write!(out, "{}", sentence(&printable(&source)))?;
     let clock = report
         .events
         .iter()
         .any(|e| e.name.starts_with("cpu-clock"));
     if clock {
-        writeln!(
-            out,
-            "cpu-clock: a timer, not the processor's cycles; code that runs with interrupts off is seen where they go on again"
-        )?;
+        let meaning = "cpu-clock: a timer, not the processor's cycles; code that runs with interrupts off is seen where they go on again";
+        write!(out, "{}", sentence(meaning))?;
     }
     Ok(())
 }
@@ -330,6 +376,9 @@ struct Json<'a> {
     host: &'a profile::Host,
     start_unix_ns: u64,
     duration_ns: u64,
+    /// How the target's threads spent it; absent where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_times: Option<TaskTimes>,
     collector: Collector,
     call_graph: CallGraph,
     recorded_events: &'a [profile::Event],
@@ -351,6 +400,7 @@ fn print_json(
         host: &recording.host,
         start_unix_ns: recording.start_unix_ns,
         duration_ns: recording.duration_ns,
+        task_times: recording.task_times,
         collector: recording.collector,
         call_graph: recording.call_graph,
         recorded_events: &recording.events,
@@ -375,17 +425,21 @@ fn print_tree(
         "{:>8} {:>8}  call tree of {}\n",
         "incl%", "self%", event.name
     )?;
+    let widest = width();
     // Depth first with a stack of our own: targets recurse deeper than ours is.
     let mut stack = vec![(root, 0usize)];
     while let Some((node, depth)) = stack.pop() {
         if depth > 0 {
+            // Deep frames are shown as deep as there is room for their names.
+            let deepest = widest.map_or(DEEPEST_INDENT, |widest| widest / 4);
+            let indent = "  ".repeat((depth - 1).min(deepest));
+            let room = widest.map_or(usize::MAX, |all| all.saturating_sub(19 + indent.len()));
             writeln!(
                 out,
-                "{:>8} {:>8}  {}{}",
+                "{:>8} {:>8}  {indent}{}",
                 percent(node.inclusive, root.inclusive),
                 percent(node.own, root.inclusive),
-                "  ".repeat((depth - 1).min(60)),
-                printable(&node.name),
+                shortened(&printable(&node.name), room),
             )?;
         }
         let mut children: Vec<&Node> = node

@@ -3,6 +3,7 @@
 use crate::args::Stats as Args;
 use crate::comparison::{self, Kind, Row, q_text};
 use crate::output::grouped;
+use crate::screen::Screen;
 use crate::sets::{self, Sets};
 use analysis::variation::{Description, describe};
 use profile::Unit;
@@ -31,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measure = |counts: &[u64], _: Option<&_>, _: &_| Some(describe(&scaled(counts)));
     let mut judged = comparison::judge(&sets, measure, by_range);
     judged.limit(compare);
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(compare.shown.json);
     if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.stats/1",

@@ -1,5 +1,6 @@
 //! What the commands share that run another one: signals, and how it ends.
 
+use crate::screen::tell_user;
 use anyhow::Context;
 use sampler::{Exit, Launched};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -49,7 +50,7 @@ impl Signals {
 pub fn wait(running: Option<Launched>, quiet: bool) -> Option<Exit> {
     let mut running = running?;
     if !quiet {
-        eprintln!("vitalfew: saved; waiting for the command to end (Ctrl-C: leave it running)");
+        tell_user("saved; waiting for the command to end (Ctrl-C: leave it running)");
     }
     loop {
         if let Some(exit) = running.wait() {

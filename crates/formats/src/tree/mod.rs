@@ -12,6 +12,7 @@ mod detect;
 mod draft;
 pub(crate) mod error;
 mod folded;
+mod imported;
 pub(crate) mod input;
 mod jfr;
 mod json;
@@ -24,6 +25,7 @@ mod recording;
 mod stacks;
 
 pub use error::{Place, ReadError};
+pub use imported::to_recording;
 pub use options::{Group, Limits, ReadOptions};
 pub use perf_data::BranchStacks;
 pub use recording::from_recording;

@@ -123,6 +123,12 @@ struct sighand_struct {
 struct thread_struct {
 	unsigned long fsbase;
 };
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+struct sched_info {
+	u64 run_delay;
+};
 struct task_struct {
 	struct thread_struct thread;
 	int pid;
@@ -135,6 +141,8 @@ struct task_struct {
 	char comm[16];
 	struct sighand_struct *sighand;
 	struct completion *vfork_done;
+	struct sched_entity se;
+	struct sched_info sched_info;
 };
 
 #pragma clang attribute pop

@@ -56,6 +56,19 @@ fn event() -> impl Strategy<Value = Event> {
         )
 }
 
+fn task_times() -> impl Strategy<Value = TaskTimes> {
+    let maybe = || option::of(number());
+    (number(), maybe(), maybe(), maybe(), maybe()).prop_map(
+        |(cpu_ns, waiting_ns, blocked_ns, idle_ns, threads)| TaskTimes {
+            cpu_ns,
+            waiting_ns,
+            blocked_ns,
+            idle_ns,
+            threads,
+        },
+    )
+}
+
 fn image() -> impl Strategy<Value = Image> {
     use ImageKind::*;
     let kind = prop::sample::select(vec![
@@ -173,12 +186,14 @@ fn head() -> impl Strategy<Value = Recording> {
         number(),
         any::<bool>(),
         vec(name(), 0..3),
+        option::of(task_times()),
     )
         .prop_map(
-            |(host, target, (collector, call_graph), start, duration, kernel, warnings)| {
+            |(host, target, (collector, call_graph), start, duration, kernel, warnings, times)| {
                 let mut recording = Recording::new(host, target, collector, call_graph);
                 recording.start_unix_ns = start;
                 recording.duration_ns = duration;
+                recording.task_times = times;
                 recording.kernel = kernel;
                 recording.warnings = warnings;
                 recording

@@ -41,6 +41,7 @@ pub fn content(recording: &Recording) -> String {
         &r.target,
         r.start_unix_ns,
         r.duration_ns,
+        r.task_times,
         r.collector,
         r.call_graph,
     );

@@ -4,6 +4,7 @@ use super::Setting;
 use super::counts::Used;
 use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
+use crate::screen::warn_user;
 use analysis::stall::Confidence;
 use analysis::stall::culprits::{Account, Cause, Static};
 use machine::{Instruction, Limit};
@@ -33,14 +34,14 @@ impl Lines {
         let debug = match code.debug_info() {
             Ok(Some(debug)) => debug,
             Ok(None) => {
-                eprintln!(
-                    "vitalfew: warning: {} has no debug information",
+                warn_user(&format!(
+                    "{} has no debug information",
                     code.path().display()
-                );
+                ));
                 return Self::default();
             }
             Err(error) => {
-                eprintln!("vitalfew: warning: {error}; no lines");
+                warn_user(&format!("{error}; no lines"));
                 return Self::default();
             }
         };

@@ -16,6 +16,7 @@ use crate::args::Annotate as Args;
 use crate::commands::skid;
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::{printable, write_file};
+use crate::screen::{Screen, tell_user, warn_user};
 use crate::source;
 use analysis::stall::culprits::Summary;
 use autofdo::SampleProfile;
@@ -23,7 +24,7 @@ use code::Code;
 use counts::{Given as Counts, Lines};
 use machine::{Model, PROCESSORS, Processor};
 use procedure::{Analysed, Basis, Given, analyse};
-use profile::{ImageOffset, Recording, Seen, Stretch, Unit};
+use profile::{Collector, ImageOffset, Recording, Seen, Stretch, Unit};
 use select::{Chosen, Selection};
 use std::io::Write;
 use std::path::Path;
@@ -68,6 +69,12 @@ impl Setting {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (wanted, source) = positional(args);
     let recording = source::open(&source, Wanted::ALL)?;
+    if recording.collector == Collector::Import {
+        return Err(usage(format!(
+            "this is a profile of another tool ({}), without instructions; vitalfew bottlenecks and vitalfew report read it",
+            source.path.unwrap_or_default().display()
+        )));
+    }
     let event = source::event(&recording, args.event.as_deref())?;
     if recording.event(event).unit != Unit::Samples {
         return Err(usage(format!(
@@ -125,11 +132,10 @@ fn trust(recording: &Recording, setting: &Setting) -> anyhow::Result<usize> {
         Some(skid) if skid.is_sharp() => Ok(0),
         Some(_) => Ok(setting.model.processor().width as usize),
         None => {
-            eprintln!(
-                "vitalfew: warning: where samples of {} fall on {} is not known here; vitalfew doctor says it there",
-                printable(&setting.event),
-                printable(&recording.host.name)
-            );
+            warn_user(&format!(
+                "this machine cannot tell where {} samples fall on {}; run vitalfew doctor on that machine",
+                setting.event, recording.host.name
+            ));
             Ok(0)
         }
     }
@@ -150,7 +156,7 @@ fn show(
         })?;
         return write_file(path, |out| Ok(out.write_all(text.as_bytes())?));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     if args.json {
         json::write(&mut out, setting, analysed)?;
     } else {
@@ -219,7 +225,7 @@ fn whole(
             .map_or("no procedure is known", String::as_str);
         return Err(inconclusive(format!("nothing can be said: {why}")));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     if args.json {
         json::write_summary(&mut out, setting, &sum, procedures)?;
     } else {
@@ -239,11 +245,11 @@ fn whole(
 /// The first few of what could not be analysed.
 fn warn_of(failures: &[String]) {
     for failure in failures.iter().take(5) {
-        eprintln!("vitalfew: warning: {}", printable(failure));
+        warn_user(failure);
     }
     if failures.len() > 5 {
         let more = failures.len() - 5;
-        eprintln!("vitalfew: warning: and {more} more like these");
+        warn_user(&format!("and {more} more like these"));
     }
 }
 
@@ -308,11 +314,11 @@ fn optimiser(
         Ok(formats::autofdo::write(&profile.functions, out)?)
     })?;
     let share = 100.0 * profile.named / selection.total;
-    eprintln!(
-        "vitalfew: {}: {} functions of {image}, {share:.1} % of the samples",
-        printable(&path.display().to_string()),
+    tell_user(&format!(
+        "{}: {} functions of {image}, {share:.1} % of the samples",
+        path.display(),
         profile.functions.len(),
-    );
+    ));
     warn_of(&failures);
     Ok(ExitCode::SUCCESS)
 }
@@ -513,7 +519,7 @@ fn given<'a>(
 
 /// What makes the result doubtful.
 fn warn(setting: &Setting, analysed: &Analysed) {
-    let say = |what: &str| eprintln!("vitalfew: warning: {what}");
+    let say = |what: &str| warn_user(&what.to_string());
     let graph = &analysed.graph;
     if graph.misses_edges() {
         say(

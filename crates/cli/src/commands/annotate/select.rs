@@ -3,6 +3,7 @@
 use super::{inconclusive, usage};
 use crate::args::Source;
 use crate::output::{grouped, printable};
+use crate::screen::tell_user;
 use crate::source;
 use analysis::stall::culprits::Cause;
 use profile::{EventId, ImageId, ImageKind, ImageOffset, Location, Recording};
@@ -215,12 +216,12 @@ impl<'a> Selection<'a> {
             }));
         };
         for other in named.iter().skip(1).take(4) {
-            eprintln!(
-                "vitalfew: also '{}' of {}, {} samples",
-                printable(&other.name),
-                printable(&self.recording.image(other.image).path),
+            tell_user(&format!(
+                "also '{}' of {}, {} samples",
+                other.name,
+                self.recording.image(other.image).path,
                 grouped(other.samples as u64)
-            );
+            ));
         }
         Ok((*chosen).clone())
     }

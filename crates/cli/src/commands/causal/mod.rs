@@ -9,7 +9,7 @@ mod suggest;
 mod svg;
 mod text;
 
-pub use svg::{escaped, tail};
+pub use svg::{LONGEST_TITLE, escaped, tail};
 
 use args::{Causal, CausalAction};
 use std::process::ExitCode;

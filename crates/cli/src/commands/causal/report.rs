@@ -3,7 +3,8 @@
 use super::args::CausalReport as Args;
 use super::{json, load, svg, text};
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
-use crate::output::{printable, write_file};
+use crate::output::write_file;
+use crate::screen::{Screen, tell_user, warn_user};
 use analysis::causal::{Analysis, Finding, Options, Verdict, analyse};
 use profile::CausalProfile;
 use std::collections::BTreeSet;
@@ -51,14 +52,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
         write_file(path, |out| Ok(svg::write(&report, out)?))?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = Screen::open(args.json);
     match args.json {
         true => json::write(&report, &mut out)?,
         false => text::write(&report, &mut out)?,
     }
     out.flush()?;
     for warning in &analysis.warnings {
-        eprintln!("vitalfew: warning: {}", printable(warning));
+        warn_user(warning);
     }
     Ok(conclude(&report))
 }
@@ -106,6 +107,6 @@ fn conclude(report: &Report<'_>) -> ExitCode {
     } else {
         "the experiments do not tell yet what any line is worth"
     };
-    eprintln!("vitalfew: {why}");
+    tell_user(&why.to_string());
     ExitCode::from(INCONCLUSIVE)
 }

@@ -3,6 +3,7 @@
 use super::args::{CausalBy, Run};
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
+use crate::screen::tell_user;
 use experiment::{Hint, Live, Options, PointSpec};
 use profile::{CausalProfile, CausalRun, Granularity};
 use std::path::PathBuf;
@@ -86,7 +87,7 @@ fn fewest(args: &Run) -> u16 {
 /// Says what was found out; whether it tells anything is no exit code of a command that passes the
 /// program's on.
 fn report(path: PathBuf, args: &Run) -> anyhow::Result<()> {
-    eprintln!("vitalfew: the experiments are in {}", path.display());
+    tell_user(&format!("the experiments are in {}", path.display()));
     super::report::run(&super::args::CausalReport {
         source: super::args::CausalSource { files: vec![path] },
         point: None,

@@ -3,8 +3,10 @@
 use super::args::Run;
 use crate::exit::{Coded, INCONCLUSIVE};
 use crate::output::{Align, Table, grouped, printable};
+use crate::screen::{Screen, tell_user};
 use experiment::{Options, PointKind, PointSpec};
 use profile::{CausalRun, Granularity, Progress};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -42,7 +44,9 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
         })
         .collect();
     if options.points.is_empty() {
-        let message = "nothing in scope was sampled: the program took too little time".to_owned();
+        // The controller knows whether it ran for too short a time, is set-uid or has no names.
+        let reason = first.warnings.first().cloned();
+        let message = reason.unwrap_or_else(|| "nothing in scope was sampled".to_owned());
         let code = INCONCLUSIVE;
         return Err(Coded { code, message }.into());
     }
@@ -72,14 +76,14 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
             .cmp(&fits(a))
             .then(a.variation.total_cmp(&b.variation))
     });
-    print(&candidates, fits);
+    print(&candidates, fits)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn observe(options: &Options, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
     let outcome = experiment::run(options, stop, &mut |_, _| {})?;
     if let Some(mut running) = outcome.running {
-        eprintln!("vitalfew: waiting for the command to end (Ctrl-C: leave it running)");
+        tell_user("waiting for the command to end (Ctrl-C: leave it running)");
         while running.wait().is_none() {}
     }
     Ok(outcome.run)
@@ -111,7 +115,7 @@ fn rate(run: &CausalRun, point: usize) -> (f64, f64) {
     (mean, variation)
 }
 
-fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) {
+fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) -> std::io::Result<()> {
     let mut table = Table::new(vec![
         ("of the time".into(), Align::Right),
         ("calls/s".into(), Align::Right),
@@ -142,11 +146,19 @@ fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) {
             format!("function:{}", printable(&candidate.name)),
         ]);
     }
-    print!("{}", table.render());
+    let mut out = Screen::text();
+    write!(out, "{}", table.render())?;
     if let Some(best) = candidates.first().filter(|best| fits(best)) {
         let name = printable(&best.name);
-        println!("\nnext: vitalfew causal run --progress 'function:{name}' -- …");
+        writeln!(
+            out,
+            "\nnext: vitalfew causal run --progress 'function:{name}' -- …"
+        )?;
     } else {
-        println!("\nno function fits; mark a unit of work in the source (vitalfew.h)");
+        writeln!(
+            out,
+            "\nno function fits; mark a unit of work in the source (vitalfew.h)"
+        )?;
     }
+    out.flush()
 }

@@ -2,17 +2,24 @@
 
 use super::json::measure;
 use super::report::Report;
-use analysis::causal::{Effect, Estimate, Finding};
+use super::text::words;
+use crate::output::is_deceptive;
+use analysis::causal::{Effect, Estimate, Finding, Verdict};
 use std::io::Write;
 
 const COLUMNS: usize = 2;
 /// Of a plot with its labels, in pixels.
 const WIDTH: f64 = 440.0;
-const HEIGHT: f64 = 250.0;
+const HEIGHT: f64 = 266.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 14.0;
-const TOP: f64 = 44.0;
+/// Room for half of the last axis label.
+const RIGHT: f64 = 26.0;
+const TOP: f64 = 60.0;
 const BOTTOM: f64 = 36.0;
+
+/// Characters of a bold name, and of a line, that a plot is wide enough for.
+pub const LONGEST_TITLE: usize = 52;
+const LONGEST_LINE: usize = 64;
 
 /// Writes the plots.
 pub fn write(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
@@ -86,8 +93,22 @@ fn plot(
     scale: &Scale,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let title = escaped(&tail(&finding.name, 58));
-    let point = escaped(&tail(&effect.point, 40));
+    let title = escaped(&tail(&finding.name, LONGEST_TITLE));
+    let point = escaped(&tail(&effect.point, 32));
+    let verdict = escaped(&words(effect));
+    let color = match effect.verdict {
+        Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => "#238b45",
+        Verdict::Contention(_) => "#cb181d",
+        Verdict::NoEffect | Verdict::Unclear => "#555",
+    };
+    // Long ones are squeezed into the plot's width instead of running into the next plot.
+    let squeezed = match verdict.chars().count() {
+        0..=LONGEST_LINE => String::new(),
+        _ => format!(
+            r#" textLength="{}" lengthAdjust="spacingAndGlyphs""#,
+            WIDTH - LEFT - 8.0
+        ),
+    };
     let slope = effect.slope;
     writeln!(
         out,
@@ -100,6 +121,10 @@ fn plot(
         slope.estimate,
         slope.low,
         slope.high
+    )?;
+    writeln!(
+        out,
+        r#"<text x="{LEFT}" y="46" fill="{color}"{squeezed}>{verdict}</text>"#
     )?;
     axes(scale, out)?;
     let origin = Estimate::default();
@@ -194,9 +219,8 @@ pub fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            // Not characters, says XML.
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            // Among them are those that are no characters, says XML.
+            c if is_deceptive(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }

@@ -140,7 +140,7 @@ fn range(at: &Estimate) -> String {
 }
 
 /// The verdict.
-fn words(effect: &Effect) -> String {
+pub fn words(effect: &Effect) -> String {
     let squeezed = |at: &Estimate| {
         let range = range(at);
         range

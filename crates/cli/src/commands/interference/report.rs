@@ -3,7 +3,8 @@
 use super::args::{InterferenceReport as Args, Shown};
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
-use crate::output::{printable, write_file};
+use crate::output::write_file;
+use crate::screen::{Screen, tell_user, warn_user};
 use anyhow::Context;
 use profile::{BlockScore, Interference};
 use std::io::Write;
@@ -35,7 +36,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let result = load::load(path, &args.regroup)?;
     let named = args.file.as_ref().map(|file| file.display().to_string());
     let file = named.as_deref().unwrap_or_default();
-    print(&result, &args.shown, file, &mut std::io::stdout().lock())
+    print(
+        &result,
+        &args.shown,
+        file,
+        &mut Screen::open(args.shown.json),
+    )
 }
 
 /// Shows a result, of the file `file` if it has a name for the reader.
@@ -64,10 +70,10 @@ pub fn print(
     }
     out.flush()?;
     for warning in &result.warnings {
-        eprintln!("vitalfew: warning: {}", printable(warning));
+        warn_user(warning);
     }
     if result.findings.is_empty() {
-        eprintln!("vitalfew: no traced function was executed to its end");
+        tell_user("no traced function was executed to its end");
         return Ok(ExitCode::from(INCONCLUSIVE));
     }
     Ok(ExitCode::SUCCESS)

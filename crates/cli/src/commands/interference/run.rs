@@ -4,6 +4,7 @@ use super::args::Run;
 use super::hot;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
+use crate::screen::{Screen, tell_user};
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::{Interference, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
@@ -40,7 +41,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         .exit
         .or_else(|| wrapped::wait(traced.running, args.quiet));
     if !args.quiet {
-        eprintln!("vitalfew: what was measured is in {}", path.display());
+        tell_user(&format!("what was measured is in {}", path.display()));
         show_result(&result, args, &path)?;
     }
     Ok(wrapped::exit_code(exit))
@@ -50,10 +51,17 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
 /// was asked for.
 fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result<()> {
     let path = path.display().to_string();
-    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
-    let out: &mut dyn Write = match args.shown.json || stdout.is_terminal() {
-        true => &mut stdout,
-        false => &mut stderr,
+    let mut screen;
+    let mut stderr;
+    let out: &mut dyn Write = match args.shown.json || std::io::stdout().is_terminal() {
+        true => {
+            screen = Screen::open(args.shown.json);
+            &mut screen
+        }
+        false => {
+            stderr = std::io::stderr();
+            &mut stderr
+        }
     };
     super::report::print(result, &args.shown, &path, out).map(drop)
 }
@@ -72,8 +80,8 @@ fn options<'a>(
     let mut also = Vec::new();
     if functions.is_empty() {
         if !args.quiet {
-            eprintln!(
-                "vitalfew: running the command a first time, to its end, to see which functions take time (-f names them)"
+            tell_user(
+                "running the command a first time, to its end, to see which functions take time (-f names them)",
             );
         }
         functions = hot::functions(&args.command, stop)?;

@@ -1,6 +1,6 @@
 //! `--curves`: all executions of a block, sorted by duration (Fig. 7), one plot a block.
 
-use crate::commands::causal::{escaped, tail};
+use crate::commands::causal::{LONGEST_TITLE, escaped, tail};
 use profile::BlockScore;
 use std::io::Write;
 
@@ -9,7 +9,8 @@ const COLUMNS: usize = 2;
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 14.0;
+/// Room for half of the last axis label.
+const RIGHT: f64 = 26.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 40.0;
 
@@ -77,7 +78,7 @@ fn plot(block: &BlockScore, out: &mut dyn Write) -> std::io::Result<()> {
         out,
         r##"<text x="{LEFT}" y="16" font-weight="bold">{}</text>
 <text x="{LEFT}" y="31" fill="#555">SCI {:.2} [{:.2}, {:.2}], {} calls, floor {}</text>"##,
-        escaped(&tail(&block.name, 56)),
+        escaped(&tail(&block.name, LONGEST_TITLE)),
         sci.estimate,
         sci.low,
         sci.high,

@@ -1,0 +1,278 @@
+//! Code that language runtimes generate or interpret: which runtime it is, and how to get the names of its
+//! functions.
+
+use profile::{EventId, ImageKind, Recording, SymbolTable};
+
+/// A runtime whose functions the kernel and symbol tables do not know.
+struct Runtime {
+    name: &'static str,
+    /// What the last part of the path of one of its images begins with.
+    images: &'static [&'static str],
+    /// Its interpreter's main function, or where that has no name any code of its images; without
+    /// one its code is generated.
+    interpreter: Option<&'static str>,
+    advice: &'static str,
+}
+
+/// Each was tried with the runtime that Debian 12 has, but that of .NET (not in Debian).
+const RUNTIMES: [Runtime; 8] = [
+    Runtime {
+        name: "Java",
+        images: &["libjvm.so"],
+        interpreter: None,
+        advice: "run java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit …, or before the recording of a process ends jcmd PID Compiler.perfmap",
+    },
+    Runtime {
+        name: "Node.js",
+        images: &["node", "nodejs", "libnode.so"],
+        interpreter: None,
+        advice: "run node --perf-basic-prof …",
+    },
+    Runtime {
+        name: ".NET",
+        images: &["libcoreclr.so", "libclrjit.so"],
+        interpreter: None,
+        advice: "set DOTNET_PerfMapEnabled=1 in its environment",
+    },
+    Runtime {
+        name: "Erlang",
+        images: &["beam.smp"],
+        interpreter: None,
+        advice: "run erl +JPperf true …",
+    },
+    Runtime {
+        name: "LuaJIT",
+        images: &["luajit", "libluajit"],
+        interpreter: Some("[no symbol]"),
+        advice: "run luajit -jp=G,out.folded …; vitalfew bottlenecks out.folded reads that",
+    },
+    Runtime {
+        name: "Python",
+        images: &["python", "libpython"],
+        interpreter: Some("_PyEval_EvalFrameDefault"),
+        advice: "record --call-graph dwarf -- python3 -X perf … (3.12 or later) shows its functions as callers",
+    },
+    Runtime {
+        name: "Ruby",
+        images: &["ruby", "libruby"],
+        interpreter: Some("[no symbol]"),
+        advice: "stackprof --stackcollapse writes its stacks for vitalfew bottlenecks",
+    },
+    Runtime {
+        name: "PHP",
+        images: &["php", "libphp"],
+        interpreter: Some("execute_ex"),
+        advice: "the extension excimer (formatCollapsed) writes its stacks for vitalfew bottlenecks",
+    },
+];
+
+/// Less than this share of the samples without the names of a runtime's functions is not worth a
+/// line.
+const WORTH_A_LINE: f64 = 0.2;
+
+/// Says how to get names for code of language runtimes, where that took much of the event: a
+/// line for each runtime.
+pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId) -> Vec<String> {
+    let amounts = Amounts::of(recording, table, event);
+    let present = |runtime: &&Runtime| amounts.total > 0 && amounts.has_image(runtime);
+    let found: Vec<&Runtime> = RUNTIMES.iter().filter(present).collect();
+    // Generated code belongs to whichever runtime generates code, where there is one of them.
+    let generators = found.iter().any(|runtime| runtime.interpreter.is_none());
+    let mut lines = Vec::new();
+    for runtime in found {
+        let mut amount = amounts.interpreted(runtime);
+        if runtime.interpreter.is_none() || !generators {
+            amount += amounts.generated;
+        }
+        let share = amount as f64 / amounts.total as f64;
+        if share >= WORTH_A_LINE {
+            lines.push(format!(
+                "{:.0}% is code of {} whose functions have no names here: {}",
+                100.0 * share,
+                runtime.name,
+                runtime.advice
+            ));
+        }
+    }
+    lines
+}
+
+/// How much of an event there is where.
+struct Amounts {
+    total: u64,
+    /// In generated code without names.
+    generated: u64,
+    /// In files: last part of the path, procedure, amount.
+    places: Vec<(String, String, u64)>,
+}
+
+impl Amounts {
+    fn of(recording: &Recording, table: &SymbolTable, event: EventId) -> Self {
+        let mut amounts = Self {
+            total: 0,
+            generated: 0,
+            places: Vec::new(),
+        };
+        let mut by_place = rustc_hash::FxHashMap::default();
+        let named = recording
+            .stacks
+            .frames()
+            .iter()
+            .any(|frame| is_python_function(table, frame.location));
+        for sample in recording.samples.iter().filter(|s| s.event == event) {
+            amounts.total += sample.weight;
+            let location = recording.stacks.frame(sample.stack).location;
+            let image = recording.image(location.image);
+            let procedure = table.procedure(location);
+            let generated = image.kind == ImageKind::Anonymous
+                || image.path.starts_with("/memfd:")
+                || image.path.starts_with("/dev/zero");
+            if generated && procedure.is_none() {
+                amounts.generated += sample.weight;
+            } else if image.kind == ImageKind::File {
+                let name = procedure.map_or("[no symbol]", |p| &*p.name);
+                let name = if named { "" } else { name };
+                *by_place.entry((location.image, name)).or_insert(0) += sample.weight;
+            }
+        }
+        for ((image, procedure), amount) in by_place {
+            let path = &recording.image(image).path;
+            let file = path.rsplit('/').next().unwrap_or_default().to_owned();
+            amounts.places.push((file, procedure.to_owned(), amount));
+        }
+        amounts
+    }
+
+    fn has_image(&self, runtime: &Runtime) -> bool {
+        self.places.iter().any(|(file, ..)| is_of(runtime, file))
+    }
+
+    fn interpreted(&self, runtime: &Runtime) -> u64 {
+        let Some(interpreter) = runtime.interpreter else {
+            return 0;
+        };
+        let inside = |(file, procedure, _): &&(String, String, u64)| {
+            is_of(runtime, file) && procedure == interpreter
+        };
+        self.places.iter().filter(inside).map(|place| place.2).sum()
+    }
+}
+
+/// Whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
+fn is_python_function(table: &SymbolTable, location: profile::Location) -> bool {
+    let procedure = table.procedure(location);
+    procedure.is_some_and(|procedure| procedure.name.starts_with("py::"))
+}
+
+/// `python3.12`, `libpython3.12.so.1.0` and `node` are, `nodemon` and `rubyfmt` are not.
+fn is_of(runtime: &Runtime, file: &str) -> bool {
+    runtime.images.iter().any(|image| {
+        file.strip_prefix(image)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{
+        CallGraph, Collector, Event, Host, Image, ImageId, ImageOffset, Location, Procedure,
+        Resolution, Sample, Target, Unit,
+    };
+
+    /// Samples in these images, of these procedures where they have a name.
+    fn recording(places: &[(&str, ImageKind, Option<&str>, u64)]) -> (Recording, SymbolTable) {
+        let target = Target::Machine;
+        let mut recording =
+            Recording::new(Host::default(), target, Collector::Bpf, CallGraph::None);
+        recording.events = vec![Event::new("cpu-clock", Unit::Samples, 1)];
+        let process = recording.names.intern("x");
+        let mut table = SymbolTable::default();
+        for (number, (path, kind, name, count)) in places.iter().enumerate() {
+            let image = ImageId(number as u32);
+            recording.images.push(Image {
+                kind: *kind,
+                path: (*path).to_owned(),
+                build_id: None,
+                file: None,
+                gone: false,
+            });
+            let location = Location {
+                image,
+                offset: ImageOffset(0),
+            };
+            if let Some(name) = name {
+                let procedure = Procedure {
+                    name: (*name).into(),
+                    start: ImageOffset(0),
+                    size: 1,
+                };
+                let resolution = Resolution {
+                    procedure: Some(procedure),
+                    inlined: Vec::new(),
+                };
+                table.extend([(location, resolution)]);
+            }
+            let stack = recording.stacks.intern(location, None);
+            recording.samples.push(Sample {
+                event: EventId(0),
+                process,
+                pid: None,
+                tid: None,
+                stack,
+                waker: None,
+                count: *count,
+                weight: *count,
+            });
+        }
+        (recording, table)
+    }
+
+    fn advice(places: &[(&str, ImageKind, Option<&str>, u64)]) -> Vec<String> {
+        let (recording, table) = recording(places);
+        runtime_advice(&recording, &table, EventId(0))
+    }
+
+    #[test]
+    fn each_runtime_has_its_line() {
+        use ImageKind::{Anonymous, File};
+        let java = advice(&[
+            ("[anon 1]", Anonymous, None, 69),
+            ("/usr/lib/jvm/lib/server/libjvm.so", File, Some("f"), 31),
+        ]);
+        assert_eq!(java.len(), 1);
+        assert!(java[0].starts_with("69% is code of Java"), "{java:?}");
+        let lua = advice(&[
+            ("[anon 1]", Anonymous, None, 50),
+            ("/usr/bin/luajit", File, None, 40),
+        ]);
+        assert!(lua[0].starts_with("100% is code of LuaJIT"), "{lua:?}");
+        let erlang = advice(&[
+            ("/memfd:vmem (deleted)", File, None, 50),
+            ("/usr/lib/erlang/erts-13/bin/beam.smp", File, Some("f"), 50),
+        ]);
+        assert!(erlang[0].contains("+JPperf true"), "{erlang:?}");
+        let eval = Some("_PyEval_EvalFrameDefault");
+        let python = advice(&[("/usr/bin/python3.12", File, eval, 60)]);
+        assert!(python[0].contains("-X perf"), "{python:?}");
+    }
+
+    #[test]
+    fn programs_without_a_runtime_and_named_code_need_no_advice() {
+        use ImageKind::{Anonymous, File, Jit};
+        assert!(advice(&[("/usr/bin/app", File, None, 100)]).is_empty());
+        assert!(advice(&[("[anon 1]", Anonymous, None, 100)]).is_empty());
+        let named = advice(&[
+            ("[jit 1]", Jit, Some("int W.fib(int)"), 90),
+            ("/lib/libjvm.so", File, Some("f"), 10),
+        ]);
+        assert!(named.is_empty());
+        let eval = Some("_PyEval_EvalFrameDefault");
+        let traced = advice(&[
+            ("/usr/bin/python3.12", File, eval, 60),
+            ("[jit 1]", Jit, Some("py::f:/a.py"), 1),
+        ]);
+        assert!(traced.is_empty(), "{traced:?}");
+        assert!(advice(&[("/usr/bin/nodemon", File, None, 9)]).is_empty());
+    }
+}

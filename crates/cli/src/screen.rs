@@ -1,0 +1,409 @@
+//! The one way to standard output and standard error: as wide as the terminal, coloured and paged
+//! as git does it, and without characters that steer the terminal, whoever forgot to clean a name.
+
+use crate::output::is_deceptive;
+use crate::output::printable;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How output is shown, for the whole process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScreenSettings {
+    /// Whether there is colour.
+    pub color: ColorChoice,
+    /// Never through a pager.
+    pub no_pager: bool,
+    /// Names in full, however wide the terminal is.
+    pub wide: bool,
+}
+
+static SETTINGS: OnceLock<ScreenSettings> = OnceLock::new();
+
+/// Settles how output is shown; the first call counts.
+pub fn configure(settings: ScreenSettings) {
+    let _ = SETTINGS.set(settings);
+}
+
+fn settings() -> ScreenSettings {
+    SETTINGS.get().copied().unwrap_or_default()
+}
+
+/// Returns how many columns the terminal has, if standard output is one and lines should fit it.
+pub fn width() -> Option<usize> {
+    if settings().wide || !io::stdout().is_terminal() {
+        return None;
+    }
+    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(width.0).max(20))
+}
+
+/// How a piece of text is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emphasis {
+    /// As it is.
+    Plain,
+    /// A heading.
+    Strong,
+    /// What takes much.
+    Hot,
+    /// What takes little.
+    Faint,
+    /// A warning.
+    Warning,
+}
+
+const RESET: &str = "\x1b[0m";
+
+fn start_of(emphasis: Emphasis) -> &'static str {
+    match emphasis {
+        Emphasis::Plain => "",
+        Emphasis::Strong => "\x1b[1m",
+        Emphasis::Hot => "\x1b[31m",
+        Emphasis::Faint => "\x1b[2m",
+        Emphasis::Warning => "\x1b[33m",
+    }
+}
+
+/// All that [`paint`] can write.
+const ESCAPES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"];
+
+/// Colours a text for standard output, if that is wanted there.
+pub fn paint(emphasis: Emphasis, text: &str) -> Cow<'_, str> {
+    paint_if(is_colored(io::stdout().is_terminal()), emphasis, text)
+}
+
+fn paint_if(colored: bool, emphasis: Emphasis, text: &str) -> Cow<'_, str> {
+    if !colored || emphasis == Emphasis::Plain || text.is_empty() {
+        return text.into();
+    }
+    format!("{}{text}{RESET}", start_of(emphasis)).into()
+}
+
+fn is_colored(terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match settings().color {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+        }
+    }
+}
+
+/// Says on standard error what the reader of the result should know. The same is said once.
+pub fn warn_user(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock().unwrap_or_else(|lock| lock.into_inner());
+    if said.insert(text.to_owned()) {
+        let warning = paint_if(
+            is_colored(io::stderr().is_terminal()),
+            Emphasis::Warning,
+            "warning:",
+        );
+        say(&format!("vitalfew: {warning} "), text);
+    }
+}
+
+/// Says something on standard error.
+pub fn tell_user(text: &str) {
+    say("vitalfew: ", text);
+}
+
+/// What is said while a pager has the terminal: it would be written over the pager's page.
+static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+fn held_back() -> MutexGuard<'static, Option<Vec<String>>> {
+    HELD_BACK.lock().unwrap_or_else(|lock| lock.into_inner())
+}
+
+fn say(prefix: &str, text: &str) {
+    let line = format!("{prefix}{}\n", printable(text));
+    match &mut *held_back() {
+        Some(lines) => lines.push(line),
+        // Nobody is there to be told that standard error cannot be written to.
+        None => drop(io::stderr().write_all(line.as_bytes())),
+    }
+}
+
+/// Standard output for a result.
+pub struct Screen {
+    sink: Sink,
+    /// What was written and not handed on: an unfinished line.
+    pending: Vec<u8>,
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text { colored: bool },
+    Json,
+    Data,
+}
+
+enum Sink {
+    Direct(Stdout),
+    Pager(Child),
+}
+
+/// Text is handed on in pieces of about this size.
+const PIECE: usize = 64 << 10;
+
+impl Screen {
+    /// Opens standard output for text: through a pager if it is a terminal.
+    pub fn text() -> Self {
+        let terminal = io::stdout().is_terminal();
+        let pager = (terminal && !settings().no_pager)
+            .then(start_pager)
+            .flatten();
+        let colored = is_colored(terminal);
+        Self {
+            sink: pager.map_or_else(|| Sink::Direct(io::stdout()), Sink::Pager),
+            pending: Vec::new(),
+            form: Form::Text { colored },
+        }
+    }
+
+    /// Opens standard output for JSON.
+    pub fn json() -> Self {
+        Self {
+            sink: Sink::Direct(io::stdout()),
+            pending: Vec::new(),
+            form: Form::Json,
+        }
+    }
+
+    /// Opens standard output for data that are not text for people, and stay as they are unless it is
+    /// a terminal.
+    pub fn data() -> Self {
+        let form = match io::stdout().is_terminal() {
+            true => Form::Text { colored: false },
+            false => Form::Data,
+        };
+        Self {
+            sink: Sink::Direct(io::stdout()),
+            pending: Vec::new(),
+            form,
+        }
+    }
+
+    /// Opens standard output for the one or the other.
+    pub fn open(json: bool) -> Self {
+        if json { Self::json() } else { Self::text() }
+    }
+
+    fn hand_on(&mut self, end: usize) -> io::Result<()> {
+        let rest = self.pending.split_off(end);
+        let lines = std::mem::replace(&mut self.pending, rest);
+        let text = || String::from_utf8_lossy(&lines);
+        let cleaned = match self.form {
+            Form::Text { colored } => Some(cleaned_text(&text(), colored).into_owned()),
+            Form::Json => Some(cleaned_json(&text()).into_owned()),
+            Form::Data => None,
+        };
+        let bytes = cleaned.as_ref().map_or(&lines[..], |text| text.as_bytes());
+        match &mut self.sink {
+            Sink::Direct(out) => out.write_all(bytes),
+            Sink::Pager(child) => match &mut child.stdin {
+                Some(pipe) => pipe.write_all(bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= PIECE
+            && let Some(newline) = self.pending.iter().rposition(|byte| *byte == b'\n')
+        {
+            self.hand_on(newline + 1)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.hand_on(self.pending.len())?;
+        match &mut self.sink {
+            Sink::Direct(out) => out.flush(),
+            Sink::Pager(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+        }
+    }
+}
+
+impl Drop for Screen {
+    /// Waits until the reader has left the pager: what comes after it is not written over it.
+    fn drop(&mut self) {
+        let _ = self.flush();
+        if let Sink::Pager(child) = &mut self.sink {
+            drop(child.stdin.take());
+            let _ = child.wait();
+            for line in held_back().take().unwrap_or_default() {
+                let _ = io::stderr().write_all(line.as_bytes());
+            }
+        }
+    }
+}
+
+/// Starts the pager that the user wants; `None` if he wants none or it is not there.
+fn start_pager() -> Option<Child> {
+    let set = |name: &str| std::env::var(name).ok();
+    let chosen = set("VITALFEW_PAGER").or_else(|| set("PAGER"));
+    let mut command = match chosen.as_deref().map(str::trim) {
+        Some("" | "cat") => return None,
+        Some(line) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            command
+        }
+        None => Command::new("less"),
+    };
+    if std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    if std::env::var_os("LV").is_none() {
+        command.env("LV", "-c");
+    }
+    let child = command.stdin(Stdio::piped()).spawn().ok()?;
+    *held_back() = Some(Vec::new());
+    // Ctrl-C is the pager's: it would be left alone with the shell if it ended us.
+    let ignored = Arc::new(AtomicBool::new(false));
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, ignored);
+    Some(child)
+}
+
+/// Text without what steers the terminal, but for lines, tabs and, with `colored`, our own colours.
+fn cleaned_text(text: &str, colored: bool) -> Cow<'_, str> {
+    let bad = |c: char| is_deceptive(c) && c != '\n' && c != '\t';
+    if !text.contains(bad) {
+        return text.into();
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(bad) {
+        let (before, after) = rest.split_at(at);
+        cleaned.push_str(before);
+        let ours = ESCAPES
+            .iter()
+            .find(|escape| colored && after.starts_with(**escape));
+        let width = match ours {
+            Some(escape) => {
+                cleaned.push_str(escape);
+                escape.len()
+            }
+            None => {
+                cleaned.push('\u{fffd}');
+                after.chars().next().map_or(1, char::len_utf8)
+            }
+        };
+        rest = &after[width..];
+    }
+    cleaned.push_str(rest);
+    cleaned.into()
+}
+
+/// JSON with the same characters written as escapes: they only stand in texts, where that is the same.
+fn cleaned_json(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| is_deceptive(c) && c != '\n';
+    if !text.contains(bad) {
+        return text.into();
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !bad(c) {
+            cleaned.push(c);
+            continue;
+        }
+        let mut units = [0; 2];
+        for unit in c.encode_utf16(&mut units) {
+            cleaned += &format!("\\u{unit:04x}");
+        }
+    }
+    cleaned.into()
+}
+
+/// A paragraph with a hanging indent, of lines no longer than `width`.
+pub fn wrapped(first: &str, text: &str, width: usize) -> String {
+    let indent = " ".repeat(first.chars().count());
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split(' ') {
+        let length = line.chars().count() + word.chars().count() + 1;
+        if !empty && length > width {
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines + &line + "\n"
+}
+
+/// A sentence in lines that fit the terminal; in one line elsewhere.
+pub fn sentence(text: &str) -> String {
+    wrapped("", text, width().unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_colours_reach_the_terminal() {
+        let text = "a\x1b[31mb\x1b[0m\t\u{202e}c\x1b[2J\x07\r\n";
+        assert_eq!(
+            cleaned_text(text, true),
+            "a\x1b[31mb\x1b[0m\t\u{fffd}c\u{fffd}[2J\u{fffd}\u{fffd}\n"
+        );
+        assert!(!cleaned_text(text, false).contains('\x1b'));
+        assert_eq!(cleaned_text("é 語\n", false), "é 語\n");
+    }
+
+    #[test]
+    fn all_colours_are_known_to_be_ours() {
+        use Emphasis as E;
+        for emphasis in [E::Plain, E::Strong, E::Hot, E::Faint, E::Warning] {
+            let painted = paint_if(true, emphasis, "x");
+            assert_eq!(cleaned_text(&painted, true), painted);
+            assert_eq!(paint_if(false, emphasis, "x"), "x");
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let value = serde_json::json!({"a": "x\u{202e}y\u{7f}\u{e0041}é"});
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let cleaned = cleaned_json(&text);
+        assert!(!cleaned.contains('\u{202e}') && cleaned.contains("\\u202e"));
+        let read: serde_json::Value = serde_json::from_str(&cleaned).expect("JSON");
+        assert_eq!(read, value);
+    }
+
+    #[test]
+    fn paragraphs_hang() {
+        assert_eq!(wrapped("- ", "aa bb cc", 7), "- aa bb\n  cc\n");
+        assert_eq!(wrapped("", "aa bb", 2), "aa\nbb\n");
+    }
+}

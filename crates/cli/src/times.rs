@@ -1,0 +1,209 @@
+//! Where the time went before any sample is looked at: on a CPU, waiting for one, or blocked.
+
+use crate::output::{grouped, shortened, time};
+use profile::{Recording, Target, TaskTimes, Unit};
+
+/// The most of a command line that a piece of advice repeats, in characters.
+const LONGEST_COMMAND: usize = 60;
+
+/// The line that every report begins with.
+pub fn time_line(recording: &Recording) -> String {
+    let wall = time(recording.duration_ns as f64);
+    let Some(times) = recording.task_times else {
+        return format!("{wall} wall");
+    };
+    let ns = |ns: u64| time(ns as f64);
+    if let Some(idle) = times.idle_ns {
+        let waiting = times.waiting_ns.map_or(String::new(), |waiting| {
+            format!("; threads waited {} for a CPU", ns(waiting))
+        });
+        let cpus = recording.host.cpus;
+        let busy = ns(times.cpu_ns);
+        return format!(
+            "{wall} wall on {cpus} CPUs: {busy} busy, {} idle{waiting}",
+            ns(idle)
+        );
+    }
+    let mut text = format!("{wall} wall: {} CPU", ns(times.cpu_ns));
+    if let Some(waiting) = times.waiting_ns {
+        text += &format!(", {} waiting for a CPU", ns(waiting));
+    }
+    if let Some(blocked) = times.blocked_ns {
+        text += &format!(", {} blocked", ns(blocked));
+    }
+    match times.threads {
+        Some(1) => text + ", 1 thread",
+        Some(threads) => format!("{text}, {} threads", grouped(threads)),
+        None => text,
+    }
+}
+
+/// What to type if most of the time is not in the samples, and why.
+pub fn time_advice(recording: &Recording) -> Option<String> {
+    let times = recording.task_times?;
+    let target = match &recording.target {
+        Target::Command(command) => {
+            format!("-- {}", shortened(&command.join(" "), LONGEST_COMMAND))
+        }
+        Target::Process(pid) => format!("-p {pid}"),
+        Target::Machine => return None,
+    };
+    let wall = recording.duration_ns;
+    let starved = |waiting: u64| waiting > times.cpu_ns && waiting > wall / 4;
+    if times.waiting_ns.is_some_and(starved) {
+        return Some(
+            "it waited for a CPU longer than it ran on one: vitalfew record -a --for 10s shows who had them meanwhile".to_owned(),
+        );
+    }
+    if recording.events.iter().any(|e| e.unit == Unit::Nanoseconds) {
+        return None; // it was recorded
+    }
+    let still = wall.saturating_sub(times.ready_ns());
+    if still > wall / 2 {
+        return Some(format!(
+            "for at least {} of it nothing ran: vitalfew record --off-cpu {target} shows what it waited for",
+            time(still as f64)
+        ));
+    }
+    let blocked = mostly_blocked(recording, times)?;
+    Some(format!(
+        "its threads were blocked for {:.0}% of their time: vitalfew record --off-cpu {target} shows on what",
+        100.0 * blocked
+    ))
+}
+
+/// The share of the threads' time that they were blocked, if that kept CPUs from being used.
+fn mostly_blocked(recording: &Recording, times: TaskTimes) -> Option<f64> {
+    let blocked = times.blocked_ns? as f64;
+    let ready = times.ready_ns() as f64;
+    let wall = recording.duration_ns.max(1) as f64;
+    let threads_at_once = (ready + blocked) / wall;
+    let usable = wall * threads_at_once.min(f64::from(recording.host.cpus.max(1)));
+    (blocked > ready && ready < usable / 2.0).then(|| blocked / (blocked + ready))
+}
+
+/// The event that took most of a command's or process's time, if time off the CPU was recorded:
+/// what a report of it begins with.
+pub fn main_event(recording: &Recording) -> usize {
+    let waits = |number: usize| recording.events[number].unit == Unit::Nanoseconds;
+    if recording.target == Target::Machine {
+        return 0; // most of its threads always sleep
+    }
+    let mut amounts = vec![0_u64; recording.events.len()];
+    for sample in &recording.samples {
+        if let Some(amount) = amounts.get_mut(usize::from(sample.event.0)) {
+            *amount = amount.saturating_add(sample.weight);
+        }
+    }
+    let longest = (0..amounts.len())
+        .filter(|number| waits(*number))
+        .max_by_key(|number| amounts[*number]);
+    let Some(longest) = longest else { return 0 };
+    let ran = match recording.task_times {
+        Some(times) => times.cpu_ns as f64,
+        None => {
+            let first = &recording.events[0];
+            first
+                .frequency
+                .map_or(f64::INFINITY, |hz| amounts[0] as f64 * 1e9 / hz)
+        }
+    };
+    if amounts[longest] as f64 > ran {
+        longest
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{CallGraph, Collector, Event, Host};
+
+    fn recording(wall: u64, times: TaskTimes) -> Recording {
+        let host = Host {
+            cpus: 2,
+            ..Host::default()
+        };
+        let command = Target::Command(vec!["sleep".to_owned(), "9".to_owned()]);
+        let mut recording = Recording::new(host, command, Collector::Bpf, CallGraph::None);
+        recording.duration_ns = wall;
+        recording.task_times = Some(times);
+        recording.events = vec![Event::new("cpu-clock", Unit::Samples, 1_000_000)];
+        recording
+    }
+
+    fn times(cpu_ns: u64, waiting: u64, blocked: u64) -> TaskTimes {
+        TaskTimes {
+            cpu_ns,
+            waiting_ns: Some(waiting),
+            blocked_ns: Some(blocked),
+            idle_ns: None,
+            threads: Some(1),
+        }
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_program_that_slept_is_told_to_look_off_the_cpu() {
+        let slept = recording(9 * S, times(S, 0, 8 * S));
+        assert_eq!(
+            time_line(&slept),
+            "9.00 s wall: 1.00 s CPU, 0 s waiting for a CPU, 8.00 s blocked, 1 thread"
+        );
+        let advice = time_advice(&slept).expect("advice");
+        assert!(advice.contains("8.00 s") && advice.contains("record --off-cpu -- sleep 9"));
+        let ran = recording(9 * S, times(8 * S, 0, S));
+        assert_eq!(time_advice(&ran), None);
+    }
+
+    #[test]
+    fn a_program_without_a_cpu_is_told_to_look_at_the_machine() {
+        let starved = recording(9 * S, times(3 * S, 6 * S, 0));
+        let advice = time_advice(&starved).expect("advice");
+        assert!(advice.contains("record -a"), "{advice}");
+        // It waited a little, and slept.
+        let slept = recording(9 * S, times(S / 100, S / 10, 8 * S));
+        assert!(time_advice(&slept).is_some_and(|text| text.contains("--off-cpu")));
+    }
+
+    #[test]
+    fn threads_that_help_now_and_then_are_no_reason_for_advice() {
+        // One works all the time, on two CPUs three wait for it.
+        let helped = recording(4 * S, times(4 * S, 0, 12 * S));
+        assert_eq!(time_advice(&helped), None);
+        // Four take turns.
+        let turns = recording(4 * S, times(3 * S, 0, 13 * S));
+        assert!(time_advice(&turns).is_some_and(|text| text.contains("81%")));
+    }
+
+    #[test]
+    fn of_a_machine_it_says_how_idle_it_was() {
+        let mut machine = recording(4 * S, times(3 * S, S, 0));
+        machine.target = Target::Machine;
+        machine.task_times = Some(TaskTimes {
+            blocked_ns: None,
+            idle_ns: Some(5 * S),
+            ..times(3 * S, S, 0)
+        });
+        assert_eq!(
+            time_line(&machine),
+            "4.00 s wall on 2 CPUs: 3.00 s busy, 5.00 s idle; threads waited 1.00 s for a CPU"
+        );
+        assert_eq!(time_advice(&machine), None);
+    }
+
+    #[test]
+    fn without_accounts_there_is_the_wall_time() {
+        let mut old = recording(2 * S, TaskTimes::default());
+        old.task_times = None;
+        assert_eq!(time_line(&old), "2.00 s wall");
+        assert_eq!(time_advice(&old), None);
+        old.task_times = Some(TaskTimes {
+            cpu_ns: S,
+            ..TaskTimes::default()
+        });
+        assert_eq!(time_line(&old), "2.00 s wall: 1.00 s CPU");
+    }
+}

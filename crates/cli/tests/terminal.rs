@@ -1,0 +1,203 @@
+//! What reaches a terminal: lines that fit, colour where it is wanted, a pager, and never what a
+//! foreign name would steer the terminal with. And other tools' profiles in the commands for recordings.
+
+mod common;
+
+use common::VITALFEW;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A profile (speedscope's) with names that are long, and hostile.
+fn profile(directory: &Path) -> PathBuf {
+    let file = directory.join("app.json");
+    let long = "std::vector<std::pair<std::string,long>>::".repeat(6) + "insert";
+    let hostile = "evil\u{1b}[31m\u{202e}txt\u{7}";
+    let names = ["main", &long, hostile, "small"];
+    let frames: Vec<_> = names.map(|name| serde_json::json!({ "name": name })).into();
+    let profile = serde_json::json!({
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": { "frames": frames },
+        "profiles": [{
+            "type": "sampled", "name": "x", "unit": "none", "startValue": 0, "endValue": 100,
+            "samples": [[0, 1], [0, 2], [0, 3]], "weights": [70, 29, 1],
+        }],
+    });
+    std::fs::write(&file, profile.to_string()).expect("written");
+    file
+}
+
+/// What a command prints on a terminal of so many columns.
+fn on_terminal(columns: u32, environment: &str, command: &str) -> String {
+    let line = format!("stty cols {columns} rows 24; {environment} {VITALFEW} {command}");
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .env_remove("PAGER")
+        .env_remove("VITALFEW_PAGER")
+        .output()
+        .expect("script of util-linux");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+}
+
+/// A line without our colours.
+fn plain(line: &str) -> String {
+    let mut plain = line.to_owned();
+    for escape in [
+        "\u{1b}[0m",
+        "\u{1b}[1m",
+        "\u{1b}[2m",
+        "\u{1b}[31m",
+        "\u{1b}[33m",
+    ] {
+        plain = plain.replace(escape, "");
+    }
+    plain
+}
+
+#[test]
+fn no_row_is_wider_than_the_terminal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = profile(directory.path());
+    let file = file.display();
+    for command in [
+        format!("report {file} --no-pager"),
+        format!("report {file} --tree --no-pager"),
+        format!("diff {file} {file} --no-pager"),
+        "report ../../tests/recordings/blocked.vf --no-pager".to_owned(),
+        "report ../../tests/recordings/generated.vf --by instruction --no-pager".to_owned(),
+    ] {
+        for columns in [80, 120] {
+            let shown = on_terminal(columns, "", &command);
+            assert!(shown.contains('%'), "{command}: {shown}");
+            for line in shown.lines().filter(|line| !line.starts_with("vitalfew: ")) {
+                let width = plain(line).chars().count();
+                assert!(
+                    width <= columns as usize,
+                    "{command}: {width} columns: {line}"
+                );
+            }
+        }
+    }
+    let wide = on_terminal(80, "", &format!("report {file} --wide --no-pager"));
+    assert!(
+        wide.lines().any(|line| line.chars().count() > 250),
+        "{wide}"
+    );
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_whom_it_pleases() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = profile(directory.path());
+    let report = format!("report {} --no-pager", file.display());
+    let hot = "\u{1b}[31m";
+    assert!(on_terminal(80, "", &report).contains(hot));
+    for (environment, option) in [("NO_COLOR=1", ""), ("TERM=dumb", ""), ("", "--color never")] {
+        let shown = on_terminal(80, environment, &format!("{report} {option}"));
+        assert!(
+            shown.contains("cum%") && !shown.contains('\u{1b}'),
+            "{shown:?}"
+        );
+    }
+    let piped = |color: &str| {
+        let output = Command::new(VITALFEW)
+            .args(["report", "--color", color])
+            .arg(&file)
+            .output()
+            .expect("vitalfew runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(!piped("auto").contains('\u{1b}'));
+    assert!(piped("always").contains(hot));
+}
+
+#[test]
+fn a_pager_is_for_terminals_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = format!("report {}", profile(directory.path()).display());
+    let pager = "VITALFEW_PAGER='sed s/^/paged:/'";
+    let paged = on_terminal(80, pager, &report);
+    assert!(
+        paged.lines().any(|line| line.starts_with("paged:")),
+        "{paged}"
+    );
+    assert!(!on_terminal(80, pager, &format!("{report} --no-pager")).contains("paged:"));
+    assert!(!on_terminal(80, pager, &format!("{report} --json")).contains("paged:"));
+    let gone = on_terminal(80, "PAGER=cat", &report);
+    assert!(gone.contains("cum%"), "{gone}");
+    let output = Command::new("sh")
+        .args(["-c", &format!("{pager} {VITALFEW} {report}")])
+        .output()
+        .expect("a shell");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("paged:"));
+}
+
+#[test]
+fn foreign_names_do_not_steer_the_terminal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = profile(directory.path());
+    let file = file.display();
+    for command in [
+        format!("report {file}"),
+        format!("report {file} --tree"),
+        format!("report {file} --json"),
+        format!("diff {file} {file}"),
+        format!("stats {file} {file} --json"),
+        format!("diff {file} {file} --folded"),
+        format!("export {file} --format folded"),
+        format!("export {file} --format speedscope"),
+        format!("report {file} --event 'x\u{202e}y'"),
+    ] {
+        let shown = on_terminal(100, "NO_COLOR=1", &format!("{command} --no-pager"));
+        let named = shown.contains("evil") || command.contains("--event");
+        assert!(named, "{command}: {shown}");
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.contains(steers), "{command}: {shown:?}");
+    }
+}
+
+#[test]
+fn profiles_of_other_tools_are_reported_and_exported() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("two.folded");
+    std::fs::write(&file, "main;a;b 30\nmain;a 20\nmain;c;a 50\n").expect("written");
+    let report = common::report(&file, &[]);
+    assert_eq!(report["collector"], "import");
+    assert_eq!(common::total(&report), 100.0);
+    assert_eq!(report["rows"][0]["name"], "a");
+    assert_eq!(report["rows"][0]["amounts"][0], 70.0);
+    assert_eq!(report["rows"][0]["inclusive"], 100.0);
+    for (arguments, advice) in [
+        (["annotate", "--summary"], "vitalfew bottlenecks"),
+        (["query", "SELECT 1"], "vitalfew report"),
+    ] {
+        let option = (arguments[0] == "query").then_some("--db");
+        let output = Command::new(VITALFEW)
+            .args(arguments)
+            .args(option)
+            .arg(&file)
+            .output();
+        let output = output.expect("vitalfew runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("two.folded") && said.contains(advice),
+            "{said}"
+        );
+    }
+    let export = |format: &str, from: &Path| {
+        let to = directory.path().join(format!("out.{format}"));
+        let status = Command::new(VITALFEW)
+            .args(["export", "--format", format, "-o"])
+            .args([&to, from])
+            .status();
+        assert!(status.expect("vitalfew runs").success(), "{format}");
+        to
+    };
+    for format in ["pprof", "speedscope"] {
+        let again = common::report(&export(format, &file), &[]);
+        assert_eq!(common::total(&again), 100.0, "{format}");
+        assert_eq!(common::amount(&again, "a"), 70.0, "{format}");
+    }
+}

@@ -1,0 +1,43 @@
+use serde::{Deserialize, Serialize};
+
+/// How the threads of the target spent the recording, by the kernel's own accounts and not by
+/// samples: what a profile of CPU time cannot show is the time in which nothing ran.
+///
+/// Times are sums over threads, from the recording's start or the thread's to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTimes {
+    /// On a CPU, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Ready to run, but waiting for a CPU; `None` where the kernel did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
+    /// Neither: asleep or stopped. `None` where it is not known, and of the whole machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ns: Option<u64>,
+    /// Of the whole machine: the time that its CPUs ran nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ns: Option<u64>,
+    /// Threads that there were; `None` where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u64>,
+}
+
+impl TaskTimes {
+    /// The sum of both: of recordings that are put together. What only one of them knows is not
+    /// known of the sum.
+    pub fn plus(self, other: Self) -> Self {
+        let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self {
+            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+            waiting_ns: add(self.waiting_ns, other.waiting_ns),
+            blocked_ns: add(self.blocked_ns, other.blocked_ns),
+            idle_ns: add(self.idle_ns, other.idle_ns),
+            threads: add(self.threads, other.threads),
+        }
+    }
+
+    /// The time in which threads ran or could have run.
+    pub fn ready_ns(&self) -> u64 {
+        self.cpu_ns.saturating_add(self.waiting_ns.unwrap_or(0))
+    }
+}

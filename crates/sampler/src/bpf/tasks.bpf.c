@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* How long the threads of the target ran, waited for a CPU and lived: the scheduler's own accounts,
+ * read when it gives a thread up. Nothing here runs at a switch or a sample. */
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* ---- what user space sets before the programs are loaded ---- */
+const volatile u32 everything = 0; /* all threads, not those of `processes` */
+
+/* ---- shared with user space; mirrored in task_accounts.rs ---- */
+struct account {
+	u64 cpu_ns; /* when it began to count */
+	u64 waiting_ns;
+	u64 start_ns;
+	u64 end_ns; /* 0: it lives */
+	u32 tid;
+	u32 unused;
+};
+struct totals {
+	u64 threads; /* that were given up */
+	u64 cpu_ns;
+	u64 waiting_ns;
+	u64 life_ns;
+	u64 lost; /* threads that found no room */
+	u64 unknown; /* threads of which the kernel does not say how long they waited */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, u32);
+} processes SEC(".maps");
+/* Threads that the kernel has not given up, by their address: an id may have been given to another
+ * thread by then. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144);
+	__type(key, u64);
+	__type(value, struct account);
+} threads SEC(".maps");
+/* Threads that lived before, by id, until they end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144);
+	__type(key, u32);
+	__type(value, struct account);
+} earlier SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct totals);
+} sums SEC(".maps");
+
+static __always_inline struct totals *own_sums(void)
+{
+	u32 zero = 0;
+	return bpf_map_lookup_elem(&sums, &zero);
+}
+
+static __always_inline void keep(struct task_struct *task, struct account *account)
+{
+	u64 key = (u64)task;
+	struct totals *totals = own_sums();
+
+	if (bpf_map_update_elem(&threads, &key, account, BPF_ANY) && totals)
+		totals->lost++;
+}
+
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 from = parent->tgid, to = child->tgid, one = 1;
+	struct account account = { .start_ns = bpf_ktime_get_ns(), .tid = child->pid };
+	struct totals *totals;
+
+	if (!everything) {
+		if (!bpf_map_lookup_elem(&processes, &from))
+			return 0;
+		totals = own_sums();
+		if (from != to && bpf_map_update_elem(&processes, &to, &one, BPF_ANY) && totals)
+			totals->lost++;
+	}
+	keep(child, &account);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int on_exit(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 key = (u64)task, now = bpf_ktime_get_ns();
+	u32 tid = task->pid;
+	struct account *account = bpf_map_lookup_elem(&threads, &key);
+
+	if (account) {
+		account->end_ns = now;
+		return 0;
+	}
+	account = bpf_map_lookup_elem(&earlier, &tid);
+	if (account) {
+		struct account copy = *account;
+		copy.end_ns = now;
+		keep(task, &copy);
+		bpf_map_delete_elem(&earlier, &tid);
+	}
+	return 0;
+}
+
+/* Only now the accounts are complete: at the exit they lack what the thread ran since the last tick. */
+SEC("tp_btf/sched_process_free")
+int on_free(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 key = (u64)task;
+	u32 tgid = task->tgid;
+	struct account *account = bpf_map_lookup_elem(&threads, &key);
+	struct totals *totals = own_sums();
+
+	if (account && totals) {
+		u64 end = account->end_ns ? account->end_ns : bpf_ktime_get_ns();
+		totals->threads++;
+		totals->cpu_ns += task->se.sum_exec_runtime - account->cpu_ns;
+		totals->life_ns += end - account->start_ns;
+		if (bpf_core_field_exists(task->sched_info.run_delay))
+			totals->waiting_ns += task->sched_info.run_delay - account->waiting_ns;
+		else
+			totals->unknown++;
+	}
+	if (account)
+		bpf_map_delete_elem(&threads, &key);
+	if ((u32)task->pid == tgid)
+		bpf_map_delete_elem(&processes, &tgid);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
