@@ -110,15 +110,19 @@ proptest! {
             if !forest.is_comparison() {
                 prop_assert!((forest.total_cum_of(&all) - found.covered).abs() < 1e-6);
             }
+            prop_assert!(found.bottlenecks.is_sorted_by(|a, b| a.new.abs() >= b.new.abs()));
             let new: f64 = found.bottlenecks.iter().map(|b| b.new).sum();
             prop_assert!((new - found.covered).abs() < 1e-6);
             for (at, bottleneck) in found.bottlenecks.iter().enumerate() {
                 let new = bottleneck.new;
+                prop_assert!(bottleneck.cost.abs() <= found.whole + 1e-6);
                 if !forest.is_comparison() {
-                    let before = forest.cover(&all[..at]);
-                    let shared = forest.overlap(all[at], &before).cum;
+                    // What a sequence has to itself, it adds; what it adds, it has.
+                    let others: Vec<_> = (0..all.len()).filter(|o| *o != at).map(|o| all[o]).collect();
+                    let shared = forest.overlap(all[at], &forest.cover(&others)).cum;
                     prop_assert_eq!(bottleneck.cost, forest.cum_of(all[at]));
-                    prop_assert!((bottleneck.cost - shared - new).abs() < 1e-6);
+                    prop_assert!(bottleneck.cost - shared <= new + 1e-6);
+                    prop_assert!(new <= bottleneck.cost + 1e-6);
                 }
                 prop_assert_eq!(found.cheaper, new < 0.0);
             }
@@ -171,6 +175,88 @@ fn differences_are_found_context_by_context() {
         .collect();
     assert_eq!(paths, [("qs".to_owned(), 290.0)]);
     assert_eq!(found.covered.round(), 290.0);
+}
+
+/// A call that only one side makes is named, though all of its cost is in methods that both sides call, below
+/// a walk whose recursion has as many contexts as the program has nodes.
+#[test]
+fn the_first_method_in_which_two_profiles_part_is_named() {
+    let stack = |path: String, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
+    let mut plain = Vec::new();
+    for depth in 1..40 {
+        let walk = format!("m{}", "w".repeat(depth));
+        plain.push(stack(format!("{walk}xhu"), 30));
+        plain.push(stack(format!("{walk}xhv"), 20));
+    }
+    let mut checked = plain.clone();
+    for depth in 1..40 {
+        // The check c calls the helpers h, u and v, which x calls, too.
+        let walk = format!("m{}", "w".repeat(depth));
+        checked.push(stack(format!("{walk}chu"), 3));
+        checked.push(stack(format!("{walk}chv"), 4));
+    }
+    // And something else got cheaper, by more than half of it.
+    plain.push(stack("mz".into(), 1000));
+    checked.push(stack("mz".into(), 850));
+    let forest = compared(&checked, &plain);
+    let found = auto::search(&forest, &Options::default()).unwrap();
+    let paths = found.bottlenecks.iter().map(|b| text(&forest, &b.sequence));
+    assert_eq!(paths.collect::<Vec<_>>(), ["wc"]);
+    assert_eq!(found.bottlenecks[0].cost.round(), 39.0 * 7.0);
+    assert!(found.whole >= found.bottlenecks[0].cost && forest.whole() < found.whole);
+}
+
+/// The work is linear in the depth, so that this ends; a path has no method twice.
+#[test]
+fn deep_recursion_is_searched() {
+    let stacks = vec![
+        ((0..64_000).map(|n| (n % 5) as u8).collect(), 1),
+        (vec![7], 1),
+    ];
+    let forest = Forest::single(run(tree(&stacks))).unwrap();
+    let found = auto::search(&forest, &Options::default()).unwrap();
+    for bottleneck in &found.bottlenecks {
+        let path = text(&forest, &bottleneck.sequence);
+        assert!(path.len() <= 5, "{path}");
+    }
+    let mut search = Search::new(&forest);
+    assert!(!search.suggest().rows.is_empty());
+    assert!(search.select(0).is_ok());
+}
+
+/// Ways to work, and the one call that has most of the program, are no causes; small ones are left out.
+#[test]
+fn trivial_sequences_are_not_listed() {
+    let value = profile::ValueType {
+        name: "cpu".into(),
+        unit: "samples".into(),
+    };
+    let mut builder = profile::CallTreeBuilder::new(vec![value]);
+    let mut add = |path: &[&str], cost| {
+        let mut node = profile::DraftNode::ROOT;
+        for name in path {
+            let method = builder.method(name, "").unwrap();
+            node = builder.child(node, method).unwrap();
+        }
+        builder.add(0, node, cost);
+    };
+    for part in 0..100 {
+        let name = format!("part{part}");
+        add(&["_start", "main", "compile", &name], 7);
+        add(&["_start", "main", "compile", "do_syscall_64", &name], 1);
+    }
+    add(&["_start", "main", "sort"], 150);
+    add(&["_start", "[unknown]"], 45);
+    add(&["_start", "main", "rare"], 5);
+    let forest = Forest::single(run(builder.finish().unwrap())).unwrap();
+    let found = auto::search(&forest, &Options::default()).unwrap();
+    let name = |b: &auto::Bottleneck| {
+        forest
+            .step_name(*forest.path_of(&b.sequence).last().unwrap())
+            .to_owned()
+    };
+    let names: Vec<String> = found.bottlenecks.iter().map(name).collect();
+    assert_eq!(names, ["sort"]);
 }
 
 #[test]

@@ -115,3 +115,13 @@ fn modules_are_hidden_and_merged_by_name() {
     assert_eq!(path(Transform::HideModules(libc())), ["main", "f"]);
     assert_eq!(path(Transform::MergeModules(libc())), ["main", "libc", "f"]);
 }
+
+/// What an inner call cost has gone to the outer one: the way to it is no path of the new tree.
+#[test]
+fn collapsed_recursion_leaves_no_path_without_cost() {
+    let stacks = vec![(vec![0, 1, 0, 2], 5), (vec![0, 3], 1)];
+    let collapsed = apply(&tree(&stacks), &Transform::CollapseRecursion).unwrap();
+    // The root, a, c and d; not b.
+    assert_eq!(collapsed.len(), 4);
+    assert!((0..4).all(|node| collapsed.cum_cost(0, profile::NodeId(node)) > 0));
+}

@@ -30,15 +30,22 @@
 //!
 //! **Mostly new.** A method of which less than half of the cost is left is no candidate: it is what
 //! remains around others.
+//!
+//! **No cause** are methods that only lead to work ([`glue`](super::glue)), and the one call that has most of the program
+//! and little cost of its own. A sequence adds at least 1 % of the whole, or the search ends.
+//!
+//! **Where two profiles part.** What only one side calls is a cost of its first method: see [`united`](super::united).
 
-use super::forest::{CallSequence, Forest};
+use super::forest::{CallSequence, Forest, Whole};
+use super::glue::is_glue;
 use super::interface::{Profile, Step};
 use super::spans::Spans;
+use super::tree::{IndexedTree, View};
 pub use super::united::UniteError;
 use super::united::United;
-use super::zoom::End;
 use crate::statistics::Interval;
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// What to search for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,17 +75,20 @@ pub struct Bottleneck {
     pub sequence: CallSequence,
     /// Its cum, in the profile's unit; of several profiles, compared context by context (see above).
     pub cost: f64,
-    /// What it covers that those before it do not.
+    /// What it adds: the part of its cost that is no other one's in the list. Where two share a cost it is
+    /// counted to the one that is found first, which is the more specific one.
     pub new: f64,
     /// Where the cost lies with 95 % confidence, of several runs.
     pub interval: Option<Interval>,
 }
 
 /// What was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// In the order of their finding.
+    /// Those that add most first.
     pub bottlenecks: Vec<Bottleneck>,
+    /// What 100 % is, in the profile's unit: no less than any cost in this list.
+    pub whole: f64,
     /// Their cost together, overlap counted once, in the profile's unit.
     pub covered: f64,
     /// θ: the share of the whole from which on a callee is notable.
@@ -103,7 +113,9 @@ const NEAR: f64 = 0.95;
 /// The share of a sequence's cost that must be new: else it is what is left around others.
 const NEW: f64 = 0.5;
 /// The share of the whole that a sequence must add.
-const LEAST: f64 = 0.001;
+const LEAST: f64 = 0.01;
+/// The share of the whole from which on one call of a method is the program rather than a part of it.
+const PHASE: f64 = 0.5;
 
 /// Searches.
 ///
@@ -122,6 +134,7 @@ pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
     };
     let mut found = search_one(&united.forest, options, &real);
     found.covered = united.unscaled(found.covered);
+    found.whole = united.unscaled(found.whole);
     for bottleneck in &mut found.bottlenecks {
         let path = united.forest.path_of(&bottleneck.sequence).to_vec();
         bottleneck.cost = united.unscaled(bottleneck.cost);
@@ -135,9 +148,12 @@ pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
 }
 
 fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -> bool) -> Found {
-    let wanted = options.coverage * coverable(forest);
+    let Some((index, _)) = forest.indexes().next() else {
+        return Found::default();
+    };
+    let (whole, notable_of) = wholes(forest);
     let run = |level: usize, finer: usize| {
-        let mut greedy = Greedy::new(forest, options, real);
+        let mut greedy = Greedy::new(forest, index, options, notable_of, real);
         if level > 0 {
             greedy.rounds(NOTABLE[level - 1], finer);
         }
@@ -150,70 +166,109 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
         .iter()
         .map(|found| found.covered.abs())
         .fold(0.0, f64::max);
-    let wanted = wanted.min(NEAR * most);
+    let wanted = (options.coverage * coverable(forest)).min(NEAR * most);
     let enough = |found: &Found| found.covered.abs() >= wanted;
     let level = levels.iter().position(enough).unwrap_or(0);
     let mut best = levels.swap_remove(level);
-    if level == 0 {
-        return best;
-    }
-    // As many rounds as possible at the level below.
-    let (mut low, mut high) = (0, options.count);
-    while low + 1 < high {
-        let middle = usize::midpoint(low, high);
-        let found = run(level, middle);
-        match enough(&found) {
-            true => (low, best) = (middle, found),
-            false => high = middle,
+    if level > 0 {
+        // As many rounds as possible at the level below.
+        let (mut low, mut high) = (0, options.count);
+        while low + 1 < high {
+            let middle = usize::midpoint(low, high);
+            let found = run(level, middle);
+            match enough(&found) {
+                true => (low, best) = (middle, found),
+                false => high = middle,
+            }
         }
     }
+    best.order_by_gain(whole);
     best
 }
 
-/// What can be covered: the whole, but of differences no more than what methods got dearer by.
+/// The cost that can be covered: the whole, but of differences no more than what methods got dearer by.
 fn coverable(forest: &Forest) -> f64 {
+    dearer(forest).min(forest.whole())
+}
+
+/// The sum of what each method got dearer by itself, in the direction that is searched for.
+fn dearer(forest: &Forest) -> f64 {
     let sign = direction(forest);
-    let dearer = forest
-        .initial()
-        .iter()
-        .map(|s| (sign * forest.base_of(s)).max(0.0));
-    dearer.sum::<f64>().min(forest.whole())
+    let initial = forest.initial().iter();
+    initial
+        .map(|s| (sign * forest.base_of(s)).max(0.0))
+        .sum::<f64>()
+}
+
+/// The cost that is called 100 %, and the one that a notable part is of. Of a difference both are what got
+/// dearer, if something else got cheaper: of the sum of both, one cause could be any multiple. Where the
+/// difference is next to nothing 100 % is the first side's total, but what is notable is still part of the difference.
+fn wholes(forest: &Forest) -> (f64, f64) {
+    let whole = forest.whole();
+    match forest.whole_kind() {
+        Whole::Total => (whole, whole),
+        Whole::Difference => {
+            let dearer = whole.max(dearer(forest));
+            (dearer, dearer)
+        }
+        Whole::FirstTotal => (whole, dearer(forest).min(whole)),
+    }
+}
+
+impl Found {
+    /// Puts the sequences that add most first. Their order of finding says only how specific they are.
+    fn order_by_gain(&mut self, whole: f64) {
+        let gain = |b: &Bottleneck| b.new.abs();
+        self.bottlenecks.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+        let largest = self.bottlenecks.iter().map(|b| b.cost.abs());
+        self.whole = largest.fold(whole.max(self.covered.abs()), f64::max);
+    }
 }
 
 struct Greedy<'a> {
     forest: &'a Forest,
+    /// The forest's only tree.
+    index: &'a IndexedTree,
     options: &'a Options,
     real: &'a dyn Fn(&CallSequence) -> bool,
     /// 1, or −1 if what got cheaper is searched for.
     sign: f64,
-    /// What is covered, by tree, and the prefix sums of the costs that are not.
-    covered: Vec<Spans>,
-    left: Vec<Vec<i64>>,
+    /// What a notable part is of.
+    whole: f64,
+    /// The nodes that are covered, and the prefix sums of the costs that are not.
+    covered: Spans,
+    left: Vec<i64>,
     found: Found,
 }
 
 impl<'a> Greedy<'a> {
     fn new(
         forest: &'a Forest,
+        index: &'a IndexedTree,
         options: &'a Options,
+        whole: f64,
         real: &'a dyn Fn(&CallSequence) -> bool,
     ) -> Self {
-        let views = || forest.indexes().map(|(index, _)| index.view());
         let sign = direction(forest);
         Self {
             found: Found {
-                bottlenecks: Vec::new(),
-                covered: 0.0,
-                notable: 0.0,
                 cheaper: sign < 0.0,
+                ..Found::default()
             },
             forest,
+            index,
             options,
             real,
             sign,
-            covered: views().map(|_| Spans::default()).collect(),
-            left: views().map(|view| view.left(&Spans::default())).collect(),
+            whole,
+            covered: Spans::default(),
+            left: index.view().left(&Spans::default()),
         }
+    }
+
+    /// The tree with the costs that are not covered.
+    fn view(&self) -> View<'_> {
+        self.index.view_with(&self.left)
     }
 
     /// Adds causes at the level `notable`, until there are `count`.
@@ -225,7 +280,8 @@ impl<'a> Greedy<'a> {
             };
             let sequence = self.specific(start);
             let new = self.cover(&sequence);
-            if new * self.sign < LEAST * self.forest.whole() {
+            // The start had enough, and the sequence has nearly all of it.
+            if new * self.sign < self.options.cutoff * LEAST * self.whole {
                 break;
             }
             self.found.covered += new;
@@ -240,118 +296,194 @@ impl<'a> Greedy<'a> {
 
     /// The cause with the most cost left.
     fn next_cause(&self) -> Option<CallSequence> {
-        let whole = self.forest.whole();
         let mut by_step = vec![0.0; self.forest.methods().len()];
-        for (at, (index, weight)) in self.forest.indexes().enumerate() {
-            let metrics = index.view_with(&self.left[at]).metrics_of_methods();
-            for (method, (_, cum)) in (0..).zip(metrics) {
-                let Step(step) = self.forest.step_of(at, method);
-                by_step[step as usize] += self.sign * weight * cum as f64;
-            }
+        for (method, (_, cum)) in (0..).zip(self.view().metrics_of_methods()) {
+            let Step(step) = self.forest.step_of(0, method);
+            by_step[step as usize] = self.sign * cum as f64;
         }
         let initial = self.forest.initial().iter();
         let gains = initial.map(|s| (by_step[self.forest.path_of(s)[0].0 as usize], s));
-        let mut gains: Vec<_> = gains.filter(|(gain, _)| *gain >= LEAST * whole).collect();
+        let mut gains: Vec<_> = gains
+            .filter(|(gain, _)| *gain >= LEAST * self.whole)
+            .collect();
         gains.sort_by(|a, b| b.0.total_cmp(&a.0));
         let cause = |(gain, s): &(f64, &CallSequence)| {
             let mostly_new = *gain >= NEW * self.sign * self.forest.cum_of(s);
-            mostly_new && (self.real)(s) && !self.is_container(s, *gain)
+            let step = self.forest.path_of(s)[0];
+            mostly_new
+                && !is_glue(&self.forest.method(step).name)
+                && (self.real)(s)
+                && !self.is_phase(s)
+                && !self.is_container(s, *gain)
         };
         gains.into_iter().find(cause).map(|(_, s)| s.clone())
     }
 
-    fn gain_of_calls(&self, single: &CallSequence) -> f64 {
-        let parts = self.forest.indexes().zip(single.parts()).zip(&self.left);
-        let gain =
-            |(((index, weight), part), left): (((&_, f64), &super::paths::Paths), &Vec<i64>)| {
-                let view = super::tree::IndexedTree::view_with(index, left);
-                let (mut end, mut sum) = (0, 0);
-                for node in part.finals() {
-                    if *node >= end {
-                        end = view.nodes[*node as usize].end;
-                        sum += view.cum_cost(*node);
-                    }
-                }
-                weight * sum as f64
-            };
-        self.sign * parts.map(gain).sum::<f64>()
+    /// The cost left of calls that end at these nodes, which are in preorder: that of the outermost.
+    fn gain_of_calls(&self, finals: impl Iterator<Item = u32>) -> f64 {
+        let view = self.view();
+        let mut sum = OutermostSum::default();
+        finals.for_each(|node| sum.add(view, node));
+        self.sign * sum.cost as f64
+    }
+
+    /// Tells whether a method is the program's main phase: it has most of the whole in one call, and the
+    /// cost is not its own. Differences have no such phases, because what both sides do is not in them.
+    fn is_phase(&self, single: &CallSequence) -> bool {
+        let cost = self.forest.cum_of(single);
+        if self.forest.is_signed() || cost < PHASE * self.whole {
+            return false;
+        }
+        let view = self.index.view();
+        let mut end = 0;
+        let outermost = single.parts()[0].finals().iter().filter(|node| {
+            let is_outermost = **node >= end;
+            end = end.max(view.nodes[**node as usize].end);
+            is_outermost
+        });
+        outermost.take(2).count() == 1 && self.forest.base_of(single) < CONTAINED * cost
     }
 
     fn is_container(&self, single: &CallSequence, gain: f64) -> bool {
-        let mut shares: FxHashMap<Step, f64> = FxHashMap::default();
-        for (at, (index, weight)) in self.forest.indexes().enumerate() {
-            let view = index.view_with(&self.left[at]);
-            let mut add = |callee: u32, cost: i64| {
-                let step = self.forest.step_of(at, view.nodes[callee as usize].method);
-                *shares.entry(step).or_default() += self.sign * weight * cost as f64;
-            };
-            let mut around: Vec<u32> = Vec::new();
-            for &node in single.parts()[at].finals() {
-                for child in view.children(node) {
-                    add(child, view.cum_cost(child));
-                }
-                let end = |n: &u32| view.nodes[*n as usize].end;
-                while around.last().is_some_and(|n| end(n) <= node) {
-                    around.pop();
-                }
-                if let Some(outer) = around.last() {
-                    // What the inner call costs is not its outer's callee's.
-                    let mut callee = node;
-                    while view.nodes[callee as usize].parent != *outer {
-                        callee = view.nodes[callee as usize].parent;
-                    }
-                    add(callee, -view.cum_cost(node));
-                }
-                around.push(node);
+        let view = self.view();
+        let end = |node: u32| view.nodes[node as usize].end;
+        let mut shares: FxHashMap<u32, f64> = FxHashMap::default();
+        let mut add = |callee: u32, cost: i64| {
+            let method = view.nodes[callee as usize].method;
+            *shares.entry(method).or_default() += self.sign * cost as f64;
+        };
+        // The calls around the current one, each with its callee that the current one may be below.
+        let mut around: Vec<(u32, u32)> = Vec::new();
+        for &node in single.parts()[0].finals() {
+            for child in view.children(node) {
+                add(child, view.cum_cost(child));
             }
+            while around.last().is_some_and(|(outer, _)| end(*outer) <= node) {
+                around.pop();
+            }
+            if let Some((_, callee)) = around.last_mut() {
+                // What the inner call costs is not its outer's callee's.
+                while end(*callee) <= node {
+                    *callee = end(*callee);
+                }
+                add(*callee, -view.cum_cost(node));
+            }
+            around.push((node, node + 1));
         }
-        let least = self.found.notable * self.forest.whole();
+        let least = self.found.notable * self.whole;
         let notable: f64 = shares.into_values().filter(|share| *share >= least).sum();
         notable >= CONTAINED * gain
     }
 
-    /// The longest sequence around `start` that keeps its cost.
+    /// The longest sequence around `start` that keeps its cost. It has no method twice, because recursion
+    /// would add steps and no information; so the work is linear in the tree.
     fn specific(&self, start: CallSequence) -> CallSequence {
-        let goal = self.options.cutoff * self.gain_of_calls(&start);
-        let mut sequence = start;
-        for end in [End::Top, End::Bottom] {
-            loop {
-                let extended = match end {
-                    End::Top => self.forest.extended_top(&sequence),
-                    End::Bottom => self.forest.extended_bottom(&sequence),
-                };
-                // Not the cum: that has the cost of the callers themselves, so that a hot method
-                // would be extended by whatever it happened to call.
-                let gain = |s: &CallSequence| self.gain_of_calls(s);
-                let best = extended
-                    .into_iter()
-                    .max_by(|a, b| gain(a).total_cmp(&gain(b)));
-                match best {
-                    Some(longer) if gain(&longer) >= goal => sequence = longer,
-                    _ => break,
-                }
+        let view = self.view();
+        let finals = start.parts()[0].finals();
+        let goal = self.options.cutoff * self.gain_of_calls(finals.iter().copied());
+        let mut path: VecDeque<u32> = finals
+            .iter()
+            .take(1)
+            .map(|node| view.nodes[*node as usize].method)
+            .collect();
+        // The last and the first node of each path.
+        let mut ends: Vec<(u32, u32)> = finals.iter().map(|node| (*node, *node)).collect();
+        loop {
+            let caller = |(_, root): &(u32, u32)| view.nodes[*root as usize].parent;
+            let called = ends.iter().filter(|ends| caller(ends) != 0);
+            let Some(method) = self.best_method(called.map(|e| (e.0, caller(e))), goal, &path)
+            else {
+                break;
+            };
+            let is_method = |node: u32| node != 0 && view.nodes[node as usize].method == method;
+            ends.retain(|e| is_method(caller(e)));
+            for (_, root) in &mut ends {
+                *root = view.nodes[*root as usize].parent;
             }
+            path.push_front(method);
         }
-        sequence
+        let mut finals: Vec<u32> = ends.into_iter().map(|(last, _)| last).collect();
+        loop {
+            let mut callees: Vec<u32> = finals.iter().flat_map(|n| view.children(*n)).collect();
+            callees.sort();
+            let pairs = callees.iter().map(|callee| (*callee, *callee));
+            let Some(method) = self.best_method(pairs, goal, &path) else {
+                break;
+            };
+            callees.retain(|callee| view.nodes[*callee as usize].method == method);
+            finals = callees;
+            path.push_back(method);
+        }
+        self.without_glue(path).unwrap_or(start)
     }
 
-    /// Covers the sequence, and says how much was not covered before.
+    /// The method by which paths can be extended without losing more than to `goal`, if it is not one of
+    /// `path`. `extended` are paths' last nodes, in preorder, each with the node that extends the path.
+    fn best_method(
+        &self,
+        extended: impl Iterator<Item = (u32, u32)>,
+        goal: f64,
+        path: &VecDeque<u32>,
+    ) -> Option<u32> {
+        let view = self.view();
+        let mut sums: FxHashMap<u32, OutermostSum> = FxHashMap::default();
+        for (last, node) in extended {
+            let method = view.nodes[node as usize].method;
+            sums.entry(method).or_default().add(view, last);
+        }
+        let gain = |sum: &OutermostSum| self.sign * sum.cost as f64;
+        // Of equal gains the lesser number, so that the choice is always the same.
+        let best = sums
+            .iter()
+            .max_by(|a, b| gain(a.1).total_cmp(&gain(b.1)).then(b.0.cmp(a.0)));
+        let (method, sum) = best?;
+        (gain(sum) >= goal && !path.contains(method)).then_some(*method)
+    }
+
+    /// The sequence of these methods, without the glue at both ends.
+    fn without_glue(&self, mut path: VecDeque<u32>) -> Option<CallSequence> {
+        let step = |method: &u32| self.forest.step_of(0, *method);
+        let is_glue = |method: &u32| is_glue(&self.forest.method(step(method)).name);
+        while path.front().is_some_and(is_glue) {
+            path.pop_front();
+        }
+        while path.back().is_some_and(is_glue) {
+            path.pop_back();
+        }
+        let steps: Vec<Step> = path.iter().map(step).collect();
+        self.forest.summary_of(&steps)
+    }
+
+    /// Covers the sequence, and returns how much of it was not covered before.
     fn cover(&mut self, sequence: &CallSequence) -> f64 {
         let cover = self.forest.cover(&[sequence]);
-        let mut new = 0.0;
-        for (at, (index, weight)) in self.forest.indexes().enumerate() {
-            let nodes = &cover.cover()[at];
-            new += weight * index.view_with(&self.left[at]).cost_of(nodes) as f64;
-            self.covered[at] = self.covered[at].joined(nodes);
-            self.left[at] = index.view().left(&self.covered[at]);
-        }
+        let nodes = &cover.cover()[0];
+        let new = self.view().cost_of(nodes) as f64;
+        self.covered = self.covered.joined(nodes);
+        self.left = self.index.view().left(&self.covered);
         new
+    }
+}
+
+/// The cost of nodes that come in preorder, with all that is below them, each once.
+#[derive(Default)]
+struct OutermostSum {
+    end: u32,
+    cost: i64,
+}
+
+impl OutermostSum {
+    fn add(&mut self, view: View<'_>, node: u32) {
+        if node >= self.end {
+            self.end = view.nodes[node as usize].end;
+            self.cost += view.cum_cost(node);
+        }
     }
 }
 
 /// What is searched for: more cost, unless the whole difference is that the first side is cheaper.
 fn direction(forest: &Forest) -> f64 {
-    let difference = forest.whole_kind() == super::forest::Whole::Difference;
+    let difference = forest.whole_kind() == Whole::Difference;
     if difference && forest.total() < 0.0 {
         -1.0
     } else {

@@ -5,7 +5,7 @@
 use super::interface::{Metric, Metrics, Profile, Step};
 use super::zoom::{self, End};
 use crate::statistics::{self, Interval};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How starting points are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,9 +203,53 @@ impl<'p, P: Profile> Search<'p, P> {
         } else {
             ranked.into_iter().map(|(_, s)| s).collect()
         };
+        let ranked = match self.suggester {
+            Suggester::HighCum => self.without_prefixes(ranked),
+            _ => ranked,
+        };
         let mut listing = self.list(ranked.into_iter().map(|s| (Relation::Start, s)), metric);
         listing.noise = noise;
         listing
+    }
+
+    /// Joins each method that does nothing but call one other, which nobody else calls, with that one: a
+    /// list by cum would begin with the whole way to `main`.
+    fn without_prefixes(&self, ranked: Vec<P::Summary>) -> Vec<P::Summary> {
+        let mut rest = VecDeque::from(ranked);
+        let mut kept: Vec<P::Summary> = Vec::new();
+        while kept.len() <= self.limit {
+            let Some(mut summary) = rest.pop_front() else {
+                break;
+            };
+            while let Some(callee) = self.only_callee(&summary) {
+                let same = |other: &P::Summary| *self.profile.path_of(other) == [callee];
+                let Some(at) = rest.iter().position(same) else {
+                    break;
+                };
+                let Some(longer) = self.profile.extend_bottom(&summary, callee) else {
+                    break;
+                };
+                rest.remove(at);
+                summary = longer;
+            }
+            kept.push(summary);
+        }
+        kept.extend(rest);
+        kept
+    }
+
+    /// The one method that has all of the summary's cum, and no more than that, of its own.
+    fn only_callee(&self, summary: &P::Summary) -> Option<Step> {
+        let profile = self.profile;
+        let path = profile.path_of(summary);
+        let [callee] = profile.bottom_extensions(summary)[..] else {
+            return None;
+        };
+        let cum = profile.cum_of(summary);
+        let has_all =
+            |path: &[Step]| profile.summary_of(path).map(|s| profile.cum_of(&s)) == Some(cum);
+        let is_new = !path.contains(&callee);
+        (is_new && profile.base_of(summary) == 0.0 && has_all(&[callee])).then_some(callee)
     }
 
     fn keep_believable(&self, ranked: &mut Vec<(f64, P::Summary)>, metric: Metric) -> usize {
@@ -291,10 +335,15 @@ impl<'p, P: Profile> Search<'p, P> {
         listing
     }
 
+    /// The part of a summary's cum that no labelled summary has; `None` without labels.
+    pub fn new_cum(&self, summary: &P::Summary) -> Option<f64> {
+        let labelled = self.labelled.as_ref()?;
+        Some(self.profile.new_cum_of(summary, labelled))
+    }
+
     fn row(&self, relation: Relation, summary: P::Summary, metric: Metric) -> Row<P::Summary> {
         let metrics = self.profile.metrics_of(&summary);
-        let labelled = self.labelled.as_ref();
-        let new = labelled.map(|labelled| self.profile.new_cum_of(&summary, labelled));
+        let new = self.new_cum(&summary);
         Row {
             interval: self.profile.interval_of(&summary, metric),
             summary,

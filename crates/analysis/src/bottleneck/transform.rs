@@ -2,7 +2,7 @@
 //!
 //! A transform makes a new tree. None loses cost, but [`Transform::Focus`], whose purpose it is.
 
-use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, Method, NodeId};
+use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, Method, MethodId, NodeId};
 use regex::Regex;
 
 /// A change of a tree. Regexes match anywhere in a name.
@@ -49,24 +49,32 @@ pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTre
     }
     let focusing = matches!(transform, Transform::Focus(_));
     let collapsing = matches!(transform, Transform::CollapseRecursion);
-    // By depth: the old node, its place in the new tree (none: its cost is dropped), its method there.
-    let mut stack: Vec<(NodeId, Option<DraftNode>, Option<u32>)> = Vec::new();
-    let top = (!focusing).then_some(DraftNode::ROOT);
-    stack.push((NodeId::ROOT, top, None));
+    let mut drafts = Drafts::new(tree, builder);
+    let top = (!focusing).then_some(ROOT);
+    // By depth: the old node, its place in the new tree (none: its cost is dropped), its method there, and
+    // the number of places before it.
+    let mut stack: Vec<(NodeId, Option<usize>, Option<u32>, usize)> = Vec::new();
+    stack.push((NodeId::ROOT, top, None, 1));
     // The outermost call of each method on the stack, when recursion is collapsed.
-    let mut open: Vec<Option<(NodeId, DraftNode)>> = vec![None; tree.methods().len()];
-    add(tree, &mut builder, NodeId::ROOT, top);
+    let mut open: Vec<Option<(NodeId, usize)>> = vec![None; tree.methods().len()];
+    drafts.add(NodeId::ROOT, top)?;
     for node in (1..tree.len() as u32).map(NodeId) {
         let parent = tree.parent(node);
         while stack.last().is_some_and(|(open, ..)| Some(*open) != parent) {
-            if let Some((ended, ..)) = stack.pop()
-                && let Some(method) = tree.method(ended)
+            let Some((ended, _, _, places)) = stack.pop() else {
+                break;
+            };
+            drafts.places.truncate(places);
+            if let Some(method) = tree.method(ended)
                 && open[method.0 as usize].is_some_and(|(node, _)| node == ended)
             {
                 open[method.0 as usize] = None;
             }
         }
-        let (above, inside) = stack.last().map_or((None, None), |(_, new, m)| (*new, *m));
+        let places = drafts.places.len();
+        let (above, inside) = stack
+            .last()
+            .map_or((None, None), |(_, new, m, _)| (*new, *m));
         let Some(old_method) = tree.method(node) else {
             continue;
         };
@@ -74,32 +82,81 @@ pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTre
         let place = match fate {
             Fate::Hide => (above, inside),
             Fate::Merge if above.is_some() && inside == Some(method.0) => (above, inside),
-            Fate::Focus if above.is_none() => (
-                Some(builder.child(DraftNode::ROOT, method)?),
-                Some(method.0),
-            ),
+            Fate::Focus if above.is_none() => (Some(drafts.child(ROOT, method)), Some(method.0)),
             _ => match (above, open[old_method.0 as usize]) {
                 (Some(_), Some((_, outer))) => (Some(outer), Some(method.0)),
-                (Some(above), _) => (Some(builder.child(above, method)?), Some(method.0)),
+                (Some(above), _) => (Some(drafts.child(above, method)), Some(method.0)),
                 (None, _) => (None, None),
             },
         };
         if collapsing && open[old_method.0 as usize].is_none() {
             open[old_method.0 as usize] = place.0.map(|place| (node, place));
         }
-        stack.push((node, place.0, place.1));
-        add(tree, &mut builder, node, place.0);
+        stack.push((node, place.0, place.1, places));
+        drafts.add(node, place.0)?;
     }
-    builder.finish()
+    drafts.builder.finish()
 }
 
-fn add(tree: &CallTree, builder: &mut CallTreeBuilder, node: NodeId, place: Option<DraftNode>) {
-    let Some(place) = place else { return };
-    for value in 0..tree.value_types().len() {
-        match tree.cost(value, node) {
-            0 => {}
-            cost => builder.add(value, place, cost),
+/// The place of the root among [`Drafts`].
+const ROOT: usize = 0;
+
+/// Nodes of the new tree that are made when they get a cost. Else a call whose costs have gone to another one,
+/// as those of inner calls do when recursion is collapsed, would stay as a path that costs nothing.
+struct Drafts<'t> {
+    tree: &'t CallTree,
+    builder: CallTreeBuilder,
+    /// Of each place on the stack: the place above it, its method, and its node once it is made.
+    places: Vec<(usize, MethodId, Option<DraftNode>)>,
+}
+
+impl<'t> Drafts<'t> {
+    fn new(tree: &'t CallTree, builder: CallTreeBuilder) -> Self {
+        Self {
+            tree,
+            builder,
+            places: vec![(ROOT, MethodId(0), Some(DraftNode::ROOT))],
         }
+    }
+
+    fn child(&mut self, above: usize, method: MethodId) -> usize {
+        self.places.push((above, method, None));
+        self.places.len() - 1
+    }
+
+    /// Adds the costs of an old node to a place.
+    fn add(&mut self, node: NodeId, place: Option<usize>) -> Result<(), CallTreeError> {
+        let Some(place) = place else { return Ok(()) };
+        for value in 0..self.tree.value_types().len() {
+            match self.tree.cost(value, node) {
+                0 => {}
+                cost => {
+                    let draft = self.made(place)?;
+                    self.builder.add(value, draft, cost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The node of a place, made with those above it if it is not there yet.
+    fn made(&mut self, place: usize) -> Result<DraftNode, CallTreeError> {
+        let mut missing = Vec::new();
+        let mut at = place;
+        let mut draft = loop {
+            match self.places[at] {
+                (_, _, Some(draft)) => break draft,
+                (above, ..) => {
+                    missing.push(at);
+                    at = above;
+                }
+            }
+        };
+        for at in missing.into_iter().rev() {
+            draft = self.builder.child(draft, self.places[at].1)?;
+            self.places[at].2 = Some(draft);
+        }
+        Ok(draft)
     }
 }
 

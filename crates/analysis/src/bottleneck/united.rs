@@ -6,11 +6,17 @@
 //! An analyst sees that; a search that maximises would look for it. So it compares context by
 //! context: one tree with a node for each calling context of any of the profiles, and at each node
 //! the weighted sum of its costs.
+//!
+//! **Where two profiles part.** A call that only one side makes is the cause of all that is below it, and the
+//! methods below it may be anybody's. So such a call gets the costs of what it calls, and these nodes
+//! are left out. Of sampled profiles many rare contexts are on one side by chance, on either side as often; so
+//! this is done for those methods only whose calls are mostly on one side. It is not done where it would take
+//! most of a side, because then the two profiles have hardly anything in common.
 
 use super::forest::{Forest, ForestError, Run};
 use super::interface::{Profile, Step};
 use crate::statistics::{self, Interval};
-use profile::{CallTreeBuilder, CallTreeError, DraftNode, ValueType};
+use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, NodeId, ValueType};
 
 /// A forest as one tree.
 #[derive(Debug)]
@@ -61,9 +67,10 @@ impl United {
                 }
             }
         }
+        let sides: Vec<bool> = forest.members().iter().map(|m| m.first_side).collect();
         let run = Run {
             name: String::new(),
-            tree: builder.finish()?,
+            tree: without_parted(builder.finish()?, &sides)?,
             value: 0,
             work: None,
         };
@@ -93,6 +100,94 @@ impl United {
         }
         statistics::interval_of_runs(&a, &b)
     }
+}
+
+/// By how much one side must outweigh the other for a method's parted calls to be no chance: of their sum.
+const ONE_SIDED: f64 = 0.5;
+/// The share of its side that a parted call may have.
+const MOST_OF_SIDE: f64 = 0.5;
+
+/// The tree without what is below calls that only one side makes; its costs are the calls'. Value types after
+/// the first are those of the members, which are on the first side where `sides` says so.
+fn without_parted(tree: CallTree, sides: &[bool]) -> Result<CallTree, CallTreeError> {
+    let parted = parted_calls(&tree, sides);
+    if parted.is_empty() {
+        return Ok(tree);
+    }
+    let mut builder = CallTreeBuilder::new(tree.value_types().to_vec());
+    for method in tree.methods() {
+        builder.method(&method.name, &method.module)?;
+    }
+    let mut place = vec![DraftNode::ROOT; tree.len()];
+    let mut parted = parted.into_iter().peekable();
+    let mut node = NodeId::ROOT;
+    while (node.0 as usize) < tree.len() {
+        let here = match (tree.parent(node), tree.method(node)) {
+            (Some(parent), Some(method)) => builder.child(place[parent.0 as usize], method)?,
+            _ => DraftNode::ROOT,
+        };
+        place[node.0 as usize] = here;
+        let is_parted = parted.next_if_eq(&node).is_some();
+        for value in 0..tree.value_types().len() {
+            let cost = match is_parted {
+                true => tree.cum_cost(value, node),
+                false => tree.cost(value, node),
+            };
+            if cost != 0 {
+                builder.add(value, here, cost);
+            }
+        }
+        node = if is_parted {
+            tree.end(node)
+        } else {
+            NodeId(node.0 + 1)
+        };
+    }
+    builder.finish()
+}
+
+/// The outermost calls that only one side makes, in preorder; see the module.
+fn parted_calls(tree: &CallTree, sides: &[bool]) -> Vec<NodeId> {
+    // The cost of each side. Sums of both sides say nothing about presence, because they are differences.
+    let side_cost = |node: NodeId, first: bool| -> i64 {
+        let members = sides.iter().enumerate().filter(|(_, side)| **side == first);
+        members.map(|(at, _)| tree.cum_cost(at + 1, node)).sum()
+    };
+    let totals = [false, true].map(|first| side_cost(NodeId::ROOT, first).abs() as f64);
+    let mut calls: Vec<NodeId> = Vec::new();
+    let mut by_method = vec![[0.0; 2]; tree.methods().len()];
+    let mut node = NodeId(1);
+    while (node.0 as usize) < tree.len() {
+        let costs = [false, true].map(|first| side_cost(node, first));
+        let side = match costs {
+            [0, first] if first != 0 => Some(true),
+            [second, 0] if second != 0 => Some(false),
+            _ => None,
+        };
+        let next = NodeId(node.0 + 1);
+        let Some(side) = side else {
+            node = next;
+            continue;
+        };
+        let cost = costs[usize::from(side)].abs() as f64;
+        if cost > MOST_OF_SIDE * totals[usize::from(side)] {
+            node = next;
+            continue;
+        }
+        if let Some(method) = tree.method(node) {
+            by_method[method.0 as usize][usize::from(side)] += cost;
+        }
+        calls.push(node);
+        node = tree.end(node);
+    }
+    let is_one_sided = |node: NodeId| {
+        let [second, first] = tree
+            .method(node)
+            .map_or([0.0; 2], |m| by_method[m.0 as usize]);
+        (first - second).abs() >= ONE_SIDED * (first + second)
+    };
+    calls.retain(|node| is_one_sided(*node));
+    calls
 }
 
 /// Why trees could not be united.

@@ -10,13 +10,15 @@
 //!   Else Return T_z
 //! ```
 //!
-//! Three places of the paper need a reading:
+//! Four places of the paper need a reading:
 //!
 //! - To the letter, zooming through a single extension that cannot be extended further returns ∅, but
 //!   the paper's own example ([cd] zooms to [abcd], which begins at the top) returns it. So when
 //!   nothing comes after a single extension, that extension is the result.
 //! - The summary that zooming ends at is often the bottleneck itself (in §2.3 it is), but the
 //!   routine returns only its extensions. We return both.
+//! - A single extension by a method that the path has already is recursion: it adds a step and no
+//!   information, and a stack of thousands of such calls would be walked to its end. Zooming stops there.
 //! - "Trimmings are similar": there is one trimming at each end, and its cost is as a rule no smaller than
 //!   the summary's, so the routine would always trim down to one method. The aim is what counts: a
 //!   trimming is uninteresting as long as the summary concentrates its cost. So trimming goes on while
@@ -88,7 +90,12 @@ pub fn zoom<P: Profile>(
         let from = through.as_ref().unwrap_or(summary);
         let mut extended = extensions(profile, from, end);
         match profile.smallest_reaching(&extended, goal) {
-            // Recursion cannot go on for ever: each step makes the path longer.
+            Some(1) if repeats(profile, from, &extended[0], end) => {
+                return Zoomed {
+                    through,
+                    extensions: Vec::new(),
+                };
+            }
             Some(1) => through = extended.into_iter().next(),
             Some(number) => {
                 extended.truncate(number);
@@ -105,6 +112,16 @@ pub fn zoom<P: Profile>(
             }
         }
     }
+}
+
+/// Tells whether an extension at `end` adds a method that the path has already.
+fn repeats<P: Profile>(profile: &P, from: &P::Summary, extended: &P::Summary, end: End) -> bool {
+    let longer = profile.path_of(extended);
+    let added = match end {
+        End::Top => longer.first(),
+        End::Bottom => longer.last(),
+    };
+    added.is_some_and(|step| profile.path_of(from).contains(step))
 }
 
 /// Zooms by trimmings.

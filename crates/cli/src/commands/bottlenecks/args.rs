@@ -34,6 +34,10 @@ pub struct Bottlenecks {
     /// Run the commands in this file (- for standard input)
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
+    /// Add a suggester: COMMAND gets the methods as JSON lines and prints "NUMBER SCORE" for those it suggests;
+    /// it is run by sh when "set suggester NAME" and "suggest" are typed (docs/bottlenecks.md)
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = own_suggester)]
+    pub suggester: Vec<OwnSuggester>,
     /// JSON, one object for each result (schema: docs/bottlenecks.md); without --script, of --auto
     #[arg(long)]
     pub json: bool,
@@ -122,6 +126,34 @@ pub enum GroupArg {
     Process,
     /// The thread
     Thread,
+}
+
+/// `--suggester`: a suggester of the user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnSuggester {
+    /// What `set suggester` calls it.
+    pub name: String,
+    /// A command for `sh -c`.
+    pub command: String,
+}
+
+fn own_suggester(text: &str) -> Result<OwnSuggester, String> {
+    let (name, command) = text.split_once('=').ok_or("expected NAME=COMMAND")?;
+    let built_in =
+        |entry: &(&str, super::command::SuggesterName)| entry.0.eq_ignore_ascii_case(name);
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err("the name must be one word".to_owned());
+    }
+    if super::command::SUGGESTERS.iter().any(built_in) {
+        return Err(format!("there is a suggester {name} already"));
+    }
+    if command.trim().is_empty() {
+        return Err("the command is empty".to_owned());
+    }
+    Ok(OwnSuggester {
+        name: name.to_owned(),
+        command: command.to_owned(),
+    })
 }
 
 fn merge(text: &str) -> Result<(Regex, String), String> {

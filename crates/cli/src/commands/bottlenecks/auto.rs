@@ -1,6 +1,6 @@
 //! What the search by itself found, as text.
 
-use super::text::{joined, percent, total};
+use super::text::{amount, joined, share_of, total};
 use crate::output::{grouped, shortened};
 use analysis::bottleneck::auto::Found;
 use analysis::bottleneck::forest::{CallSequence, Forest};
@@ -34,30 +34,41 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
         });
         return text;
     }
+    let share = |cost: f64| share_of(found.whole, cost);
     if found.cheaper {
         text.push_str("A is cheaper on the whole: the sequences are what it saves\n");
+    }
+    if found.whole > forest.whole() * 1.0001 {
+        let (changed, whole) = (
+            if found.cheaper { "cheaper" } else { "dearer" },
+            found.whole,
+        );
+        let _ = writeln!(
+            text,
+            "other code changed the other way: below, 100% is what got {changed}, {}",
+            amount(value, whole)
+        );
     }
     for (number, (row, bottleneck)) in rows.iter().zip(&found.bottlenecks).enumerate() {
         let cost = bottleneck.cost;
         let _ = write!(
             text,
             "\n{number}  {}, {}",
-            percent(forest, cost),
-            total(value, cost)
+            share(bottleneck.new),
+            total(value, bottleneck.new)
         );
-        if (cost - bottleneck.new).abs() > 1e-3 * forest.whole() {
-            let _ = write!(text, "; {} new", percent(forest, bottleneck.new));
+        if (cost - bottleneck.new).abs() > 1e-3 * found.whole {
+            let _ = write!(
+                text,
+                " beside what is listed for itself; {} in all",
+                share(cost)
+            );
         }
         if let Some(gain) = speedup(forest, cost) {
             let _ = write!(text, "; without it {gain}");
         }
         if let Some(i) = bottleneck.interval {
-            let _ = write!(
-                text,
-                "; 95%: {} to {}",
-                percent(forest, i.low),
-                percent(forest, i.high)
-            );
+            let _ = write!(text, "; 95%: {} to {}", share(i.low), share(i.high));
         }
         let contexts = forest.contexts(&row.summary) as u64;
         let _ = writeln!(
@@ -72,7 +83,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
     let _ = write!(
         text,
         "\ntogether, overlap counted once: {}, {}",
-        percent(forest, covered),
+        share(covered),
         total(value, covered)
     );
     if let Some(gain) = speedup(forest, covered) {

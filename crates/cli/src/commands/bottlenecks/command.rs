@@ -26,9 +26,11 @@ pub enum Command {
 }
 
 /// What `set` sets.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     Suggester(SuggesterName),
+    /// A suggester that is not built in.
+    OwnSuggester(String),
     Cutoff(f64),
     Zoom(bool),
     Limit(usize),
@@ -41,6 +43,8 @@ pub enum SuggesterName {
     Ranking(Suggester),
     /// The search by itself.
     Auto,
+    /// The user's own with this number, by `--suggester`.
+    Own(usize),
 }
 
 /// The suggesters' names.
@@ -67,6 +71,7 @@ HighBase  methods by base: for a search from the bottom up
 NewCum    methods by the cum that no labelled summary has
 NewBase   methods by the base that no labelled summary has
 Auto      the call sequences that a search by itself finds
+and those that --suggester NAME=COMMAND adds
 set cutoff RATIO   extensions shown when zooming have RATIO of the summary's cum (0.95)
 set zoom on|off    show what matters by zooming, or all extensions by one method
 set limit N        rows of one kind that are listed (20)",
@@ -133,8 +138,6 @@ pub enum Mistake {
     Unknown(String, String),
     #[error("usage: {0}")]
     Usage(&'static str),
-    #[error("no suggester '{0}'; there are {1}")]
-    Suggester(String, String),
     #[error("'{0}' is no regular expression: {1}")]
     Regex(String, String),
 }
@@ -211,10 +214,8 @@ fn set(rest: &str) -> Result<Setting, Mistake> {
             let same = |entry: &&(&str, SuggesterName)| entry.0.eq_ignore_ascii_case(value);
             match SUGGESTERS.iter().find(same) {
                 Some((_, name)) => Ok(Setting::Suggester(*name)),
-                None => {
-                    let names: Vec<&str> = SUGGESTERS.iter().map(|entry| entry.0).collect();
-                    Err(Mistake::Suggester(value.to_owned(), names.join(", ")))
-                }
+                None if value.is_empty() => usage("set suggester NAME"),
+                None => Ok(Setting::OwnSuggester(value.to_owned())),
             }
         }
         "cutoff" => match value.parse() {
@@ -285,10 +286,7 @@ mod tests {
         assert_eq!(said("select x"), "usage: select N, or N");
         assert_eq!(said("suggest it"), "usage: suggest");
         assert_eq!(said("label"), "usage: label NAME");
-        assert_eq!(
-            said("set suggester Best"),
-            "no suggester 'Best'; there are HighCum, HighBase, NewCum, NewBase, Auto"
-        );
+        assert_eq!(said("set suggester"), "usage: set suggester NAME");
         assert!(said("find (").contains("unclosed group"));
         assert_eq!(said("set limit 0"), "usage: set limit N, from 1");
     }

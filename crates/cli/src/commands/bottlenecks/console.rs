@@ -1,9 +1,10 @@
 //! A search that is talked to: commands in, text or JSON out.
 
-use super::args::Bottlenecks;
+use super::args::{Bottlenecks, OwnSuggester};
 use super::auto;
-use super::command::{self, Command, Setting, SuggesterName};
-use super::{json, saved, text};
+use super::command::{self, Command, SUGGESTERS, Setting, SuggesterName};
+use super::{json, own_suggester, saved, text};
+use crate::output::printable;
 use analysis::bottleneck::auto::Options;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::{Metric, Profile, Step};
@@ -15,6 +16,8 @@ use std::io::{self, Write};
 pub struct Console<'f> {
     pub search: Search<'f, Forest>,
     suggester: SuggesterName,
+    /// The user's own suggesters, by their numbers.
+    own: Vec<OwnSuggester>,
     options: Options,
     style: Style,
 }
@@ -33,6 +36,7 @@ impl<'f> Console<'f> {
         Ok(Self {
             search,
             suggester: SuggesterName::Ranking(Suggester::HighCum),
+            own: args.suggester.clone(),
             options: Options {
                 count: args.count.get(),
                 coverage: args.coverage / 100.0,
@@ -55,7 +59,7 @@ impl<'f> Console<'f> {
     /// Shows a command of a script before its result.
     pub fn echo(&self, line: &str) {
         if !self.style.json {
-            println!("\n> {}", crate::output::printable(line));
+            println!("\n> {}", printable(line));
         }
     }
 
@@ -91,9 +95,11 @@ impl<'f> Console<'f> {
             Command::Save(path) => saved::save(&path, &self.search, self.suggester)?,
             Command::Load(path) => {
                 let (suggester, missing) = saved::load(&path, &mut self.search)?;
-                self.set(Setting::Suggester(suggester))?;
+                if let Some(suggester) = suggester {
+                    self.set(Setting::Suggester(suggester))?;
+                }
                 for label in missing {
-                    let label = crate::output::printable(&label);
+                    let label = printable(&label);
                     eprintln!("vitalfew: note: what was labelled {label} is not in this profile");
                 }
             }
@@ -112,6 +118,15 @@ impl<'f> Console<'f> {
                     self.search.suggester = suggester;
                 }
             }
+            Setting::OwnSuggester(name) => {
+                let same = |own: &OwnSuggester| own.name.eq_ignore_ascii_case(&name);
+                let Some(number) = self.own.iter().position(same) else {
+                    let built_in = SUGGESTERS.iter().map(|entry| entry.0);
+                    let names: Vec<&str> = built_in.chain(self.own_suggesters()).collect();
+                    bail!("no suggester '{name}'; there are {}", names.join(", "));
+                };
+                self.suggester = SuggesterName::Own(number);
+            }
             Setting::Cutoff(cutoff) => {
                 self.search.set_cutoff(cutoff)?;
                 self.options.cutoff = cutoff;
@@ -122,12 +137,24 @@ impl<'f> Console<'f> {
         Ok(())
     }
 
+    /// The names of the user's own suggesters.
+    pub fn own_suggesters(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().map(|own| own.name.as_str())
+    }
+
     fn suggest(&mut self) -> anyhow::Result<()> {
-        if self.suggester == SuggesterName::Auto {
-            self.auto(None)?;
-            return Ok(());
-        }
-        let listing = self.search.suggest();
+        let listing = match self.suggester {
+            SuggesterName::Ranking(_) => self.search.suggest(),
+            SuggesterName::Auto => {
+                self.auto(None)?;
+                return Ok(());
+            }
+            SuggesterName::Own(number) => {
+                let ranked = own_suggester::ask(&self.own[number], &self.search)?;
+                let starts = ranked.into_iter().map(|s| (Relation::Start, s));
+                self.search.list(starts, Metric::Cum)
+            }
+        };
         self.listing(&listing)
     }
 
@@ -161,7 +188,9 @@ impl<'f> Console<'f> {
         let mut path = Vec::new();
         for name in names {
             let steps = (0..forest.methods().len() as u32).map(Step);
-            let mut same = steps.filter(|s| forest.step_name(*s) == name);
+            // Names are shown without the characters that steer a terminal, and typed as they are shown.
+            let is_named = |shown: &str| shown == name || printable(shown) == *name;
+            let mut same = steps.filter(|s| is_named(forest.step_name(*s)));
             match same.next() {
                 Some(step) => path.push(step),
                 None => bail!("no method is called '{name}'; find REGEX lists methods"),

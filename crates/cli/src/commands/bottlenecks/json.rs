@@ -103,7 +103,7 @@ pub fn auto(report: &Report<'_>) -> Value {
         found,
         rows,
     } = report;
-    let whole = forest.whole();
+    let whole = found.whole;
     let bottleneck = |(number, row): (usize, &Row<CallSequence>)| {
         let mut value = self::row(forest, number, row);
         if let Value::Object(fields) = &mut value {
@@ -135,6 +135,7 @@ pub fn auto(report: &Report<'_>) -> Value {
     let fields = json!({
         "profiles": profiles,
         "whole_is": whole_is,
+        "shares_of": whole,
         "total": forest.total(),
         "bottlenecks": bottlenecks,
         "covered": found.covered,

@@ -7,6 +7,7 @@ mod command;
 mod console;
 mod json;
 mod load;
+mod own_suggester;
 mod prompt;
 mod saved;
 mod text;

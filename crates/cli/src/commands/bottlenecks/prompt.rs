@@ -66,11 +66,13 @@ fn history_file() -> Option<PathBuf> {
 struct Words {
     methods: Vec<String>,
     labels: Vec<String>,
+    suggesters: Vec<String>,
     files: FilenameCompleter,
 }
 
-/// Candidates shown for one word.
-const MOST: usize = 200;
+/// Candidates listed for one word. The line editor shows more of them through a pager, which takes the keys
+/// that are typed next.
+const MOST: usize = 12;
 
 impl Words {
     fn of(console: &Console<'_>) -> Self {
@@ -80,17 +82,23 @@ impl Words {
             .flat_map(|s| forest.path_of(s))
             .map(|step| forest.step_name(*step));
         let mut methods: Vec<String> = names.map(str::to_owned).collect();
+        // As they can be typed and shown; `go` finds them by that.
+        for name in &mut methods {
+            *name = printable(name);
+        }
         methods.sort();
+        methods.dedup();
         Self {
             methods,
             labels: Vec::new(),
+            suggesters: console.own_suggesters().map(printable).collect(),
             files: FilenameCompleter::new(),
         }
     }
 
     fn update_labels(&mut self, console: &Console<'_>) {
         let labels = console.search.labelled_summaries().into_iter();
-        self.labels = labels.map(|(name, _)| name.to_owned()).collect();
+        self.labels = labels.map(|(name, _)| printable(name)).collect();
         self.labels.dedup();
     }
 
@@ -100,19 +108,34 @@ impl Words {
                 let head = word.get(..start.len());
                 head.is_some_and(|head| head.eq_ignore_ascii_case(start))
             };
-            words.filter(fits).take(MOST).map(str::to_owned).collect()
+            few(words.filter(fits).collect())
         };
         match command {
             "" => pick(&mut HELP.iter().map(|entry| entry.0)),
             "help" => pick(&mut HELP.iter().map(|entry| entry.0)),
             "set" => pick(&mut SETTINGS.iter().copied()),
-            "set suggester" => pick(&mut SUGGESTERS.iter().map(|entry| entry.0)),
+            "set suggester" => {
+                let own = self.suggesters.iter().map(String::as_str);
+                pick(&mut SUGGESTERS.iter().map(|entry| entry.0).chain(own))
+            }
             "set zoom" => pick(&mut ["on", "off"].into_iter()),
             "find" | "go" => pick(&mut self.methods.iter().map(String::as_str)),
             "label" | "unlabel" => pick(&mut self.labels.iter().map(String::as_str)),
             _ => Vec::new(),
         }
     }
+}
+
+/// At most [`MOST`] of these words. What all of them begin with is what the chosen ones do, so that the
+/// line editor completes the line as far as all of them agree; of sorted words the first and the last tell.
+fn few(mut words: Vec<&str>) -> Vec<String> {
+    if words.len() > MOST {
+        words.sort_unstable();
+        let last = words.len() - 1;
+        let chosen = (0..MOST).map(|at| words[at * last / (MOST - 1)]);
+        return chosen.map(str::to_owned).collect();
+    }
+    words.into_iter().map(str::to_owned).collect()
 }
 
 impl Helper for Words {}
@@ -136,7 +159,7 @@ impl Completer for Words {
             (command, start) => (position - start.len(), self.candidates(command, start)),
         };
         let pair = |word: String| Pair {
-            display: printable(&word),
+            display: word.clone(),
             replacement: word,
         };
         Ok((start, candidates.into_iter().map(pair).collect()))
@@ -169,10 +192,24 @@ mod tests {
         let words = Words {
             methods: vec!["main".into(), "Map".into(), "é".into()],
             labels: vec!["lock".into()],
+            suggesters: vec!["Locks".into()],
             files: FilenameCompleter::new(),
         };
         assert_eq!(words.candidates("go", "ma"), ["main", "Map"]);
         assert_eq!(words.candidates("label", ""), ["lock"]);
         assert_eq!(words.candidates("set suggester", "highb"), ["HighBase"]);
+        assert_eq!(words.candidates("set suggester", "lo"), ["Locks"]);
+    }
+
+    #[test]
+    fn many_candidates_are_thinned_out_to_what_fits_without_a_pager() {
+        let names: Vec<String> = (0..5000).map(|n| format!("step{n:04}")).collect();
+        let chosen = few(names.iter().map(String::as_str).collect());
+        assert_eq!(chosen.len(), MOST);
+        // What the chosen ones have in common at their beginning is what all have.
+        assert_eq!(
+            (chosen[0].as_str(), chosen[MOST - 1].as_str()),
+            ("step0000", "step4999")
+        );
     }
 }

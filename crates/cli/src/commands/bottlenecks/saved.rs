@@ -14,6 +14,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const SCHEMA: &str = "vitalfew.search/1";
+/// How a suggester that is not built in is saved.
+const OWN: &str = "own";
 /// A saved search is no longer than this.
 const LONGEST: u64 = 64 << 20;
 
@@ -46,7 +48,7 @@ pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> an
     let suggester = SUGGESTERS.iter().find(|entry| entry.1 == name);
     let saved = Saved {
         schema: SCHEMA.to_owned(),
-        suggester: suggester.map_or("HighCum", |entry| entry.0).to_owned(),
+        suggester: suggester.map_or(OWN, |entry| entry.0).to_owned(),
         cutoff: search.cutoff(),
         zoom: search.zooming,
         labels: search
@@ -69,11 +71,12 @@ pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> an
     write().with_context(|| format!("writing {}", path.display()))
 }
 
-/// Reads a search; returns the suggester, and the labels whose call sequences are not in this profile.
+/// Reads a search; returns the suggester if it is built in, and the labels whose call sequences are not in
+/// this profile. A command of the user's own is not saved: a file from somebody else must not run any.
 pub fn load(
     path: &Path,
     search: &mut Search<'_, Forest>,
-) -> anyhow::Result<(SuggesterName, Vec<String>)> {
+) -> anyhow::Result<(Option<SuggesterName>, Vec<String>)> {
     let name = || path.display().to_string();
     let mut text = Vec::new();
     let file = File::open(path).with_context(name)?;
@@ -93,9 +96,9 @@ pub fn load(
         );
     }
     let suggester = SUGGESTERS.iter().find(|entry| entry.0 == saved.suggester);
-    let Some((_, suggester)) = suggester else {
+    if suggester.is_none() && saved.suggester != OWN {
         bail!("{}: no suggester {:?}", name(), saved.suggester);
-    };
+    }
     search.set_cutoff(saved.cutoff).with_context(name)?;
     search.zooming = saved.zoom;
     let forest = search.profile();
@@ -112,7 +115,7 @@ pub fn load(
             None => missing.push(label),
         }
     }
-    Ok((*suggester, missing))
+    Ok((suggester.map(|(_, name)| *name), missing))
 }
 
 #[cfg(test)]
@@ -161,7 +164,7 @@ mod tests {
         let whole = saved(&forest, &path);
         let mut search = Search::new(&forest);
         let (suggester, missing) = load(&path, &mut search).unwrap();
-        assert_eq!((suggester, missing.len()), (SuggesterName::Auto, 0));
+        assert_eq!((suggester, missing.len()), (Some(SuggesterName::Auto), 0));
         assert_eq!(
             (search.cutoff(), search.labelled_summaries().len()),
             (0.5, 2)

@@ -96,9 +96,12 @@ pub fn total(value: &ValueType, size: f64) -> String {
 
 /// A share of the whole.
 pub fn percent(forest: &Forest, amount: f64) -> String {
-    let percent = 100.0 * amount / forest.whole();
-    // No minus before nothing.
-    let text = format!("{percent:.1}%");
+    share_of(forest.whole(), amount)
+}
+
+/// A part of `whole` as a percentage, without a minus before nothing.
+pub fn share_of(whole: f64, amount: f64) -> String {
+    let text = format!("{:.1}%", 100.0 * amount / whole);
     if text == "-0.0%" {
         "0.0%".to_owned()
     } else {

@@ -1,0 +1,170 @@
+//! Methods that lead to work without being any: entries of the kernel, interrupts, the start of processes and
+//! threads, and the names that profilers give to what they could not name.
+//!
+//! Most of a program is below such methods, or what is below them has nothing in common. So the search by
+//! itself does not offer them as causes; they remain steps of longer paths.
+
+/// Names in full.
+const NAMES: &[&str] = &[
+    // What profilers write where they have no name.
+    "[unknown]",
+    "(unknown)",
+    "unknown",
+    "<unknown>",
+    "??",
+    "[no symbol]",
+    "[other]",
+    "(other)",
+    "(root)",
+    "(program)",
+    "(idle)",
+    "[kernel]",
+    "[unnamed]",
+    // Entries of system calls.
+    "do_syscall_64",
+    "entry_SYSCALL_64",
+    "entry_SYSCALL_64_after_hwframe",
+    "entry_SYSCALL_64_safe_stack",
+    "x64_sys_call",
+    "do_fast_syscall_32",
+    "entry_SYSENTER_compat_after_hwframe",
+    "el0_svc",
+    "el0t_64_sync",
+    "el0t_64_sync_handler",
+    "el0_svc_common",
+    "do_el0_svc",
+    "invoke_syscall",
+    "ret_from_fork",
+    "ret_from_fork_asm",
+    "syscall_exit_to_user_mode",
+    "exit_to_user_mode_loop",
+    "irqentry_exit_to_user_mode",
+    "ret_to_user",
+    // Interrupts.
+    "common_interrupt",
+    "irq_exit",
+    "irq_exit_rcu",
+    "__irq_exit_rcu",
+    "do_softirq",
+    "__do_softirq",
+    "handle_softirqs",
+    "do_IRQ",
+    "__common_interrupt",
+    "handle_irq_event",
+    "el1h_64_irq",
+    "el1h_64_irq_handler",
+    "el1_interrupt",
+    "do_interrupt_handler",
+    // The start of processes and threads.
+    "_start",
+    "start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "__libc_start_main_impl",
+    "generic_start_main",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "_pthread_start",
+    "thread_start",
+    "execute_native_thread_routine",
+    "_dl_start",
+    "_dl_start_user",
+    "_dl_sysdep_start",
+    "dl_main",
+    "_dl_init",
+    "call_init",
+    "_dl_runtime_resolve_xsavec",
+    "_dl_runtime_resolve_xsave",
+    "_dl_runtime_resolve_fxsave",
+    "_dl_runtime_resolve",
+    "kthread",
+    // The same of runtimes.
+    "runtime.main",
+    "runtime.goexit",
+    "runtime.mstart",
+    "runtime.mstart1",
+    "runtime.mcall",
+    "runtime.systemstack",
+    "runtime.rt0_go",
+    "JavaMain",
+    "java.lang.Thread.run",
+    "java/lang/Thread.run",
+    "thread_native_entry",
+    "call_stub",
+    "StubRoutines (1)",
+    "Interpreter",
+    "_bootstrap",
+    "_bootstrap_inner",
+    "Thread._bootstrap",
+    "Thread._bootstrap_inner",
+    "Thread.run",
+    "_run_module_as_main",
+    "_run_code",
+    "run_module",
+    "Py_BytesMain",
+    "Py_RunMain",
+    "pymain_run_python",
+    "node::Start",
+    "lang_start_internal",
+];
+
+/// How names begin.
+const BEGINNINGS: &[&str] = &[
+    "asm_sysvec_",
+    "sysvec_",
+    "__sysvec_",
+    "instr_sysvec_",
+    "asm_common_interrupt",
+    "std::rt::lang_start",
+    "std::panicking::try",
+    "std::panic::catch_unwind",
+    "__rust_begin_short_backtrace",
+    "std::sys::backtrace::__rust_begin_short_backtrace",
+    "std::sys_common::backtrace::__rust_begin_short_backtrace",
+    "core::ops::function::FnOnce::call_once",
+    "std::thread::Thread::new::thread_start",
+    "std::sys::pal::unix::thread::Thread::new::thread_start",
+    "<frozen runpy>",
+];
+
+/// Tells whether a method of this name only leads to work.
+pub(crate) fn is_glue(name: &str) -> bool {
+    // Versions of symbols: `__libc_start_main@@GLIBC_2.34`.
+    let plain = name.split_once('@').map_or(name, |(plain, _)| plain);
+    NAMES.contains(&plain)
+        || BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_glue;
+
+    #[test]
+    fn entries_are_glue_and_work_is_not() {
+        for name in [
+            "do_syscall_64",
+            "__libc_start_main@@GLIBC_2.34",
+            "asm_sysvec_apic_timer_interrupt",
+            "(unknown)",
+        ] {
+            assert!(is_glue(name), "{name}");
+        }
+        for name in [
+            "main",
+            "do_anonymous_page",
+            "malloc",
+            "main_loop",
+            "clone_tree",
+            "startup",
+            "@",
+            "",
+        ] {
+            assert!(!is_glue(name), "{name}");
+        }
+    }
+}
