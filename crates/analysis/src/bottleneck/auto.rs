@@ -44,7 +44,7 @@ use super::tree::{IndexedTree, View};
 pub use super::united::UniteError;
 use super::united::United;
 use crate::statistics::Interval;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
 /// What to search for.
@@ -386,12 +386,13 @@ impl<'a> Greedy<'a> {
             .take(1)
             .map(|node| view.nodes[*node as usize].method)
             .collect();
+        let mut methods: FxHashSet<u32> = path.iter().copied().collect();
         // The last and the first node of each path.
         let mut ends: Vec<(u32, u32)> = finals.iter().map(|node| (*node, *node)).collect();
         loop {
             let caller = |(_, root): &(u32, u32)| view.nodes[*root as usize].parent;
             let called = ends.iter().filter(|ends| caller(ends) != 0);
-            let Some(method) = self.best_method(called.map(|e| (e.0, caller(e))), goal, &path)
+            let Some(method) = self.best_method(called.map(|e| (e.0, caller(e))), goal, &methods)
             else {
                 break;
             };
@@ -401,29 +402,31 @@ impl<'a> Greedy<'a> {
                 *root = view.nodes[*root as usize].parent;
             }
             path.push_front(method);
+            methods.insert(method);
         }
         let mut finals: Vec<u32> = ends.into_iter().map(|(last, _)| last).collect();
         loop {
             let mut callees: Vec<u32> = finals.iter().flat_map(|n| view.children(*n)).collect();
             callees.sort();
             let pairs = callees.iter().map(|callee| (*callee, *callee));
-            let Some(method) = self.best_method(pairs, goal, &path) else {
+            let Some(method) = self.best_method(pairs, goal, &methods) else {
                 break;
             };
             callees.retain(|callee| view.nodes[*callee as usize].method == method);
             finals = callees;
             path.push_back(method);
+            methods.insert(method);
         }
         self.without_glue(path).unwrap_or(start)
     }
 
     /// The method by which paths can be extended without losing more than to `goal`, if it is not one of
-    /// `path`. `extended` are paths' last nodes, in preorder, each with the node that extends the path.
+    /// those it has. `extended` are paths' last nodes, in preorder, each with the node that extends the path.
     fn best_method(
         &self,
         extended: impl Iterator<Item = (u32, u32)>,
         goal: f64,
-        path: &VecDeque<u32>,
+        has: &FxHashSet<u32>,
     ) -> Option<u32> {
         let view = self.view();
         let mut sums: FxHashMap<u32, OutermostSum> = FxHashMap::default();
@@ -437,7 +440,7 @@ impl<'a> Greedy<'a> {
             .iter()
             .max_by(|a, b| gain(a.1).total_cmp(&gain(b.1)).then(b.0.cmp(a.0)));
         let (method, sum) = best?;
-        (gain(sum) >= goal && !path.contains(method)).then_some(*method)
+        (gain(sum) >= goal && !has.contains(method)).then_some(*method)
     }
 
     /// The sequence of these methods, without the glue at both ends.

@@ -77,6 +77,10 @@ impl<S> Zoomed<S> {
     }
 }
 
+/// The steps that zooming adds at most: longer paths cannot be read, and each step takes as long as the path
+/// is.
+const MOST_STEPS: usize = 1000;
+
 /// Zooms by extensions, with the cutoff ratio `cutoff` > 0 (the paper's c).
 pub fn zoom<P: Profile>(
     profile: &P,
@@ -86,11 +90,15 @@ pub fn zoom<P: Profile>(
 ) -> Zoomed<P::Summary> {
     let goal = cutoff * profile.cum_of(summary).abs();
     let mut through: Option<P::Summary> = None;
+    let longest = profile.path_of(summary).len() + MOST_STEPS;
     loop {
         let from = through.as_ref().unwrap_or(summary);
         let mut extended = extensions(profile, from, end);
         match profile.smallest_reaching(&extended, goal) {
-            Some(1) if repeats(profile, from, &extended[0], end) => {
+            Some(1)
+                if repeats(profile, from, &extended[0], end)
+                    || profile.path_of(from).len() >= longest =>
+            {
                 return Zoomed {
                     through,
                     extensions: Vec::new(),

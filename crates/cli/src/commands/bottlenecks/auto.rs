@@ -58,11 +58,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
             total(value, bottleneck.new)
         );
         if (cost - bottleneck.new).abs() > 1e-3 * found.whole {
-            let _ = write!(
-                text,
-                " beside what is listed for itself; {} in all",
-                share(cost)
-            );
+            let _ = write!(text, " added; {} with what others here have", share(cost));
         }
         if let Some(gain) = speedup(forest, cost) {
             let _ = write!(text, "; without it {gain}");

@@ -50,16 +50,18 @@ impl<'f> Console<'f> {
     }
 
     /// Says what is searched.
-    pub fn head(&self) {
-        if !self.style.json {
-            print!("{}", text::head(self.search.profile()));
+    pub fn head(&self) -> anyhow::Result<()> {
+        match self.style.json {
+            true => Ok(()),
+            false => self.print(&text::head(self.search.profile())),
         }
     }
 
     /// Shows a command of a script before its result.
-    pub fn echo(&self, line: &str) {
-        if !self.style.json {
-            println!("\n> {}", printable(line));
+    pub fn echo(&self, line: &str) -> anyhow::Result<()> {
+        match self.style.json {
+            true => Ok(()),
+            false => self.print(&format!("\n> {}\n", printable(line))),
         }
     }
 

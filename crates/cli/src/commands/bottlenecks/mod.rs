@@ -54,7 +54,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 
 /// Runs the commands of a script, and stops at the first that fails.
 fn script(console: &mut Console<'_>, mut input: impl BufRead, name: &str) -> anyhow::Result<()> {
-    console.head();
+    console.head()?;
     for number in 1.. {
         let mut line = String::new();
         let read = input.by_ref().take(LONGEST_LINE).read_line(&mut line);
@@ -65,7 +65,7 @@ fn script(console: &mut Console<'_>, mut input: impl BufRead, name: &str) -> any
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        console.echo(line);
+        console.echo(line)?;
         match console.execute(line) {
             Ok(true) => {}
             Ok(false) => break,

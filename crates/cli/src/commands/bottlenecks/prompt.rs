@@ -23,7 +23,7 @@ pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
-    console.head();
+    console.head()?;
     println!("help lists the commands; suggest is a good start\n");
     loop {
         match editor.readline("bottlenecks> ") {
