@@ -7,10 +7,14 @@ part=${1:-build}
 # command or file : package
 build="clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
 /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev"
+libraries=/usr/lib/$(uname -m)-linux-gnu
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
-test) wanted="addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux" ;;
+test) wanted="addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux \
+redis-server:redis-server musl-gcc:musl-tools /usr/include/gc.h:libgc-dev /usr/include/boost/context/fiber.hpp:libboost-context-dev \
+$libraries/libjemalloc.so.2:libjemalloc2 $libraries/libtcmalloc.so.4:libgoogle-perftools4 \
+$libraries/libtcmalloc_minimal.so.4:libtcmalloc-minimal4 $libraries/libmimalloc.so.2:libmimalloc2.0" ;;
 bench) wanted="go:golang-go cc:gcc perf:linux-perf python3:python3 chrt:util-linux sqlite3:sqlite3 pbzip2:pbzip2 uftrace:uftrace \
 coz:coz-profiler memcached:memcached memcslap:libmemcached-tools /usr/include/leveldb/c.h:libleveldb-dev xz:xz-utils zstd:zstd valgrind:valgrind" ;;
 *) echo "setup.sh: unknown part '$part'" >&2; exit 2 ;;

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::memory::Words;
-use object::elf::{ELFMAG, PT_INTERP};
+use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
 use profile::RunEnd;
 use runtime_abi::state;
 use sampler::{Exit, Launched};
@@ -57,6 +57,14 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
             );
         }
         Kind::Small => return refuse("is a 32-bit program; only 64-bit programs can be measured"),
+        Kind::OtherMachine => {
+            return refuse("is a program for another processor; run it on a machine of that kind");
+        }
+        Kind::OtherLibrary => {
+            return refuse(
+                "uses another C library than glibc (musl, Bionic), into which the runtime cannot be preloaded; build it for glibc",
+            );
+        }
         Kind::Dynamic => {}
     }
     if let Ok(metadata) = program.metadata() {
@@ -164,7 +172,12 @@ enum Kind {
     Dynamic,
     Static,
     Small,
+    OtherMachine,
+    OtherLibrary,
 }
+
+/// How the names of dynamic linkers begin that do not come with glibc.
+const OTHER_LINKERS: [&[u8]; 2] = [b"ld-musl", b"linker"];
 
 /// What kind of program a file is; `None` if it is no ELF file.
 fn kind(program: &Path) -> Option<Kind> {
@@ -191,16 +204,34 @@ fn kind(program: &Path) -> Option<Kind> {
                 .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
         )
     };
-    let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let kinds = (0..count).map(|n| number(usize::try_from(first.checked_add(n * size)?).ok()?, 4));
-    let mut interpreted = false;
-    for kind in kinds {
-        interpreted |= kind? == u64::from(PT_INTERP.0);
+    let machine = match cfg!(target_arch = "aarch64") {
+        true => EM_AARCH64,
+        false => EM_X86_64,
+    };
+    if number(18, 2)? != u64::from(machine.0) {
+        return Some(Kind::OtherMachine);
     }
-    Some(if interpreted {
-        Kind::Dynamic
-    } else {
-        Kind::Static
+    let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let mut linker = None;
+    for at in 0..count {
+        let header = usize::try_from(first.checked_add(at * size)?).ok()?;
+        if number(header, 4)? == u64::from(PT_INTERP.0) {
+            let start = usize::try_from(number(header.checked_add(8)?, 8)?).ok()?;
+            let length = usize::try_from(number(header.checked_add(32)?, 8)?).ok()?;
+            linker = Some(
+                head.get(start..start.checked_add(length)?)
+                    .unwrap_or_default(),
+            );
+        }
+    }
+    let Some(linker) = linker else {
+        return Some(Kind::Static);
+    };
+    let file = linker.rsplit(|byte| *byte == b'/').next()?;
+    let other = OTHER_LINKERS.iter().any(|name| file.starts_with(name));
+    Some(match other {
+        true => Kind::OtherLibrary,
+        false => Kind::Dynamic,
     })
 }
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{
 };
 
 /// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_7472_6163_0002;
+pub const MAGIC: u64 = 0x7666_7472_6163_0003;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 
@@ -117,10 +117,18 @@ pub struct Memory {
     pub room: AtomicU32,
     /// The program has restricted its system calls; runtime.
     pub filtered: AtomicU32,
+    /// Executions that ended while one that began later had not: their stacks were switched; runtime.
+    pub unordered: AtomicU64,
+    /// Address of the function that throws exceptions, as the target's libraries find it; runtime.
+    pub raise_exception: AtomicU64,
+    /// Address of the function that the unwinding information is registered with; runtime.
+    pub register_frame: AtomicU64,
     /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.
     pub threads: [Thread; THREADS],
+    /// Calls on stacks that are not the thread's, which are not traced, by slot; never set back; runtime.
+    pub foreign: [AtomicU64; THREADS],
     /// What a block's executions between two records are: 0 none, else so many less one; controller.
     pub periods: [AtomicU32; BLOCKS],
     /// Next of each free segment.
@@ -201,6 +209,12 @@ pub struct Local {
     pub spill: u64,
     /// Process that it belongs to.
     pub pid: u64,
+    /// Lowest address of the thread's stack.
+    pub stack_low: u64,
+    /// Bytes of it.
+    pub stack_size: u64,
+    /// Address of its count in [`Memory::foreign`].
+    pub foreign: u64,
 }
 
 /// Where a thread's counts of executions begin, in bytes from its [`Local`]: one `u32` a block.
@@ -233,6 +247,9 @@ pub struct Frame {
     pub reserved: [u64; 4],
 }
 
+/// In place of [`Frame::block`]: the execution has ended, while others that began later had not.
+pub const ENDED: u64 = u64::MAX;
+
 /// Why the code of the controller calls the runtime; the third argument of that function, after the
 /// block and the stack pointer. It returns whether the execution is to be traced.
 pub mod reason {
@@ -244,6 +261,8 @@ pub mod reason {
     pub const SEGMENT: u32 = 2;
     /// The program has loaded a library.
     pub const LIBRARY: u32 = 3;
+    /// An execution ends that is not the last one begun in its thread.
+    pub const RETURN: u32 = 4;
 }
 
 /// Something that the runtime does for the controller.

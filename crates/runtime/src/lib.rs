@@ -18,6 +18,7 @@ mod cpu;
 mod delay;
 mod descriptors;
 mod hooks;
+mod link_map;
 mod real;
 mod sample;
 mod start;

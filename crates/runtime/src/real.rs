@@ -1,24 +1,20 @@
 //! The functions that we stand in front of.
 
+use crate::link_map;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// A function behind ours of the same name, looked up when it is first needed.
 pub struct Real {
     name: &'static CStr,
-    /// The version to prefer where the C library has several.
-    version: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
 impl Real {
     /// The function of this name.
     pub const fn new(name: &'static CStr) -> Self {
-        // Condition variables have had another form before this version; the plain look-up may
-        // find that one.
         Self {
             name,
-            version: c"GLIBC_2.3.2",
             address: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
@@ -29,15 +25,7 @@ impl Real {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: both are strings.
-        let found = unsafe {
-            let exact = libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), self.version.as_ptr());
-            if exact.is_null() {
-                libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr())
-            } else {
-                exact
-            }
-        };
+        let found = link_map::function_behind(self.name);
         self.address.store(found, Relaxed);
         found
     }

@@ -31,7 +31,8 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
     let (descriptor, traced) = unsafe { take_environment() };
     #[cfg(target_arch = "x86_64")]
     if let Some(descriptor) = traced {
-        crate::trace::start(descriptor);
+        let (high, size) = (arguments as u64, stack_limit());
+        crate::trace::start(descriptor, (high.saturating_sub(size), size));
     }
     let Some(descriptor) = descriptor else {
         return;

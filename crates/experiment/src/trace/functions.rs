@@ -1,5 +1,6 @@
 //! The functions of an image, with all their names.
 
+use super::hazards::Hazard;
 use crate::trace::relocate::Refusal;
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{ElfFile64, FileHeader, Sym};
@@ -29,6 +30,8 @@ pub(super) struct Image {
     pub build_id: Option<BuildId>,
     /// By offset.
     pub functions: Vec<Function>,
+    /// Why nothing may be traced in a program with it.
+    pub hazard: Option<Hazard>,
 }
 
 impl Image {
@@ -36,10 +39,10 @@ impl Image {
     pub fn open(path: &str, file: &Path) -> Result<Self, symbols::Error> {
         let symbols = ImageSymbols::open(file, &symbols::Options::default())?;
         let mut found: FxHashMap<u64, Function> = FxHashMap::default();
-        if let Ok(bytes) = std::fs::read(file)
-            && let Ok(elf) = ElfFile64::<Endianness>::parse(bytes.as_slice())
-        {
-            tables(&elf, &mut found);
+        let bytes = std::fs::read(file).unwrap_or_default();
+        let elf = ElfFile64::<Endianness>::parse(bytes.as_slice()).ok();
+        if let Some(elf) = &elf {
+            tables(elf, &mut found);
         }
         for raw in symbols.procedures() {
             let name = String::from_utf8_lossy(raw.name).into_owned();
@@ -63,6 +66,7 @@ impl Image {
         Ok(Self {
             path: path.to_owned(),
             build_id: symbols.build_id().cloned(),
+            hazard: elf.and_then(|elf| Hazard::of(path, &elf, &functions)),
             functions,
         })
     }

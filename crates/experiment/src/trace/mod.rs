@@ -7,6 +7,7 @@
 mod drain;
 mod events;
 mod functions;
+mod hazards;
 mod memory;
 mod pace;
 mod plan;

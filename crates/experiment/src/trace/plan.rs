@@ -1,6 +1,7 @@
 //! Plans which bytes of the target to patch, outside of it.
 
 use super::functions::{Function, Image, refused};
+use super::hazards::Hazard;
 use super::memory::Shared;
 use super::relocate::{Prologue, Refusal, jump_targets, nops};
 use super::select::{FunctionPattern, without_parameters};
@@ -53,6 +54,8 @@ pub(super) struct Planner {
     matched: Vec<bool>,
     /// Blocks that were refused and are to be probed.
     pub to_probe: Vec<u32>,
+    /// An image, and why nothing may be traced in a program with it.
+    pub hazard: Option<(String, Hazard)>,
 }
 
 /// A function with its place in the process.
@@ -113,6 +116,7 @@ impl Planner {
             unwinder: Unwinder::new(),
             matched: vec![false; patterns],
             to_probe: Vec::new(),
+            hazard: None,
         }
     }
 
@@ -183,6 +187,19 @@ impl Planner {
             if let Ok(image) = Image::open(&mapping.path, &file) {
                 images.push((image, mapping.clone()));
             }
+        }
+        let hazard = |(image, _): &(Image, Mapping)| Some((image.path.clone(), image.hazard?));
+        let first = self
+            .hazard
+            .is_none()
+            .then(|| images.iter().find_map(hazard));
+        self.hazard = self.hazard.take().or(first.flatten());
+        self.hazard = self
+            .hazard
+            .take()
+            .or_else(|| other_unwinder(shared, &mappings));
+        if self.hazard.is_some() {
+            return self.hand_over(shared, &Steps::default());
         }
         let wanted = self.choose(&images, wish);
         let mut steps = Steps::default();
@@ -552,6 +569,16 @@ impl Planner {
         );
         Ok(())
     }
+}
+
+/// The library that throws exceptions, if it is not the one that the code in front of functions is made known to, which is
+/// libgcc.
+fn other_unwinder(shared: &Shared, mappings: &[Mapping]) -> Option<(String, Hazard)> {
+    let image_at = |address: u64| maps::find(mappings, address).map(|found| found.path.as_str());
+    let raise = image_at(shared.raise_exception.load(Relaxed))?;
+    let register = image_at(shared.register_frame.load(Relaxed))?;
+    let libgcc = raise.rsplit('/').next()?.starts_with("libgcc_s");
+    (raise != register || !libgcc).then(|| (raise.to_owned(), Hazard::OwnUnwinder))
 }
 
 /// What a mapping holds; `None` if it is gone.

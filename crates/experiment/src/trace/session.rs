@@ -181,6 +181,12 @@ impl<'a> Session<'a> {
             host: Usage::machine(),
         };
         session.plan()?;
+        if let Some((image, hazard)) = session.planner.hazard.take() {
+            return Err(Error::NotPreloadable {
+                program: image.into(),
+                reason: hazard.reason(),
+            });
+        }
         if session.shared.state.load(Acquire) != state::READY {
             return Err(Error::NotPreloadable {
                 program: executable.into(),
@@ -329,6 +335,13 @@ impl<'a> Session<'a> {
             let new = known..self.planner.blocks.len() as BlockId;
             self.tell_periods(&new.collect::<Vec<_>>(), sink);
         }
+        if let Some((image, hazard)) = &self.planner.hazard {
+            let reason = hazard.reason();
+            self.warnings.push(format!(
+                "nothing was traced from when {image} was loaded: it {reason}"
+            ));
+            self.let_go();
+        }
         self.stacks.refresh();
         self.shared.answered.store(asked, Release);
         wake(&self.shared.answered);
@@ -374,6 +387,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Whoever calls a traced function from now on is let through.
+    fn let_go(&mut self) {
+        self.shared.state.store(state::OFF, Release);
+        self.probes.stop();
+        for block in 0..self.planner.blocks.len() {
+            if let Some(word) = self.shared.periods.get(block) {
+                word.store(u32::MAX, Relaxed);
+            }
+        }
+    }
+
     fn live(&self, elapsed: Duration) -> TraceLive {
         TraceLive {
             elapsed,
@@ -396,14 +420,7 @@ impl<'a> Session<'a> {
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
     ) -> TraceHead {
         if exit.is_none() {
-            // Whoever calls a traced function now is let through.
-            self.shared.state.store(state::OFF, Release);
-            self.probes.stop();
-            for block in 0..self.planner.blocks.len() {
-                if let Some(word) = self.shared.periods.get(block) {
-                    word.store(u32::MAX, Relaxed);
-                }
-            }
+            self.let_go();
         }
         self.read(true, sink);
         let end = ticks();

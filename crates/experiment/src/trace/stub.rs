@@ -10,11 +10,11 @@ use iced_x86::code_asm::{
     AsmRegister64, CodeAssembler, CodeLabel, byte_ptr, dword_ptr, eax, ecx, edx, qword_ptr, r8, r9,
     rax, rbx, rcx, rdi, rdx, rsi, rsp,
 };
-use runtime_abi::trace::{COUNTS, Frame, Local, RECORD, reason, record};
+use runtime_abi::trace::{COUNTS, ENDED, Frame, Local, RECORD, reason, record};
 use std::mem::offset_of;
 
 /// Room that the code of one function takes at most.
-pub(super) const SIZE: usize = 512;
+pub(super) const SIZE: usize = 768;
 
 /// What all code of a process has in common.
 pub(super) struct Process {
@@ -54,6 +54,7 @@ impl Stub<'_> {
         let mut skip = a.create_label();
         let mut no_frame = a.create_label();
         let mut counted = a.create_label();
+        let mut foreign = a.create_label();
         let mut full = a.create_label();
         let mut written = a.create_label();
         let local = qword_ptr(process.local).fs();
@@ -65,6 +66,11 @@ impl Stub<'_> {
         a.mov(rax, local)?;
         a.cmp(rax, 1)?;
         a.jbe(no_frame)?;
+        // A coroutine's stack, or a signal handler's: frames would not end in the order in which they begin.
+        a.mov(rbx, rsp)?;
+        a.sub(rbx, qword_ptr(rax + at!(Local, stack_low)))?;
+        a.cmp(rbx, qword_ptr(rax + at!(Local, stack_size)))?;
+        a.jae(foreign)?;
         a.sub(dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4)), 1)?;
         a.js(counted)?;
         a.mov(rbx, process.periods + u64::from(self.block) * 4)?;
@@ -75,7 +81,7 @@ impl Stub<'_> {
         a.cmp(rbx, qword_ptr(rax + at!(Local, limit)))?;
         a.jae(no_frame)?;
         self.enter(&mut a)?;
-        self.leave(&mut a, full, &mut written)?;
+        self.leave(&mut a, process, full, &mut written)?;
 
         a.set_label(&mut full)?;
         self.call(&mut a, reason::SEGMENT)?;
@@ -87,6 +93,10 @@ impl Stub<'_> {
         a.test(eax, eax)?;
         a.mov(rax, local)?;
         a.jne(traced)?;
+        a.jmp(skip)?;
+        a.set_label(&mut foreign)?;
+        a.mov(rbx, qword_ptr(rax + at!(Local, foreign)))?;
+        a.add(qword_ptr(rbx), 1)?;
         a.set_label(&mut skip)?;
         a.mov(rax, qword_ptr(rsp - 24))?;
         a.mov(rbx, qword_ptr(rsp - 16))?;
@@ -142,12 +152,23 @@ impl Stub<'_> {
     fn leave(
         &self,
         a: &mut CodeAssembler,
+        process: &Process,
         full: CodeLabel,
         written: &mut CodeLabel,
     ) -> Result<(), IcedError> {
+        let mut unordered = a.create_label();
+        let mut recorded = a.create_label();
         a.mov(qword_ptr(rbx + at!(Frame, rax)), rax)?;
         a.mov(qword_ptr(rbx + at!(Frame, rdx)), rdx)?;
         a.mov(qword_ptr(rbx + at!(Frame, rcx)), rcx)?;
+        // Only the last frame of this thread may be taken from it.
+        a.mov(rcx, qword_ptr(process.local).fs())?;
+        a.cmp(rcx, qword_ptr(rbx + at!(Frame, local)))?;
+        a.jne(unordered)?;
+        a.lea(rdx, qword_ptr(rbx + size_of::<Frame>() as i32))?;
+        a.cmp(rdx, qword_ptr(rcx + at!(Local, top)))?;
+        a.jne(unordered)?;
+        a.set_label(&mut recorded)?;
         a.rdtsc()?;
         a.shl(rdx, 32)?;
         a.or(rax, rdx)?;
@@ -184,6 +205,19 @@ impl Stub<'_> {
         a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
         a.mov(qword_ptr(rcx + at!(Local, top)), rbx)?;
         a.pop(rcx)?;
+        a.pop(rbx)?;
+        a.ret()?;
+        a.set_label(&mut unordered)?;
+        self.call(a, reason::RETURN)?;
+        a.test(eax, eax)?;
+        a.jne(recorded)?;
+        // The frame stays where it is until all later ones have ended.
+        a.push(qword_ptr(rbx + at!(Frame, return_address)))?;
+        a.push(qword_ptr(rbx + at!(Frame, rbx)))?;
+        a.mov(rcx, qword_ptr(rbx + at!(Frame, rcx)))?;
+        a.mov(rdx, qword_ptr(rbx + at!(Frame, rdx)))?;
+        a.mov(rax, qword_ptr(rbx + at!(Frame, rax)))?;
+        a.mov(qword_ptr(rbx + at!(Frame, block)), ENDED as i32)?;
         a.pop(rbx)?;
         a.ret()
     }

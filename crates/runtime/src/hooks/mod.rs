@@ -5,6 +5,8 @@
 //! a wait it is credited if another thread ended it, and pays otherwise.
 
 mod files;
+#[cfg(target_arch = "x86_64")]
+mod jumps;
 mod locks;
 mod polls;
 mod signals;

@@ -32,9 +32,13 @@ unsafe extern "C" fn syscall(
         libc::SYS_futex_waitv => true,
         _ => false,
     };
-    let option = a as i32;
-    if number == libc::SYS_seccomp || number == libc::SYS_prctl && option == libc::PR_SET_SECCOMP {
+    if number == libc::SYS_prctl {
+        before_prctl(a as c_int, b);
+    } else if number == libc::SYS_seccomp {
         sys::filter();
+        if a == SECCOMP_SET_MODE_STRICT {
+            before_time_ends();
+        }
     }
     let result = if waits {
         let wait = Wait::begin();
@@ -53,12 +57,36 @@ unsafe extern "C" fn syscall(
     returned(result)
 }
 
-/// `prctl(2)`, which restricts system calls among other things.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
+const SECCOMP_SET_MODE_STRICT: usize = 0;
+
+/// What programs restrict themselves by.
+fn before_prctl(option: c_int, value: usize) {
+    const PR_SET_TSC: c_int = 26;
+    const PR_TSC_SIGSEGV: usize = 2;
+    let strict = libc::SECCOMP_MODE_STRICT as usize;
     if option == libc::PR_SET_SECCOMP {
         sys::filter();
     }
+    if (option, value) == (libc::PR_SET_SECCOMP, strict)
+        || (option, value) == (PR_SET_TSC, PR_TSC_SIGSEGV)
+    {
+        before_time_ends();
+    }
+}
+
+/// This thread is about to lose the right to read the time-stamp counter, with which the clock is read too.
+fn before_time_ends() {
+    if let Some(thread) = crate::thread::this() {
+        crate::thread::detach(thread);
+    }
+    #[cfg(target_arch = "x86_64")]
+    crate::trace::frames::let_go();
+}
+
+/// `prctl(2)`, which restricts system calls among other things.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
+    before_prctl(option, b);
     // SAFETY: the caller's business.
     returned(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
 }

@@ -1,11 +1,11 @@
 //! What a thread keeps for tracing, and where it is found.
 
-use super::{memory, segment, ticks};
+use super::{frames, memory, segment, ticks};
 use crate::sys;
 use core::arch::{asm, global_asm};
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use runtime_abi::trace::{BLOCKS, COUNTS, FRAMES, Frame, Local, Memory, RECORD, SPARE};
 
 // The thread's pointer to its `Local`: 0 before its first traced call, BUSY while it is not to be
@@ -60,8 +60,14 @@ pub fn replace(value: usize) -> usize {
     unsafe { pointer().replace(value) }
 }
 
+/// The main thread's stack: its lowest address and its size.
+static MAIN_STACK: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
 /// Installs what the threads to come need.
-pub fn prepare() {
+pub fn prepare(main_stack: (u64, u64)) {
+    let [low, size] = &MAIN_STACK;
+    low.store(main_stack.0, Relaxed);
+    size.store(main_stack.1, Relaxed);
     let mut key = 0;
     // SAFETY: the key is written through the pointer; the functions are ours and stay.
     unsafe {
@@ -99,6 +105,9 @@ pub fn begin(memory: &Memory) -> bool {
     local.top = base;
     local.limit = base + ((FRAMES - RESERVE) * size_of::<Frame>()) as u64;
     local.spill = address as u64 + SPILL_OFFSET as u64;
+    let [low, size] = &MAIN_STACK;
+    let main = (low.load(Relaxed), size.load(Relaxed));
+    (local.stack_low, local.stack_size) = frames::own_stack(main, main.1);
     enroll(memory, local, slot);
     let key = EXIT_KEY.load(Relaxed);
     // SAFETY: a key of ours; the first keys of a process need no memory.
@@ -112,6 +121,10 @@ fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
     local.slot = u64::from(slot);
     local.pid = u64::from(sys::process_id());
     local.lost = 0;
+    local.foreign = memory
+        .foreign
+        .get(slot as usize)
+        .map_or(local.spill, |count| count.as_ptr() as u64);
     let first = segment::first(memory, local);
     let Some(thread) = memory.threads.get(slot as usize) else {
         return;
@@ -143,7 +156,9 @@ fn store_name(thread: &runtime_abi::trace::Thread) {
 
 /// At the end of the thread, however it ends.
 unsafe extern "C" fn thread_ends(local: *mut c_void) {
-    replace(BUSY);
+    if replace(BUSY) == BUSY {
+        return; // let go
+    }
     // SAFETY: what `begin` has set: this thread's own, which is never unmapped while it lives.
     let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, memory()) else {
         return;

@@ -1,6 +1,6 @@
 //! Blocks that are marked in the source (section 3.1, manual instrumentation).
 
-use super::{local, memory, segment, slow, steps, ticks};
+use super::{frames, local, memory, segment, slow, steps, ticks};
 use crate::trace::local::BUSY;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -74,7 +74,8 @@ pub extern "C" fn vitalfew_enter(block: u32) {
     if own > BUSY {
         // SAFETY: this thread's own, which stays.
         let local = unsafe { &mut *(own as *mut Local) };
-        if counts(memory, local, block) && local.top < local.limit {
+        let here = frames::is_own_stack(local, &raw const block as u64);
+        if here && counts(memory, local, block) && local.top < local.limit {
             // SAFETY: a free frame of this thread's.
             let frame = unsafe { &mut *(local.top as *mut Frame) };
             local.top += size_of::<Frame>() as u64;
@@ -112,12 +113,12 @@ fn counts(memory: &Memory, local: &mut Local, block: u32) -> bool {
 /// Leaves a block; what was entered in it and not left is forgotten.
 #[unsafe(no_mangle)]
 pub extern "C" fn vitalfew_leave(block: u32) {
-    let now = ticks();
     let (Some(memory), Some(block)) = (memory(), block.checked_sub(1)) else {
         return;
     };
     let own = local::replace(BUSY);
     if own > BUSY {
+        let now = ticks();
         // SAFETY: this thread's own, which stays.
         let local = unsafe { &mut *(own as *mut Local) };
         let mut at = local.top;

@@ -4,6 +4,7 @@
 //! itself; the runtime puts it in place ([`steps`]), and is called by it for what is rare ([`slow`]): a
 //! thread's first call, a full segment, a stack. `docs/interference.md` is the protocol.
 
+pub mod frames;
 mod local;
 mod marked;
 mod segment;
@@ -27,8 +28,9 @@ pub fn memory() -> Option<&'static Memory> {
     unsafe { MEMORY.load(Acquire).as_ref() }
 }
 
-/// Begins to trace, before `main`, with the memory behind a descriptor.
-pub fn start(descriptor: usize) {
+/// Begins to trace, before `main`, with the memory behind a descriptor; `main_stack` is the main thread's: its lowest
+/// address and its size.
+pub fn start(descriptor: usize, main_stack: (u64, u64)) {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
     // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -59,7 +61,7 @@ pub fn start(descriptor: usize) {
         return;
     }
     MEMORY.store(mapped, Release);
-    local::prepare();
+    local::prepare(main_stack);
     if steps::take(memory) {
         local::begin(memory);
     } else {

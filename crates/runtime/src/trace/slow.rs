@@ -1,12 +1,12 @@
 //! What the controller's code calls the runtime for.
 
 use super::local::{self, BUSY};
-use super::{memory, segment, ticks, unwind};
+use super::{frames, memory, segment, ticks, unwind};
 use crate::sys;
 use core::arch::{global_asm, x86_64::__cpuid};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::trace::{
-    COUNTS, Frame, Local, Memory, RECORD, STACK, STACK_PERIOD, reason, record, state,
+    COUNTS, ENDED, Frame, Local, Memory, RECORD, STACK, STACK_PERIOD, reason, record, state,
 };
 
 // Called with a request in rax; changes no register but that. Everything that the compiler's code or
@@ -75,6 +75,7 @@ pub fn prepare(memory: &Memory) {
     memory
         .slow
         .store(vitalfew_trace_slow as *const () as u64, Relaxed);
+    unwind::tell_unwinder(memory);
     memory
         .personality
         .store(unwind::personality as *const () as u64, Relaxed);
@@ -104,7 +105,7 @@ unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, fram
         return false;
     }
     let runs = memory.state.load(Acquire) == state::RUNNING;
-    if own == BUSY || own == 0 && !runs {
+    if own == BUSY || own == 0 && (!runs || why == reason::RETURN) {
         local::replace(own);
         return false;
     }
@@ -118,8 +119,19 @@ unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, fram
             full(memory, local);
             true
         }
+        // SAFETY: the controller's code has its frame in rbx, which was pushed first.
+        reason::RETURN => unsafe {
+            let ended = &mut *(*((frame - 8) as *const u64) as *mut Frame);
+            frames::is_last(memory, local, ended)
+        },
         _ if !runs => false,
-        reason::FRAME => purge(memory, local, frame + TO_STACK),
+        reason::FRAME => {
+            let reclaimed = frames::reclaim(local);
+            if !reclaimed {
+                memory.too_deep.fetch_add(1, Relaxed);
+            }
+            reclaimed
+        }
         // SAFETY: see the caller.
         reason::COUNT => unsafe { count(memory, local, block, frame) },
         _ => false,
@@ -135,24 +147,6 @@ pub fn full(memory: &Memory, local: &mut Local) {
     } else if local.head > local.end {
         segment::spill(local); // nobody reads any more
     }
-}
-
-/// Drops frames of blocks that were left by a long jump: those whose return address was where that of
-/// the function that is entered now is, or below.
-fn purge(memory: &Memory, local: &mut Local, stack: u64) -> bool {
-    let before = local.top;
-    while local.top > local.base {
-        // SAFETY: a frame of this thread's, between the first and the last in use.
-        let frame = unsafe { &*((local.top - size_of::<Frame>() as u64) as *const Frame) };
-        if frame.stack > stack + 8 {
-            break;
-        }
-        local.top -= size_of::<Frame>() as u64;
-    }
-    if local.top == before {
-        memory.too_deep.fetch_add(1, Relaxed);
-    }
-    local.top < before
 }
 
 /// A count has run out: the execution is one of those that are recorded, perhaps with its stack.
@@ -239,8 +233,8 @@ fn clean(local: &Local, stack: u64, copy: u64, words: usize) {
         at -= size_of::<Frame>() as u64;
         // SAFETY: a frame of this thread's, between the first and the last in use.
         let frame = unsafe { &*(at as *const Frame) };
-        if frame.return_address == 0 {
-            continue; // a marked block
+        if frames::is_marked(frame) || frame.block == ENDED {
+            continue;
         }
         let Some(offset) = (frame.stack - 8).checked_sub(stack) else {
             continue;

@@ -1,13 +1,25 @@
 //! Exceptions, panics and the ends of threads that unwind through traced blocks.
 
 use super::local::BUSY;
-use super::{local, segment, ticks};
+use super::{frames, local, segment, ticks};
 use core::ffi::{c_int, c_void};
-use runtime_abi::trace::{Frame, Local, record};
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::trace::{ENDED, Frame, Local, Memory, record};
 
 unsafe extern "C" {
     fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> u64;
     fn __register_frame(information: *const c_void);
+    fn _Unwind_RaiseException(exception: *mut c_void) -> c_int;
+}
+
+/// Tells the controller which unwinder the program's libraries use, and which one knows the controller's code.
+pub fn tell_unwinder(memory: &Memory) {
+    let (raise, register) = (
+        _Unwind_RaiseException as *const (),
+        __register_frame as *const (),
+    );
+    memory.raise_exception.store(raise as u64, Relaxed);
+    memory.register_frame.store(register as u64, Relaxed);
 }
 
 const RBX: c_int = 3;
@@ -36,17 +48,25 @@ pub unsafe extern "C" fn personality(
 /// # Safety
 /// The frame is one of this thread's.
 unsafe fn left(frame: &mut Frame) {
-    let now = ticks();
     let own = local::replace(BUSY);
-    // SAFETY: the thread's own, which outlives its frames.
-    let local = unsafe { &mut *(frame.local as *mut Local) };
+    let Some(memory) = super::memory().filter(|_| own as u64 == frame.local) else {
+        frame.block = ENDED;
+        local::replace(own);
+        return;
+    };
+    // SAFETY: this thread's own, which stays.
+    let local = unsafe { &mut *(own as *mut Local) };
+    if !frames::is_last(memory, local, frame) {
+        frame.block = ENDED;
+        local::replace(own);
+        return;
+    }
     local.top = &raw const *frame as u64;
+    let now = ticks();
     let duration = now.saturating_sub(frame.enter).min((1 << 44) - 1);
     let second = frame.block << 44 | duration;
     segment::put(local, now << record::TAG | record::UNWOUND, second);
-    if let Some(memory) = super::memory() {
-        super::slow::full(memory, local);
-    }
+    super::slow::full(memory, local);
     local::replace(own);
 }
 

@@ -56,6 +56,15 @@ impl Session<'_> {
             shared.untraced.load(Relaxed),
             "threads were not traced: there are too many at a time, or system calls are restricted",
         );
+        let foreign = shared.foreign.iter().map(|calls| calls.load(Relaxed)).sum();
+        count(
+            foreign,
+            "calls were not traced, because they ran on another stack than their thread's: coroutines, or signal handlers",
+        );
+        count(
+            shared.unordered.load(Relaxed),
+            "executions were not recorded, because they ended before one that they had called: functions that switch stacks, or jump out of several at once",
+        );
         count(
             shared.too_deep.load(Relaxed),
             "executions were not traced because they nest too deep",

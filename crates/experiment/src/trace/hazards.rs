@@ -1,0 +1,82 @@
+//! Images that cannot live with code in front of their functions, whichever these are.
+
+use super::functions::Function;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+
+/// What makes tracing a program unsafe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hazard {
+    /// Exceptions are thrown by an unwinder that does not know the controller's code.
+    OwnUnwinder,
+    /// A garbage collector looks for references on stacks and in registers, and not in frames of ours.
+    Collector(&'static str),
+    /// Return addresses are looked up in a table of the program's own.
+    ReturnAddresses(&'static str),
+}
+
+/// Functions by which a runtime is known, and what is known of it.
+const RUNTIMES: [(&str, Hazard); 7] = [
+    ("GC_gcollect", Hazard::Collector("libgc")),
+    ("rb_gc_start", Hazard::Collector("Ruby")),
+    ("mono_gc_collect", Hazard::Collector("Mono")),
+    ("_d_run_main", Hazard::Collector("D")),
+    ("caml_startup", Hazard::ReturnAddresses("OCaml")),
+    ("caml_main", Hazard::ReturnAddresses("OCaml")),
+    ("runtime.morestack", Hazard::ReturnAddresses("Go")),
+];
+
+impl Hazard {
+    /// That of an image, if it has one. The C library has a personality routine but loads libgcc's unwinder.
+    pub fn of(path: &str, elf: &ElfFile64<'_, Endianness>, functions: &[Function]) -> Option<Self> {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let exempt = ["libgcc_s.", "libc.", "libc-", "ld-", "libpthread"];
+        if exempt.iter().any(|name| file.starts_with(name)) {
+            return None;
+        }
+        let has = |name: &str| functions.iter().any(|f| f.names.iter().any(|n| n == name));
+        let known = RUNTIMES.iter().find(|(name, _)| has(name));
+        if let Some((_, hazard)) = known {
+            return Some(*hazard);
+        }
+        has_own_unwinder(elf, has("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
+    }
+
+    /// In words, with what would help.
+    pub fn reason(self) -> String {
+        match self {
+            Self::OwnUnwinder => "throws exceptions with an unwinder of its own (-static-libgcc, -static-libstdc++ or libunwind), which would \
+                end the program at traced functions; link it with the shared libgcc_s"
+                .to_owned(),
+            Self::Collector(of) => format!(
+                "uses the garbage collector of {of}, which looks for references in registers: while traced functions run, one of these is kept \
+                 elsewhere; record and causal run do not touch functions"
+            ),
+            Self::ReturnAddresses(of) => format!(
+                "is {of}, whose runtime looks up return addresses, which are others in traced functions; record and causal run do not touch functions"
+            ),
+        }
+    }
+}
+
+/// Whether exceptions of an image are not thrown by a library. With its symbol table stripped, it has tables for exceptions and
+/// asks no library for what reads them.
+fn has_own_unwinder(elf: &ElfFile64<'_, Endianness>, defines: bool) -> bool {
+    let dynamic = |defined: bool| {
+        move |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness>| {
+            symbol.is_undefined() != defined
+                && symbol.name().is_ok_and(|name| {
+                    name.starts_with("_Unwind_")
+                        || name.starts_with("__cxa_throw")
+                        || name.starts_with("__cxa_begin_catch")
+                        || name.ends_with("_personality_v0")
+                })
+        }
+    };
+    // Where it is exported, whose is used depends on the order of libraries.
+    if elf.dynamic_symbols().any(|s| dynamic(true)(&s)) {
+        return false;
+    }
+    let imports = elf.dynamic_symbols().any(|s| dynamic(false)(&s));
+    defines || !imports && elf.section_by_name(".gcc_except_table").is_some()
+}

@@ -1,0 +1,20 @@
+//! Long jumps: functions that they leave do not return.
+
+use crate::real::real;
+use core::ffi::{c_int, c_void};
+
+/// Jumps, and what of it the compiler checks before.
+macro_rules! jumps {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(environment: *mut c_void, value: c_int) -> c_int {
+            // SAFETY: the caller's business. It does not return.
+            unsafe {
+                crate::trace::frames::before_jump(environment);
+                real!($name(environment: *mut c_void, value: c_int) -> c_int)
+            }
+        }
+    )*};
+}
+
+jumps! { longjmp _longjmp siglongjmp __longjmp_chk }

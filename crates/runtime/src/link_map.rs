@@ -1,0 +1,259 @@
+//! Finds functions of the libraries behind ours in the dynamic linker's list of loaded objects.
+//!
+//! `dlsym` and `dlvsym` must not be asked: they allocate memory for what they say when a version is
+//! missing, and an allocator takes locks. Its lock is a function of ours, which would be looked up again.
+//! Nothing here allocates, locks, or calls anything, so that the first call of a hook may come from
+//! anywhere: from an allocator's constructor, which runs before ours, or from a signal handler.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+/// The public part of the dynamic linker's `struct link_map` (`<link.h>`).
+#[repr(C)]
+struct LoadedObject {
+    base: usize,
+    name: *const c_char,
+    dynamic: *const DynamicEntry,
+    next: *const LoadedObject,
+    previous: *const LoadedObject,
+}
+
+/// The part of `struct r_debug` that is read.
+#[repr(C)]
+struct LinkerState {
+    version: c_int,
+    first: *const LoadedObject,
+}
+
+/// `Elf64_Dyn`.
+#[repr(C)]
+struct DynamicEntry {
+    tag: i64,
+    value: usize,
+}
+
+/// `Elf64_Sym`.
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: usize,
+    size: u64,
+}
+
+unsafe extern "C" {
+    /// Kept by the dynamic linker for debuggers; complete before the first constructor runs.
+    static _r_debug: LinkerState;
+    /// Our own dynamic section, by which we know ourselves in the list.
+    static _DYNAMIC: DynamicEntry;
+}
+
+const TAG_HASH: i64 = 4;
+const TAG_STRINGS: i64 = 5;
+const TAG_SYMBOLS: i64 = 6;
+const TAG_GNU_HASH: i64 = 0x6fff_fef5;
+const TAG_VERSIONS: i64 = 0x6fff_fff0;
+
+/// A version that only programs which were linked with an older library mean.
+const HIDDEN: u16 = 0x8000;
+
+/// Types of symbols.
+const NO_TYPE: u8 = 0;
+const FUNCTION: u8 = 2;
+const INDIRECT: u8 = 10;
+
+/// The default version of a function in the first object behind ours that has it; null if none has.
+pub fn function_behind(name: &CStr) -> *mut c_void {
+    // SAFETY: the dynamic linker keeps the list and what it leads to. An object that has what a program calls was
+    // loaded with the program, in front of everything that may be closed.
+    unsafe {
+        let own = &raw const _DYNAMIC;
+        let mut object = _r_debug.first;
+        while !object.is_null() && (*object).dynamic != own {
+            object = (*object).next;
+        }
+        while !object.is_null() {
+            object = (*object).next;
+            let Some(loaded) = object.as_ref() else { break };
+            if let Some(found) = SymbolTable::of(loaded).and_then(|table| table.find(name)) {
+                return found;
+            }
+        }
+    }
+    core::ptr::null_mut()
+}
+
+/// The dynamic symbols of an object.
+struct SymbolTable {
+    base: usize,
+    symbols: *const Symbol,
+    strings: *const c_char,
+    /// Null where symbols have no versions.
+    versions: *const u16,
+    /// Either may be null.
+    gnu_hash: *const u32,
+    hash: *const u32,
+}
+
+impl SymbolTable {
+    /// # Safety
+    /// The object is loaded.
+    unsafe fn of(object: &LoadedObject) -> Option<Self> {
+        let mut table = Self {
+            base: object.base,
+            symbols: core::ptr::null(),
+            strings: core::ptr::null(),
+            versions: core::ptr::null(),
+            gnu_hash: core::ptr::null(),
+            hash: core::ptr::null(),
+        };
+        let mut entry = object.dynamic;
+        // SAFETY: a dynamic section ends with an entry of tag 0.
+        while let Some(DynamicEntry { tag, value }) = unsafe { entry.as_ref() } {
+            // glibc makes addresses of most offsets, but not in objects that it cannot write to.
+            let address = match *value < object.base {
+                true => object.base + value,
+                false => *value,
+            };
+            match *tag {
+                0 => break,
+                TAG_HASH => table.hash = address as _,
+                TAG_STRINGS => table.strings = address as _,
+                TAG_SYMBOLS => table.symbols = address as _,
+                TAG_GNU_HASH => table.gnu_hash = address as _,
+                TAG_VERSIONS => table.versions = address as _,
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        let complete = !table.symbols.is_null() && !table.strings.is_null();
+        complete.then_some(table)
+    }
+
+    /// # Safety
+    /// The object is loaded.
+    unsafe fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: see the caller.
+        unsafe {
+            if !self.gnu_hash.is_null() {
+                self.find_by_gnu_hash(name)
+            } else if !self.hash.is_null() {
+                self.find_by_hash(name)
+            } else {
+                None
+            }
+        }
+    }
+
+    /// # Safety
+    /// The object is loaded, and `gnu_hash` is its table.
+    unsafe fn find_by_gnu_hash(&self, name: &CStr) -> Option<*mut c_void> {
+        let letters = name.to_bytes().iter();
+        let hash = letters.fold(5381u32, |hash, letter| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*letter))
+        });
+        // SAFETY: the table is as the linker has made it: four numbers, the filter's words, the buckets, and
+        // for each symbol from the first one its hash, whose lowest bit ends the bucket.
+        unsafe {
+            let word = |at: usize| *self.gnu_hash.add(at);
+            let (buckets, first, filter) = (word(0), word(1), word(2));
+            if buckets == 0 {
+                return None;
+            }
+            let bucket_at = 4 + filter as usize * 2;
+            let chains_at = bucket_at + buckets as usize;
+            let mut number = word(bucket_at + (hash % buckets) as usize);
+            if number < first {
+                return None;
+            }
+            loop {
+                let chained = word(chains_at + (number - first) as usize);
+                if (chained ^ hash) >> 1 == 0
+                    && let Some(found) = self.function(number as usize, name)
+                {
+                    return Some(found);
+                }
+                if chained & 1 != 0 {
+                    return None;
+                }
+                number += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// The object is loaded, and `hash` is its table.
+    unsafe fn find_by_hash(&self, name: &CStr) -> Option<*mut c_void> {
+        let letters = name.to_bytes().iter();
+        let hash = letters.fold(0u32, |hash, letter| {
+            let hash = (hash << 4).wrapping_add(u32::from(*letter));
+            let high = hash & 0xf000_0000;
+            (hash ^ high >> 24) & !high
+        });
+        // SAFETY: the table is as the linker has made it: the numbers of buckets and of symbols, the buckets,
+        // and for each symbol the next one in its bucket; 0 ends it.
+        unsafe {
+            let word = |at: usize| *self.hash.add(at);
+            let buckets = word(0);
+            if buckets == 0 {
+                return None;
+            }
+            let mut number = word(2 + (hash % buckets) as usize);
+            while number != 0 {
+                if let Some(found) = self.function(number as usize, name) {
+                    return Some(found);
+                }
+                number = word(2 + (buckets + number) as usize);
+            }
+        }
+        None
+    }
+
+    /// The address of a symbol, if that is a function of this name in its default version.
+    ///
+    /// # Safety
+    /// The object is loaded and has a symbol of that number.
+    unsafe fn function(&self, number: usize, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: see the caller.
+        unsafe {
+            let symbol = &*self.symbols.add(number);
+            let kind = symbol.info & 0xf;
+            let defined = symbol.section != 0 && symbol.value != 0;
+            if !defined || !matches!(kind, NO_TYPE | FUNCTION | INDIRECT) {
+                return None;
+            }
+            if CStr::from_ptr(self.strings.add(symbol.name as usize)) != name {
+                return None;
+            }
+            // Condition variables, for instance, have had another form in older versions. Version 0 is no
+            // version but a mark of what is local.
+            let version = self.versions.as_ref().map(|_| *self.versions.add(number));
+            if version.is_some_and(|version| version & HIDDEN != 0 || version == 0) {
+                return None;
+            }
+            let address = self.base.wrapping_add(symbol.value);
+            Some(match kind {
+                INDIRECT => choose_indirect(address),
+                _ => address as *mut c_void,
+            })
+        }
+    }
+}
+
+/// Asks an indirect function which function it stands for.
+///
+/// # Safety
+/// The address is of such a function.
+unsafe fn choose_indirect(resolver: usize) -> *mut c_void {
+    // SAFETY: see the caller. On x86-64 it takes no argument; on AArch64 the processor's features.
+    unsafe {
+        let choose =
+            core::mem::transmute::<usize, unsafe extern "C" fn(u64) -> *mut c_void>(resolver);
+        #[cfg(target_arch = "x86_64")]
+        let features = 0;
+        #[cfg(not(target_arch = "x86_64"))]
+        let features = libc::getauxval(libc::AT_HWCAP);
+        choose(features)
+    }
+}

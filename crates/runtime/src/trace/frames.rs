@@ -1,0 +1,123 @@
+//! The frames of executions that have not ended.
+//!
+//! The controller's code takes the last frame of a thread and gives it back. That is right as long as executions end in
+//! the reverse order of their beginnings. Coroutines, copied stacks and long jumps break that: then a frame stays where
+//! it is until all frames behind it have ended, and is never given to another execution before, because it holds
+//! the address to which its function returns.
+
+use crate::sys;
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::trace::{ENDED, Frame, Local, Memory};
+
+/// Whether a frame is of a block that was marked in the source: nothing returns through it.
+pub fn is_marked(frame: &Frame) -> bool {
+    frame.return_address == 0
+}
+
+/// Whether an execution that ends is the last one of its thread; then its frame is the last one from now on.
+pub fn is_last(memory: &Memory, local: &mut Local, ended: &mut Frame) -> bool {
+    let own = &raw const *local as u64;
+    let at = &raw const *ended as u64;
+    if ended.local == own {
+        let behind = at + size_of::<Frame>() as u64;
+        // What was marked in the function and not left, has ended with it.
+        let over = |frame: &Frame| frame.block == ENDED || is_marked(frame);
+        if first_with(local, behind, over) == behind {
+            local.top = behind;
+            return true;
+        }
+    }
+    memory.unordered.fetch_add(1, Relaxed);
+    false
+}
+
+/// Takes back the last frames that are over; false: there is none.
+pub fn reclaim(local: &mut Local) -> bool {
+    let first = first_with(local, local.base, |frame| frame.block == ENDED);
+    let some = first < local.top;
+    local.top = first;
+    some
+}
+
+/// The first frame, not before `lowest`, from which on all are so.
+fn first_with(local: &Local, lowest: u64, is_so: impl Fn(&Frame) -> bool) -> u64 {
+    let mut at = local.top;
+    while at > lowest {
+        let before = at - size_of::<Frame>() as u64;
+        // SAFETY: a frame of this thread's, between the first and the last in use.
+        if !is_so(unsafe { &*(before as *const Frame) }) {
+            break;
+        }
+        at = before;
+    }
+    at
+}
+
+/// Before a long jump within the thread's stack: what it leaves has ended. A jump away from the stack's end
+/// switches coroutines that live on one stack, and the thread is not traced from then on.
+///
+/// # Safety
+/// `environment` is a `jmp_buf` of the C library.
+pub unsafe fn before_jump(environment: *const c_void) {
+    const STACK_POINTER: usize = 6;
+    // SAFETY: see the caller; the C library hides what it keeps there by the word at fs:0x30.
+    let stack = unsafe {
+        let guard: u64;
+        core::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, readonly, pure));
+        (*environment.cast::<u64>().add(STACK_POINTER)).rotate_right(17) ^ guard
+    };
+    let own = super::local::replace(super::local::BUSY);
+    if own > super::local::BUSY {
+        // SAFETY: this thread's own, which stays.
+        let local = unsafe { &mut *(own as *mut Local) };
+        let here = &raw const own as u64;
+        if is_own_stack(local, here) && is_own_stack(local, stack) && stack < here {
+            if let Some(memory) = super::memory() {
+                memory.unordered.fetch_add(1, Relaxed);
+            }
+            return;
+        }
+        if is_own_stack(local, stack) {
+            // A marked block that is left in front of a function that is not, stays: it has no stack.
+            let dead = |frame: &Frame| frame.block == ENDED || frame.stack <= stack;
+            let left = |frame: &Frame| dead(frame) || is_marked(frame);
+            let mut first = first_with(local, local.base, left);
+            while first < local.top {
+                // SAFETY: as above.
+                if dead(unsafe { &*(first as *const Frame) }) {
+                    break;
+                }
+                first += size_of::<Frame>() as u64;
+            }
+            local.top = first;
+        }
+    }
+    super::local::replace(own);
+}
+
+/// Traces nothing in this thread from now on; executions that have begun end as they would.
+pub fn let_go() {
+    if super::memory().is_some() {
+        super::local::replace(super::local::BUSY);
+    }
+}
+
+/// Whether an address lies on the thread's own stack, and not on a coroutine's or a signal handler's.
+pub fn is_own_stack(local: &Local, address: u64) -> bool {
+    address.wrapping_sub(local.stack_low) < local.stack_size
+}
+
+/// The lowest address of this thread's stack, and its size. The C library keeps what it knows of a thread (to which the
+/// thread pointer leads) at the end of its stack. Asking it for more would allocate.
+pub fn own_stack(main: (u64, u64), size: u64) -> (u64, u64) {
+    if sys::thread_id() == sys::process_id() {
+        return main;
+    }
+    let end: u64;
+    // SAFETY: reads the thread pointer.
+    unsafe {
+        core::arch::asm!("mov {}, fs:[0]", out(reg) end, options(nostack, readonly, pure));
+    }
+    (end.saturating_sub(size), size)
+}
