@@ -463,6 +463,70 @@ fn the_result_stays_out_of_the_programs_output() {
     );
 }
 
+/// Runs the default command, which runs the program twice, in a shell.
+fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .env(
+            "RUN",
+            format!(
+                "{VITALFEW} interference run --runtime {} -o {} -- {}",
+                runtime().display(),
+                lab.path("trace").display(),
+                program.display()
+            ),
+        )
+        .env("PROGRAM", program)
+        .current_dir(lab.path(""))
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{script}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A command that is run twice reads all of its input both times, and writes its output once where that is not a terminal.
+#[test]
+fn input_and_output_are_as_of_one_run() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "twice.c", C);
+    let lines = "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done > few; for n in $(seq 1000); do cat few; done > lines";
+    in_shell(&lab, &program, lines);
+    let alone = in_shell(&lab, &program, "$PROGRAM < lines");
+    assert!(alone.starts_with("300000 lines"), "{alone}");
+    for script in [
+        "$RUN < lines 2> said",
+        "cat lines | $RUN 2> said",
+        "cat lines | $RUN 2> said | cat",
+        "$RUN < lines > out 2> said; cat out",
+        "(head -n 0; $RUN 2> said) < lines",
+    ] {
+        assert_eq!(in_shell(&lab, &program, script), alone, "{script}");
+        // What is said is said beforehand; what the program itself says there, once.
+        let said = in_shell(&lab, &program, "cat said");
+        let (twice, own) = (said.find("is run twice"), said.find("error output"));
+        assert!(twice.is_some() && twice < own, "{script}: {said}");
+        assert_eq!(said.matches("error output").count(), 1, "{script}: {said}");
+    }
+    // More than is read may follow, without an end.
+    let endless = in_shell(&lab, &program, "yes | $RUN 1000 2> said");
+    assert!(endless.starts_with("1000 lines"), "{endless}");
+    // What it does to files it does twice.
+    let files = "rm -f side; $RUN 1 side < lines > out 2> said; cat side";
+    assert_eq!(in_shell(&lab, &program, files), "once\nonce\n");
+    // A terminal is the program's both times.
+    let terminal = in_shell(&lab, &program, "script -qec \"$RUN\" /dev/null < /dev/null");
+    assert_eq!(
+        terminal.matches("0 lines, terminal").count(),
+        2,
+        "{terminal}"
+    );
+}
+
 /// While nobody reads, what finds no room is lost: to the program that makes no difference, each execution is counted, and the report says what
 /// that means.
 #[test]

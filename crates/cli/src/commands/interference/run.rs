@@ -2,6 +2,7 @@
 
 use super::args::Run;
 use super::hot;
+use super::twice::FirstRun;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
 use crate::screen::{Screen, tell_user};
@@ -81,10 +82,14 @@ fn options<'a>(
     if functions.is_empty() {
         if !args.quiet {
             tell_user(
-                "running the command a first time, to its end, to see which functions take time (-f names them)",
+                "the command is run twice: now, to its end, to see which functions take time, and then to trace them. \
+                 Files that it writes are written twice; -f FUNCTION needs one run only",
             );
         }
-        functions = hot::functions(&args.command, stop)?;
+        let first = FirstRun::begin()?;
+        let found = hot::functions(&args.command, stop);
+        first.end()?;
+        functions = found?;
         let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
         let exact = names.filter(|name| !name.contains('*'));
         also = exact.map(|name| FunctionPattern::parse(name)).collect();
