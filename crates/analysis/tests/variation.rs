@@ -324,6 +324,21 @@ fn what_one_row_takes_is_no_change_of_the_others() {
 }
 
 #[test]
+fn a_recording_does_not_differ_from_itself() {
+    for rows in [1, 2, 12] {
+        let row = PairRow {
+            counts: [400, 400],
+            origin: RowOrigin::Program,
+        };
+        let compared = compare_pair(&vec![row; rows], [1.0, 1.0], PairScale::Absolute).unwrap();
+        for row in &compared.rows {
+            assert!(row.p.unwrap() > 0.999, "{row:?}");
+            assert!((row.factor.estimate - 1.0).abs() < 1e-4, "{row:?}");
+        }
+    }
+}
+
+#[test]
 fn the_kernel_is_noisier_than_the_program() {
     let row = |counts, origin| PairRow { counts, origin };
     let mut rows = vec![row([300, 310], RowOrigin::Program); 8];

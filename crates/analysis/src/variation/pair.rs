@@ -261,15 +261,19 @@ impl Background {
         }
     }
 
-    /// Probability of a ratio that is as far from the common factor, averaged over the cells.
+    /// Probability (two-sided) of a ratio as far out as this one, by what the cells expect of it.
     fn tail(&self, row: LogRatio, cells: &[(f64, f64, f64)]) -> f64 {
-        let of_cell = |(factor, noise, weight): &(f64, f64, f64)| {
+        let (mut below, mut above) = (0.0, 0.0);
+        for (factor, noise, weight) in cells {
             let variance = row.variance + noise * noise;
+            let distance = (row.value - factor) / variance.sqrt();
             let student = StudentsT::new(0.0, 1.0, self.freedom_of(variance, *noise));
-            let distance = (row.value - factor).abs() / variance.sqrt();
-            weight * student.map_or(1.0, |student| 2.0 * student.cdf(-distance))
-        };
-        cells.iter().map(of_cell).sum::<f64>().min(1.0)
+            // Each tail on its own: 1 less the other would lose the small ones.
+            let tail = |distance: f64| student.as_ref().map_or(0.5, |s| s.cdf(distance));
+            below += weight * tail(distance);
+            above += weight * tail(-distance);
+        }
+        (2.0 * f64::min(below, above)).min(1.0)
     }
 
     /// Sampling's variance is known, the row's noise is not: degrees of freedom of their sum

@@ -6,7 +6,7 @@ use crate::exit::WORSE;
 use crate::output::{printable, time};
 use crate::screen::{Screen, sentence, tell_user};
 use crate::sets::{self, Measure, Sets};
-use analysis::variation::{Change, PairVerdict, amount_change, share_change};
+use analysis::variation::{Change, PairComparison, PairVerdict, amount_change, share_change};
 use profile::Unit;
 use serde::Serialize;
 use std::io::Write;
@@ -115,13 +115,18 @@ fn heading(sets: &Sets, background: &Background) -> Vec<String> {
         show(sets, total(1)),
         factor(&pair.total)
     ));
-    if (pair.common.estimate - 1.0).abs() >= WORTH_SAYING {
+    if is_common(pair) {
         lines.push(format!(
             "in B what did not change took {} times as long (another speed of the machine, or of all the code): B below is divided by it",
             factor(&pair.common)
         ));
     }
     lines
+}
+
+/// Whether B's rows are divided by a common factor.
+fn is_common(pair: &PairComparison) -> bool {
+    (pair.common.estimate - 1.0).abs() >= WORTH_SAYING
 }
 
 /// What takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
@@ -162,7 +167,8 @@ fn difference(
     };
     let common = match (&background.pair, sets.measure, sets.unit) {
         (_, Measure::Samples, _) | (None, ..) | (.., Unit::Nanoseconds) => 1.0,
-        (Some(pair), ..) => pair.common.estimate,
+        (Some(pair), ..) if is_common(pair) => pair.common.estimate,
+        (Some(_), ..) => 1.0,
     };
     let exposure = [exposure_a, exposure_b * common];
     let amounts = [a as f64 / exposure[0], b as f64 / exposure[1]];
