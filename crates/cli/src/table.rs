@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
         assert_eq!(shortened("abcdefghijk", 8), "abcde…jk");
         assert_eq!(shortened("/usr/lib/libc.so.6", 14), "/usr…libc.so.6");
-        assert_eq!(shortened("語語語語", 5), "語…語");
+        assert_eq!(shortened("語語語語語", 8), "語語…語");
         assert_eq!(shortened("abc", 0), "");
     }
 }
