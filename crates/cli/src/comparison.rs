@@ -348,7 +348,7 @@ pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
     let Some(why) = nothing else {
         return ExitCode::SUCCESS;
     };
-    tell_user(&why.to_string());
+    tell_user(why);
     ExitCode::from(INCONCLUSIVE)
 }
 

@@ -519,7 +519,7 @@ fn given<'a>(
 
 /// What makes the result doubtful.
 fn warn(setting: &Setting, analysed: &Analysed) {
-    let say = |what: &str| warn_user(&what.to_string());
+    let say = |what: &str| warn_user(what);
     let graph = &analysed.graph;
     if graph.misses_edges() {
         say(

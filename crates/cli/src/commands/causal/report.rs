@@ -107,6 +107,6 @@ fn conclude(report: &Report<'_>) -> ExitCode {
     } else {
         "the experiments do not tell yet what any line is worth"
     };
-    tell_user(&why.to_string());
+    tell_user(why);
     ExitCode::from(INCONCLUSIVE)
 }
