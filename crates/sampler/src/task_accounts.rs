@@ -17,9 +17,9 @@ const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tasks.bpf.o"));
 /// What is done.
 const COUNTING: &str = "adding up the times of threads";
 /// How long threads that have ended may take to be given up.
-/// Mostly it is some milliseconds, but the kernel waits until all processors have been elsewhere, which on a
-/// crowded machine takes a while.
-const LONGEST_END: Duration = Duration::from_secs(2);
+/// Mostly it is some milliseconds, but the kernel gives up a thread when all processors have been elsewhere,
+/// which on a crowded machine took seconds. What such a thread ran since its last tick is missing.
+const LONGEST_END: Duration = Duration::from_millis(300);
 
 /// `struct account`: a thread that the kernel has not given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,11 +28,13 @@ struct ThreadAccount {
     waiting_ns: u64,
     start_ns: u64,
     end_ns: u64,
+    exit_cpu_ns: u64,
+    exit_waiting_ns: u64,
     tid: u32,
 }
 
 impl ThreadAccount {
-    const SIZE: usize = 40;
+    const SIZE: usize = 56;
 
     fn from_bytes(bytes: &[u8]) -> Self {
         let long = |at| events::long(bytes, at);
@@ -41,17 +43,26 @@ impl ThreadAccount {
             waiting_ns: long(8),
             start_ns: long(16),
             end_ns: long(24),
-            tid: events::short(bytes, 32),
+            exit_cpu_ns: long(32),
+            exit_waiting_ns: long(40),
+            tid: events::short(bytes, 48),
         }
     }
 
     fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        let longs = [self.cpu_ns, self.waiting_ns, self.start_ns, self.end_ns];
+        let longs = [
+            self.cpu_ns,
+            self.waiting_ns,
+            self.start_ns,
+            self.end_ns,
+            self.exit_cpu_ns,
+            self.exit_waiting_ns,
+        ];
         for (slot, long) in bytes.chunks_exact_mut(8).zip(longs) {
             slot.copy_from_slice(&long.to_ne_bytes());
         }
-        bytes[32..36].copy_from_slice(&self.tid.to_ne_bytes());
+        bytes[48..52].copy_from_slice(&self.tid.to_ne_bytes());
         bytes
     }
 }
@@ -244,8 +255,8 @@ impl Programs {
             cpu_ns,
             waiting_ns,
             start_ns: now,
-            end_ns: 0,
             tid,
+            ..ThreadAccount::default()
         };
         if let Some(map) = self.map("earlier") {
             let _ = map.update(&tid.to_ne_bytes(), &account.to_bytes(), MapFlags::NO_EXIST);
@@ -264,13 +275,22 @@ impl Programs {
             living = self.accounts("threads");
         }
         let now = monotonic_ns();
-        // After the list: what leaves it meanwhile is in the sums.
         let mut totals = self.sums()?;
+        // A thread that is given up while the list is read would be in both or in neither.
+        for _ in 0..20 {
+            living = self.accounts("threads");
+            let after = self.sums()?;
+            if std::mem::replace(&mut totals, after).threads == after.threads {
+                break;
+            }
+        }
         let known: FxHashSet<u32> = living.iter().map(|one| one.tid).collect();
         let mut earlier = self.accounts("earlier");
         earlier.retain(|one| !known.contains(&one.tid));
         for account in living.iter().chain(&earlier) {
-            if let Some((cpu_ns, waiting_ns)) = scheduler_times(account.tid) {
+            let at_exit =
+                (account.end_ns != 0).then_some((account.exit_cpu_ns, account.exit_waiting_ns));
+            if let Some((cpu_ns, waiting_ns)) = scheduler_times(account.tid).or(at_exit) {
                 totals.add(account, now, cpu_ns, waiting_ns);
             }
         }
@@ -366,6 +386,8 @@ mod tests {
             waiting_ns: 2,
             start_ns: 3,
             end_ns: u64::MAX,
+            exit_cpu_ns: 6,
+            exit_waiting_ns: 7,
             tid: 5,
         };
         assert_eq!(ThreadAccount::from_bytes(&account.to_bytes()), account);

@@ -14,6 +14,8 @@ struct account {
 	u64 waiting_ns;
 	u64 start_ns;
 	u64 end_ns; /* 0: it lives */
+	u64 exit_cpu_ns; /* when it ended, without its time since the last tick */
+	u64 exit_waiting_ns;
 	u32 tid;
 	u32 unused;
 };
@@ -63,6 +65,14 @@ static __always_inline struct totals *own_sums(void)
 	return bpf_map_lookup_elem(&sums, &zero);
 }
 
+static __always_inline void end(struct task_struct *task, struct account *account)
+{
+	account->end_ns = bpf_ktime_get_ns();
+	account->exit_cpu_ns = task->se.sum_exec_runtime;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		account->exit_waiting_ns = task->sched_info.run_delay;
+}
+
 static __always_inline void keep(struct task_struct *task, struct account *account)
 {
 	u64 key = (u64)task;
@@ -95,18 +105,18 @@ SEC("tp_btf/sched_process_exit")
 int on_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u64 key = (u64)task, now = bpf_ktime_get_ns();
+	u64 key = (u64)task;
 	u32 tid = task->pid;
 	struct account *account = bpf_map_lookup_elem(&threads, &key);
 
 	if (account) {
-		account->end_ns = now;
+		end(task, account);
 		return 0;
 	}
 	account = bpf_map_lookup_elem(&earlier, &tid);
 	if (account) {
 		struct account copy = *account;
-		copy.end_ns = now;
+		end(task, &copy);
 		keep(task, &copy);
 		bpf_map_delete_elem(&earlier, &tid);
 	}
