@@ -1,30 +1,136 @@
 //! What a file is, by its first bytes.
 
-/// The formats that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    Json,
-    Jfr,
-    Callgrind,
-    PerfData,
-    PerfScript,
-    Pprof,
-    Folded,
+use super::draft::Draft;
+use super::error::Fault;
+use super::input::{HEAD, Input};
+use super::options::ReadOptions;
+use super::{
+    callgrind, dtrace, folded, ghc, gperftools, instruments, jfr, json, macos_sample, otlp,
+    perf_data, perf_script, pprof, pstats, ruby_marshal, v8_log,
+};
+use std::path::Path;
+
+/// The first bytes of a file, decompressed.
+pub(crate) struct Head<'h> {
+    pub bytes: &'h [u8],
+    /// Whether there are no more.
+    pub is_whole: bool,
+    /// Their whole lines, if they are text.
+    pub text: Option<&'h str>,
 }
 
-impl Format {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Json => super::json::NAME,
-            Self::Jfr => "JFR",
-            Self::Callgrind => "callgrind",
-            Self::PerfData => "perf.data",
-            Self::PerfScript => "perf script",
-            Self::Pprof => "pprof",
-            Self::Folded => "folded stacks",
-        }
-    }
+/// How a format is read.
+pub(crate) enum ReadWith {
+    Bytes(fn(&mut Input, &ReadOptions) -> Result<Draft, Fault>),
+    /// Several formats in one, that are told apart by what is read.
+    Several(fn(&mut Input, &ReadOptions) -> Result<(Draft, &'static str), Fault>),
+    /// More than once, so that it must be a file.
+    File(fn(&Path, &ReadOptions) -> Result<Draft, Fault>),
 }
+
+/// A format that is read.
+pub(crate) struct FormatReader {
+    pub name: &'static str,
+    is_format: fn(&Head<'_>) -> bool,
+    pub read: ReadWith,
+}
+
+/// All readers. The first that takes a file for its own reads it, so what looks like nothing in
+/// particular comes last.
+const READERS: &[FormatReader] = &[
+    FormatReader {
+        name: "perf.data",
+        is_format: |head| {
+            head.bytes.starts_with(b"PERFILE2") || head.bytes.starts_with(b"2ELIFREP")
+        },
+        read: ReadWith::File(perf_data::read),
+    },
+    FormatReader {
+        name: "JFR",
+        is_format: |head| head.bytes.starts_with(b"FLR\0"),
+        read: ReadWith::Bytes(jfr::read),
+    },
+    FormatReader {
+        name: gperftools::NAME,
+        is_format: |head| match head.text {
+            Some(text) => gperftools::detect_text(text),
+            None => gperftools::detect_binary(head.bytes),
+        },
+        read: ReadWith::Bytes(gperftools::read),
+    },
+    FormatReader {
+        name: "nested JSON profile",
+        is_format: |head| head.text.is_some_and(json::detect_nested),
+        read: ReadWith::Several(json::read_nested),
+    },
+    FormatReader {
+        name: json::NAME,
+        is_format: |head| head.text.is_some_and(is_json),
+        read: ReadWith::Several(json::read),
+    },
+    FormatReader {
+        name: "V8 log",
+        is_format: |head| head.text.is_some_and(v8_log::detect),
+        read: ReadWith::Bytes(v8_log::read),
+    },
+    FormatReader {
+        name: "GHC profile",
+        is_format: |head| head.text.is_some_and(ghc::detect),
+        read: ReadWith::Bytes(ghc::read),
+    },
+    FormatReader {
+        name: "sample of macOS",
+        is_format: |head| head.text.is_some_and(macos_sample::detect),
+        read: ReadWith::Bytes(macos_sample::read),
+    },
+    FormatReader {
+        name: "Instruments deep copy",
+        is_format: |head| head.text.is_some_and(instruments::detect),
+        read: ReadWith::Bytes(instruments::read),
+    },
+    FormatReader {
+        name: "callgrind",
+        is_format: |head| head.text.is_some_and(is_callgrind),
+        read: ReadWith::Bytes(callgrind::read),
+    },
+    // Before folded stacks, for the address of a frame may look like a value.
+    FormatReader {
+        name: "perf script",
+        is_format: |head| head.text.is_some_and(perf_script::detect),
+        read: ReadWith::Bytes(perf_script::read),
+    },
+    FormatReader {
+        name: "DTrace stacks",
+        is_format: |head| head.text.is_some_and(dtrace::detect),
+        read: ReadWith::Bytes(dtrace::read),
+    },
+    FormatReader {
+        name: "folded stacks",
+        is_format: |head| head.text.is_some_and(is_folded),
+        read: ReadWith::Bytes(folded::read),
+    },
+    FormatReader {
+        name: "pstats",
+        is_format: |head| pstats::detect(head.bytes),
+        read: ReadWith::Bytes(pstats::read),
+    },
+    FormatReader {
+        name: "stackprof",
+        is_format: |head| ruby_marshal::detect(head.bytes),
+        read: ReadWith::Bytes(ruby_marshal::read),
+    },
+    FormatReader {
+        name: "OTLP profiles",
+        is_format: |head| head.text.is_none() && otlp::detect(head.bytes, head.is_whole),
+        read: ReadWith::Bytes(otlp::read),
+    },
+    // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
+    FormatReader {
+        name: "pprof",
+        is_format: |head| head.text.is_none() && pprof::detect(head.bytes, head.is_whole),
+        read: ReadWith::Bytes(pprof::read),
+    },
+];
 
 /// First bytes of what is no profile that is read here, and what begins with them.
 const FOREIGN: &[(&[u8], &str)] = &[
@@ -40,56 +146,40 @@ const FOREIGN: &[(&[u8], &str)] = &[
     (b"SQLite format 3\0", "it is an SQLite database"),
     (b"JiTD", "it is a jitdump file"),
     (b"startup\t", "it is a causal profile made by Coz"),
+    (
+        b"SLOW",
+        "it is a method trace of Android's ART, which is not read",
+    ),
+    (
+        b"SIMPLEPERF",
+        "it is a recording of simpleperf, which is not read",
+    ),
+    (
+        b"CUBEX",
+        "it is a Cube profile of Score-P, which is not read",
+    ),
+    (b"<?xml", "it is XML, which is not read"),
 ];
 
-/// The format of a file that begins with `head`, or what the file looks like.
-pub(crate) fn format(head: &[u8]) -> Result<Format, &'static str> {
+/// The reader of a file that begins with `head`, or what the file looks like.
+pub(crate) fn find_reader(head: &[u8]) -> Result<&'static FormatReader, &'static str> {
     if head.is_empty() {
         return Err("it is empty");
     }
     if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Err(what);
     }
-    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
-        return Ok(Format::PerfData);
-    }
-    if head.starts_with(b"FLR\0") {
-        return Ok(Format::Jfr);
-    }
-    // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
-    match text(head) {
-        Some(text) => text_format(&text),
-        None if super::pprof::detect(head, (head.len() as u64) < super::input::HEAD) => {
-            Ok(Format::Pprof)
-        }
-        None => Err("it is binary, of an unknown kind"),
-    }
-}
-
-fn text_format(text: &str) -> Result<Format, &'static str> {
-    if is_json(text) {
-        return Ok(Format::Json);
-    }
-    if is_callgrind(text) {
-        return Ok(Format::Callgrind);
-    }
-    // Before folded stacks, for the address of a frame may look like a value.
-    if text
-        .lines()
-        .take(1000)
-        .any(|line| super::perf_script::Header::parse(line).is_some())
-    {
-        return Ok(Format::PerfScript);
-    }
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    if lines.any(|line| super::folded::split(line).is_some()) {
-        return Ok(Format::Folded);
-    }
-    // A first stack may be longer than what we have of it.
-    if !text.contains('\n') && text.contains(';') {
-        return Ok(Format::Folded);
-    }
-    Err("it is text of an unknown kind")
+    let text = text(head);
+    let head = Head {
+        bytes: head,
+        is_whole: (head.len() as u64) < HEAD,
+        text: text.as_deref(),
+    };
+    let reader = READERS.iter().find(|reader| (reader.is_format)(&head));
+    reader.ok_or(match head.text {
+        Some(_) => "it is text of an unknown kind",
+        None => "it is binary, of an unknown kind",
+    })
 }
 
 /// Whether a text begins as an object or an array of objects does. Frames of folded stacks may begin
@@ -107,6 +197,20 @@ fn is_callgrind(text: &str) -> bool {
     let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
     text.starts_with("# callgrind format")
         || begins("events:") && (begins("fn=") || begins("positions:"))
+}
+
+/// Whether most lines of a text have a number at the end, or it begins with a stack that is longer than
+/// what we have of it.
+fn is_folded(text: &str) -> bool {
+    let (mut stacks, mut others) = (0_u64, 0_u64);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        if folded::split(line).is_some() {
+            stacks += 1;
+        } else if !line.starts_with('#') && !line.starts_with("//") {
+            others += 1;
+        }
+    }
+    stacks > 0 && stacks >= others || !text.contains('\n') && text.contains(';')
 }
 
 /// The whole lines of a text; `None` if it is none.

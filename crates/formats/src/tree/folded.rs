@@ -5,6 +5,7 @@ use super::error::{Fault, Place};
 use super::input::Input;
 use super::lines::Lines;
 use super::options::ReadOptions;
+use super::skipped::Skipped;
 use profile::{MethodId, ValueType};
 use rustc_hash::FxHashMap;
 
@@ -24,19 +25,22 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         inline: options.inline,
     };
     let mut lines = Lines::new(input);
-    let (mut fractions, mut comments) = (0_u64, 0_u64);
+    let (mut fractions, mut comments, mut read) = (0_u64, 0_u64, 0_u64);
+    let mut skipped = Skipped::new("lines");
     while let Some((at, line)) = lines.next()? {
         match split(&line) {
             Some((stack, Value { value, fraction })) => {
                 fractions += u64::from(fraction);
+                read += 1;
                 stacks.add(stack, value, at)?;
             }
             None if line.trim().is_empty() => {}
-            None if line.starts_with('#') => comments += 1,
-            None => return Err(Fault::damaged("no number behind the last space", at)),
+            None if line.starts_with('#') || line.starts_with("//") => comments += 1,
+            None => skipped.add("no number behind the last space", at),
         }
     }
     let mut draft = stacks.draft;
+    skipped.finish(read, &mut draft)?;
     if fractions > 0 {
         draft.note(format!(
             "{fractions} values were not whole numbers and were rounded"
@@ -44,7 +48,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
     }
     if comments > 0 {
         draft.note(format!(
-            "{comments} lines with # are no stacks and were left out"
+            "{comments} lines with # or // are no stacks and were left out"
         ));
     }
     Ok(draft)

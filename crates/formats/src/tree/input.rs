@@ -1,5 +1,6 @@
 //! The bytes of a profile, decompressed, with their offsets.
 
+use super::encoding::ByteOrderMark;
 use super::error::{Fault, Place};
 use super::options::Limits;
 use flate2::bufread::MultiGzDecoder;
@@ -47,11 +48,7 @@ impl Input {
             let compression = Compression::of(&head);
             reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
             let Some(compression) = compression else {
-                return Ok(Self {
-                    reader,
-                    head,
-                    offset: 0,
-                });
+                return Self::decoded(reader, head);
             };
             let inner: Box<dyn Read> = match compression {
                 Compression::Gzip => Box::new(MultiGzDecoder::new(reader)),
@@ -70,9 +67,38 @@ impl Input {
         Err(Fault::too_large(what, Place::Offset(0)))
     }
 
+    /// The bytes of `reader`, which begins with `head`, as UTF-8 if they are text of another encoding.
+    fn decoded(mut reader: Box<dyn BufRead>, mut head: Vec<u8>) -> Result<Self, Fault> {
+        if let Some(mark) = ByteOrderMark::detect(&head) {
+            reader = mark.decode(reader)?;
+            head.clear();
+            (&mut reader).take(HEAD).read_to_end(&mut head)?;
+            reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
+        }
+        Ok(Self {
+            reader,
+            head,
+            offset: 0,
+        })
+    }
+
     /// The first bytes of the profile, whatever was read of it.
     pub fn head(&self) -> &[u8] {
         &self.head
+    }
+
+    /// All bytes that are left, if they are no more than `most`.
+    pub fn read_whole(&mut self, most: u64) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        self.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            let what = format!(
+                "more than {} MiB, which this format cannot be read with",
+                most >> 20
+            );
+            return Err(Fault::too_large(what, Place::Offset(most)));
+        }
+        Ok(bytes)
     }
 
     /// The offset of the next byte.

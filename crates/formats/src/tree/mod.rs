@@ -10,19 +10,32 @@
 mod callgrind;
 mod detect;
 mod draft;
+mod dtrace;
+mod encoding;
 pub(crate) mod error;
 mod folded;
+mod ghc;
+mod gperftools;
 mod imported;
+mod indented;
 pub(crate) mod input;
+mod instruments;
 mod jfr;
 mod json;
 pub(crate) mod lines;
+mod macos_sample;
 mod options;
+mod otlp;
 mod perf_data;
 mod perf_script;
 mod pprof;
+mod pstats;
 mod recording;
+mod ruby_marshal;
+mod skipped;
+mod stackprof;
 mod stacks;
+mod v8_log;
 
 pub use error::{Place, ReadError};
 pub use imported::to_recording;
@@ -30,9 +43,7 @@ pub use options::{Group, Limits, ReadOptions};
 pub use perf_data::BranchStacks;
 pub use recording::from_recording;
 
-use detect::Format;
-use draft::Draft;
-use error::Fault;
+use detect::ReadWith;
 use input::Input;
 use profile::CallTree;
 use std::path::Path;
@@ -58,24 +69,18 @@ pub struct TreeProfile {
 pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
     let mut input =
         Input::open(path, &options.limits).map_err(|fault| fault.of(path, "profile"))?;
-    let format = detect::format(input.head()).map_err(|what| ReadError::UnknownFormat {
+    let reader = detect::find_reader(input.head()).map_err(|what| ReadError::UnknownFormat {
         path: path.to_owned(),
         what,
     })?;
-    let named = |read: Result<Draft, Fault>| read.map(|draft| (draft, format.name()));
-    let read = match format {
-        Format::Json => json::read(&mut input, options),
-        Format::Jfr => named(jfr::read(&mut input, options)),
-        Format::Callgrind => named(callgrind::read(&mut input, options)),
-        Format::PerfData => {
-            // It is read twice, from the file.
+    let read = match reader.read {
+        ReadWith::Bytes(read) => read(&mut input, options).map(|draft| (draft, reader.name)),
+        ReadWith::Several(read) => read(&mut input, options),
+        ReadWith::File(read) => {
             drop(input);
-            named(perf_data::read(path, options))
+            read(path, options).map(|draft| (draft, reader.name))
         }
-        Format::PerfScript => named(perf_script::read(&mut input, options)),
-        Format::Pprof => named(pprof::read(&mut input, options)),
-        Format::Folded => named(folded::read(&mut input, options)),
     };
-    let (draft, name) = read.map_err(|fault| fault.of(path, format.name()))?;
+    let (draft, name) = read.map_err(|fault| fault.of(path, reader.name))?;
     draft.finish(name).map_err(|fault| fault.of(path, name))
 }

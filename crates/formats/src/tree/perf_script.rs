@@ -5,6 +5,7 @@ use super::error::{Fault, Place};
 use super::input::Input;
 use super::lines::Lines;
 use super::options::ReadOptions;
+use super::skipped::Skipped;
 use crate::frame::base_of_path;
 use profile::{MethodId, ValueType};
 
@@ -27,6 +28,7 @@ pub(crate) struct Header<'l> {
     event: &'l str,
     /// What stands behind the event: the place, where there is no call stack.
     rest: &'l str,
+    timed: bool,
 }
 
 impl<'l> Header<'l> {
@@ -38,7 +40,7 @@ impl<'l> Header<'l> {
         // rest makes sense.
         let mut from = 0;
         while let Some(token) = next_token(line, from) {
-            if token.start > 0
+            if !line.get(..token.start)?.trim().is_empty()
                 && let Some((pid, tid)) = ids(token.text)
             {
                 best = Self::after(line, token, pid, tid);
@@ -70,7 +72,10 @@ impl<'l> Header<'l> {
             .text
             .strip_suffix(':')
             .filter(|event| !event.is_empty())?;
-        if !timed && period.is_none() || is_time(token.text) {
+        let rest = line.get(token.end..)?.trim();
+        // Without time and period, what is left is little: it must not look like anything else.
+        let bare = !timed && period.is_none();
+        if is_time(token.text) || bare && !(is_event_name(event) && rest.is_empty()) {
             return None;
         }
         Some(Self {
@@ -79,9 +84,62 @@ impl<'l> Header<'l> {
             tid,
             period,
             event,
-            rest: line.get(token.end..)?.trim(),
+            rest,
+            timed,
         })
     }
+
+    /// Whether there is neither a time nor a period, so that it may be any text.
+    fn is_bare(&self) -> bool {
+        !self.timed && self.period.is_none()
+    }
+
+    /// Parses a line that stands where a frame may stand too: as a header only if it has a time.
+    fn parse_within_stack(line: &'l str) -> Option<Self> {
+        // Spares frames, of which there are many, the search.
+        if !line.contains(": ") && !line.ends_with(':') {
+            return None;
+        }
+        Self::parse(line).filter(|header| header.timed)
+    }
+}
+
+fn is_event_name(text: &str) -> bool {
+    let sign = |c: char| c.is_ascii_alphanumeric() || "-_:/.,=@~+".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(sign)
+}
+
+/// Whether a text is one of these: by its header, or by a sample among its first lines.
+pub(crate) fn detect(text: &str) -> bool {
+    if has_file_header(text) {
+        return true;
+    }
+    let mut lines = text
+        .lines()
+        .take(1000)
+        .filter(|line| !line.trim().is_empty());
+    let mut bare = false;
+    lines.any(|line| match Header::parse(line) {
+        Some(header) if header.is_bare() => {
+            bare = true;
+            false
+        }
+        Some(_) => true,
+        None => {
+            // The next line tells.
+            let after_bare = std::mem::take(&mut bare);
+            after_bare && Frame::parse(line).is_some_and(|frame| !frame.image.is_empty())
+        }
+    })
+}
+
+/// Whether a text begins with the header that `perf script --header` prints.
+fn has_file_header(text: &str) -> bool {
+    let mut lines = text.lines();
+    lines.next().is_some_and(|line| line.starts_with("# ====="))
+        && lines
+            .next()
+            .is_some_and(|line| line.starts_with("# captured on"))
 }
 
 #[derive(Clone, Copy)]
@@ -128,7 +186,10 @@ pub(crate) struct Frame<'l> {
 
 impl<'l> Frame<'l> {
     pub fn parse(line: &'l str) -> Option<Self> {
-        let (address, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let (address, rest) = line
+            .trim()
+            .split_once([' ', '\t'])
+            .unwrap_or((line.trim(), ""));
         if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
@@ -168,6 +229,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         placed: 0,
     };
     let mut lines = Lines::new(input);
+    let (mut skipped, mut read) = (Skipped::new("lines"), 0);
     let mut host = None;
     while let Some((at, line)) = lines.next()? {
         if let Some(comment) = line.strip_prefix('#') {
@@ -176,15 +238,16 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
             }
         } else if line.trim().is_empty() {
             script.end(host.as_deref())?;
-        } else if line.starts_with('\t') || script.in_stack() && line.starts_with("    ") {
-            script.frame(&line, at)?;
         } else {
-            script.end(host.as_deref())?;
-            script.begin(&line, at)?;
+            match script.line(&line, host.as_deref(), at)? {
+                Ok(()) => read += 1,
+                Err(what) => skipped.add(what, at),
+            }
         }
     }
     script.end(host.as_deref())?;
     let mut draft = script.draft;
+    skipped.finish(read, &mut draft)?;
     if script.unnamed > 0 {
         draft.note(format!(
             "{} frames have no symbol and are named by their address",
@@ -234,11 +297,42 @@ impl Script<'_> {
         self.sample.is_some()
     }
 
-    fn begin(&mut self, line: &str, at: Place) -> Result<(), Fault> {
-        let Some(header) = Header::parse(line) else {
-            let what = "neither a sample (comm pid time: period event:) nor a frame of one";
-            return Err(Fault::damaged(what, at));
+    /// Reads a line of a sample; returns what is wrong with one that makes no sense.
+    fn line(
+        &mut self,
+        line: &str,
+        host: Option<&str>,
+        at: Place,
+    ) -> Result<Result<(), &'static str>, Fault> {
+        let indented = line.starts_with([' ', '\t']);
+        let header = match indented {
+            true => Header::parse_within_stack(line),
+            false => Header::parse(line),
         };
+        if let Some(header) = header {
+            self.end(host)?;
+            self.begin(&header, at)?;
+            return Ok(Ok(()));
+        }
+        // Some files have lost their indentation.
+        let flush = || Frame::parse(line).is_some_and(|frame| !frame.image.is_empty());
+        if !indented && !flush() {
+            // What follows is of a sample that is not known.
+            self.end(host)?;
+            return Ok(Err(
+                "neither a sample (comm pid time: period event:) nor a frame of one",
+            ));
+        }
+        if !self.in_stack() {
+            return Ok(Err("a frame without a sample"));
+        }
+        match self.frame(line) {
+            true => Ok(Ok(())),
+            false => Ok(Err("not a frame: address symbol (image)")),
+        }
+    }
+
+    fn begin(&mut self, header: &Header<'_>, at: Place) -> Result<(), Fault> {
         let event = self.event(header.event);
         self.sample = Some(Sample {
             comm: header.comm.to_owned(),
@@ -252,7 +346,7 @@ impl Script<'_> {
             self.placed += 1;
             // A tracepoint has its fields there instead.
             if Frame::parse(header.rest).is_some_and(|frame| !frame.symbol.is_empty()) {
-                self.frame(header.rest, at)?;
+                self.frame(header.rest);
             }
         }
         Ok(())
@@ -272,10 +366,8 @@ impl Script<'_> {
         event
     }
 
-    fn frame(&mut self, line: &str, at: Place) -> Result<(), Fault> {
-        if !self.in_stack() {
-            return Err(Fault::damaged("a frame without a sample", at));
-        }
+    /// Reads a frame of the sample; returns whether it is one.
+    fn frame(&mut self, line: &str) -> bool {
         let Some(frame) = Frame::parse(line) else {
             // `perf script -F +srcline` puts the line under its frame.
             let number = line.trim().rsplit_once(':').map(|(_, number)| number);
@@ -285,9 +377,9 @@ impl Script<'_> {
                     if self.options.lines {
                         last.name = format!("{}:{number}", last.name);
                     }
-                    Ok(())
+                    true
                 }
-                _ => Err(Fault::damaged("not a frame: address symbol (image)", at)),
+                _ => false,
             };
         };
         if frame.image == "inlined" {
@@ -298,7 +390,7 @@ impl Script<'_> {
                     module: None,
                 });
             }
-            return Ok(());
+            return true;
         }
         let module = match frame.image {
             "" => "",
@@ -316,7 +408,7 @@ impl Script<'_> {
             address: frame.address.to_owned(),
             module: Some(module.to_owned()),
         });
-        Ok(())
+        true
     }
 
     fn end(&mut self, host: Option<&str>) -> Result<(), Fault> {
@@ -406,6 +498,15 @@ mod tests {
                     "ffffffff81 memset+0x1 ([kernel.kallsyms])",
                 )),
             ),
+            (
+                "java  3244 cpu-clock: ",
+                Some(("java", None, 3244, None, "cpu-clock", "")),
+            ),
+            (
+                "java\t3244\t1.5:\t1 cycles:",
+                Some(("java", None, 3244, Some(1), "cycles", "")),
+            ),
+            ("see line 12 there: no", None),
             ("main;f 12", None),
             ("a b c: 3", None),
             ("", None),

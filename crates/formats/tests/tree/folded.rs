@@ -47,7 +47,7 @@ fn what_is_odd_is_said() {
         profile.notes,
         [
             "1 values were not whole numbers and were rounded",
-            "1 lines with # are no stacks and were left out",
+            "1 lines with # or // are no stacks and were left out",
             "the profile does not say which host a stack is of; not grouped by host",
             "1 call paths have a negative cost of samples, as in a difference of profiles",
         ]

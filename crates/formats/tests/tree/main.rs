@@ -6,5 +6,6 @@ mod fixtures;
 mod folded;
 mod hostile;
 mod memory;
+mod readers;
 mod roundtrip;
 mod support;

@@ -30,7 +30,8 @@ struct Path {
     depth: u32,
 }
 
-pub(super) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(), Fault> {
+/// Adds the call paths of `graph` to `draft`.
+pub(crate) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(), Fault> {
     let events = graph.events().len();
     let roots = roots(graph, events, end)?;
     let root = draft.group(&Owner::default(), end)?;

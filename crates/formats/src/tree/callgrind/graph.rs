@@ -31,15 +31,17 @@ impl Names {
                 self.by_number.insert(number, index);
                 Ok(index)
             }
-            None => {
-                if let Some(index) = self.by_name.get(text) {
-                    return Ok(*index);
-                }
-                let index = self.push(text);
-                self.by_name.insert(text.to_owned(), index);
-                Ok(index)
-            }
+            None => Ok(self.intern(text)),
         }
+    }
+
+    fn intern(&mut self, name: &str) -> u32 {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        let index = self.push(name);
+        self.by_name.insert(name.to_owned(), index);
+        index
     }
 
     fn push(&mut self, name: &str) -> u32 {
@@ -51,7 +53,7 @@ impl Names {
 }
 
 /// A function of the graph; with `--separate-callers`, in one of its contexts.
-pub(super) struct Function {
+pub(crate) struct Function {
     /// Indices of names: object and function.
     object: u32,
     name: u32,
@@ -67,7 +69,8 @@ enum Next {
     Call(u32),
 }
 
-pub(super) struct Graph {
+/// The call graph of a program, with costs by event.
+pub(crate) struct Graph {
     events: Vec<String>,
     /// How many numbers of a cost line are positions.
     positions: usize,
@@ -83,6 +86,10 @@ pub(super) struct Graph {
     callee_object: Option<u32>,
     callee_name: Option<u32>,
     next: Next,
+    /// The costs of the last cost line, for those that are written as differences from them.
+    last_costs: Vec<i64>,
+    /// Whether names are as they are, not with the callers that `--separate-callers` adds.
+    keeps_names: bool,
     memory: u64,
 }
 
@@ -103,6 +110,8 @@ impl Graph {
             callee_object: None,
             callee_name: None,
             next: Next::Own,
+            last_costs: Vec::new(),
+            keeps_names: false,
             memory,
         }
     }
@@ -117,6 +126,30 @@ impl Graph {
         self.objects.bytes + self.names.bytes + 2 * each * entries
     }
 
+    /// Sets the events, for formats that say what they are in another way.
+    pub fn set_events(&mut self, names: &[&str]) {
+        self.events = names.iter().map(|name| (*name).to_owned()).collect();
+        self.keeps_names = true;
+    }
+
+    /// The function of this name in `object`; new ones cost nothing yet.
+    pub fn add_function(&mut self, object: &str, name: &str, at: Place) -> Result<u32, Fault> {
+        let object = self.objects.intern(object);
+        let name = self.names.intern(name);
+        self.function(object, name, at)
+    }
+
+    /// Adds to what a function costs itself, or to what its calls of `callee` cost, of the first event.
+    pub fn add_cost(
+        &mut self,
+        function: u32,
+        callee: Option<u32>,
+        cost: i64,
+        at: Place,
+    ) -> Result<(), Fault> {
+        self.add_costs(function, callee, vec![cost], at)
+    }
+
     /// The method's name and module.
     pub fn label(&self, function: &Function) -> (&str, &str) {
         let name = self.names.names.get(function.name as usize);
@@ -125,7 +158,11 @@ impl Graph {
             "" | "???" => "",
             path => base_of_path(path),
         });
-        (name.map_or("", |name| without_callers(name)), object)
+        let name = name.map_or("", |name| match self.keeps_names {
+            true => name,
+            false => without_callers(name),
+        });
+        (name, object)
     }
 
     pub fn line(&mut self, line: &str, at: Place) -> Result<(), Fault> {
@@ -218,7 +255,9 @@ impl Graph {
         let mut costs = vec![0; self.events.len()];
         let numbers = line.split_whitespace().skip(self.positions);
         for (index, number) in numbers.enumerate() {
-            let (Some(cost), Ok(value)) = (costs.get_mut(index), number.parse::<i64>()) else {
+            let before = self.last_costs.get(index).copied().unwrap_or(0);
+            let (Some(cost), Some(value)) = (costs.get_mut(index), parse_cost(number, before))
+            else {
                 let what = format!(
                     "{number:?} is no cost of one of {} events",
                     self.events.len()
@@ -230,12 +269,27 @@ impl Graph {
             }
             *cost = value;
         }
+        self.last_costs.clone_from(&costs);
         let Some(current) = self.function else {
             return Err(Fault::damaged("a cost of no function (fn=)", at));
         };
-        let call = match std::mem::replace(&mut self.next, Next::Own) {
+        let callee = match std::mem::replace(&mut self.next, Next::Own) {
             Next::Own => None,
-            Next::Call(callee) => Some((callee, self.edge(current, callee, at)?)),
+            Next::Call(callee) => Some(callee),
+        };
+        self.add_costs(current, callee, costs, at)
+    }
+
+    fn add_costs(
+        &mut self,
+        current: u32,
+        callee: Option<u32>,
+        costs: Vec<i64>,
+        at: Place,
+    ) -> Result<(), Fault> {
+        let call = match callee {
+            None => None,
+            Some(callee) => Some((callee, self.edge(current, callee, at)?)),
         };
         let Some(function) = self.functions.get_mut(current as usize) else {
             return Ok(());
@@ -275,6 +329,17 @@ impl Graph {
             .get(caller as usize)
             .map_or(0, |f| f.calls.len());
         Ok(*self.edges.entry((caller, callee)).or_insert(known as u32))
+    }
+}
+
+/// Parses a cost. Some writers abbreviate costs as the format allows for positions: `*` is the cost of
+/// the line before, `+3` and `-3` are differences from it.
+fn parse_cost(number: &str, before: i64) -> Option<i64> {
+    match number.strip_prefix('*') {
+        Some("") => Some(before),
+        Some(_) => None,
+        None if number.starts_with(['+', '-']) => before.checked_add(number.parse().ok()?),
+        None => number.parse().ok(),
     }
 }
 

@@ -13,8 +13,10 @@ use super::error::{Fault, Place};
 use super::input::Input;
 use super::lines::Lines;
 use super::options::ReadOptions;
-use graph::Graph;
 use profile::ValueType;
+
+pub(crate) use expand::expand;
+pub(crate) use graph::Graph;
 
 pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
     let mut graph = Graph::new(options.limits.memory);
@@ -38,6 +40,6 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
     if options.lines {
         draft.note("callgrind's lines were not read; methods are functions");
     }
-    expand::expand(&graph, &mut draft, end)?;
+    expand(&graph, &mut draft, end)?;
     Ok(draft)
 }

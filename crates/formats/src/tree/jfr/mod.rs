@@ -10,6 +10,7 @@ use super::draft::{Draft, Owner};
 use super::error::{Fault, Place};
 use super::input::Input;
 use super::options::ReadOptions;
+use super::skipped::Skipped;
 use metadata::{Classes, Cursor, classes};
 use profile::{MethodId, ValueType};
 use rustc_hash::FxHashMap;
@@ -82,10 +83,28 @@ const SOURCES: &[Source] = &[
         "bytes",
         Some("allocationSize"),
     ),
+    source(
+        "profiler.Malloc",
+        "native allocations",
+        "bytes",
+        Some("size"),
+    ),
+    source(
+        "profiler.LiveObject",
+        "live objects",
+        "bytes",
+        Some("allocationSize"),
+    ),
+    wait("jdk.MethodTrace", "traced methods"),
+    wait("profiler.NativeLock", "native locks"),
     wait("jdk.JavaMonitorEnter", "monitor enter"),
     wait("jdk.JavaMonitorWait", "monitor wait"),
     wait("jdk.ThreadPark", "park"),
     wait("jdk.ThreadSleep", "sleep"),
+    wait("jdk.SocketRead", "socket read"),
+    wait("jdk.SocketWrite", "socket write"),
+    wait("jdk.FileRead", "file read"),
+    wait("jdk.FileWrite", "file write"),
 ];
 
 struct Reader<'o> {
@@ -106,6 +125,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         without_stack: 0,
     };
     let mut chunk = Vec::new();
+    let (mut skipped, mut read) = (Skipped::new("chunks"), 0);
     loop {
         let base = input.offset();
         chunk.clear();
@@ -134,11 +154,20 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
             .take(size.saturating_sub(HEADER as u64))
             .read_to_end(&mut chunk)?;
         if (chunk.len() as u64) < size {
-            return Err(Fault::damaged("cut short in a chunk", at));
+            skipped.add("cut short in a chunk", at);
+            break;
         }
-        reader.chunk(Cursor::new(&chunk, base))?;
+        match reader.chunk(Cursor::new(&chunk, base)) {
+            Ok(()) => read += 1,
+            Err(Fault::Damaged { what, at }) => skipped.add(what, at),
+            Err(fault) => return Err(fault),
+        }
     }
     let mut draft = reader.draft;
+    skipped.finish(read, &mut draft)?;
+    if reader.values.iter().all(Option::is_none) {
+        draft.note("the recording has no events that are read here: samples, allocations, waits");
+    }
     // The first that there is in the order of the table: samples, if there are any.
     draft.default_value = reader.values.iter().flatten().next().copied().unwrap_or(0);
     if reader.truncated > 0 {

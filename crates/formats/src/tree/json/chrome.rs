@@ -5,6 +5,7 @@ use super::value::{Column, Text};
 use crate::tree::draft::{Draft, Owner};
 use crate::tree::error::{Fault, Place};
 use crate::tree::options::ReadOptions;
+use crate::tree::skipped::Skipped;
 use profile::DraftNode;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ pub(super) struct Node {
     pub id: u64,
     #[serde(default)]
     pub parent: Option<u64>,
+    #[serde(default)]
     call_frame: CallFrame,
     #[serde(default)]
     hit_count: f64,
@@ -22,8 +24,8 @@ pub(super) struct Node {
     children: Column<u64>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct CallFrame {
     function_name: Text,
     #[serde(default)]
@@ -61,6 +63,11 @@ pub(super) fn draft(options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
 }
 
 impl CpuProfile {
+    /// Whether the node is there under which all others are.
+    pub fn has_root(&self) -> bool {
+        self.nodes.iter().any(|node| node.parent.is_none())
+    }
+
     pub fn add_to(
         &self,
         draft: &mut Draft,
@@ -79,6 +86,7 @@ impl CpuProfile {
             return Ok(());
         }
         let times = self.times(draft);
+        let (mut skipped, mut read) = (Skipped::new("samples"), 0);
         for (index, sample) in self.samples.iter().enumerate() {
             let Some(node) = nodes.get(sample) else {
                 let at = Place::Row {
@@ -86,13 +94,15 @@ impl CpuProfile {
                     row: index as u64,
                 };
                 let what = format!("it is of node {sample}, which is not there");
-                return Err(Fault::damaged(what, at));
+                skipped.add(what, at);
+                continue;
             };
+            read += 1;
             draft.add(0, *node, 1);
             let time = times.get(index).copied().unwrap_or(0.0);
             draft.add(1, *node, (time * 1000.0).round() as i64);
         }
-        Ok(())
+        skipped.finish(read, draft)
     }
 
     /// How long each sample stands for: until the next one in the order of time. That is not always
@@ -148,7 +158,7 @@ impl CpuProfile {
             ));
         }
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
-        let mut has_parent = vec![false; self.nodes.len()];
+        let mut parents = vec![None; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             let named = node
                 .children
@@ -164,10 +174,13 @@ impl CpuProfile {
                     row: index as u64,
                 };
                 let (Some(parent), Some(child)) = (parent, child) else {
-                    return Err(Fault::damaged("it refers to a node that is not there", at));
+                    draft.note("some nodes refer to callers or callees that are not there");
+                    continue;
                 };
-                match has_parent.get_mut(child) {
-                    Some(has) if !*has => *has = true,
+                match parents.get_mut(child) {
+                    Some(known) if known.is_none() => *known = Some(parent),
+                    // The caller names it and it names its caller.
+                    Some(known) if *known == Some(parent) => continue,
                     _ => return Err(Fault::damaged("two nodes call one", at)),
                 }
                 if let Some(list) = children.get_mut(parent) {
@@ -176,7 +189,10 @@ impl CpuProfile {
             }
         }
         let mut places = FxHashMap::default();
-        let tops = has_parent.iter().enumerate().filter(|(_, has)| !**has);
+        let tops = parents
+            .iter()
+            .enumerate()
+            .filter(|(_, parent)| parent.is_none());
         let mut pending: Vec<(usize, DraftNode)> = tops.map(|(index, _)| (index, root)).collect();
         pending.reverse();
         while let Some((index, caller)) = pending.pop() {

@@ -71,6 +71,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Whether its functions are a table, which Gecko does not write.
+    pub fn is_processed(&self) -> bool {
+        self.func_table.is_some()
+    }
+
     pub fn owner(&self) -> Owner<'_> {
         Owner {
             host: None,
@@ -98,6 +103,9 @@ pub(super) struct Samples {
 #[serde(default)]
 pub(super) struct StackColumns {
     prefix: Column<Option<u32>>,
+    /// Since version 61, in place of the caller: how far before it stands; 0 of a stack without.
+    #[serde(rename = "prefixOffset")]
+    prefix_offset: Column<u32>,
     frame: Column<u32>,
     pub schema: Schema,
     pub data: Rows,
@@ -124,6 +132,18 @@ struct FuncColumns {
 #[serde(default)]
 struct ResourceColumns {
     name: Column<Option<u32>>,
+}
+
+impl StackColumns {
+    /// The caller of a stack, if it has one.
+    fn caller(&self, index: usize) -> Option<Option<u32>> {
+        if let Some(caller) = self.prefix.at(index) {
+            return Some(caller);
+        }
+        let offset = self.prefix_offset.at(index)?;
+        let caller = u32::try_from(index).ok()?.checked_sub(offset)?;
+        Some((offset > 0).then_some(caller))
+    }
 }
 
 pub(super) fn value_type(name: &str, unit: &str) -> ValueType {
@@ -323,7 +343,7 @@ impl StackTable for Tables<'_> {
         let index = stack as usize;
         let columns = self
             .stacks
-            .and_then(|s| s.frame.at(index).zip(s.prefix.at(index)));
+            .and_then(|s| s.frame.at(index).zip(s.caller(index)));
         let Some((frame, caller)) = columns else {
             return Ok(None);
         };

@@ -92,6 +92,34 @@ pub(super) struct Lib {
     path: Scalar,
 }
 
+/// The libraries: an array, or in old versions the text of one.
+#[derive(Default)]
+pub(super) struct Libs(Vec<Lib>);
+
+impl<'de> Deserialize<'de> for Libs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Libs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("libraries")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Libs, A::Error> {
+                let seq = serde::de::value::SeqAccessDeserializer::new(seq);
+                Column::deserialize(seq).map(|Column(libs)| Libs(libs))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Libs, E> {
+                let Column(libs) = serde_json::from_str(text).map_err(E::custom)?;
+                Ok(Libs(libs))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Libs, E> {
+                Ok(Libs::default())
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
 pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
     let mut draft = Draft::new(vec![value_type("samples", "samples")], options);
     draft.hold(used, Place::Offset(0))?;
@@ -107,7 +135,7 @@ pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Resu
             };
             unsymbolised |= read_thread(thread, &libs, &mut draft, options, at)?;
         }
-        pending.extend(document.processes.0);
+        pending.extend(document.processes.0.into_iter().map(|process| process.0));
     }
     if unsymbolised {
         draft.note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler, and save it from there");

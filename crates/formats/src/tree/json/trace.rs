@@ -2,11 +2,13 @@
 
 use super::chrome::{CpuProfile, Node, draft};
 use super::firefox::value_type;
-use super::value::{Column, Lenient, Scalar, Text};
+use super::value::{Column, Lenient, Scalar};
 use crate::tree::draft::{Draft, Owner};
 use crate::tree::error::{Fault, Place};
 use crate::tree::options::ReadOptions;
+use crate::tree::skipped::Skipped;
 use profile::DraftNode;
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -15,7 +17,8 @@ use std::collections::BTreeMap;
 pub(super) struct Event {
     #[serde(default)]
     name: Scalar,
-    ph: Text,
+    #[serde(default)]
+    ph: Scalar,
     #[serde(default)]
     pid: Scalar,
     #[serde(default)]
@@ -24,10 +27,20 @@ pub(super) struct Event {
     ts: Scalar,
     #[serde(default)]
     dur: Scalar,
+    /// The same in time of the CPU, which stands alone in some.
+    #[serde(default)]
+    tdur: Scalar,
     #[serde(default)]
     id: Scalar,
     #[serde(default)]
     args: Lenient<Box<Args>>,
+}
+
+impl Event {
+    /// Whether it says what kind of an event it is.
+    pub fn has_phase(&self) -> bool {
+        self.ph.text().is_some_and(|phase| !phase.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -43,7 +56,8 @@ struct Args {
 struct Data {
     cpu_profile: Lenient<CpuPart>,
     time_deltas: Column<f64>,
-    start_time: f64,
+    start_time: Scalar,
+    end_time: Scalar,
 }
 
 #[derive(Default, Deserialize)]
@@ -51,7 +65,9 @@ struct Data {
 struct CpuPart {
     nodes: Column<Node>,
     samples: Column<u64>,
-    end_time: f64,
+    time_deltas: Column<f64>,
+    start_time: Scalar,
+    end_time: Scalar,
 }
 
 /// Process and thread; of a CPU profile, process and the profile's id.
@@ -64,7 +80,18 @@ struct Names {
     threads: BTreeMap<Key, String>,
 }
 
-pub(super) fn read(events: Vec<Event>, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
+pub(super) fn read(
+    mut events: Vec<Event>,
+    sampled: SampledStacks,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    // Chunks of a CPU profile go on where the one before ended, in the order of time; the file may
+    // have them in another.
+    let start = |event: &Event| event.ts.number().unwrap_or(f64::NEG_INFINITY);
+    if !events.is_sorted_by(|a, b| start(a) <= start(b)) {
+        events.sort_by(|a, b| start(a).total_cmp(&start(b)));
+    }
     let mut names = Names::default();
     let mut profiles: BTreeMap<(i64, String), (i64, CpuProfile)> = BTreeMap::new();
     let mut spans: BTreeMap<Key, Vec<Span>> = BTreeMap::new();
@@ -74,8 +101,7 @@ pub(super) fn read(events: Vec<Event>, options: &ReadOptions, used: u64) -> Resu
             event.tid.integer().unwrap_or(0),
         );
         let name = event.name.text().unwrap_or("(no name)");
-        let Text(phase) = &event.ph;
-        match (phase.as_str(), name) {
+        match (event.ph.text().unwrap_or_default(), name) {
             ("M", "process_name" | "thread_name") => {
                 let called = event.args.0.as_ref().and_then(|args| args.name.text());
                 let called = called.unwrap_or_default().to_owned();
@@ -94,15 +120,24 @@ pub(super) fn read(events: Vec<Event>, options: &ReadOptions, used: u64) -> Resu
                     .or_insert_with(|| (tid, CpuProfile::default()));
                 profile.append(*data);
             }
-            (phase @ ("B" | "E" | "X"), name) => {
-                let at = index as u64;
-                let (Scalar::Number(start), phase) = (event.ts, phase.as_bytes()) else {
+            // Until Chrome 66: a whole profile in one event of the thread that it is of.
+            ("I", "CpuProfile") => {
+                let Some(data) = event.args.0.and_then(|args| args.data.0) else {
                     continue;
                 };
-                let length = match event.dur {
-                    Scalar::Number(length) if phase == b"X" => length.max(0.0),
-                    _ => 0.0,
+                let id = format!("thread {tid} at {index}");
+                let (_, profile) = profiles
+                    .entry((pid, id))
+                    .or_insert_with(|| (tid, CpuProfile::default()));
+                profile.append(*data);
+            }
+            (phase @ ("B" | "E" | "X"), name) => {
+                let at = index as u64;
+                let (Some(start), phase) = (event.ts.number(), phase.as_bytes()) else {
+                    continue;
                 };
+                let length = event.dur.number().or_else(|| event.tdur.number());
+                let length = length.map_or(0.0, |length| length.max(0.0));
                 spans.entry((pid, tid)).or_default().push(Span {
                     name: if phase == b"E" {
                         None
@@ -120,19 +155,156 @@ pub(super) fn read(events: Vec<Event>, options: &ReadOptions, used: u64) -> Resu
     if !profiles.is_empty() {
         return cpu_profiles(profiles, &names, options, used);
     }
+    if !sampled.samples.is_empty() {
+        return sampled_stacks(&sampled, &names, options, used);
+    }
     durations(spans, &names, options, used)
 }
 
 impl CpuProfile {
     fn append(&mut self, data: Data) {
-        if data.start_time > 0.0 {
-            self.start_time = data.start_time;
-        }
         let part = data.cpu_profile.0.unwrap_or_default();
+        let start_time = data
+            .start_time
+            .number()
+            .or_else(|| part.start_time.number());
+        if let Some(start_time) = start_time.filter(|time| *time > 0.0) {
+            self.start_time = start_time;
+        }
+        let end_time = data.end_time.number().or_else(|| part.end_time.number());
+        self.end_time = self.end_time.max(end_time.unwrap_or(0.0));
         self.nodes.extend(part.nodes.0);
+        let before = self.samples.len();
         self.samples.extend(part.samples.0);
-        self.time_deltas.extend(data.time_deltas.0);
-        self.end_time = self.end_time.max(part.end_time);
+        let deltas = match data.time_deltas.0.is_empty() {
+            true => part.time_deltas.0,
+            false => data.time_deltas.0,
+        };
+        // A chunk with fewer times than samples must not shift those of the next one.
+        self.time_deltas.resize(before, 0.0);
+        self.time_deltas.extend(deltas);
+        self.time_deltas.truncate(self.samples.len());
+    }
+}
+
+/// Samples beside the events, as React Native's Hermes writes them: `samples` and `stackFrames`.
+#[derive(Default)]
+pub(super) struct SampledStacks {
+    pub samples: Vec<TracedSample>,
+    pub frames: FxHashMap<String, StackFrame>,
+}
+
+/// A sample of a thread; times are in microseconds.
+#[derive(Deserialize)]
+pub(super) struct TracedSample {
+    #[serde(default)]
+    pid: Scalar,
+    #[serde(default)]
+    tid: Scalar,
+    #[serde(default)]
+    ts: Scalar,
+    #[serde(default)]
+    weight: Scalar,
+    /// The stack frame.
+    #[serde(default)]
+    sf: Scalar,
+}
+
+/// A function, and who called it.
+#[derive(Deserialize)]
+pub(super) struct StackFrame {
+    #[serde(default)]
+    name: Scalar,
+    #[serde(default)]
+    parent: Scalar,
+}
+
+/// The samples that stand beside the events.
+fn sampled_stacks(
+    sampled: &SampledStacks,
+    names: &Names,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    let mut draft = draft(options, used)?;
+    draft.note("the samples beside the events of the trace were read, not the durations of these");
+    let mut threads: BTreeMap<Key, Vec<(f64, &TracedSample)>> = BTreeMap::new();
+    for sample in &sampled.samples {
+        let key = (
+            sample.pid.integer().unwrap_or(0),
+            sample.tid.integer().unwrap_or(0),
+        );
+        let time = sample.ts.number().unwrap_or(0.0);
+        threads.entry(key).or_default().push((time, sample));
+    }
+    let mut nodes: FxHashMap<(DraftNode, &str), DraftNode> = FxHashMap::default();
+    let mut skipped = Skipped::new("samples");
+    let mut read = 0;
+    for (key, mut samples) in threads {
+        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (index, (time, sample)) in samples.iter().enumerate() {
+            let at = Place::Row {
+                table: "sample",
+                row: index as u64,
+            };
+            let root = draft.group(&names.owner(key), at)?;
+            let leaf = sample.sf.key();
+            let Some(node) = sampled.node(&mut draft, &mut nodes, root, &leaf, at)? else {
+                skipped.add("of a stack frame that is not there", at);
+                continue;
+            };
+            read += 1;
+            let weight = sample.weight.integer().unwrap_or(1);
+            let end = samples.get(index + 1).map_or(*time, |next| next.0);
+            draft.add(0, node, weight);
+            draft.add(1, node, ((end - time).max(0.0) * 1000.0).round() as i64);
+        }
+    }
+    skipped.finish(read, &mut draft)?;
+    Ok(draft)
+}
+
+impl SampledStacks {
+    /// The node of a stack frame under `root`; `None` if it or one of its callers is not there.
+    fn node<'s>(
+        &'s self,
+        draft: &mut Draft,
+        nodes: &mut FxHashMap<(DraftNode, &'s str), DraftNode>,
+        root: DraftNode,
+        leaf: &str,
+        at: Place,
+    ) -> Result<Option<DraftNode>, Fault> {
+        let mut missing = Vec::new();
+        let mut next = leaf.to_owned();
+        let mut node = root;
+        while let Some((id, frame)) = self.frames.get_key_value(&next) {
+            if let Some(known) = nodes.get(&(root, id.as_str())) {
+                node = *known;
+                break;
+            }
+            // Frames that call each other in a circle.
+            if missing.len() > self.frames.len() {
+                return Ok(None);
+            }
+            missing.push((id, frame));
+            if frame.parent == Scalar::None {
+                break;
+            }
+            next = frame.parent.key();
+        }
+        if missing.is_empty() && node == root {
+            return Ok(None);
+        }
+        while let Some((id, frame)) = missing.pop() {
+            let name = frame.name.text().unwrap_or("(no name)");
+            // Its own root is ours.
+            if name != "[root]" {
+                let method = draft.method(name, "")?;
+                node = draft.child(node, method, at)?;
+            }
+            nodes.insert((root, id), node);
+        }
+        Ok(Some(node))
     }
 }
 
@@ -156,8 +328,19 @@ fn cpu_profiles(
 ) -> Result<Draft, Fault> {
     let mut draft = draft(options, used)?;
     draft.note("the CPU profiles in the trace were read, not the durations of its events");
+    let mut beheaded = 0_u64;
     for ((pid, _), (tid, profile)) in &profiles {
+        // Its beginning, with the functions, was before that of the trace.
+        if !profile.has_root() {
+            beheaded += u64::from(!profile.samples.is_empty());
+            continue;
+        }
         profile.add_to(&mut draft, &names.owner((*pid, *tid)), options)?;
+    }
+    if beheaded > 0 {
+        draft.note(format!(
+            "{beheaded} CPU profiles began before the trace and were left out: their functions are not known"
+        ));
     }
     Ok(draft)
 }

@@ -3,6 +3,7 @@
 //! `serde` has no place to hand a budget through derived types, so it lies in a thread-local variable
 //! while a file is read.
 
+use rustc_hash::FxHashMap;
 use serde::de::{
     Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
 };
@@ -28,7 +29,8 @@ pub(super) fn budget() -> u64 {
     BUDGET.get()
 }
 
-fn take<E: Error>(bytes: usize) -> Result<(), E> {
+/// Counts `bytes` that are kept.
+pub(super) fn take<E: Error>(bytes: usize) -> Result<(), E> {
     let left = BUDGET.get().checked_sub(bytes as u64);
     BUDGET.set(left.ok_or_else(|| E::custom(OVER_BUDGET))?);
     Ok(())
@@ -100,6 +102,24 @@ impl Scalar {
         }
     }
 
+    /// The number, if need be out of a string like `12.5`.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(Text(text)) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            Self::None => None,
+        }
+    }
+
+    /// As a key of a table, where the file may write `1` or `"1"`.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(Text(text)) => text.clone(),
+            Self::None => String::new(),
+        }
+    }
+
     /// The number, if need be out of a string like `12` or `12.1`.
     pub fn integer(&self) -> Option<i64> {
         match self {
@@ -148,6 +168,45 @@ impl<'de> Deserialize<'de> for Scalar {
             }
         }
         deserializer.deserialize_any(Any)
+    }
+}
+
+/// An object whose keys are not known beforehand; numbers as keys are text in JSON.
+#[derive(Debug)]
+pub(super) struct ObjectTable<T>(pub FxHashMap<String, T>);
+
+impl<T> Default for ObjectTable<T> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = ObjectTable<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectTable<T>, A::Error> {
+                let mut all = FxHashMap::default();
+                while let Some((Text(key), value)) = map.next_entry::<Text, T>()? {
+                    take(2 * size_of::<T>() + 64)?;
+                    all.insert(key, value);
+                }
+                Ok(ObjectTable(all))
+            }
+            // Another format's table of the same name.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ObjectTable<T>, A::Error> {
+                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                Ok(ObjectTable(FxHashMap::default()))
+            }
+            fn visit_unit<E: Error>(self) -> Result<ObjectTable<T>, E> {
+                Ok(ObjectTable(FxHashMap::default()))
+            }
+        }
+        deserializer.deserialize_any(Entries(PhantomData))
     }
 }
 

@@ -14,7 +14,9 @@ use super::input::Input;
 use super::options::ReadOptions;
 use samples::Samples;
 use tables::{Function, Locations, Mapping, Strings};
-use wire::{Message, Stream, Value};
+use wire::{Stream, Value};
+
+pub(crate) use wire::{Message, Value as WireValue};
 
 /// How many samples or table entries may pass before the memory is looked at.
 const CHECK_EVERY: u64 = 1024;
@@ -108,6 +110,16 @@ fn value_type(mut message: Message<'_>) -> Result<(u64, u64), Fault> {
     Ok((name, unit))
 }
 
+fn is_value_type(mut message: Message<'_>) -> bool {
+    loop {
+        match message.next() {
+            Ok(Some((1 | 2, Value::Number(_)))) => {}
+            Ok(None) => return true,
+            _ => return false,
+        }
+    }
+}
+
 /// Whether the first bytes of a file look like those of a profile.
 pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
     let mut message = Message::new(head);
@@ -115,6 +127,8 @@ pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
     loop {
         let before = message;
         match message.next() {
+            // A name and a unit, by number: what else begins with a message is another format.
+            Ok(Some((1, Value::Bytes(value_type)))) if !is_value_type(value_type) => return false,
             Ok(Some((1..=8 | 11 | 13, Value::Bytes(_)) | (7..=15, Value::Number(_)))) => {
                 fields += 1
             }

@@ -1,0 +1,139 @@
+//! GHC's cost centre profiles, as text: `program +RTS -p` or `-P`.
+
+use super::draft::{Draft, Owner};
+use super::error::{Fault, Place};
+use super::indented::IndentedTree;
+use super::input::Input;
+use super::lines::Lines;
+use super::options::ReadOptions;
+use super::skipped::Skipped;
+use profile::ValueType;
+
+/// Whether a text is one.
+pub(crate) fn detect(text: &str) -> bool {
+    let mut lines = text.lines().take(4);
+    lines.any(|line| line.contains("Time and Allocation Profiling Report"))
+}
+
+/// What the percentages are of.
+#[derive(Default)]
+struct Totals {
+    ticks: f64,
+    tick_ns: f64,
+    allocated: f64,
+}
+
+pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+    let value_type = |name: &str, unit: &str| ValueType {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+    };
+    let types = vec![
+        value_type("time", "nanoseconds"),
+        value_type("allocations", "bytes"),
+    ];
+    let mut draft = Draft::new(types, options);
+    let root = draft.group(&Owner::default(), Place::Line(1))?;
+    let mut tree = IndentedTree::new(root);
+    let mut totals = Totals::default();
+    let (mut skipped, mut read) = (Skipped::new("lines"), 0);
+    let (mut tables, mut is_exact) = (0, true);
+    let mut lines = Lines::new(input);
+    while let Some((at, line)) = lines.next()? {
+        if line.starts_with("COST CENTRE") {
+            tables += 1;
+            is_exact = line.contains("bytes");
+        } else if line.contains("total time") || line.contains("total alloc") {
+            totals.read(&line);
+        } else if tables == 2 && !line.trim().is_empty() {
+            let Some(row) = Row::parse(&line, is_exact) else {
+                skipped.add("not a cost centre with its costs", at);
+                continue;
+            };
+            read += 1;
+            let method = draft.method(row.name, row.module)?;
+            let (node, _) = tree.enter(&mut draft, row.indent, method, at)?;
+            let [time, allocated] = totals.costs(&row, is_exact);
+            draft.add(0, node, time);
+            draft.add(1, node, allocated);
+        }
+    }
+    if tables < 2 {
+        let what = "no table of cost centre stacks: the file ends early";
+        return Err(Fault::damaged(what, Place::Line(1)));
+    }
+    skipped.finish(read, &mut draft)?;
+    if !is_exact {
+        draft.note(
+            "costs are percentages with one decimal, of the totals; +RTS -P or -pj has them whole",
+        );
+    }
+    Ok(draft)
+}
+
+impl Totals {
+    /// `total time = 0.02 secs (23 ticks @ 1000 us, 1 processor)`, `total alloc = 59,542,424 bytes`.
+    fn read(&mut self, line: &str) {
+        let Some((_, value)) = line.split_once('=') else {
+            return;
+        };
+        let number = |text: &str| text.trim().replace(',', "").parse::<f64>().ok();
+        if let Some((allocated, _)) = value.split_once("bytes") {
+            self.allocated = number(allocated).unwrap_or(0.0);
+        } else if let Some((_, ticks)) = value.split_once('(')
+            && let Some((ticks, rest)) = ticks.split_once("ticks")
+        {
+            self.ticks = number(ticks).unwrap_or(0.0);
+            let interval = rest.trim().trim_start_matches('@').split("us").next();
+            self.tick_ns = interval.and_then(number).unwrap_or(0.0) * 1000.0;
+        }
+    }
+
+    fn costs(&self, row: &Row<'_>, is_exact: bool) -> [i64; 2] {
+        let [time, allocated] = row.costs;
+        let costs = match is_exact {
+            true => [time * self.tick_ns, allocated],
+            false => [
+                time / 100.0 * self.ticks * self.tick_ns,
+                allocated / 100.0 * self.allocated,
+            ],
+        };
+        costs.map(|cost| cost.round() as i64)
+    }
+}
+
+/// A line of the second table.
+struct Row<'l> {
+    indent: usize,
+    name: &'l str,
+    module: &'l str,
+    /// Its own, of time and of allocation: ticks and bytes, or percentages.
+    costs: [f64; 2],
+}
+
+impl<'l> Row<'l> {
+    /// `name module [source] number entries %time %alloc %time %alloc [ticks bytes]`.
+    fn parse(line: &'l str, is_exact: bool) -> Option<Self> {
+        let indent = line.len() - line.trim_start().len();
+        let mut words = line.split_whitespace();
+        let (name, module) = (words.next()?, words.next()?);
+        let numbers: Vec<f64> = words.rev().map_while(|word| word.parse().ok()).collect();
+        let of = |index: usize| {
+            numbers
+                .get(index)
+                .copied()
+                .filter(|number| number.is_finite())
+        };
+        // From the right.
+        let costs = match is_exact {
+            true => [of(1)?, of(0)?],
+            false => [of(3)?, of(2)?],
+        };
+        (numbers.len() >= if is_exact { 8 } else { 6 }).then_some(Self {
+            indent,
+            name,
+            module,
+            costs,
+        })
+    }
+}

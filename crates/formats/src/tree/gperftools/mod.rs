@@ -1,0 +1,180 @@
+//! Profiles as gperftools, jemalloc and Go wrote them before there was pprof's protobuf: CPU samples in
+//! machine words; heap, growth, contention and thread profiles as text. The mappings of the process
+//! come last, so a file is read whole.
+
+mod addresses;
+mod cpu;
+mod text;
+
+use super::draft::{Draft, Owner};
+use super::error::{Fault, Place};
+use super::input::Input;
+use super::options::ReadOptions;
+use addresses::AddressNames;
+use profile::ValueType;
+use rustc_hash::FxHashMap;
+
+pub(crate) const NAME: &str = "gperftools profile";
+/// A file needs several times its size while it is read.
+const MEMORY_FOR_BYTE: u64 = 16;
+
+/// A stack and its costs, in order of the value types.
+struct LegacyStack {
+    /// Innermost first, in [`LegacyProfile::addresses`].
+    frames: std::ops::Range<usize>,
+    values: [i64; 4],
+}
+
+/// All that a file says.
+#[derive(Default)]
+struct LegacyProfile {
+    value_types: Vec<(&'static str, &'static str)>,
+    stacks: Vec<LegacyStack>,
+    addresses: Vec<u64>,
+    names: AddressNames,
+    notes: Vec<String>,
+}
+
+impl LegacyProfile {
+    /// Adds a stack, innermost address first.
+    fn add(&mut self, addresses: &[u64], values: [i64; 4]) {
+        let start = self.addresses.len();
+        self.addresses.extend_from_slice(addresses);
+        self.stacks.push(LegacyStack {
+            frames: start..self.addresses.len(),
+            values,
+        });
+    }
+
+    fn frames(&self, stack: &LegacyStack) -> &[u64] {
+        self.addresses.get(stack.frames.clone()).unwrap_or_default()
+    }
+}
+
+/// Whether a text is one of these profiles.
+pub(crate) fn detect_text(text: &str) -> bool {
+    text::kind_of(text).is_some() || text.starts_with("--- symbol\n")
+}
+
+/// Whether bytes begin with the header of a CPU profile.
+pub(crate) fn detect_binary(head: &[u8]) -> bool {
+    cpu::Words::detect(head).is_some() || head.starts_with(b"--- symbol\n")
+}
+
+pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+    let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
+    let mut profile = LegacyProfile::default();
+    let body = symbol_section(&bytes, &mut profile.names);
+    let base = (bytes.len() - body.len()) as u64;
+    let mut draft = if cpu::Words::detect(body).is_some() {
+        cpu::read(body, base, &mut profile)?;
+        Draft::new(value_types(&profile), options)
+    } else {
+        let text = String::from_utf8_lossy(body);
+        let skipped = text::read(&text, &mut profile)?;
+        let mut draft = Draft::new(value_types(&profile), options);
+        skipped.finish(profile.stacks.len() as u64, &mut draft)?;
+        draft
+    };
+    draft.hold(bytes.len() as u64 * MEMORY_FOR_BYTE, Place::Offset(0))?;
+    drop(bytes);
+    // As pprof does: bytes rather than objects, memory in use rather than what was ever allocated.
+    draft.default_value = profile.value_types.len().saturating_sub(1);
+    for note in std::mem::take(&mut profile.notes) {
+        draft.note(note);
+    }
+    fill(&mut draft, &profile, options)?;
+    Ok(draft)
+}
+
+fn value_types(profile: &LegacyProfile) -> Vec<ValueType> {
+    let types = profile.value_types.iter();
+    types
+        .map(|(name, unit)| ValueType {
+            name: (*name).to_owned(),
+            unit: (*unit).to_owned(),
+        })
+        .collect()
+}
+
+/// Reads the names that `pprof --raw` puts in front of a profile; returns the profile.
+fn symbol_section<'b>(bytes: &'b [u8], names: &mut AddressNames) -> &'b [u8] {
+    if !bytes.starts_with(b"--- symbol\n") {
+        return bytes;
+    }
+    let mut rest = bytes;
+    let mut is_first = true;
+    while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+        let (line, after) = rest.split_at(end + 1);
+        rest = after;
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim();
+        match line.strip_prefix("---") {
+            // The name of the section, or what ends one.
+            Some(" symbol") if is_first => {}
+            Some("") => {}
+            // A header of the profile itself is no name of a section.
+            Some(_) => return rest,
+            None => {
+                let symbol = line
+                    .strip_prefix("0x")
+                    .and_then(|line| line.split_once(' '));
+                if let Some((address, functions)) = symbol
+                    && let Ok(address) = u64::from_str_radix(address, 16)
+                {
+                    names.name(address, functions.split("--").map(str::to_owned).collect());
+                }
+            }
+        }
+        is_first = false;
+    }
+    rest
+}
+
+fn fill(draft: &mut Draft, profile: &LegacyProfile, options: &ReadOptions) -> Result<(), Fault> {
+    let mut used = profile.addresses.clone();
+    used.sort_unstable();
+    used.dedup();
+    let named = profile.names.resolve(&used, options);
+    let mut methods = FxHashMap::default();
+    let mut unnamed = 0_u64;
+    for address in used {
+        let at = Place::Offset(0);
+        let functions = named.functions(address);
+        unnamed += u64::from(!functions.is_known);
+        let mut ids = Vec::with_capacity(functions.names.len());
+        for name in &functions.names {
+            ids.push(draft.method(name, &functions.module)?);
+        }
+        draft.hold(64 + 8 * ids.len() as u64, at)?;
+        methods.insert(address, ids);
+    }
+    for note in &named.notes {
+        draft.note(note.clone());
+    }
+    if unnamed > 0 {
+        draft.note(format!("{unnamed} places have no symbol"));
+    }
+    for (row, stack) in profile.stacks.iter().enumerate() {
+        let at = Place::Row {
+            table: "stack",
+            row: row as u64,
+        };
+        let mut node = draft.group(&Owner::default(), at)?;
+        for address in profile.frames(stack).iter().rev() {
+            // The functions at an address are innermost first, too.
+            for method in methods.get(address).into_iter().flatten().rev() {
+                node = draft.child(node, *method, at)?;
+            }
+        }
+        for (value, cost) in stack
+            .values
+            .iter()
+            .enumerate()
+            .take(profile.value_types.len())
+        {
+            draft.add(value, node, *cost);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Call trees printed as text: callees are indented under their callers.
+
+use super::draft::Draft;
+use super::error::{Fault, Place};
+use profile::{DraftNode, MethodId};
+
+/// The callers of the line that comes next.
+pub(crate) struct IndentedTree {
+    root: DraftNode,
+    /// With how far they are indented.
+    open: Vec<(usize, DraftNode)>,
+}
+
+impl IndentedTree {
+    pub fn new(root: DraftNode) -> Self {
+        Self {
+            root,
+            open: Vec::new(),
+        }
+    }
+
+    /// Adds a line; returns its node and that of its caller, if it has one.
+    pub fn enter(
+        &mut self,
+        draft: &mut Draft,
+        indent: usize,
+        method: MethodId,
+        at: Place,
+    ) -> Result<(DraftNode, Option<DraftNode>), Fault> {
+        while self.open.last().is_some_and(|(other, _)| *other >= indent) {
+            self.open.pop();
+        }
+        let caller = self.open.last().map(|(_, node)| *node);
+        let node = draft.child(caller.unwrap_or(self.root), method, at)?;
+        self.open.push((indent, node));
+        Ok((node, caller))
+    }
+}
+
+/// Adds the cost of a node with its callees to it and takes it from its caller: what is left of each is
+/// its own.
+pub(crate) fn add_inclusive(
+    draft: &mut Draft,
+    value: usize,
+    (node, caller): (DraftNode, Option<DraftNode>),
+    cost: i64,
+) {
+    draft.add(value, node, cost);
+    if let Some(caller) = caller {
+        draft.add(value, caller, cost.saturating_neg());
+    }
+}

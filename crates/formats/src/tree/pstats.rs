@@ -1,0 +1,399 @@
+//! Python's `cProfile` and `profile`: a dictionary that `marshal` wrote. It is a call graph: of each
+//! function, its own time, and of each of its callers what the calls from there cost.
+
+use super::callgrind::{Graph, expand};
+use super::draft::Draft;
+use super::error::{Fault, Place};
+use super::input::Input;
+use super::options::ReadOptions;
+use profile::ValueType;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// A file needs several times its size while it is read.
+const MEMORY_FOR_BYTE: u64 = 64;
+/// Values inside each other: a dictionary of tuples with a dictionary of tuples.
+const DEPTH: usize = 8;
+/// How often costs that contradict each other are made to agree.
+const ROUNDS: usize = 100;
+/// Marks a value that others refer to.
+const IS_REFERRED_TO: u8 = 0x80;
+
+/// Whether bytes begin with a dictionary whose first key is a file, a line and a function.
+pub(crate) fn detect(head: &[u8]) -> bool {
+    let Some([dictionary, tuple, rest @ ..]) = head.first_chunk::<16>() else {
+        return false;
+    };
+    let kind = |byte: &u8| byte & !IS_REFERRED_TO;
+    let key = match kind(tuple) {
+        b'(' => rest.starts_with(&[3, 0, 0, 0]).then(|| rest.get(4)),
+        b')' => (rest.first() == Some(&3)).then(|| rest.get(1)),
+        _ => None,
+    };
+    kind(dictionary) == b'{'
+        && key
+            .flatten()
+            .is_some_and(|key| b"szZaAut".contains(&kind(key)))
+}
+
+/// A value of `marshal`'s.
+#[derive(Clone, Debug)]
+enum MarshalValue {
+    None,
+    Number(f64),
+    Text(Rc<str>),
+    Tuple(Rc<[MarshalValue]>),
+    Dictionary(Rc<[(MarshalValue, MarshalValue)]>),
+}
+
+struct Unmarshal<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    /// Values that are referred to, by number.
+    referred: Vec<MarshalValue>,
+    /// Texts that Python 2 refers to.
+    interned: Vec<MarshalValue>,
+}
+
+impl Unmarshal<'_> {
+    fn place(&self) -> Place {
+        Place::Offset(self.at as u64)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&[u8], Fault> {
+        let at = self.place();
+        let end = self.at.checked_add(length);
+        let part = end.and_then(|end| self.bytes.get(self.at..end));
+        let part = part.ok_or_else(|| Fault::damaged("cut short", at))?;
+        self.at += length;
+        Ok(part)
+    }
+
+    fn byte(&mut self) -> Result<u8, Fault> {
+        Ok(self.take(1)?.first().copied().unwrap_or(0))
+    }
+
+    fn long(&mut self) -> Result<i32, Fault> {
+        let bytes = self.take(4)?.first_chunk::<4>().copied();
+        Ok(i32::from_le_bytes(bytes.unwrap_or_default()))
+    }
+
+    fn length(&mut self) -> Result<usize, Fault> {
+        let at = self.place();
+        usize::try_from(self.long()?).map_err(|_| Fault::damaged("a negative length", at))
+    }
+
+    fn text(&mut self, length: usize) -> Result<MarshalValue, Fault> {
+        let text = String::from_utf8_lossy(self.take(length)?);
+        Ok(MarshalValue::Text(text.into()))
+    }
+
+    /// The next value; `None` at the end of a dictionary.
+    fn value(&mut self, depth: usize) -> Result<Option<MarshalValue>, Fault> {
+        let at = self.place();
+        if depth > DEPTH {
+            return Err(Fault::damaged("values nested deeper than in a profile", at));
+        }
+        let code = self.byte()?;
+        let slot = (code & IS_REFERRED_TO != 0).then(|| {
+            // Its number is given before its parts get theirs.
+            self.referred.push(MarshalValue::None);
+            self.referred.len() - 1
+        });
+        let value = match code & !IS_REFERRED_TO {
+            b'0' => return Ok(None),
+            b'N' | b'T' | b'F' => MarshalValue::None,
+            b'i' => MarshalValue::Number(self.long()?.into()),
+            b'I' | b'g' => {
+                let is_float = code & !IS_REFERRED_TO == b'g';
+                let bytes = self
+                    .take(8)?
+                    .first_chunk::<8>()
+                    .copied()
+                    .unwrap_or_default();
+                MarshalValue::Number(match is_float {
+                    true => f64::from_le_bytes(bytes),
+                    false => i64::from_le_bytes(bytes) as f64,
+                })
+            }
+            b'l' => self.big_number()?,
+            b'f' => {
+                let length = self.byte()?.into();
+                let text = String::from_utf8_lossy(self.take(length)?);
+                let number = text
+                    .parse()
+                    .map_err(|_| Fault::damaged("not a number", at))?;
+                MarshalValue::Number(number)
+            }
+            b's' | b'u' | b'a' => {
+                let length = self.length()?;
+                self.text(length)?
+            }
+            b't' | b'A' => {
+                let length = self.length()?;
+                let text = self.text(length)?;
+                self.interned.push(text.clone());
+                text
+            }
+            b'z' | b'Z' => {
+                let length = self.byte()?.into();
+                self.text(length)?
+            }
+            b'r' => {
+                let index = self.length()?;
+                let referred = self.referred.get(index).cloned();
+                referred.ok_or_else(|| Fault::damaged("refers to what comes later", at))?
+            }
+            b'R' => {
+                let index = self.length()?;
+                let text = self.interned.get(index).cloned();
+                text.ok_or_else(|| Fault::damaged("refers to what comes later", at))?
+            }
+            b'(' => {
+                let length = self.length()?;
+                self.tuple(length, depth)?
+            }
+            b')' => {
+                let length = self.byte()?.into();
+                self.tuple(length, depth)?
+            }
+            b'{' => {
+                let mut entries = Vec::new();
+                while let Some(key) = self.value(depth + 1)? {
+                    let Some(value) = self.value(depth + 1)? else {
+                        return Err(Fault::damaged("a key without a value", self.place()));
+                    };
+                    entries.push((key, value));
+                }
+                MarshalValue::Dictionary(entries.into())
+            }
+            code => {
+                let what = format!(
+                    "a value of kind {:?}, which profiles do not have",
+                    char::from(code)
+                );
+                return Err(Fault::damaged(what, at));
+            }
+        };
+        if let Some(entry) = slot.and_then(|slot| self.referred.get_mut(slot)) {
+            *entry = value.clone();
+        }
+        Ok(Some(value))
+    }
+
+    fn tuple(&mut self, length: usize, depth: usize) -> Result<MarshalValue, Fault> {
+        let mut parts = Vec::new();
+        for _ in 0..length {
+            let Some(part) = self.value(depth + 1)? else {
+                return Err(Fault::damaged("a tuple that ends early", self.place()));
+            };
+            parts.push(part);
+        }
+        Ok(MarshalValue::Tuple(parts.into()))
+    }
+
+    /// A number of digits of 15 bits.
+    fn big_number(&mut self) -> Result<MarshalValue, Fault> {
+        let length = self.long()?;
+        let digits = self.take(2 * length.unsigned_abs() as usize)?;
+        let (digits, _) = digits.as_chunks::<2>();
+        let number = digits.iter().rev().fold(0.0, |number: f64, digit| {
+            number * 32768.0 + f64::from(u16::from_le_bytes(*digit))
+        });
+        Ok(MarshalValue::Number(if length < 0 {
+            -number
+        } else {
+            number
+        }))
+    }
+}
+
+/// A function, by its number in the file's order, and what it cost.
+#[derive(Default)]
+struct PythonFunction {
+    file: String,
+    line: i64,
+    name: String,
+    own_ns: f64,
+    /// Caller and cost.
+    callers: Vec<(usize, f64)>,
+}
+
+#[derive(Default)]
+struct PythonProfile {
+    functions: Vec<PythonFunction>,
+    numbers: FxHashMap<(Rc<str>, i64, Rc<str>), usize>,
+}
+
+pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+    let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
+    let mut unmarshal = Unmarshal {
+        bytes: &bytes,
+        at: 0,
+        referred: Vec::new(),
+        interned: Vec::new(),
+    };
+    let Some(MarshalValue::Dictionary(entries)) = unmarshal.value(0)? else {
+        return Err(Fault::damaged(
+            "no dictionary of functions",
+            Place::Offset(0),
+        ));
+    };
+    let mut profile = PythonProfile::default();
+    for (row, (key, value)) in entries.iter().enumerate() {
+        let at = Place::Row {
+            table: "function",
+            row: row as u64,
+        };
+        let what = "not a function with its calls and times";
+        profile
+            .add(key, value)
+            .ok_or_else(|| Fault::damaged(what, at))?;
+    }
+    let is_changed = profile.reconcile();
+    let mut graph = Graph::new(options.limits.memory);
+    graph.set_events(&["time"]);
+    profile.fill(&mut graph, options)?;
+    let time = ValueType {
+        name: "time".to_owned(),
+        unit: "nanoseconds".to_owned(),
+    };
+    let mut draft = Draft::new(vec![time], options);
+    draft.hold(
+        bytes.len() as u64 * MEMORY_FOR_BYTE + graph.size(),
+        Place::Offset(0),
+    )?;
+    draft.note("pstats keeps a call graph: the time of a function was shared among its call paths in proportion to what its callers waited for it");
+    if is_changed {
+        draft.note(
+            "calls of functions that call themselves were counted more than once and scaled down",
+        );
+    }
+    expand(&graph, &mut draft, Place::Offset(bytes.len() as u64))?;
+    Ok(draft)
+}
+
+impl PythonProfile {
+    /// `(file, line, name): (calls, all calls, own time, time, {caller: (…)})`.
+    fn add(&mut self, key: &MarshalValue, value: &MarshalValue) -> Option<()> {
+        let number = self.number(key)?;
+        let MarshalValue::Tuple(parts) = value else {
+            return None;
+        };
+        let [
+            _,
+            _,
+            MarshalValue::Number(own),
+            _,
+            MarshalValue::Dictionary(callers),
+        ] = &**parts
+        else {
+            return None;
+        };
+        if !own.is_finite() {
+            return None;
+        }
+        let mut all = Vec::with_capacity(callers.len());
+        for (caller, cost) in callers.iter() {
+            let caller = self.number(caller)?;
+            // Without `cProfile`, only the calls are counted.
+            let cost = match cost {
+                MarshalValue::Tuple(parts) => match parts.get(3) {
+                    Some(MarshalValue::Number(cost)) if cost.is_finite() => *cost,
+                    _ => return None,
+                },
+                _ => 0.0,
+            };
+            all.push((caller, (cost * 1e9).max(0.0)));
+        }
+        let function = self.functions.get_mut(number)?;
+        function.own_ns = (own * 1e9).max(0.0);
+        function.callers = all;
+        Some(())
+    }
+
+    fn number(&mut self, key: &MarshalValue) -> Option<usize> {
+        let MarshalValue::Tuple(parts) = key else {
+            return None;
+        };
+        let [
+            MarshalValue::Text(file),
+            MarshalValue::Number(line),
+            MarshalValue::Text(name),
+        ] = &**parts
+        else {
+            return None;
+        };
+        let line = *line as i64;
+        let next = self.functions.len();
+        let number = *self
+            .numbers
+            .entry((file.clone(), line, name.clone()))
+            .or_insert(next);
+        if number == next {
+            self.functions.push(PythonFunction {
+                file: file.to_string(),
+                line,
+                name: name.to_string(),
+                ..PythonFunction::default()
+            });
+        }
+        Some(number)
+    }
+
+    /// Scales calls down where callers paid for more than a function passed on, as with recursion,
+    /// whose time is in that of the outer call too. Returns whether that was so for more than rounding.
+    fn reconcile(&mut self) -> bool {
+        let mut is_changed = false;
+        for _ in 0..ROUNDS {
+            let mut passed: Vec<f64> = self.functions.iter().map(|f| f.own_ns).collect();
+            for function in &self.functions {
+                for (caller, cost) in &function.callers {
+                    if let Some(passed) = passed.get_mut(*caller) {
+                        *passed += cost;
+                    }
+                }
+            }
+            let mut again = false;
+            for (function, passed) in self.functions.iter_mut().zip(&passed) {
+                let paid: f64 = function.callers.iter().map(|(_, cost)| cost).sum();
+                if paid <= passed + 1.0 {
+                    continue;
+                }
+                again = true;
+                is_changed |= paid > passed * 1.01;
+                for (_, cost) in &mut function.callers {
+                    *cost *= passed / paid;
+                }
+            }
+            if !again {
+                break;
+            }
+        }
+        is_changed
+    }
+
+    fn fill(&self, graph: &mut Graph, options: &ReadOptions) -> Result<(), Fault> {
+        let at = Place::Offset(0);
+        let mut ids = Vec::with_capacity(self.functions.len());
+        for function in &self.functions {
+            let name = match options.lines && function.line > 0 {
+                true => format!("{}:{}", function.name, function.line),
+                false => function.name.clone(),
+            };
+            // Built-in functions have `~` for a file.
+            let file = function.file.strip_prefix('~').unwrap_or(&function.file);
+            let id = graph.add_function(file, &name, at)?;
+            graph.add_cost(id, None, function.own_ns.round() as i64, at)?;
+            ids.push(id);
+        }
+        for (function, callee) in self.functions.iter().zip(&ids) {
+            for (caller, cost) in &function.callers {
+                if let Some(caller) = ids.get(*caller) {
+                    graph.add_cost(*caller, Some(*callee), cost.round() as i64, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
