@@ -23,7 +23,7 @@ TREE, FOLDER = sys.argv[1:3]
 # Sources, pictures and what tools print beside the profiles.
 NOT_PROFILES = (
     ".c .cc .cpp .h .hpp .go .rs .py .rb .js .mjs .ts .tsx .java .kt .kts .cs .php .pl .awk .sh .bash .lua .jsonnet"
-    " .libsonnet .css .html .md .mdx .svg .png .gif .jpg .snap .toml .yaml .yml .lock .mod .sum .proto .dot .tmpl"
+    " .libsonnet .pyx .template .css .html .md .mdx .svg .png .gif .jpg .snap .toml .yaml .yml .lock .mod .sum .proto .dot .tmpl"
 ).split()
 
 
@@ -130,6 +130,8 @@ def kind_of(path, data):
         return "pstats" if data[:1] else None
     if data[:3] == b"\x04\x08{":
         return "stackprof"
+    if data[:2] == b"#!":
+        return None
     if b"\0" in data[:4096] or any(b < 9 for b in data[:4096]):
         return protobuf_kind(data)
     text = data.lstrip()
@@ -231,6 +233,8 @@ def truth(kind, path, data):
         return [len(re.findall(rb"^tick,", data, re.M))]
     if kind == "Chromium CPU profile":
         return [len(json.loads(data)["samples"])]
+    if kind == "Chromium trace":
+        return traced_samples(json.loads(data) if data.rstrip()[-1:] in b"]}" else json.loads(data.rstrip().rstrip(b",") + b"]"))
     if kind == "speedscope":
         profiles = json.loads(data)["profiles"]
         return [sum(map(speedscope_total, profiles))] if len({p["unit"] for p in profiles}) == 1 else None
@@ -249,6 +253,24 @@ def truth(kind, path, data):
     if kind == "macOS sample":
         return [sum(int(n) for n in re.findall(rb"^ {4}(\d+) Thread_", data, re.M))]
     return None
+
+
+def traced_samples(document):
+    """The samples of the CPU profiles in a trace whose functions it has."""
+    profiles = collections.defaultdict(lambda: ([], []))
+    events = document if isinstance(document, list) else document["traceEvents"]
+    for index, event in enumerate(events):
+        if event.get("name") not in ("ProfileChunk", "CpuProfile"):
+            continue
+        part = (event.get("args", {}).get("data") or {}).get("cpuProfile") or {}
+        key = event["pid"], event["id"] if event["name"] == "ProfileChunk" else index
+        profiles[key][0].extend(node["id"] for node in part.get("nodes", []))
+        profiles[key][1].extend(part.get("samples", []))
+    known = [set(nodes) for nodes, _ in profiles.values()]
+    counts = [sum(sample in nodes for sample in samples) for nodes, (_, samples) in zip(known, profiles.values())]
+    if not sum(counts) and isinstance(document, dict) and document.get("samples"):
+        return [sum(int(sample["weight"]) for sample in document["samples"])]
+    return [sum(counts)] if sum(counts) else None
 
 
 def stack_counts(raw):
@@ -284,8 +306,10 @@ def main():
             if expected is None:
                 continue
             row["compared"] += 1
-            # perf script has a value type an event, each with its period after it.
+            # perf script has a value type an event, each with its period after it; JFR's are in the order of the file.
             found = [sum(totals[::2])] if kind == "perf script" else totals[: len(expected)]
+            if kind == "JFR":
+                found = [total for line, total in zip(lines, totals) if line.startswith("samples ")]
             # Sums are rounded by stack; percentages have one decimal.
             near = 0.05 if kind == "GHC profile" and b"bytes\n" not in data and data[:1] != b"{" else 1e-5
             if len(found) == len(expected) and all(abs(a - b) <= max(2, near * abs(b)) for a, b in zip(found, expected)):

@@ -9,7 +9,7 @@ use crate::tree::options::ReadOptions;
 use crate::tree::skipped::Skipped;
 use profile::{DraftNode, ValueType};
 use rustc_hash::FxHashMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use struson::reader::{
     JsonReader, JsonReaderPosition, JsonStreamReader, ReaderError, ReaderSettings,
     ValueType as JsonType,
@@ -410,6 +410,10 @@ fn place(position: &JsonReaderPosition) -> Place {
 
 fn fault(error: ReaderError) -> Fault {
     let (what, location) = match error {
+        // The parser's own word for what is no UTF-8.
+        ReaderError::IoError { error, location } if error.kind() == ErrorKind::InvalidData => {
+            (error.to_string(), location)
+        }
         ReaderError::IoError { error, .. } => return error.into(),
         ReaderError::SyntaxError(error) => (format!("{:?}", error.kind), error.location),
         ReaderError::UnexpectedValueType {
