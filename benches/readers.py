@@ -234,7 +234,10 @@ def truth(kind, path, data):
     if kind == "Chromium CPU profile":
         return [len(json.loads(data)["samples"])]
     if kind == "Chromium trace":
-        return traced_samples(json.loads(data) if data.rstrip()[-1:] in b"]}" else json.loads(data.rstrip().rstrip(b",") + b"]"))
+        try:
+            return traced_samples(json.loads(data))
+        except ValueError:
+            return traced_samples(json.loads(data.rstrip().rstrip(b",") + b"]"))
     if kind == "speedscope":
         profiles = json.loads(data)["profiles"]
         return [sum(map(speedscope_total, profiles))] if len({p["unit"] for p in profiles}) == 1 else None
