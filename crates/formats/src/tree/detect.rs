@@ -19,11 +19,14 @@ pub(crate) struct Head<'h> {
     pub text: Option<&'h str>,
 }
 
+/// A tree, and the name of the format that it was read from.
+type NamedDraft = (Draft, &'static str);
+
 /// How a format is read.
 pub(crate) enum ReadWith {
     Bytes(fn(&mut Input, &ReadOptions) -> Result<Draft, Fault>),
     /// Several formats in one, that are told apart by what is read.
-    Several(fn(&mut Input, &ReadOptions) -> Result<(Draft, &'static str), Fault>),
+    Several(fn(&mut Input, &ReadOptions) -> Result<NamedDraft, Fault>),
     /// More than once, so that it must be a file.
     File(fn(&Path, &ReadOptions) -> Result<Draft, Fault>),
 }
