@@ -477,6 +477,8 @@ fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
             ),
         )
         .env("PROGRAM", program)
+        // Nobody is there to leave one.
+        .env("VITALFEW_PAGER", "cat")
         .current_dir(lab.path(""))
         .output()
         .expect("a shell");
