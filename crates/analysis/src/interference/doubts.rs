@@ -24,6 +24,12 @@ pub(super) struct Known<'a> {
     pub event_samples: &'a [u64],
     pub ns: f64,
     pub waits: bool,
+    /// Threads take turns in it, like with a lock or a barrier.
+    pub turn: Option<CauseKind>,
+    /// The same of all blocks.
+    pub turns: &'a [Option<CauseKind>],
+    /// See [`super::Options::aarch64`].
+    pub aarch64: bool,
 }
 
 /// Fewer executions say nothing about whether others were there.
@@ -42,7 +48,7 @@ impl Known<'_> {
     }
 
     /// What is lost, as a score.
-    fn sci(&self) -> f64 {
+    pub fn sci(&self) -> f64 {
         self.excess / self.time
     }
 }
@@ -136,7 +142,7 @@ fn fast_path(known: &Known<'_>) -> Option<Doubt> {
         .first()
         .filter(|group| group.recorded >= 1000)?;
     let floor = group.floor();
-    let second = group.histogram.quantile(0.01);
+    let second = group.unhindered.quantile(0.01);
     if second < 10 * floor.max(1) {
         return None;
     }

@@ -273,7 +273,16 @@ impl Worker<'_> {
         if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
             WaitSum::inside(waits, number);
         }
-        if block.followed() {
+        if block.yields {
+            // It is a way of waiting, and no part of what its callers do.
+            let more = More {
+                sequences: Some((Sequence::EMPTY, Collapsed::EMPTY)),
+                waits: Some(Arc::new(WaitSum::yielded(net, number))),
+                probes,
+                ..More::default()
+            };
+            pending.push_other(times, TRANSPARENT, (0, 0), more, pairs);
+        } else if block.followed() {
             pending.push(times, number, (exact, collapsed), size, pairs);
             if inside.waits.is_some() || probes > 0 {
                 pending.say_more(inside.waits.clone(), probes);
