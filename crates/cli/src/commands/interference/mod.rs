@@ -10,6 +10,8 @@ pub mod report;
 mod run;
 mod svg;
 mod text;
+#[cfg(target_arch = "x86_64")]
+mod twice;
 
 use args::{Interference, InterferenceAction};
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 use super::args::Run;
 use super::hot;
+use super::twice::FirstRun;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::grouped;
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
@@ -73,10 +74,14 @@ fn options<'a>(
     if functions.is_empty() {
         if !args.quiet {
             eprintln!(
-                "vitalfew: running the command a first time, to its end, to see which functions take time (-f names them)"
+                "vitalfew: the command is run twice: now, to its end, to see which functions take time, and then to trace them. \
+                 Files that it writes are written twice; -f FUNCTION needs one run only"
             );
         }
-        functions = hot::functions(&args.command, stop)?;
+        let first = FirstRun::begin()?;
+        let found = hot::functions(&args.command, stop);
+        first.end()?;
+        functions = found?;
         let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
         let exact = names.filter(|name| !name.contains('*'));
         also = exact.map(|name| FunctionPattern::parse(name)).collect();
