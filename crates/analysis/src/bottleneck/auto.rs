@@ -75,7 +75,7 @@ pub struct Bottleneck {
     pub sequence: CallSequence,
     /// Its cum, in the profile's unit; of several profiles, compared context by context (see above).
     pub cost: f64,
-    /// What it adds: the part of its cost that is no other one's in the list. Where two share a cost it is
+    /// Part of its cost that is no other one's in the list. Where two share a cost it is
     /// counted to the one that is found first, which is the more specific one.
     pub new: f64,
     /// Where the cost lies with 95 % confidence, of several runs.
@@ -87,7 +87,7 @@ pub struct Bottleneck {
 pub struct Found {
     /// Those that add most first.
     pub bottlenecks: Vec<Bottleneck>,
-    /// What 100 % is, in the profile's unit: no less than any cost in this list.
+    /// The cost that is called 100 %, in the profile's unit: no less than any cost in this list.
     pub whole: f64,
     /// Their cost together, overlap counted once, in the profile's unit.
     pub covered: f64,
@@ -233,7 +233,7 @@ struct Greedy<'a> {
     real: &'a dyn Fn(&CallSequence) -> bool,
     /// 1, or −1 if what got cheaper is searched for.
     sign: f64,
-    /// What a notable part is of.
+    /// The cost that a notable part is a part of.
     whole: f64,
     /// The nodes that are covered, and the prefix sums of the costs that are not.
     covered: Spans,

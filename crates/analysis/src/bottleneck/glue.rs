@@ -111,7 +111,7 @@ const NAMES: &[&str] = &[
     "lang_start_internal",
 ];
 
-/// How names begin.
+/// Beginnings of names.
 const BEGINNINGS: &[&str] = &[
     "asm_sysvec_",
     "sysvec_",

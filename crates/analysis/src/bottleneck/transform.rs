@@ -106,7 +106,7 @@ const ROOT: usize = 0;
 struct Drafts<'t> {
     tree: &'t CallTree,
     builder: CallTreeBuilder,
-    /// Of each place on the stack: the place above it, its method, and its node once it is made.
+    /// Each place on the stack: the place above it, its method, and its node once it is made.
     places: Vec<(usize, MethodId, Option<DraftNode>)>,
 }
 

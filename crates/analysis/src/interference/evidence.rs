@@ -5,7 +5,7 @@ use profile::{EventContrast, EventScore};
 
 /// What a line takes that another core or the memory has to give, in nanoseconds, about.
 const MISS_NS: f64 = 100.0;
-/// What a page fault takes that waits for no disk, in nanoseconds, about: on virtual machines 3,900 to 5,500 were measured with its
+/// Time of a page fault that waits for no disk, in nanoseconds, about: on virtual machines 3,900 to 5,500 were measured with its
 /// sample (`tests/programs/interference/faults.c`), so that half of them is explained up to 8,000.
 const FAULT_NS: f64 = 4000.0;
 /// Who explains half of the time is the cause.
