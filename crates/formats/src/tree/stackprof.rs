@@ -34,6 +34,12 @@ pub(crate) fn build(
     options: &ReadOptions,
     used: u64,
 ) -> Result<Draft, Fault> {
+    if profile.mode.is_empty() && profile.frames.is_empty() {
+        return Err(Fault::damaged(
+            "neither a mode nor frames",
+            Place::Offset(0),
+        ));
+    }
     let value_type = |name: &str, unit: &str| ValueType {
         name: name.to_owned(),
         unit: unit.to_owned(),
