@@ -2,7 +2,7 @@
 #![no_main]
 
 use formats::counts::read;
-use formats::tree::Limits;
+use formats::read::Limits;
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
 use std::sync::LazyLock;

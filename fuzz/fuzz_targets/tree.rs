@@ -1,7 +1,7 @@
 //! Profiles of other tools, of any format.
 #![no_main]
 
-use formats::tree::{Limits, ReadOptions, read};
+use formats::read::{Limits, ReadOptions, read};
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
 use std::sync::LazyLock;

@@ -240,7 +240,7 @@ fn procedures<'a>(
 
 /// Adds what was counted of lines.
 fn count(procedures: &mut [Procedure<'_>], image: &str, counts: &str) -> Result<(), Failure> {
-    let counts = match formats::counts::read(counts.as_ref(), &formats::tree::Limits::default())? {
+    let counts = match formats::counts::read(counts.as_ref(), &formats::read::Limits::default())? {
         formats::counts::Counts::Lines(counts) => counts,
         _ => return Err("no counts of lines".into()),
     };

@@ -55,8 +55,8 @@ pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
 
 /// Reads another tool's profile as a recording without processes, addresses and time.
 fn import(path: &Path) -> anyhow::Result<Recording> {
-    let profile = formats::tree::read(path, &formats::tree::ReadOptions::default())?;
-    Ok(formats::tree::to_recording(&profile))
+    let profile = formats::read::read(path, &formats::read::ReadOptions::default())?;
+    Ok(formats::read::to_recording(&profile))
 }
 
 /// Reads epochs together. What an open one has not merged yet has no names for the kernel's

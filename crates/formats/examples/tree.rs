@@ -1,6 +1,6 @@
 //! Reads a profile as a call tree and says what is in it: `cargo run --example tree -- FILE`.
 
-use formats::tree::{ReadOptions, read};
+use formats::read::{ReadOptions, read};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

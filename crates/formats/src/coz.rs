@@ -10,7 +10,7 @@
 //! ended, not the average over it; a run that has such points says so in its warnings. Written is the
 //! average, rounded in the tabbed form, which Coz's viewer reads as whole numbers.
 
-use crate::WriteError;
+use crate::write::WriteError;
 use profile::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! How a location is named.
 
-use crate::Options;
+use crate::write::Options;
 use profile::{
     Image, ImageKind, ImageOffset, Location, Procedure, Recording, Resolution, SymbolTable,
 };

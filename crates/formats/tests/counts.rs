@@ -1,12 +1,12 @@
 //! Counts of lines, by gcov and in lcov's form, which of them are a file's, and damage to these and to branch stacks.
 
 mod branch_stacks;
-#[path = "tree/memory.rs"]
+#[path = "read/memory.rs"]
 mod memory;
 
 use branch_stacks::perf_data;
 use formats::counts::{Counts, Error, LineCounts, read};
-use formats::tree::{Limits, ReadError};
+use formats::read::{Limits, ReadError};
 use proptest::prelude::*;
 use std::io::Write;
 use std::sync::LazyLock;

@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use flate2::read::GzDecoder;
-use formats::{Options, firefox};
+use formats::write::{Options, firefox};
 use profile::{EventId, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use serde_json::Value;

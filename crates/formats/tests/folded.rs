@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use formats::{Options, WriteError, folded};
+use formats::write::{Options, WriteError, folded};
 use profile::{EventId, ImageKind, Recording, Sample, StackId, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ type Write =
 
 const WRITERS: [Write; 4] = [
     folded::write,
-    formats::pprof::write,
-    formats::firefox::write,
-    formats::speedscope::write,
+    formats::write::pprof::write,
+    formats::write::firefox::write,
+    formats::write::speedscope::write,
 ];
 
 fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> String {

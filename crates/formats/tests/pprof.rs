@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use flate2::read::GzDecoder;
-use formats::{Options, pprof};
+use formats::write::{Options, pprof};
 use profile::{EventId, Image, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use formats::{Options, speedscope};
+use formats::write::{Options, speedscope};
 use profile::{EventId, Recording, SymbolTable, Unit};
 use proptest::prelude::*;
 use serde_json::Value;

@@ -26,7 +26,7 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
         Detail::Lines
     };
     let resolved = source::symbolize(&recording, locations, detail, &args.source);
-    let options = formats::Options {
+    let options = formats::write::Options {
         event: source::event(&recording, args.event.as_deref())?,
         inline: !args.no_inline,
         wakers: args.wakers,
@@ -39,10 +39,12 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
     let write = |out: &mut dyn Write| -> anyhow::Result<()> {
         let table = &resolved.table;
         match args.format {
-            Format::Folded => formats::folded::write(&recording, table, &options, out)?,
-            Format::Pprof => formats::pprof::write(&recording, table, &options, out)?,
-            Format::Firefox => formats::firefox::write(&recording, table, &options, out)?,
-            Format::Speedscope => formats::speedscope::write(&recording, table, &options, out)?,
+            Format::Folded => formats::write::folded::write(&recording, table, &options, out)?,
+            Format::Pprof => formats::write::pprof::write(&recording, table, &options, out)?,
+            Format::Firefox => formats::write::firefox::write(&recording, table, &options, out)?,
+            Format::Speedscope => {
+                formats::write::speedscope::write(&recording, table, &options, out)?
+            }
             // Written above, from a causal profile.
             Format::Coz | Format::CozJsonl => {}
         }

@@ -1,10 +1,10 @@
 //! Executions of source lines, by gcov (`--json-format`) or in lcov's form (`llvm-cov export
 //! -format=lcov`, geninfo, cargo-llvm-cov).
 
-use crate::tree::Limits;
-use crate::tree::error::{Fault, Place};
-use crate::tree::input::Input;
-use crate::tree::lines::Lines;
+use crate::read::Limits;
+use crate::read::error::{Fault, Place};
+use crate::read::input::Input;
+use crate::read::lines::Lines;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::io::Read;

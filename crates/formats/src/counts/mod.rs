@@ -1,15 +1,15 @@
-//! How often code ran, as other tools count it: each instruction ([`callgrind`](crate::callgrind)),
+//! How often code ran, as other tools count it: each instruction ([`callgrind`]),
 //! source lines ([`LineCounts`]: gcov, lcov), or the last branches at samples ([`BranchStacks`]:
 //! perf).
 
+pub mod callgrind;
 mod lines;
 
 pub use lines::LineCounts;
 
-use crate::callgrind;
-use crate::tree::error::Fault;
-use crate::tree::input::Input;
-use crate::tree::{BranchStacks, Limits, ReadError};
+use crate::read::error::Fault;
+use crate::read::input::Input;
+use crate::read::{BranchStacks, Limits, ReadError};
 use std::path::Path;
 
 /// What a file has counted.

@@ -2,7 +2,7 @@
 
 use super::Setting;
 use super::procedure::Analysed;
-use formats::autofdo::{Count, Function, Place, discriminator, is_name};
+use formats::write::autofdo::{Count, Function, Place, discriminator, is_name};
 use machine::Flow;
 use profile::ImageAddress;
 use std::collections::BTreeMap;

@@ -311,7 +311,7 @@ fn optimiser(
         return Err(inconclusive(format!("{image}: {why}")));
     }
     write_file(path, |out| {
-        Ok(formats::autofdo::write(&profile.functions, out)?)
+        Ok(formats::write::autofdo::write(&profile.functions, out)?)
     })?;
     let share = 100.0 * profile.named / selection.total;
     tell_user(&format!(

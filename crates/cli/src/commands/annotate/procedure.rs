@@ -7,7 +7,7 @@ use analysis::stall::culprits::{
     Account, EventCounts, Evidence, Expected, Summary, culprits, expectations,
 };
 use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
-use formats::callgrind::{Counts, OfProcedure};
+use formats::counts::callgrind::{Counts, OfProcedure};
 use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
 use profile::{AccessCount, Accesses, BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
 use rustc_hash::FxHashMap;

@@ -4,7 +4,7 @@
 //! it, the profile is read again. Nothing here can fail a command.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use formats::tree::{ReadOptions, TreeProfile};
+use formats::read::{ReadOptions, TreeProfile};
 use profile::{CallTree, Method, NodeId, ValueType};
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
@@ -252,7 +252,7 @@ impl<T: Read> Read for Summed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use formats::tree::ReadOptions;
+    use formats::read::ReadOptions;
     use proptest::prelude::*;
     use std::io::Seek;
 

@@ -8,7 +8,7 @@ use crate::source;
 use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
-use formats::tree::{self, Group, ReadOptions, TreeProfile};
+use formats::read::{self, Group, ReadOptions, TreeProfile};
 use profile::{CallGraph, CallTree, EventId};
 use std::fs::File;
 use std::io::Read;
@@ -100,7 +100,7 @@ fn read(
         if let Some(profile) = entry.as_ref().and_then(|entry| entry.read()) {
             return Ok(profile);
         }
-        let profile = tree::read(path, options)?;
+        let profile = read::read(path, options)?;
         if let Some(entry) = entry {
             entry.write(&profile);
         }
@@ -115,7 +115,7 @@ fn read(
     let recording = source::open(&source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
-    let mut profile = tree::from_recording(&recording, &resolved.table, options)?;
+    let mut profile = read::from_recording(&recording, &resolved.table, options)?;
     let gaps = source::gaps(&recording, Some(EventId(0)), &resolved, false);
     profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {

@@ -5,9 +5,9 @@ mod lines;
 pub use lines::{Lines, Used};
 
 use super::usage;
-use formats::callgrind;
+use formats::counts::callgrind;
 use formats::counts::{Counts, LineCounts, read};
-use formats::tree::{BranchStacks, Limits};
+use formats::read::{BranchStacks, Limits};
 use std::path::PathBuf;
 
 /// The counts that were given.

@@ -1,0 +1,206 @@
+//! From the graph to a tree.
+//!
+//! A function `f` passes on `T_f = own_f + Σ_g call_{f→g}`, the sum of what its callers paid. A call
+//! path that ends in `f` and is worth `A` is given `A · own_f / T_f` itself, and the path one call
+//! longer `A · call_{f→g} / T_f`. So the costs of a function's paths add up to its own cost, also
+//! where functions call each other in circles (the shares are a geometric series).
+
+use super::graph::{Function, Graph};
+use crate::read::draft::{Draft, Owner};
+use crate::read::error::{Fault, Place};
+use profile::DraftNode;
+use std::collections::BinaryHeap;
+
+/// Call paths that are told apart, the dearest first: so many for each call of the graph, for the
+/// graph says no more about more of them, and never more than the second.
+const PATHS_PER_CALL: usize = 200;
+const PATHS: usize = 500_000;
+/// Circles may have no cost of their own to end in.
+const DEPTH: u32 = 1000;
+/// Where the cost of all other paths goes.
+const REST: &str = "[further calls]";
+
+/// A call path.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Path {
+    /// By event; compared first.
+    amounts: Vec<i64>,
+    function: u32,
+    node: DraftNode,
+    depth: u32,
+}
+
+/// Adds the call paths of `graph` to `draft`.
+pub(crate) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(), Fault> {
+    let events = graph.events().len();
+    let roots = roots(graph, events, end)?;
+    let root = draft.group(&Owner::default(), end)?;
+    let mut pending = BinaryHeap::new();
+    for (index, amounts) in roots.into_iter().enumerate() {
+        push(
+            &mut pending,
+            graph,
+            draft,
+            (index as u32, amounts, root, 0),
+            end,
+        )?;
+    }
+    let calls: usize = graph
+        .functions
+        .iter()
+        .map(|function| 1 + function.calls.len())
+        .sum();
+    let most = calls.saturating_mul(PATHS_PER_CALL).min(PATHS);
+    let (mut paths, mut rest) = (0, 0_i64);
+    let mut total = 0_i64;
+    while let Some(path) = pending.pop() {
+        let Some(function) = graph.functions.get(path.function as usize) else {
+            continue;
+        };
+        paths += 1;
+        let told = paths <= most && path.depth < DEPTH;
+        let mut shares = Shares::new(function, &path.amounts);
+        let own = shares.next(&function.own);
+        for (value, cost) in own.iter().enumerate() {
+            draft.add(value, path.node, *cost);
+        }
+        total = total.saturating_add(own.first().copied().unwrap_or(0));
+        if told {
+            for (callee, costs) in &function.calls {
+                let amounts = shares.next(costs);
+                let entry = (*callee, amounts, path.node, path.depth + 1);
+                push(&mut pending, graph, draft, entry, end)?;
+            }
+            continue;
+        }
+        let amounts = shares.rest();
+        if amounts.iter().any(|amount| *amount > 0) {
+            let method = draft.method(REST, "")?;
+            let node = draft.child(path.node, method, end)?;
+            for (value, cost) in amounts.iter().enumerate() {
+                draft.add(value, node, *cost);
+            }
+            rest = rest.saturating_add(amounts.first().copied().unwrap_or(0));
+        }
+    }
+    if rest > 0 {
+        let share = 100.0 * rest as f64 / (total as f64 + rest as f64);
+        draft.note(format!(
+            "only the {most} dearest call paths were told apart; {share:.2} % of the cost is in {REST}"
+        ));
+    }
+    Ok(())
+}
+
+fn push(
+    pending: &mut BinaryHeap<Path>,
+    graph: &Graph,
+    draft: &mut Draft,
+    (function, amounts, caller, depth): (u32, Vec<i64>, DraftNode, u32),
+    end: Place,
+) -> Result<(), Fault> {
+    if amounts.iter().all(|amount| *amount == 0) {
+        return Ok(());
+    }
+    let Some(callee) = graph.functions.get(function as usize) else {
+        return Ok(());
+    };
+    let (name, module) = graph.label(callee);
+    let method = draft.method(name, module)?;
+    let node = draft.child(caller, method, end)?;
+    pending.push(Path {
+        amounts,
+        function,
+        node,
+        depth,
+    });
+    Ok(())
+}
+
+/// What each function costs that none of its callers paid for.
+fn roots(graph: &Graph, events: usize, end: Place) -> Result<Vec<Vec<i64>>, Fault> {
+    let overflow = || Fault::damaged("the costs add up to more than 63 bits", end);
+    let mut roots: Vec<Vec<i64>> = Vec::with_capacity(graph.functions.len());
+    for function in &graph.functions {
+        let mut passed = vec![0_i64; events];
+        for costs in std::iter::once(&function.own).chain(function.calls.iter().map(|c| &c.1)) {
+            for (sum, cost) in passed.iter_mut().zip(costs) {
+                *sum = sum.checked_add(*cost).ok_or_else(overflow)?;
+            }
+        }
+        roots.push(passed);
+    }
+    for function in &graph.functions {
+        for (callee, costs) in &function.calls {
+            let Some(root) = roots.get_mut(*callee as usize) else {
+                continue;
+            };
+            for (left, cost) in root.iter_mut().zip(costs) {
+                *left = left.saturating_sub(*cost);
+            }
+        }
+    }
+    for amount in roots.iter_mut().flatten() {
+        // Programs that leave functions by longjmp or exit make callers pay too much.
+        *amount = (*amount).max(0);
+    }
+    Ok(roots)
+}
+
+/// Divides the amounts of a path among a function and its callees without losing a unit to rounding.
+struct Shares<'a> {
+    amounts: &'a [i64],
+    totals: Vec<i128>,
+    /// What was asked for, and what was given.
+    asked: Vec<i128>,
+    given: Vec<i64>,
+}
+
+impl<'a> Shares<'a> {
+    fn new(function: &Function, amounts: &'a [i64]) -> Self {
+        let mut totals = vec![0; amounts.len()];
+        for costs in std::iter::once(&function.own).chain(function.calls.iter().map(|c| &c.1)) {
+            for (total, cost) in totals.iter_mut().zip(costs) {
+                *total += i128::from(*cost);
+            }
+        }
+        Self {
+            amounts,
+            totals,
+            asked: vec![0; amounts.len()],
+            given: vec![0; amounts.len()],
+        }
+    }
+
+    /// The share of one of the costs that the total is made of.
+    fn next(&mut self, costs: &[i64]) -> Vec<i64> {
+        let mut shares = vec![0; self.amounts.len()];
+        for (index, share) in shares.iter_mut().enumerate() {
+            let (Some(amount), Some(total), Some(asked), Some(given)) = (
+                self.amounts.get(index),
+                self.totals.get(index),
+                self.asked.get_mut(index),
+                self.given.get_mut(index),
+            ) else {
+                continue;
+            };
+            *asked += i128::from(costs.get(index).copied().unwrap_or(0));
+            let up_to = match *total {
+                0 => *amount,
+                total => (i128::from(*amount) * *asked / total) as i64,
+            };
+            *share = up_to - *given;
+            *given = up_to;
+        }
+        shares
+    }
+
+    /// All that is left.
+    fn rest(&self) -> Vec<i64> {
+        self.amounts
+            .iter()
+            .zip(&self.given)
+            .map(|(amount, given)| amount - given)
+            .collect()
+    }
+}

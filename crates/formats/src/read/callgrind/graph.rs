@@ -1,0 +1,384 @@
+//! The file: functions with their own costs, and calls with theirs.
+
+use crate::frame::base_of_path;
+use crate::read::error::{Fault, Place};
+use rustc_hash::FxHashMap;
+
+/// A number for a name: `(12) name` when it first comes, `(12)` later, or the name itself.
+#[derive(Default)]
+struct Names {
+    names: Vec<String>,
+    by_number: FxHashMap<u64, u32>,
+    by_name: FxHashMap<String, u32>,
+    bytes: u64,
+}
+
+impl Names {
+    fn resolve(&mut self, text: &str, at: Place) -> Result<u32, Fault> {
+        let text = text.trim();
+        let numbered = text.strip_prefix('(').and_then(|rest| {
+            let (number, name) = rest.split_once(')')?;
+            Some((number.parse::<u64>().ok()?, name.trim()))
+        });
+        match numbered {
+            Some((number, "")) => {
+                self.by_number.get(&number).copied().ok_or_else(|| {
+                    Fault::damaged(format!("name ({number}) was not given before"), at)
+                })
+            }
+            Some((number, name)) => {
+                let index = self.push(name);
+                self.by_number.insert(number, index);
+                Ok(index)
+            }
+            None => Ok(self.intern(text)),
+        }
+    }
+
+    fn intern(&mut self, name: &str) -> u32 {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        let index = self.push(name);
+        self.by_name.insert(name.to_owned(), index);
+        index
+    }
+
+    fn push(&mut self, name: &str) -> u32 {
+        self.bytes += 100 + 2 * name.len() as u64;
+        self.names.push(name.to_owned());
+        // Each takes a line, and no file has that many.
+        (self.names.len() - 1) as u32
+    }
+}
+
+/// A function of the graph; with `--separate-callers`, in one of its contexts.
+pub(crate) struct Function {
+    /// Indices of names: object and function.
+    object: u32,
+    name: u32,
+    /// By event.
+    pub own: Vec<i64>,
+    /// Costs by event of calls to other functions.
+    pub calls: Vec<(u32, Vec<i64>)>,
+}
+
+/// What the next cost line is about.
+enum Next {
+    Own,
+    Call(u32),
+}
+
+/// The call graph of a program, with costs by event.
+pub(crate) struct Graph {
+    events: Vec<String>,
+    /// How many numbers of a cost line are positions.
+    positions: usize,
+    objects: Names,
+    names: Names,
+    /// By object and name.
+    index: FxHashMap<(u32, u32), u32>,
+    pub functions: Vec<Function>,
+    /// Position of a call in its caller's list.
+    edges: FxHashMap<(u32, u32), u32>,
+    object: u32,
+    function: Option<u32>,
+    callee_object: Option<u32>,
+    callee_name: Option<u32>,
+    next: Next,
+    /// The costs of the last cost line, for those that are written as differences from them.
+    last_costs: Vec<i64>,
+    /// Whether names are as they are, not with the callers that `--separate-callers` adds.
+    keeps_names: bool,
+    memory: u64,
+}
+
+impl Graph {
+    pub fn new(memory: u64) -> Self {
+        let mut objects = Names::default();
+        let object = objects.push("");
+        Self {
+            events: Vec::new(),
+            positions: 1,
+            objects,
+            names: Names::default(),
+            index: FxHashMap::default(),
+            functions: Vec::new(),
+            edges: FxHashMap::default(),
+            object,
+            function: None,
+            callee_object: None,
+            callee_name: None,
+            next: Next::Own,
+            last_costs: Vec::new(),
+            keeps_names: false,
+            memory,
+        }
+    }
+
+    pub fn events(&self) -> &[String] {
+        &self.events
+    }
+
+    pub fn size(&self) -> u64 {
+        let each = 48 + 16 * self.events.len() as u64;
+        let entries = (self.functions.len() + self.edges.len()) as u64;
+        self.objects.bytes + self.names.bytes + 2 * each * entries
+    }
+
+    /// Sets the events, for formats that say what they are in another way.
+    pub fn set_events(&mut self, names: &[&str]) {
+        self.events = names.iter().map(|name| (*name).to_owned()).collect();
+        self.keeps_names = true;
+    }
+
+    /// The function of this name in `object`; new ones cost nothing yet.
+    pub fn add_function(&mut self, object: &str, name: &str, at: Place) -> Result<u32, Fault> {
+        let object = self.objects.intern(object);
+        let name = self.names.intern(name);
+        self.function(object, name, at)
+    }
+
+    /// Adds to what a function costs itself, or to what its calls of `callee` cost, of the first event.
+    pub fn add_cost(
+        &mut self,
+        function: u32,
+        callee: Option<u32>,
+        cost: i64,
+        at: Place,
+    ) -> Result<(), Fault> {
+        self.add_costs(function, callee, vec![cost], at)
+    }
+
+    /// The method's name and module.
+    pub fn label(&self, function: &Function) -> (&str, &str) {
+        let name = self.names.names.get(function.name as usize);
+        let object = self.objects.names.get(function.object as usize);
+        let object = object.map_or("", |object| match object.as_str() {
+            "" | "???" => "",
+            path => base_of_path(path),
+        });
+        let name = name.map_or("", |name| match self.keeps_names {
+            true => name,
+            false => without_callers(name),
+        });
+        (name, object)
+    }
+
+    pub fn line(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            return self.cost(line, at);
+        }
+        let separator = line.find(['=', ':']);
+        let Some((key, rest)) = separator.and_then(|s| line.split_at_checked(s)) else {
+            return Err(Fault::damaged("neither a cost nor a specification", at));
+        };
+        let value = rest.get(1..).unwrap_or_default().trim();
+        if rest.starts_with(':') {
+            return self.header(key, value, at);
+        }
+        match key {
+            "ob" => self.object = self.objects.resolve(value, at)?,
+            "fn" => {
+                let name = self.names.resolve(value, at)?;
+                self.function = Some(self.function(self.object, name, at)?);
+                self.next = Next::Own;
+            }
+            "cob" => self.callee_object = Some(self.objects.resolve(value, at)?),
+            "cfn" => self.callee_name = Some(self.names.resolve(value, at)?),
+            "calls" => {
+                let object = self.callee_object.take().unwrap_or(self.object);
+                let Some(name) = self.callee_name.take() else {
+                    return Err(Fault::damaged("a call of no function (cfn=)", at));
+                };
+                self.next = Next::Call(self.function(object, name, at)?);
+            }
+            // Files do not tell functions apart; jumps cost nothing.
+            "fl" | "fi" | "fe" | "cfi" | "cfl" | "jump" | "jcnd" | "rcalls" | "frfn" => {}
+            _ => {
+                return Err(Fault::damaged(
+                    format!("an unknown specification {key:?}"),
+                    at,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, key: &str, value: &str, at: Place) -> Result<(), Fault> {
+        match key {
+            "events" => {
+                let events: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+                if events.is_empty() || events.len() > 1000 {
+                    let what = format!("{} events", events.len());
+                    return Err(Fault::damaged(what, at));
+                }
+                if !self.events.is_empty() && self.events != events {
+                    let what = "other events than in the part before";
+                    return Err(Fault::damaged(what, at));
+                }
+                self.events = events;
+            }
+            "positions" => self.positions = value.split_whitespace().count().clamp(1, 4),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, object: u32, name: u32, at: Place) -> Result<u32, Fault> {
+        if let Some(index) = self.index.get(&(object, name)) {
+            return Ok(*index);
+        }
+        if self.size() > self.memory {
+            let what = format!(
+                "its functions need more than {} MiB of memory",
+                self.memory >> 20
+            );
+            return Err(Fault::too_large(what, at));
+        }
+        let index = self.functions.len() as u32;
+        self.functions.push(Function {
+            object,
+            name,
+            own: vec![0; self.events.len()],
+            calls: Vec::new(),
+        });
+        self.index.insert((object, name), index);
+        Ok(index)
+    }
+
+    fn cost(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+        let mut costs = vec![0; self.events.len()];
+        let numbers = line.split_whitespace().skip(self.positions);
+        for (index, number) in numbers.enumerate() {
+            let before = self.last_costs.get(index).copied().unwrap_or(0);
+            let (Some(cost), Some(value)) = (costs.get_mut(index), parse_cost(number, before))
+            else {
+                let what = format!(
+                    "{number:?} is no cost of one of {} events",
+                    self.events.len()
+                );
+                return Err(Fault::damaged(what, at));
+            };
+            if value < 0 {
+                return Err(Fault::damaged("a negative cost", at));
+            }
+            *cost = value;
+        }
+        self.last_costs.clone_from(&costs);
+        let Some(current) = self.function else {
+            return Err(Fault::damaged("a cost of no function (fn=)", at));
+        };
+        let callee = match std::mem::replace(&mut self.next, Next::Own) {
+            Next::Own => None,
+            Next::Call(callee) => Some(callee),
+        };
+        self.add_costs(current, callee, costs, at)
+    }
+
+    fn add_costs(
+        &mut self,
+        current: u32,
+        callee: Option<u32>,
+        costs: Vec<i64>,
+        at: Place,
+    ) -> Result<(), Fault> {
+        let call = match callee {
+            None => None,
+            Some(callee) => Some((callee, self.edge(current, callee, at)?)),
+        };
+        let Some(function) = self.functions.get_mut(current as usize) else {
+            return Ok(());
+        };
+        let sums = match call {
+            None => &mut function.own,
+            Some((callee, edge)) => {
+                if edge as usize == function.calls.len() {
+                    function.calls.push((callee, vec![0; costs.len()]));
+                }
+                let Some((_, sums)) = function.calls.get_mut(edge as usize) else {
+                    return Ok(());
+                };
+                sums
+            }
+        };
+        // A function may have come before the events were known.
+        sums.resize(costs.len(), 0);
+        for (sum, cost) in sums.iter_mut().zip(costs) {
+            *sum = sum.checked_add(cost).ok_or_else(|| {
+                Fault::damaged("the costs of a function add up to more than 63 bits", at)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn edge(&mut self, caller: u32, callee: u32, at: Place) -> Result<u32, Fault> {
+        if self.size() > self.memory {
+            let what = format!(
+                "its calls need more than {} MiB of memory",
+                self.memory >> 20
+            );
+            return Err(Fault::too_large(what, at));
+        }
+        let known = self
+            .functions
+            .get(caller as usize)
+            .map_or(0, |f| f.calls.len());
+        Ok(*self.edges.entry((caller, callee)).or_insert(known as u32))
+    }
+}
+
+/// Parses a cost. Some writers abbreviate costs as the format allows for positions: `*` is the cost of
+/// the line before, `+3` and `-3` are differences from it.
+fn parse_cost(number: &str, before: i64) -> Option<i64> {
+    match number.strip_prefix('*') {
+        Some("") => Some(before),
+        Some(_) => None,
+        None if number.starts_with(['+', '-']) => before.checked_add(number.parse().ok()?),
+        None => number.parse().ok(),
+    }
+}
+
+/// `leaf` of `leaf'left'main`, as `--separate-callers` and `--separate-recs` write it. Rust's
+/// lifetimes, which have apostrophes too, stand in brackets or behind `&`.
+fn without_callers(name: &str) -> &str {
+    let mut depth = 0_u32;
+    let mut before = None;
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' if before == Some('-') => {}
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '\'' if depth == 0 && at > 0 && !matches!(before, Some('&' | ' ')) => {
+                return name.get(..at).unwrap_or(name);
+            }
+            _ => {}
+        }
+        before = Some(c);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_callers;
+
+    #[test]
+    fn names_lose_their_callers() {
+        for (name, expected) in [
+            ("leaf", "leaf"),
+            ("leaf'left'main", "leaf"),
+            ("recurse'2", "recurse"),
+            ("<&'a T as Debug>::fmt", "<&'a T as Debug>::fmt"),
+            ("f(char)'main", "f(char)"),
+            ("operator->'main", "operator->"),
+            ("(below main)", "(below main)"),
+        ] {
+            assert_eq!(without_callers(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A tree in the making, as all readers use it.
+
+use super::error::{Fault, Place};
+use super::options::{Group, ReadOptions};
+use super::tree_profile::TreeProfile;
+use profile::{CallTree, CallTreeBuilder, DraftNode, MethodId, NodeId, ValueType};
+
+/// What a node costs while its tree is made, and once more while that is put in order.
+const NODE_BYTES: u64 = 48;
+const VALUE_BYTES: u64 = 16;
+/// What a method costs beside its name.
+const METHOD_BYTES: u64 = 96;
+
+/// Whose stack it is, as far as the profile says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owner<'a> {
+    pub host: Option<&'a str>,
+    pub process: Option<&'a str>,
+    pub pid: Option<i64>,
+    pub thread: Option<&'a str>,
+    pub tid: Option<i64>,
+}
+
+/// A [`CallTreeBuilder`] within limits, with the notes of its reader.
+pub(crate) struct Draft {
+    builder: CallTreeBuilder,
+    group_by: Vec<Group>,
+    /// Whether a stack had the group.
+    grouped: Vec<bool>,
+    stacks: u64,
+    /// How many methods there are.
+    methods: u32,
+    values: usize,
+    node_bytes: u64,
+    memory: u64,
+    /// Bytes of methods, and of what the reader keeps beside the tree.
+    other: u64,
+    depth: u32,
+    notes: Vec<String>,
+    /// See [`TreeProfile::default_value`].
+    pub default_value: usize,
+}
+
+impl Draft {
+    pub fn new(value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
+        Self {
+            values: value_types.len(),
+            node_bytes: NODE_BYTES + VALUE_BYTES * value_types.len() as u64,
+            builder: CallTreeBuilder::new(value_types),
+            group_by: options.group_by.clone(),
+            grouped: vec![false; options.group_by.len()],
+            stacks: 0,
+            methods: 0,
+            memory: options.limits.memory,
+            other: 0,
+            depth: options.limits.depth,
+            notes: Vec::new(),
+            default_value: 0,
+        }
+    }
+
+    /// Counts `bytes` that the reader keeps beside the tree.
+    pub fn hold(&mut self, bytes: u64, at: Place) -> Result<(), Fault> {
+        self.other = self.other.saturating_add(bytes);
+        self.check(at)
+    }
+
+    /// Adds a value type, for formats that do not say beforehand what there is; its position.
+    pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
+        self.values += 1;
+        self.node_bytes += VALUE_BYTES;
+        self.builder.add_value_type(value_type)
+    }
+
+    pub fn method(&mut self, name: &str, module: &str) -> Result<MethodId, Fault> {
+        let id = self.builder.method(name, module)?;
+        if id.0 >= self.methods {
+            self.methods = id.0 + 1;
+            self.other += METHOD_BYTES + 2 * (name.len() + module.len()) as u64;
+        }
+        Ok(id)
+    }
+
+    /// The node of `method` called from `parent`; `at` is where the file asks for it.
+    pub fn child(
+        &mut self,
+        parent: DraftNode,
+        method: MethodId,
+        at: Place,
+    ) -> Result<DraftNode, Fault> {
+        let node = self.builder.child(parent, method)?;
+        self.check(at)?;
+        Ok(node)
+    }
+
+    /// Refuses a file that asks for more memory than it may.
+    fn check(&self, at: Place) -> Result<(), Fault> {
+        let nodes = self.builder.len() as u64;
+        if nodes * self.node_bytes + self.other <= self.memory {
+            return Ok(());
+        }
+        let what = format!(
+            "{nodes} nodes and their methods need more than {} MiB of memory",
+            self.memory >> 20
+        );
+        Err(Fault::too_large(what, at))
+    }
+
+    /// The node that the stack of `owner` begins under.
+    pub fn group(&mut self, owner: &Owner<'_>, at: Place) -> Result<DraftNode, Fault> {
+        let mut node = DraftNode::ROOT;
+        self.stacks += 1;
+        for index in 0..self.group_by.len() {
+            let Some(group) = self.group_by.get(index).copied() else {
+                break;
+            };
+            let Some(name) = owner.name(group) else {
+                continue;
+            };
+            if let Some(seen) = self.grouped.get_mut(index) {
+                *seen = true;
+            }
+            let method = self.method(&name, group.module())?;
+            node = self.child(node, method, at)?;
+        }
+        Ok(node)
+    }
+
+    pub fn add(&mut self, value: usize, node: DraftNode, cost: i64) {
+        self.builder.add(value, node, cost);
+    }
+
+    pub fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub fn finish(mut self, format: &'static str) -> Result<TreeProfile, Fault> {
+        for (group, seen) in self.group_by.iter().zip(&self.grouped) {
+            if !seen && self.stacks > 0 {
+                let name = group.module().trim_matches(['[', ']']);
+                self.notes.push(format!(
+                    "the profile does not say which {name} a stack is of; not grouped by {name}"
+                ));
+            }
+        }
+        if self.values == 0 {
+            // For those who look at the first one.
+            self.builder.add_value_type(ValueType {
+                name: "samples".to_owned(),
+                unit: "samples".to_owned(),
+            });
+        }
+        let tree = self.builder.finish()?;
+        check_depth(&tree, self.depth)?;
+        for (value, value_type) in tree.value_types().iter().enumerate() {
+            let negative = |n: u32| tree.cost(value, NodeId(n)) < 0;
+            let count = (0..tree.len() as u32).filter(|n| negative(*n)).count();
+            if count > 0 {
+                self.notes.push(format!(
+                    "{count} call paths have a negative cost of {}, as in a difference of profiles",
+                    value_type.name
+                ));
+            }
+        }
+        Ok(TreeProfile {
+            tree,
+            format,
+            default_value: self.default_value,
+            notes: self.notes,
+        })
+    }
+}
+
+impl Owner<'_> {
+    fn name(&self, group: Group) -> Option<String> {
+        let text = |text: Option<&str>| text.filter(|t| !t.is_empty()).map(str::to_owned);
+        match group {
+            Group::Host => text(self.host),
+            Group::Process => {
+                text(self.process).or_else(|| self.pid.map(|pid| format!("pid {pid}")))
+            }
+            Group::Thread => match (text(self.thread), self.tid) {
+                (Some(name), Some(tid)) => Some(format!("{name} ({tid})")),
+                (None, Some(tid)) => Some(format!("tid {tid}")),
+                (name, None) => name,
+            },
+        }
+    }
+}
+
+fn check_depth(tree: &CallTree, most: u32) -> Result<(), Fault> {
+    let (_, parents, _) = tree.columns();
+    let mut depth = vec![0_u32; parents.len()];
+    for (node, parent) in parents.iter().enumerate().skip(1) {
+        // In preorder the parent comes first.
+        let above = depth.get(*parent as usize).copied().unwrap_or(0);
+        if above >= most {
+            let what = format!("a stack of more than {most} frames");
+            let row = node as u64;
+            return Err(Fault::too_large(what, Place::Row { table: "node", row }));
+        }
+        if let Some(entry) = depth.get_mut(node) {
+            *entry = above + 1;
+        }
+    }
+    Ok(())
+}

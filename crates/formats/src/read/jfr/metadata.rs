@@ -1,0 +1,262 @@
+//! A chunk's bytes, and its description of the types of its events.
+//!
+//! By hand: the crate `jfrs` 0.2.5 reserves whatever memory a file asks for and panics on text that
+//! is no UTF-8.
+
+use crate::read::error::{Fault, Place};
+use rustc_hash::FxHashMap;
+
+/// The kind of event that holds a pool of constants.
+pub(super) const CONSTANTS: i64 = 1;
+/// Elements of the description inside each other.
+const DEPTH: usize = 64;
+
+/// Bytes of a chunk that are read from front to back.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    /// Of the chunk, in the file.
+    base: u64,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], base: u64) -> Self {
+        Self {
+            bytes,
+            position: 0,
+            base,
+        }
+    }
+
+    /// The same chunk from another position on.
+    pub fn at(&self, position: u64) -> Result<Self, Fault> {
+        match usize::try_from(position)
+            .ok()
+            .filter(|p| *p <= self.bytes.len())
+        {
+            Some(position) => Ok(Self { position, ..*self }),
+            None => Err(self.fault(format!("position {position} lies outside of the chunk"))),
+        }
+    }
+
+    /// The next `length` bytes, and goes behind them.
+    pub fn part(&mut self, length: usize) -> Result<Self, Fault> {
+        let end = self
+            .position
+            .checked_add(length)
+            .filter(|end| *end <= self.bytes.len());
+        let Some(bytes) = end.and_then(|end| self.bytes.get(..end)) else {
+            return Err(self.fault("cut short"));
+        };
+        let part = Self { bytes, ..*self };
+        self.position += length;
+        Ok(part)
+    }
+
+    pub fn position(&self) -> u64 {
+        self.position as u64
+    }
+
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    pub fn place(&self) -> Place {
+        Place::Offset(self.base + self.position as u64)
+    }
+
+    pub fn fault(&self, what: impl Into<String>) -> Fault {
+        Fault::damaged(what, self.place())
+    }
+
+    pub fn byte(&mut self) -> Result<u8, Fault> {
+        let byte = self.bytes.get(self.position).copied();
+        self.position += usize::from(byte.is_some());
+        byte.ok_or_else(|| self.fault("cut short"))
+    }
+
+    /// A number of `size` bytes, the largest first.
+    pub fn fixed(&mut self, size: usize) -> Result<i64, Fault> {
+        let mut value = 0_u64;
+        for _ in 0..size {
+            value = value << 8 | u64::from(self.byte()?);
+        }
+        Ok(value as i64)
+    }
+
+    /// A number of up to nine bytes, the last of which has eight bits.
+    pub fn number(&mut self) -> Result<i64, Fault> {
+        let mut value = 0_u64;
+        for index in 0..8 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte & 0x80 == 0 {
+                return Ok(value as i64);
+            }
+        }
+        Ok((value | u64::from(self.byte()?) << 56) as i64)
+    }
+
+    /// How many of something that takes a byte at least follow.
+    pub fn count(&mut self) -> Result<usize, Fault> {
+        let count = self.number()?;
+        match usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= self.left())
+        {
+            Some(count) => Ok(count),
+            None => Err(self.fault(format!("{count} elements in {} bytes", self.left()))),
+        }
+    }
+
+    /// A text, or its number in the pool of texts.
+    pub fn text(&mut self) -> Result<Text, Fault> {
+        match self.byte()? {
+            0 | 1 => Ok(Text::Here(String::new())),
+            2 => Ok(Text::Pool(self.number()?)),
+            encoding @ (3 | 5) => {
+                let length = self.count()?;
+                let part = self.part(length)?;
+                let bytes = part.bytes.get(part.position..).unwrap_or_default();
+                Ok(Text::Here(match encoding {
+                    3 => String::from_utf8_lossy(bytes).into_owned(),
+                    _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
+                }))
+            }
+            4 => {
+                let length = self.count()?;
+                let units = (0..length).map(|_| Ok(self.number()? as u16));
+                let units = units.collect::<Result<Vec<u16>, Fault>>()?;
+                Ok(Text::Here(String::from_utf16_lossy(&units)))
+            }
+            encoding => {
+                Err(self.fault(format!("a text in encoding {encoding}, which there is not")))
+            }
+        }
+    }
+}
+
+pub(super) enum Text {
+    Here(String),
+    Pool(i64),
+}
+
+/// A field of a type.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub name: String,
+    pub class: i64,
+    /// The value is its number in the constant pool of the class.
+    pub pool: bool,
+    pub array: bool,
+}
+
+/// A type, of events or of values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Class {
+    pub name: String,
+    pub fields: Vec<Field>,
+}
+
+impl Class {
+    pub fn position(&self, field: &str) -> Option<usize> {
+        self.fields.iter().position(|f| f.name == field)
+    }
+}
+
+/// The types of a chunk, by their ids.
+pub(super) type Classes = FxHashMap<i64, Class>;
+
+/// Reads the description of types; `event` stands behind its size and type.
+pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
+    for _start_duration_id in 0..3 {
+        event.number()?;
+    }
+    let count = event.count()?;
+    let mut strings = Vec::new();
+    for _ in 0..count {
+        strings.push(match event.text()? {
+            Text::Here(text) => text,
+            Text::Pool(_) => return Err(event.fault("a name out of a pool")),
+        });
+    }
+    let mut classes = Classes::default();
+    let mut class = None;
+    // The elements that are open: how many more they contain.
+    let mut open = vec![1_usize];
+    while let Some(left) = open.last_mut() {
+        if *left == 0 {
+            open.pop();
+            continue;
+        }
+        *left -= 1;
+        let (name, attributes) = element(&mut event, &strings)?;
+        let attribute = |key: &str| {
+            attributes
+                .iter()
+                .find(|(k, _)| *k == key)
+                .map_or("", |(_, value)| *value)
+        };
+        match name {
+            "class" => {
+                let id: i64 = attribute("id")
+                    .parse()
+                    .map_err(|_| event.fault("a type without an id"))?;
+                let name = attribute("name").to_owned();
+                let fields = Vec::new();
+                classes.insert(id, Class { name, fields });
+                class = Some(id);
+            }
+            "field" => {
+                let id = attribute("class").parse();
+                let field = Field {
+                    name: attribute("name").to_owned(),
+                    class: id.map_err(|_| event.fault("a field without a type"))?,
+                    pool: attribute("constantPool") == "true",
+                    array: !matches!(attribute("dimension"), "" | "0"),
+                };
+                if let Some(class) = class.and_then(|id| classes.get_mut(&id)) {
+                    class.fields.push(field);
+                }
+            }
+            _ => {}
+        }
+        open.push(event.count()?);
+        if open.len() > DEPTH {
+            return Err(event.fault("types described too deep"));
+        }
+    }
+    Ok(classes)
+}
+
+/// An element's name and attributes.
+type Element<'s> = (&'s str, Vec<(&'s str, &'s str)>);
+
+/// The head of an element; what it contains follows.
+fn element<'s>(event: &mut Cursor<'_>, strings: &'s [String]) -> Result<Element<'s>, Fault> {
+    let string = |event: &mut Cursor<'_>| {
+        let index = event.number()?;
+        let found = usize::try_from(index).ok().and_then(|i| strings.get(i));
+        found
+            .map(String::as_str)
+            .ok_or_else(|| event.fault(format!("name {index} is not there")))
+    };
+    let name = string(event)?;
+    let mut attributes = Vec::new();
+    for _ in 0..event.count()? {
+        attributes.push((string(event)?, string(event)?));
+    }
+    Ok((name, attributes))
+}
+
+/// An event: its size, and then this.
+pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Cursor<'a>, Fault> {
+    let start = cursor.position();
+    let size = cursor.number()?;
+    let head = (cursor.position() - start) as i64;
+    match usize::try_from(size.wrapping_sub(head)) {
+        Ok(length) if size > head => cursor.part(length),
+        _ => Err(cursor.fault(format!("an event of {size} bytes"))),
+    }
+}

@@ -1,0 +1,250 @@
+//! `.cpuprofile`: what V8 (Node.js, Chromium) writes. Its nodes are a call tree already.
+
+use super::value::{Column, Text, value_type};
+use crate::read::draft::{Draft, Owner};
+use crate::read::error::{Fault, Place};
+use crate::read::options::ReadOptions;
+use crate::read::skipped::Skipped;
+use profile::DraftNode;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Node {
+    pub id: u64,
+    #[serde(default)]
+    pub parent: Option<u64>,
+    #[serde(default)]
+    call_frame: CallFrame,
+    #[serde(default)]
+    hit_count: f64,
+    #[serde(default)]
+    children: Column<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CallFrame {
+    function_name: Text,
+    #[serde(default)]
+    url: Option<Text>,
+    /// From 0; −1 of what is no code.
+    #[serde(default)]
+    line_number: Option<f64>,
+}
+
+/// Times are in microseconds.
+#[derive(Default)]
+pub(super) struct CpuProfile {
+    pub nodes: Vec<Node>,
+    pub samples: Vec<u64>,
+    pub time_deltas: Vec<f64>,
+    pub start_time: f64,
+    pub end_time: f64,
+}
+
+pub(super) fn read(profile: CpuProfile, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
+    let mut draft = draft(options, used)?;
+    profile.add_to(&mut draft, &Owner::default(), options)?;
+    Ok(draft)
+}
+
+/// A draft of what these profiles measure.
+pub(super) fn draft(options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
+    let types = vec![
+        value_type("samples", "samples"),
+        value_type("time", "nanoseconds"),
+    ];
+    let mut draft = Draft::new(types, options);
+    draft.hold(used, Place::Offset(0))?;
+    Ok(draft)
+}
+
+impl CpuProfile {
+    /// Whether the node is there under which all others are.
+    pub fn has_root(&self) -> bool {
+        self.nodes.iter().any(|node| node.parent.is_none())
+    }
+
+    pub fn add_to(
+        &self,
+        draft: &mut Draft,
+        owner: &Owner<'_>,
+        options: &ReadOptions,
+    ) -> Result<(), Fault> {
+        let root = draft.group(owner, Place::Offset(0))?;
+        let nodes = self.place(draft, root, options)?;
+        if self.samples.is_empty() {
+            draft.note("the profile has no samples, only the hits of each node: no time");
+            for node in &self.nodes {
+                if let Some(place) = nodes.get(&node.id) {
+                    draft.add(0, *place, node.hit_count.round() as i64);
+                }
+            }
+            return Ok(());
+        }
+        let times = self.times(draft);
+        let (mut skipped, mut read) = (Skipped::new("samples"), 0);
+        for (index, sample) in self.samples.iter().enumerate() {
+            let Some(node) = nodes.get(sample) else {
+                let at = Place::Row {
+                    table: "sample",
+                    row: index as u64,
+                };
+                let what = format!("it is of node {sample}, which is not there");
+                skipped.add(what, at);
+                continue;
+            };
+            read += 1;
+            draft.add(0, *node, 1);
+            let time = times.get(index).copied().unwrap_or(0.0);
+            draft.add(1, *node, (time * 1000.0).round() as i64);
+        }
+        skipped.finish(read, draft)
+    }
+
+    /// How long each sample stands for: until the next one in the order of time. That is not always
+    /// the order of the file.
+    fn times(&self, draft: &mut Draft) -> Vec<f64> {
+        let mut now = self.start_time;
+        let mut backwards = 0_u64;
+        let mut order: Vec<(f64, usize)> = Vec::with_capacity(self.samples.len());
+        for (index, delta) in self.time_deltas.iter().enumerate().take(self.samples.len()) {
+            backwards += u64::from(*delta < 0.0);
+            now += delta;
+            order.push((now, index));
+        }
+        if backwards > 0 {
+            draft.note(format!(
+                "{backwards} samples were earlier than the one before and were put in order"
+            ));
+        }
+        if order.len() < self.samples.len() {
+            draft.note("some samples have no time");
+        }
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut times = vec![0.0; self.samples.len()];
+        for (position, (start, index)) in order.iter().enumerate() {
+            let end = order.get(position + 1).map_or(self.end_time, |next| next.0);
+            if let Some(time) = times.get_mut(*index) {
+                *time = (end - start).max(0.0);
+            }
+        }
+        times
+    }
+
+    /// The place of each node in the draft, by its id.
+    fn place(
+        &self,
+        draft: &mut Draft,
+        root: DraftNode,
+        options: &ReadOptions,
+    ) -> Result<FxHashMap<u64, DraftNode>, Fault> {
+        let by_id: FxHashMap<u64, usize> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (node.id, index))
+            .collect();
+        if by_id.len() < self.nodes.len() {
+            return Err(Fault::damaged(
+                "two nodes have one id",
+                Place::Row {
+                    table: "node",
+                    row: 0,
+                },
+            ));
+        }
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut parents = vec![None; self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let named = node
+                .children
+                .0
+                .iter()
+                .map(|child| (Some(index), by_id.get(child).copied()));
+            let up = node
+                .parent
+                .map(|parent| (by_id.get(&parent).copied(), Some(index)));
+            for (parent, child) in named.chain(up) {
+                let at = Place::Row {
+                    table: "node",
+                    row: index as u64,
+                };
+                let (Some(parent), Some(child)) = (parent, child) else {
+                    draft.note("some nodes refer to callers or callees that are not there");
+                    continue;
+                };
+                match parents.get_mut(child) {
+                    Some(known) if known.is_none() => *known = Some(parent),
+                    // The caller names it and it names its caller.
+                    Some(known) if *known == Some(parent) => continue,
+                    _ => return Err(Fault::damaged("two nodes call one", at)),
+                }
+                if let Some(list) = children.get_mut(parent) {
+                    list.push(child);
+                }
+            }
+        }
+        let mut places = FxHashMap::default();
+        let tops = parents
+            .iter()
+            .enumerate()
+            .filter(|(_, parent)| parent.is_none());
+        let mut pending: Vec<(usize, DraftNode)> = tops.map(|(index, _)| (index, root)).collect();
+        pending.reverse();
+        while let Some((index, caller)) = pending.pop() {
+            let Some(node) = self.nodes.get(index) else {
+                continue;
+            };
+            let place = node.enter(draft, caller, options, index)?;
+            places.insert(node.id, place);
+            let callees = children.get(index).into_iter().flatten().rev();
+            pending.extend(callees.map(|callee| (*callee, place)));
+        }
+        if places.len() < self.nodes.len() {
+            let at = Place::Row {
+                table: "node",
+                row: 0,
+            };
+            return Err(Fault::damaged("nodes call each other in a circle", at));
+        }
+        Ok(places)
+    }
+}
+
+impl Node {
+    fn enter(
+        &self,
+        draft: &mut Draft,
+        caller: DraftNode,
+        options: &ReadOptions,
+        index: usize,
+    ) -> Result<DraftNode, Fault> {
+        let Text(name) = &self.call_frame.function_name;
+        // V8's own root is ours.
+        if name == "(root)" {
+            return Ok(caller);
+        }
+        let at = Place::Row {
+            table: "node",
+            row: index as u64,
+        };
+        let url = self.call_frame.url.as_ref().map_or("", |Text(url)| url);
+        let module = url.strip_prefix("file://").unwrap_or(url);
+        let line = self.call_frame.line_number.filter(|line| *line >= 0.0);
+        let line = line.map(|line| line as u64 + 1);
+        let method = match (name.as_str(), line) {
+            // All functions without a name of one file would be one.
+            ("", Some(line)) => draft.method(&format!("(anonymous):{line}"), module)?,
+            ("", None) => draft.method("(anonymous)", module)?,
+            (name, Some(line)) if options.lines => {
+                draft.note("lines are those where functions begin");
+                draft.method(&format!("{name}:{line}"), module)?
+            }
+            (name, _) => draft.method(name, module)?,
+        };
+        draft.child(caller, method, at)
+    }
+}

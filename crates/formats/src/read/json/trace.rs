@@ -1,0 +1,446 @@
+//! Chromium's trace events: V8's CPU profiles among them, else the durations of what was traced.
+
+use super::chrome::{CpuProfile, Node, draft};
+use super::value::{Column, Lenient, Scalar, value_type};
+use crate::read::draft::{Draft, Owner};
+use crate::read::error::{Fault, Place};
+use crate::read::options::ReadOptions;
+use crate::read::skipped::Skipped;
+use profile::DraftNode;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// An event; times are in microseconds.
+#[derive(Deserialize)]
+pub(super) struct Event {
+    #[serde(default)]
+    name: Scalar,
+    #[serde(default)]
+    ph: Scalar,
+    #[serde(default)]
+    pid: Scalar,
+    #[serde(default)]
+    tid: Scalar,
+    #[serde(default)]
+    ts: Scalar,
+    #[serde(default)]
+    dur: Scalar,
+    /// The same in time of the CPU, which stands alone in some.
+    #[serde(default)]
+    tdur: Scalar,
+    #[serde(default)]
+    id: Scalar,
+    #[serde(default)]
+    args: Lenient<Box<Args>>,
+}
+
+impl Event {
+    /// Whether it says what kind of an event it is.
+    pub fn has_phase(&self) -> bool {
+        self.ph.text().is_some_and(|phase| !phase.is_empty())
+    }
+}
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default)]
+    name: Scalar,
+    #[serde(default)]
+    data: Lenient<Box<Data>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Data {
+    cpu_profile: Lenient<CpuPart>,
+    time_deltas: Column<f64>,
+    start_time: Scalar,
+    end_time: Scalar,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CpuPart {
+    nodes: Column<Node>,
+    samples: Column<u64>,
+    time_deltas: Column<f64>,
+    start_time: Scalar,
+    end_time: Scalar,
+}
+
+/// Process and thread; of a CPU profile, process and the profile's id.
+type Key = (i64, i64);
+
+/// Names that the trace gives.
+#[derive(Default)]
+struct Names {
+    processes: BTreeMap<i64, String>,
+    threads: BTreeMap<Key, String>,
+}
+
+pub(super) fn read(
+    mut events: Vec<Event>,
+    sampled: SampledStacks,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    // Chunks of a CPU profile go on where the one before ended, in the order of time; the file may
+    // have them in another.
+    let start = |event: &Event| event.ts.number().unwrap_or(f64::NEG_INFINITY);
+    if !events.is_sorted_by(|a, b| start(a) <= start(b)) {
+        events.sort_by(|a, b| start(a).total_cmp(&start(b)));
+    }
+    let mut names = Names::default();
+    let mut profiles: BTreeMap<(i64, String), (i64, CpuProfile)> = BTreeMap::new();
+    let mut spans: BTreeMap<Key, Vec<Span>> = BTreeMap::new();
+    for (index, event) in events.into_iter().enumerate() {
+        let (pid, tid) = (
+            event.pid.integer().unwrap_or(0),
+            event.tid.integer().unwrap_or(0),
+        );
+        let name = event.name.text().unwrap_or("(no name)");
+        match (event.ph.text().unwrap_or_default(), name) {
+            ("M", "process_name" | "thread_name") => {
+                let called = event.args.0.as_ref().and_then(|args| args.name.text());
+                let called = called.unwrap_or_default().to_owned();
+                match name {
+                    "process_name" => names.processes.insert(pid, called),
+                    _ => names.threads.insert((pid, tid), called),
+                };
+            }
+            ("P", "Profile" | "ProfileChunk") => {
+                let Some(data) = event.args.0.and_then(|args| args.data.0) else {
+                    continue;
+                };
+                let id = event.id.text().unwrap_or_default().to_owned();
+                let (_, profile) = profiles
+                    .entry((pid, id))
+                    .or_insert_with(|| (tid, CpuProfile::default()));
+                profile.append(*data);
+            }
+            // Until Chrome 66: a whole profile in one event of the thread that it is of.
+            ("I", "CpuProfile") => {
+                let Some(data) = event.args.0.and_then(|args| args.data.0) else {
+                    continue;
+                };
+                let id = format!("thread {tid} at {index}");
+                let (_, profile) = profiles
+                    .entry((pid, id))
+                    .or_insert_with(|| (tid, CpuProfile::default()));
+                profile.append(*data);
+            }
+            (phase @ ("B" | "E" | "X"), name) => {
+                let at = index as u64;
+                let (Some(start), phase) = (event.ts.number(), phase.as_bytes()) else {
+                    continue;
+                };
+                let length = event.dur.number().or_else(|| event.tdur.number());
+                let length = length.map_or(0.0, |length| length.max(0.0));
+                spans.entry((pid, tid)).or_default().push(Span {
+                    name: if phase == b"E" {
+                        None
+                    } else {
+                        Some(name.to_owned())
+                    },
+                    start,
+                    end: (phase == b"X").then_some(start + length),
+                    at,
+                });
+            }
+            _ => {}
+        }
+    }
+    if !profiles.is_empty() {
+        return cpu_profiles(profiles, &names, options, used);
+    }
+    if !sampled.samples.is_empty() {
+        return sampled_stacks(&sampled, &names, options, used);
+    }
+    durations(spans, &names, options, used)
+}
+
+impl CpuProfile {
+    fn append(&mut self, data: Data) {
+        let part = data.cpu_profile.0.unwrap_or_default();
+        let start_time = data
+            .start_time
+            .number()
+            .or_else(|| part.start_time.number());
+        if let Some(start_time) = start_time.filter(|time| *time > 0.0) {
+            self.start_time = start_time;
+        }
+        let end_time = data.end_time.number().or_else(|| part.end_time.number());
+        self.end_time = self.end_time.max(end_time.unwrap_or(0.0));
+        self.nodes.extend(part.nodes.0);
+        let before = self.samples.len();
+        self.samples.extend(part.samples.0);
+        let deltas = match data.time_deltas.0.is_empty() {
+            true => part.time_deltas.0,
+            false => data.time_deltas.0,
+        };
+        // A chunk with fewer times than samples must not shift those of the next one.
+        self.time_deltas.resize(before, 0.0);
+        self.time_deltas.extend(deltas);
+        self.time_deltas.truncate(self.samples.len());
+    }
+}
+
+/// Samples beside the events, as React Native's Hermes writes them: `samples` and `stackFrames`.
+#[derive(Default)]
+pub(super) struct SampledStacks {
+    pub samples: Vec<TracedSample>,
+    pub frames: FxHashMap<String, StackFrame>,
+}
+
+/// A sample of a thread; times are in microseconds.
+#[derive(Deserialize)]
+pub(super) struct TracedSample {
+    #[serde(default)]
+    pid: Scalar,
+    #[serde(default)]
+    tid: Scalar,
+    #[serde(default)]
+    ts: Scalar,
+    #[serde(default)]
+    weight: Scalar,
+    /// The stack frame.
+    #[serde(default)]
+    sf: Scalar,
+}
+
+/// A function, and who called it.
+#[derive(Deserialize)]
+pub(super) struct StackFrame {
+    #[serde(default)]
+    name: Scalar,
+    #[serde(default)]
+    parent: Scalar,
+}
+
+/// The samples that stand beside the events.
+fn sampled_stacks(
+    sampled: &SampledStacks,
+    names: &Names,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    let mut draft = draft(options, used)?;
+    draft.note("the samples beside the events of the trace were read, not the durations of these");
+    let mut threads: BTreeMap<Key, Vec<(f64, &TracedSample)>> = BTreeMap::new();
+    for sample in &sampled.samples {
+        let key = (
+            sample.pid.integer().unwrap_or(0),
+            sample.tid.integer().unwrap_or(0),
+        );
+        let time = sample.ts.number().unwrap_or(0.0);
+        threads.entry(key).or_default().push((time, sample));
+    }
+    let mut nodes: FxHashMap<(DraftNode, &str), DraftNode> = FxHashMap::default();
+    let mut skipped = Skipped::new("samples");
+    let mut read = 0;
+    for (key, mut samples) in threads {
+        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (index, (time, sample)) in samples.iter().enumerate() {
+            let at = Place::Row {
+                table: "sample",
+                row: index as u64,
+            };
+            let root = draft.group(&names.owner(key), at)?;
+            let leaf = sample.sf.key();
+            let Some(node) = sampled.node(&mut draft, &mut nodes, root, &leaf, at)? else {
+                skipped.add("of a stack frame that is not there", at);
+                continue;
+            };
+            read += 1;
+            let weight = sample.weight.integer().unwrap_or(1);
+            let end = samples.get(index + 1).map_or(*time, |next| next.0);
+            draft.add(0, node, weight);
+            draft.add(1, node, ((end - time).max(0.0) * 1000.0).round() as i64);
+        }
+    }
+    skipped.finish(read, &mut draft)?;
+    Ok(draft)
+}
+
+impl SampledStacks {
+    /// The node of a stack frame under `root`; `None` if it or one of its callers is not there.
+    fn node<'s>(
+        &'s self,
+        draft: &mut Draft,
+        nodes: &mut FxHashMap<(DraftNode, &'s str), DraftNode>,
+        root: DraftNode,
+        leaf: &str,
+        at: Place,
+    ) -> Result<Option<DraftNode>, Fault> {
+        let mut missing = Vec::new();
+        let mut next = leaf.to_owned();
+        let mut node = root;
+        while let Some((id, frame)) = self.frames.get_key_value(&next) {
+            if let Some(known) = nodes.get(&(root, id.as_str())) {
+                node = *known;
+                break;
+            }
+            // Frames that call each other in a circle.
+            if missing.len() > self.frames.len() {
+                return Ok(None);
+            }
+            missing.push((id, frame));
+            if frame.parent == Scalar::None {
+                break;
+            }
+            next = frame.parent.key();
+        }
+        if missing.is_empty() && node == root {
+            return Ok(None);
+        }
+        while let Some((id, frame)) = missing.pop() {
+            let name = frame.name.text().unwrap_or("(no name)");
+            // Its own root is ours.
+            if name != "[root]" {
+                let method = draft.method(name, "")?;
+                node = draft.child(node, method, at)?;
+            }
+            nodes.insert((root, id), node);
+        }
+        Ok(Some(node))
+    }
+}
+
+impl Names {
+    fn owner(&self, (pid, tid): Key) -> Owner<'_> {
+        Owner {
+            host: None,
+            process: self.processes.get(&pid).map(String::as_str),
+            pid: Some(pid),
+            thread: self.threads.get(&(pid, tid)).map(String::as_str),
+            tid: Some(tid),
+        }
+    }
+}
+
+fn cpu_profiles(
+    profiles: BTreeMap<(i64, String), (i64, CpuProfile)>,
+    names: &Names,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    let mut draft = draft(options, used)?;
+    draft.note("the CPU profiles in the trace were read, not the durations of its events");
+    let mut beheaded = 0_u64;
+    for ((pid, _), (tid, profile)) in &profiles {
+        // Its beginning, with the functions, was before that of the trace.
+        if !profile.has_root() {
+            beheaded += u64::from(!profile.samples.is_empty());
+            continue;
+        }
+        profile.add_to(&mut draft, &names.owner((*pid, *tid)), options)?;
+    }
+    if beheaded > 0 {
+        draft.note(format!(
+            "{beheaded} CPU profiles began before the trace and were left out: their functions are not known"
+        ));
+    }
+    Ok(draft)
+}
+
+/// An event that begins, ends, or does both.
+struct Span {
+    /// `None` of an end.
+    name: Option<String>,
+    start: f64,
+    /// Of one that does both.
+    end: Option<f64>,
+    /// Its position in the file.
+    at: u64,
+}
+
+/// Events that lie in each other on one thread as calls, each with the time that it does not share.
+fn durations(
+    spans: BTreeMap<Key, Vec<Span>>,
+    names: &Names,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<Draft, Fault> {
+    let mut draft = Draft::new(vec![value_type("time", "nanoseconds")], options);
+    draft.hold(used, Place::Offset(0))?;
+    draft.note("costs are the durations of traced events, on a CPU or not");
+    for (key, mut spans) in spans {
+        let root = draft.group(&names.owner(key), Place::Offset(0))?;
+        // Of events that begin together, the longer one is around the other.
+        spans.sort_by(|a, b| {
+            let longer = |span: &Span| span.end.unwrap_or(span.start);
+            let complete = a.end.is_some() && b.end.is_some();
+            let order = a.start.total_cmp(&b.start);
+            order.then(match complete {
+                true => longer(b).total_cmp(&longer(a)),
+                false => std::cmp::Ordering::Equal,
+            })
+        });
+        let mut calls = Calls {
+            root,
+            open: Vec::new(),
+            now: f64::NEG_INFINITY,
+        };
+        for span in spans {
+            calls.enter(&mut draft, span)?;
+        }
+        calls.leave(&mut draft, f64::INFINITY);
+        if !calls.open.is_empty() {
+            draft
+                .note("some events were never ended; they end with the last event of their thread");
+        }
+    }
+    Ok(draft)
+}
+
+/// The events around a moment.
+struct Calls {
+    root: DraftNode,
+    /// With the end, where it is known.
+    open: Vec<(DraftNode, Option<f64>)>,
+    now: f64,
+}
+
+impl Calls {
+    fn enter(&mut self, draft: &mut Draft, span: Span) -> Result<(), Fault> {
+        self.leave(draft, span.start);
+        self.pass(draft, span.start);
+        let Some(name) = span.name else {
+            if self.open.pop().is_none() {
+                draft.note("some events end that never began");
+            }
+            return Ok(());
+        };
+        let at = Place::Row {
+            table: "event",
+            row: span.at,
+        };
+        let method = draft.method(&name, "")?;
+        let node = draft.child(self.top(), method, at)?;
+        self.open.push((node, span.end));
+        Ok(())
+    }
+
+    /// Ends the events that end by `now`.
+    fn leave(&mut self, draft: &mut Draft, now: f64) {
+        while let Some((_, Some(end))) = self.open.last().copied()
+            && end <= now
+        {
+            self.pass(draft, end);
+            self.open.pop();
+        }
+    }
+
+    fn top(&self) -> DraftNode {
+        self.open.last().map_or(self.root, |(node, _)| *node)
+    }
+
+    fn pass(&mut self, draft: &mut Draft, now: f64) {
+        let passed = now - self.now;
+        if passed > 0.0 && passed.is_finite() && !self.open.is_empty() {
+            draft.add(0, self.top(), (passed * 1000.0).round() as i64);
+        }
+        self.now = self.now.max(now);
+    }
+}

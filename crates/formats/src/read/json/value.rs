@@ -1,0 +1,269 @@
+//! Values of JSON that count what they take of the memory limit.
+//!
+//! `serde` has no place to hand a budget through derived types, so it lies in a thread-local variable
+//! while a file is read.
+
+use profile::ValueType;
+use rustc_hash::FxHashMap;
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+thread_local! {
+    /// Bytes that may still be taken.
+    static BUDGET: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What an error says that is the budget's.
+pub(super) const OVER_BUDGET: &str = "its tables need more memory than the limit allows";
+
+/// Sets what may be taken from here on.
+pub(super) fn set_budget(bytes: u64) {
+    BUDGET.set(bytes);
+}
+
+/// What is left of it.
+pub(super) fn budget() -> u64 {
+    BUDGET.get()
+}
+
+/// Counts `bytes` that are kept.
+pub(super) fn take<E: Error>(bytes: usize) -> Result<(), E> {
+    let left = BUDGET.get().checked_sub(bytes as u64);
+    BUDGET.set(left.ok_or_else(|| E::custom(OVER_BUDGET))?);
+    Ok(())
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column<T>(pub Vec<T>);
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy> Column<T> {
+    pub fn at(&self, index: usize) -> Option<T> {
+        self.0.get(index).copied()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Column<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = Column<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Column<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(element) = seq.next_element()? {
+                    take(size_of::<T>())?;
+                    all.push(element);
+                }
+                Ok(Column(all))
+            }
+        }
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+/// A string.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Text(pub String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        take(text.len())?;
+        Ok(Self(text))
+    }
+}
+
+/// A number, or a string, or whatever else, which is as good as nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Scalar {
+    #[default]
+    None,
+    Number(f64),
+    Text(Text),
+}
+
+impl Scalar {
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, if need be out of a string like `12.5`.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(Text(text)) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            Self::None => None,
+        }
+    }
+
+    /// As a key of a table, where the file may write `1` or `"1"`.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(Text(text)) => text.clone(),
+            Self::None => String::new(),
+        }
+    }
+
+    /// The number, if need be out of a string like `12` or `12.1`.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number as i64),
+            Self::Text(Text(text)) => text.split('.').next()?.parse().ok(),
+            Self::None => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value as f64))
+            }
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value as f64))
+            }
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(value))
+            }
+            fn visit_str<E: Error>(self, value: &str) -> Result<Scalar, E> {
+                take(value.len())?;
+                Ok(Scalar::Text(Text(value.to_owned())))
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Scalar, E> {
+                Ok(Scalar::None)
+            }
+            fn visit_unit<E: Error>(self) -> Result<Scalar, E> {
+                Ok(Scalar::None)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar, A::Error> {
+                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                Ok(Scalar::None)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
+                use serde::de::IgnoredAny;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Scalar::None)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// An object whose keys are not known beforehand; numbers as keys are text in JSON.
+#[derive(Debug)]
+pub(super) struct ObjectTable<T>(pub FxHashMap<String, T>);
+
+impl<T> Default for ObjectTable<T> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = ObjectTable<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectTable<T>, A::Error> {
+                let mut all = FxHashMap::default();
+                while let Some((Text(key), value)) = map.next_entry::<Text, T>()? {
+                    take(2 * size_of::<T>() + 64)?;
+                    all.insert(key, value);
+                }
+                Ok(ObjectTable(all))
+            }
+            // Another format's table of the same name.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ObjectTable<T>, A::Error> {
+                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                Ok(ObjectTable(FxHashMap::default()))
+            }
+            fn visit_unit<E: Error>(self) -> Result<ObjectTable<T>, E> {
+                Ok(ObjectTable(FxHashMap::default()))
+            }
+        }
+        deserializer.deserialize_any(Entries(PhantomData))
+    }
+}
+
+/// An object, or nothing where something else stands.
+#[derive(Clone, Debug)]
+pub(super) struct Lenient<T>(pub Option<T>);
+
+impl<T> Default for Lenient<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object<T>(PhantomData<T>);
+        impl<'de, T: DeserializeOwned> Visitor<'de> for Object<T> {
+            type Value = Lenient<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Lenient<T>, A::Error> {
+                let object = T::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                Ok(Lenient(Some(object)))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Lenient<T>, A::Error> {
+                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                Ok(Lenient(None))
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+            fn visit_str<E: Error>(self, _: &str) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Lenient<T>, E> {
+                Ok(Lenient(None))
+            }
+        }
+        deserializer.deserialize_any(Object(PhantomData))
+    }
+}
+
+/// What a profile measures, and in what.
+pub(super) fn value_type(name: &str, unit: &str) -> ValueType {
+    ValueType {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+    }
+}

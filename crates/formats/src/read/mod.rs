@@ -1,0 +1,74 @@
+//! Profiles of other tools, and our own, as call trees.
+//!
+//! [`read`] tells the format by the content of the file, whatever its name, and reads it through
+//! gzip and zstd; [`from_recording`] makes the same tree of a recording of ours. What a format says
+//! and what we make of it is in `docs/formats.md`.
+//!
+//! Files are untrusted: every reader streams or is bounded by [`Limits`], none recurses over its
+//! input, and what is wrong is said with its place in the file.
+
+mod callgrind;
+mod detect;
+mod draft;
+mod dtrace;
+mod encoding;
+pub(crate) mod error;
+mod folded;
+mod ghc;
+mod gperftools;
+mod imported;
+mod indented;
+pub(crate) mod input;
+mod instruments;
+mod jfr;
+mod json;
+pub(crate) mod lines;
+mod macos_sample;
+mod options;
+mod otlp;
+mod perf_data;
+mod perf_script;
+mod pprof;
+mod pstats;
+mod recording;
+mod ruby_marshal;
+mod skipped;
+mod stackprof;
+mod stacks;
+mod tree_profile;
+mod v8_log;
+
+pub use error::{Place, ReadError};
+pub use imported::to_recording;
+pub use options::{Group, Limits, ReadOptions};
+pub use perf_data::BranchStacks;
+pub use recording::from_recording;
+pub use tree_profile::TreeProfile;
+
+use detect::ReadWith;
+use input::Input;
+use std::path::Path;
+
+/// Reads the profile at `path`, of any format that is known, compressed or not.
+///
+/// # Errors
+/// If the file cannot be read, is of no known format, is damaged, or exceeds the limits. The error
+/// names the file and the place in it (in what it decompresses to, if it is compressed).
+pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
+    let mut input =
+        Input::open(path, &options.limits).map_err(|fault| fault.of(path, "profile"))?;
+    let reader = detect::find_reader(input.head()).map_err(|what| ReadError::UnknownFormat {
+        path: path.to_owned(),
+        what,
+    })?;
+    let read = match reader.read {
+        ReadWith::Bytes(read) => read(&mut input, options).map(|draft| (draft, reader.name)),
+        ReadWith::Several(read) => read(&mut input, options),
+        ReadWith::File(read) => {
+            drop(input);
+            read(path, options).map(|draft| (draft, reader.name))
+        }
+    };
+    let (draft, name) = read.map_err(|fault| fault.of(path, reader.name))?;
+    draft.finish(name).map_err(|fault| fault.of(path, name))
+}

@@ -1,0 +1,416 @@
+//! From a tree of locations to one of methods.
+
+use super::File;
+use super::samples::Label;
+use super::tables::{Ids, Location, Mapping, Strings};
+use crate::frame::{base_of_path, process_name};
+use crate::read::draft::{Draft, Owner};
+use crate::read::error::{Fault, Place};
+use crate::read::options::ReadOptions;
+use profile::{DraftNode, MethodId, ValueType};
+use regex::Regex;
+use std::borrow::Cow;
+
+/// How large the automata of the file's regular expressions may become, in bytes.
+const REGEX_SIZE: usize = 1 << 20;
+
+/// What becomes of a node and of those below it.
+#[derive(Clone, Copy)]
+struct At {
+    node: DraftNode,
+    /// Some frame so far was not to be dropped.
+    interesting: bool,
+    /// What is below has no frames of its own.
+    cut: bool,
+}
+
+pub(super) fn translate(file: File, options: &ReadOptions, end: Place) -> Result<Draft, Fault> {
+    let width = file.samples.width.unwrap_or(file.value_types.len());
+    if width != file.value_types.len() {
+        let types = file.value_types.len();
+        let what = format!("samples of {width} values where {types} types are declared");
+        return Err(Fault::damaged(what, end));
+    }
+    let value_types = file
+        .value_types
+        .iter()
+        .map(|(name, unit)| {
+            let name = text(&file.strings, *name, end)?.into_owned();
+            let unit = text(&file.strings, *unit, end)?.into_owned();
+            Ok(ValueType { name, unit })
+        })
+        .collect::<Result<Vec<_>, Fault>>()?;
+    let mut draft = Draft::new(value_types, options);
+    if let Some(default) = file
+        .value_types
+        .iter()
+        .position(|(name, _)| *name == file.default && *name != 0)
+    {
+        draft.default_value = default;
+    } else {
+        // As pprof does.
+        draft.default_value = width.saturating_sub(1);
+    }
+    draft.hold(file.size(), end)?;
+    let mut translation = Translation::new(file, options, draft, end)?;
+    translation.run()?;
+    translation.notes();
+    Ok(translation.draft)
+}
+
+struct Translation<'o> {
+    file: File,
+    options: &'o ReadOptions,
+    draft: Draft,
+    /// Where the file ends: the place of what is only found wrong there.
+    end: Place,
+    functions: Ids,
+    mappings: Ids,
+    drop: Option<Drop>,
+    host: Option<String>,
+    unsymbolised: u64,
+}
+
+/// Which frames the file wants to be dropped.
+struct Drop {
+    drop: Regex,
+    keep: Option<Regex>,
+    dropped: u64,
+}
+
+/// The methods at a location, outermost first, and what the file wants dropped of them.
+#[derive(Clone, Default)]
+struct Frames {
+    methods: Vec<MethodId>,
+    /// All of them are to be dropped, with what they call.
+    drop: bool,
+    /// Some inlined ones were dropped, and what this location calls is, too.
+    drop_callees: bool,
+}
+
+impl<'o> Translation<'o> {
+    fn new(
+        mut file: File,
+        options: &'o ReadOptions,
+        mut draft: Draft,
+        end: Place,
+    ) -> Result<Self, Fault> {
+        let mut functions = Ids::default();
+        let all = std::mem::take(&mut file.functions);
+        let mut by_index = Vec::new();
+        for function in all {
+            put(&mut by_index, functions.index(function.id), function);
+        }
+        file.functions = by_index;
+        let mut mappings = Ids::default();
+        let all = std::mem::take(&mut file.mappings);
+        let mut by_index = Vec::new();
+        for mapping in all {
+            put(&mut by_index, mappings.index(mapping.id), mapping);
+        }
+        file.mappings = by_index;
+        let drop = Drop::new(&file, &mut draft, end)?;
+        let host = file.comments.iter().find_map(|comment| {
+            // As we write it.
+            let comment = text(&file.strings, *comment, end).ok()?;
+            let host = comment.strip_prefix("host: ")?.split(',').next()?;
+            Some(host.to_owned())
+        });
+        Ok(Self {
+            file,
+            options,
+            draft,
+            end,
+            functions,
+            mappings,
+            drop,
+            host,
+            unsymbolised: 0,
+        })
+    }
+
+    fn run(&mut self) -> Result<(), Fault> {
+        let nodes = std::mem::take(&mut self.file.samples.nodes);
+        let values = std::mem::take(&mut self.file.samples.values);
+        let width = self.file.value_types.len();
+        let root = At {
+            node: DraftNode::ROOT,
+            interesting: false,
+            cut: false,
+        };
+        let mut places = Vec::with_capacity(nodes.len());
+        places.push(root);
+        let mut frames: Vec<Option<Frames>> = Vec::new();
+        let mut values = draining(values).skip(width);
+        for (parent, location) in draining(nodes).skip(1) {
+            // A parent comes before its children.
+            let mut place = places.get(parent as usize).copied().unwrap_or(root);
+            if parent == 0 {
+                place.node = self.group(location)?;
+            } else if !place.cut {
+                let known = location as usize;
+                if frames.len() <= known {
+                    frames.resize(known + 1, None);
+                }
+                match frames.get_mut(known) {
+                    Some(Some(entry)) => self.descend(&mut place, entry)?,
+                    Some(entry) => {
+                        let found = self.frames(location)?;
+                        self.descend(&mut place, entry.insert(found))?;
+                    }
+                    None => {}
+                }
+            }
+            for (value, cost) in values.by_ref().take(width).enumerate() {
+                if cost != 0 {
+                    self.draft.add(value, place.node, cost);
+                }
+            }
+            places.push(place);
+        }
+        Ok(())
+    }
+
+    /// Goes from a node to the one of a location that it calls, unless the file wants that dropped.
+    fn descend(&mut self, place: &mut At, frames: &Frames) -> Result<(), Fault> {
+        let drop = frames.drop || frames.drop_callees;
+        if drop
+            && place.interesting
+            && let Some(rules) = &mut self.drop
+        {
+            rules.dropped += 1;
+            place.cut = true;
+            if frames.drop {
+                return Ok(());
+            }
+        }
+        for method in &frames.methods {
+            place.node = self.draft.child(place.node, *method, self.end)?;
+        }
+        place.interesting |= !drop;
+        Ok(())
+    }
+
+    fn group(&mut self, labels: u32) -> Result<DraftNode, Fault> {
+        let labels = self.file.samples.labels.get_index(labels as usize);
+        let labels = labels.cloned().unwrap_or_default();
+        let strings = &self.file.strings;
+        let find = |keys: &[&str]| {
+            let matches = |label: &&Label| {
+                let key = strings.get(label.key).unwrap_or_default();
+                keys.iter()
+                    .any(|wanted| key.eq_ignore_ascii_case(wanted.as_bytes()))
+            };
+            labels.iter().find(matches)
+        };
+        let name = |keys: &[&str]| {
+            let label = find(keys)?;
+            match strings.get(label.text).filter(|text| !text.is_empty()) {
+                Some(text) => Some(String::from_utf8_lossy(text).into_owned()),
+                // It has a name, and that is empty.
+                None if label.number == 0 => Some(process_name("").to_owned()),
+                None => None,
+            }
+        };
+        let number = |keys: &[&str]| {
+            let label = find(keys)?;
+            let text = strings.get(label.text).filter(|t| !t.is_empty());
+            let parsed = text.and_then(|t| std::str::from_utf8(t).ok()?.parse().ok());
+            parsed.or((label.text == 0).then_some(label.number))
+        };
+        let process = name(&["process", "process_name", "process name", "comm"]);
+        let thread = name(&["thread_name", "thread name", "thread"]).or_else(|| process.clone());
+        let host = name(&["host", "hostname", "node"]).or_else(|| self.host.clone());
+        let owner = Owner {
+            host: host.as_deref(),
+            process: process.as_deref(),
+            pid: number(&["pid", "process_id", "process id"]),
+            thread: thread.as_deref(),
+            tid: number(&["tid", "thread_id", "thread id"]),
+        };
+        self.draft.group(&owner, self.end)
+    }
+
+    /// The methods of a location.
+    fn frames(&mut self, index: u32) -> Result<Frames, Fault> {
+        let location = self.file.locations.get(index);
+        if !location.defined {
+            let what = "a sample refers to a location that is not there";
+            return Err(Fault::damaged(what, self.end));
+        }
+        let mapping = self.mappings.get(location.mapping);
+        let mapping = mapping
+            .and_then(|m| self.file.mappings.get(m as usize))
+            .copied();
+        if mapping.is_none() && location.mapping != 0 {
+            let what = format!(
+                "a location refers to mapping {}, which is not there",
+                location.mapping
+            );
+            return Err(Fault::damaged(what, self.end));
+        }
+        let filename = text(
+            &self.file.strings,
+            mapping.unwrap_or_default().filename,
+            self.end,
+        )?;
+        let module = match &*filename {
+            "" => String::new(),
+            path => base_of_path(path).to_owned(),
+        };
+        let lines = self.file.locations.lines(&location).to_vec();
+        let Some(outermost) = lines.len().checked_sub(1) else {
+            self.unsymbolised += 1;
+            let name = place(&location, mapping.as_ref(), &module);
+            let methods = vec![self.draft.method(&name, &module)?];
+            return Ok(Frames {
+                methods,
+                ..Frames::default()
+            });
+        };
+        let mut frames = Frames::default();
+        // Innermost first in the file: what is to be dropped drops what came before.
+        for (depth, line) in lines.iter().enumerate() {
+            let name = self.function(line.function)?;
+            if let Some(drop) = &self.drop
+                && drop.matches(&name)
+            {
+                frames.methods.clear();
+                frames.drop_callees = true;
+                frames.drop = depth == outermost;
+                if !frames.drop {
+                    continue;
+                }
+            }
+            if !self.options.inline && depth != outermost {
+                continue;
+            }
+            let name = match name.is_empty() {
+                true => place(&location, mapping.as_ref(), &module),
+                false if self.options.lines && line.line > 0 => format!("{name}:{}", line.line),
+                false => name,
+            };
+            frames.methods.push(self.draft.method(&name, &module)?);
+        }
+        frames.methods.reverse();
+        Ok(frames)
+    }
+
+    fn function(&mut self, id: u64) -> Result<String, Fault> {
+        let function = self
+            .functions
+            .get(id)
+            .and_then(|f| self.file.functions.get(f as usize));
+        let Some(function) = function else {
+            // The place has its address for a name, then.
+            self.draft
+                .note("some places refer to functions that are not there");
+            return Ok(String::new());
+        };
+        let name = text(&self.file.strings, function.name, self.end)?;
+        match name.is_empty() {
+            true => Ok(text(&self.file.strings, function.system_name, self.end)?.into_owned()),
+            false => Ok(name.into_owned()),
+        }
+    }
+
+    fn notes(&mut self) {
+        if self.unsymbolised > 0 {
+            self.draft.note(format!(
+                "{} places have no function name and are named by their address",
+                self.unsymbolised
+            ));
+        }
+        if let Some(drop) = &self.drop
+            && drop.dropped > 0
+        {
+            self.draft.note(format!(
+                "frames that match {} were left out, as the profile itself asks",
+                drop.drop.as_str()
+            ));
+        }
+    }
+}
+
+impl Drop {
+    fn new(file: &File, draft: &mut Draft, end: Place) -> Result<Option<Self>, Fault> {
+        let pattern = text(&file.strings, file.drop_frames, end)?;
+        if file.drop_frames == 0 || pattern.is_empty() {
+            return Ok(None);
+        }
+        let whole = |pattern: &str| {
+            regex::RegexBuilder::new(&format!("^(?:{pattern})$"))
+                .size_limit(REGEX_SIZE)
+                .build()
+        };
+        let keep = text(&file.strings, file.keep_frames, end)?;
+        let keep = (file.keep_frames != 0 && !keep.is_empty())
+            .then(|| whole(&keep))
+            .transpose();
+        match (whole(&pattern), keep) {
+            (Ok(drop), Ok(keep)) => Ok(Some(Self {
+                drop,
+                keep,
+                dropped: 0,
+            })),
+            _ => {
+                draft.note("the profile asks for frames to be left out by an expression that is not understood; they are in");
+                Ok(None)
+            }
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.drop.is_match(name) && !self.keep.as_ref().is_some_and(|keep| keep.is_match(name))
+    }
+}
+
+/// The entries in order. Their memory goes back to the system on the way (which it does in large pieces only),
+/// because what is made of them needs as much.
+fn draining<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
+    let piece = (32 << 20) / size_of::<T>();
+    let mut pieces = Vec::new();
+    while all.len() > piece {
+        pieces.push(all.split_off(all.len() - piece));
+        all.shrink_to_fit();
+    }
+    pieces.push(all);
+    pieces.into_iter().rev().flatten()
+}
+
+fn put<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {
+    let index = index as usize;
+    if all.len() <= index {
+        all.resize(index + 1, T::default());
+    }
+    if let Some(entry) = all.get_mut(index) {
+        *entry = value;
+    }
+}
+
+fn text(strings: &Strings, index: u64, end: Place) -> Result<Cow<'_, str>, Fault> {
+    match strings.get(index) {
+        Some(bytes) => Ok(String::from_utf8_lossy(bytes)),
+        // A profile without any string has still its empty one.
+        None if index == 0 => Ok(Cow::Borrowed("")),
+        None => {
+            let what = format!("string {index} of {} is referred to", strings.len());
+            Err(Fault::damaged(what, end))
+        }
+    }
+}
+
+/// The name of a place without a function.
+fn place(location: &Location, mapping: Option<&Mapping>, module: &str) -> String {
+    match mapping {
+        Some(mapping) if !module.is_empty() => {
+            let offset = location
+                .address
+                .wrapping_sub(mapping.start)
+                .wrapping_add(mapping.offset);
+            format!("{module}+{offset:#x}")
+        }
+        _ if location.address == 0 => "[unknown]".to_owned(),
+        _ => format!("{:#x}", location.address),
+    }
+}

@@ -1,0 +1,202 @@
+//! Our own recordings.
+
+use super::draft::{Draft, Owner};
+use super::error::{Fault, Place};
+use super::options::{Limits, ReadOptions};
+use super::tree_profile::TreeProfile;
+use crate::frame::{Namer, base_name, process_name};
+use crate::write::error::check;
+use crate::write::paths::Paths;
+use crate::write::rows::{Row, add_up};
+use crate::write::{Options, WriteError};
+use profile::{
+    CallTreeError, DraftNode, Event, Location, MethodId, NameId, Recording, SymbolTable, Unit,
+    ValueType,
+};
+use rustc_hash::FxHashMap;
+
+/// Whose a sample is: what groups are made of.
+type Key = (NameId, Option<u32>, Option<u32>);
+
+/// The recording as a call tree: the same tree as reading what [`crate::write::pprof`] or another writer
+/// makes of it.
+///
+/// There is a value type for each event, in samples (`count × multiplex_scale`, rounded once for
+/// each call path) or nanoseconds. Methods are named as the writers name functions, and the module
+/// is the last part of the image's path. Who ended a wait is not in the tree. A thread's name is
+/// taken for its process's, as the kernel does.
+///
+/// # Errors
+/// If the recording contradicts itself, or its costs do not fit in 63 bits.
+pub fn from_recording(
+    recording: &Recording,
+    symbols: &SymbolTable,
+    options: &ReadOptions,
+) -> Result<TreeProfile, WriteError> {
+    check(recording)?;
+    let value_types = recording.events.iter().map(value_type).collect();
+    let unlimited = ReadOptions {
+        limits: Limits {
+            memory: u64::MAX,
+            ratio: u64::MAX,
+            depth: u32::MAX,
+        },
+        ..options.clone()
+    };
+    let mut draft = Draft::new(value_types, &unlimited);
+    fill(&mut draft, recording, symbols, options)
+        .and_then(|()| draft.finish("vitalfew recording"))
+        .map_err(|fault| match fault {
+            Fault::Tree(source) => WriteError::NoTree(source),
+            // Without limits and without a file, there is nothing else.
+            _ => WriteError::NoTree(CallTreeError::TooLarge),
+        })
+}
+
+fn value_type(event: &Event) -> ValueType {
+    ValueType {
+        name: event.name.clone(),
+        unit: match event.unit {
+            Unit::Samples => "samples".to_owned(),
+            Unit::Nanoseconds => "nanoseconds".to_owned(),
+        },
+    }
+}
+
+/// Puts a recording's stacks and samples into a draft that has a value type for each event.
+pub(super) fn fill(
+    draft: &mut Draft,
+    recording: &Recording,
+    symbols: &SymbolTable,
+    options: &ReadOptions,
+) -> Result<(), Fault> {
+    let paths = paths(draft, recording, symbols, options)?;
+    let mut groups: FxHashMap<Key, DraftNode> = FxHashMap::default();
+    let mut rows = Vec::with_capacity(recording.samples.len());
+    for sample in &recording.samples {
+        let key = (sample.process, sample.pid, sample.tid);
+        let group = match groups.get(&key) {
+            Some(group) => *group,
+            None => {
+                let group = group(draft, recording, key)?;
+                groups.insert(key, group);
+                group
+            }
+        };
+        let key = (group, paths.node(sample.stack), sample.event);
+        rows.push(Row::new(key, sample));
+    }
+    let at = Place::Offset(0);
+    let nodes: Vec<_> = paths.nodes().collect();
+    // By group and path.
+    let mut known: FxHashMap<(DraftNode, usize), DraftNode> = FxHashMap::default();
+    let mut missing = Vec::new();
+    for row in add_up(rows) {
+        let (group, path, event) = row.key;
+        let (mut node, mut next) = (group, path);
+        while let Some(path) = next {
+            if let Some(found) = known.get(&(group, path)) {
+                node = *found;
+                break;
+            }
+            missing.push(path);
+            next = nodes.get(path).and_then(|(caller, _)| *caller);
+        }
+        while let Some(path) = missing.pop() {
+            let Some((_, method)) = nodes.get(path) else {
+                break;
+            };
+            node = draft.child(node, MethodId(*method as u32), at)?;
+            known.insert((group, path), node);
+        }
+        let index = usize::from(event.0);
+        if let Some(event) = recording.events.get(index) {
+            let value = i64::try_from(row.value(event)).unwrap_or(i64::MAX);
+            draft.add(index, node, value);
+        }
+    }
+    Ok(())
+}
+
+/// The stacks as paths of methods.
+fn paths(
+    draft: &mut Draft,
+    recording: &Recording,
+    symbols: &SymbolTable,
+    options: &ReadOptions,
+) -> Result<Paths, Fault> {
+    let namer = Namer::new(
+        recording,
+        symbols,
+        &Options {
+            inline: options.inline,
+            ..Options::default()
+        },
+    );
+    let (mut places, mut unnamed) = (0_u64, 0_u64);
+    let mut failed = Ok(());
+    let mut of_location: FxHashMap<Location, Vec<usize>> = FxHashMap::default();
+    let wanted = recording.samples.iter().map(|sample| sample.stack);
+    let paths = Paths::new(&recording.stacks, wanted, |location, numbers| {
+        let methods = of_location.entry(location).or_insert_with(|| {
+            places += 1;
+            unnamed += u64::from(!namer.knows(location));
+            methods(draft, recording, namer, location, options.lines).unwrap_or_else(|fault| {
+                failed = Err(fault);
+                Vec::new()
+            })
+        });
+        numbers.extend(methods.iter());
+    });
+    failed?;
+    if unnamed > 0 {
+        draft.note(format!(
+            "{unnamed} of {places} places have no function name and are named by their address"
+        ));
+    }
+    for event in &recording.events {
+        let given_up = event.dropped.saturating_add(event.lost);
+        if given_up > 0 {
+            draft.note(format!("{given_up} samples of {} were lost", event.name));
+        }
+    }
+    for warning in &recording.warnings {
+        draft.note(warning);
+    }
+    Ok(paths)
+}
+
+/// The methods at a location, innermost first.
+fn methods(
+    draft: &mut Draft,
+    recording: &Recording,
+    namer: Namer<'_>,
+    location: Location,
+    lines: bool,
+) -> Result<Vec<usize>, Fault> {
+    let module = base_name(recording.image(location.image));
+    namer
+        .functions(location)
+        .map(|function| {
+            let line = function.line.filter(|_| lines);
+            let method = match line {
+                Some(line) => draft.method(&format!("{}:{line}", function.name), module),
+                None => draft.method(&function.name, module),
+            };
+            method.map(|method| method.0 as usize)
+        })
+        .collect()
+}
+
+fn group(draft: &mut Draft, recording: &Recording, key: Key) -> Result<DraftNode, Fault> {
+    let (name, pid, tid) = key;
+    let name = process_name(recording.names.get(name));
+    let owner = Owner {
+        host: Some(&recording.host.name),
+        process: Some(name),
+        pid: pid.map(i64::from),
+        thread: Some(name),
+        tid: tid.map(i64::from),
+    };
+    draft.group(&owner, Place::Offset(0))
+}

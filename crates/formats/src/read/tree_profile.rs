@@ -1,0 +1,16 @@
+//! What every reader ends with.
+
+use profile::CallTree;
+
+/// A profile as a call tree, and what its reader should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeProfile {
+    /// The tree; it has at least one value type.
+    pub tree: CallTree,
+    /// The format's name: `folded stacks`, `pprof`.
+    pub format: &'static str,
+    /// The position of the value type that the profile itself would show first.
+    pub default_value: usize,
+    /// What was approximated, left out or looks wrong, each a sentence. They go to the user.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,161 @@
+//! Threads and their samples.
+
+use super::meta::milliseconds;
+use crate::frame::process_name;
+use crate::write::paths::Paths;
+use crate::write::rows::{Row, add_up, samples_of};
+use profile::{Event, EventId, NameId, Recording, Unit};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// What the recording tells threads apart by; a thread that changed its name counts as two.
+type Key = (Option<u32>, Option<u32>, NameId);
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Thread {
+    process_type: &'static str,
+    process_startup_time: f64,
+    process_shutdown_time: Option<f64>,
+    register_time: f64,
+    unregister_time: Option<f64>,
+    paused_ranges: [(); 0],
+    name: String,
+    is_main_thread: bool,
+    process_name: String,
+    pid: String,
+    tid: String,
+    samples: Samples,
+    markers: Markers,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Samples {
+    length: usize,
+    stack: Vec<Option<usize>>,
+    time: Vec<f64>,
+    weight: Weights,
+    weight_type: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Weights {
+    Samples(Vec<u64>),
+    Milliseconds(Vec<f64>),
+}
+
+/// An empty table of markers.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Markers {
+    length: usize,
+    data: [(); 0],
+    name: [(); 0],
+    start_time: [(); 0],
+    end_time: [(); 0],
+    phase: [(); 0],
+    category: [(); 0],
+}
+
+/// The threads that had samples of the event. Where the recording has no process ids, each process
+/// name is a process; where it has no thread ids, each process is one thread.
+pub(super) fn threads(
+    recording: &Recording,
+    id: EventId,
+    event: &Event,
+    paths: &Paths,
+) -> Vec<Thread> {
+    let rows: Vec<Row<(Key, Option<usize>)>> = add_up(
+        samples_of(recording, id)
+            .map(|sample| {
+                let thread = (sample.pid, sample.tid, sample.process);
+                Row::new((thread, paths.node(sample.stack)), sample)
+            })
+            .collect(),
+    );
+    let mut tids = Unique::default();
+    let processes = process_names(recording, id);
+    rows.chunk_by(|a, b| a.key.0 == b.key.0)
+        .filter_map(|rows| {
+            let (pid, tid, name) = rows.first()?.key.0;
+            let samples = samples(rows, event)?;
+            let name = process_name(recording.names.get(name)).to_owned();
+            let main = pid.and_then(|pid| processes.get(&pid));
+            let pid_text = pid.map_or_else(|| name.clone(), |pid| pid.to_string());
+            let tid_text = tid.map_or_else(|| pid_text.clone(), |tid| tid.to_string());
+            Some(Thread {
+                process_type: "default",
+                process_startup_time: 0.0,
+                process_shutdown_time: None,
+                register_time: 0.0,
+                unregister_time: None,
+                paused_ranges: [],
+                is_main_thread: tid.is_none() || tid == pid,
+                process_name: main
+                    .map_or(&*name, |id| process_name(recording.names.get(*id)))
+                    .to_owned(),
+                name,
+                pid: pid_text,
+                tid: tids.make(tid_text),
+                samples,
+                markers: Markers::default(),
+            })
+        })
+        .collect()
+}
+
+/// The samples of one thread; `None` if they are worth nothing.
+fn samples(rows: &[Row<(Key, Option<usize>)>], event: &Event) -> Option<Samples> {
+    let (stack, values): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .map(|row| (row.key.1, row.value(event)))
+        .filter(|(_, value)| *value > 0)
+        .unzip();
+    let length = values.len();
+    let samples = Samples {
+        length,
+        stack,
+        time: vec![0.0; length], // it is not known when they were taken
+        weight_type: match event.unit {
+            Unit::Samples => "samples",
+            Unit::Nanoseconds => "tracing-ms",
+        },
+        weight: match event.unit {
+            Unit::Samples => Weights::Samples(values),
+            Unit::Nanoseconds => {
+                Weights::Milliseconds(values.into_iter().map(milliseconds).collect())
+            }
+        },
+    };
+    (length > 0).then_some(samples)
+}
+
+/// The name of each process id: its main thread's, else that of any of its threads.
+fn process_names(recording: &Recording, id: EventId) -> FxHashMap<u32, NameId> {
+    let mut names = FxHashMap::default();
+    for sample in samples_of(recording, id) {
+        let Some(pid) = sample.pid else { continue };
+        let name = names.entry(pid).or_insert(sample.process);
+        if sample.tid == Some(pid) {
+            *name = sample.process;
+        }
+    }
+    names
+}
+
+/// Makes thread ids different from each other, as the front end needs them.
+#[derive(Default)]
+struct Unique(FxHashMap<String, u32>);
+
+impl Unique {
+    fn make(&mut self, id: String) -> String {
+        let seen = self.0.entry(id.clone()).or_insert(0);
+        *seen += 1;
+        match *seen {
+            1 => id,
+            n => format!("{id}.{}", n - 1),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! pprof's `profile.proto`, compressed with gzip: for `go tool pprof` and all that reads its format.
+//!
+//! All events of the recording are in it, one sample type each: a `cpu-clock` or `task-clock` event
+//! as `samples/count` and `cpu/nanoseconds` (count × period), just as Go's own CPU profiles have
+//! them; an event of measured time in `nanoseconds`; any other by its name in `count`. Labels tell
+//! the process, `pid` and `tid` where they were recorded, and who ended a wait. Addresses are made
+//! up, one range an image, and no image overlaps another. From them the `pprof` of
+//! github.com/google/pprof finds the code in the file; `go tool pprof` does not in general, so its
+//! disassembly is not to be relied on.
+//!
+//! The mangled name of a function is not known here, and `system_name` is left out: pprof takes a
+//! name that equals the system name for one still to be demangled, and would cut `<T as Trait>::f`
+//! down to `::f`.
+
+mod layout;
+mod message;
+
+use crate::frame::Namer;
+use crate::write::error::check;
+use crate::write::rows::{Row, add_up};
+use crate::write::{Options, WriteError};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use indexmap::IndexSet;
+use layout::Layout;
+use message::{Function, Label, Line, Mapping, Profile, Sample, ValueType};
+use profile::{Event, EventId, Location, NameId, Recording, StackId, SymbolTable, Target, Unit};
+use prost::Message;
+use rustc_hash::FxBuildHasher;
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io::{self, BufWriter, Write};
+
+/// What samples of one pprof sample have in common. The event comes last, so that the values of one
+/// pprof sample are neighbours once sorted.
+type Key = (Labels, StackId, EventId);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    process: NameId,
+    pid: Option<u32>,
+    tid: Option<u32>,
+    waker: Option<(NameId, u32)>,
+}
+
+/// Writes all events of a recording in pprof's format.
+///
+/// # Errors
+/// If the output fails or the recording contradicts itself.
+pub fn write(
+    recording: &Recording,
+    symbols: &SymbolTable,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), WriteError> {
+    check(recording)?;
+    let rows = add_up(recording.samples.iter().map(row).collect());
+    Writer::new(recording, Namer::new(recording, symbols, options), out)
+        .write(&rows, options.event)
+        .map_err(WriteError::io("pprof"))
+}
+
+fn row(sample: &profile::Sample) -> Row<Key> {
+    let labels = Labels {
+        process: sample.process,
+        pid: sample.pid,
+        tid: sample.tid,
+        waker: sample.waker.map(|waker| (waker.process, waker.tid)),
+    };
+    Row::new((labels, sample.stack, sample.event), sample)
+}
+
+/// Writes a profile piece by piece: protobuf messages that follow each other are one message, so
+/// the whole never has to be in memory.
+struct Writer<'a> {
+    recording: &'a Recording,
+    namer: Namer<'a>,
+    out: GzEncoder<BufWriter<&'a mut dyn Write>>,
+    buffer: Vec<u8>,
+    strings: IndexSet<Cow<'a, str>, FxBuildHasher>,
+    locations: IndexSet<Location, FxBuildHasher>,
+    /// Name and file.
+    functions: IndexSet<(i64, i64), FxBuildHasher>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(recording: &'a Recording, namer: Namer<'a>, out: &'a mut dyn Write) -> Self {
+        Self {
+            recording,
+            namer,
+            out: GzEncoder::new(BufWriter::new(out), Compression::fast()),
+            buffer: Vec::new(),
+            strings: IndexSet::from_iter([Cow::Borrowed("")]),
+            locations: IndexSet::default(),
+            functions: IndexSet::default(),
+        }
+    }
+
+    fn write(mut self, rows: &[Row<Key>], first: EventId) -> io::Result<()> {
+        self.head(first)?;
+        let columns = columns(&self.recording.events);
+        for rows in rows.chunk_by(|a, b| (a.key.0, a.key.1) == (b.key.0, b.key.1)) {
+            self.sample(rows, &columns)?;
+        }
+        self.places()?;
+        for string in std::mem::take(&mut self.strings) {
+            self.emit(&Profile {
+                string_table: vec![string.into_owned()],
+                ..Profile::default()
+            })?;
+        }
+        self.out.finish()?.flush()
+    }
+
+    fn emit(&mut self, piece: &Profile) -> io::Result<()> {
+        self.buffer.clear();
+        // Encoding into a vector cannot run out of room.
+        piece.encode(&mut self.buffer).map_err(io::Error::other)?;
+        self.out.write_all(&self.buffer)
+    }
+
+    fn string(&mut self, text: impl Into<Cow<'a, str>>) -> i64 {
+        self.strings.insert_full(text.into()).0 as i64
+    }
+
+    fn head(&mut self, first: EventId) -> io::Result<()> {
+        let recording = self.recording;
+        let mut head = Profile {
+            time_nanos: signed(recording.start_unix_ns),
+            duration_nanos: signed(recording.duration_ns),
+            ..Profile::default()
+        };
+        let clock = recording.events.iter().position(is_clock);
+        let mut names: HashSet<Cow<'_, str>> = HashSet::new();
+        for (index, event) in recording.events.iter().enumerate() {
+            for (name, unit) in sample_types(event, clock == Some(index)) {
+                // pprof takes columns of one name for one, and then has none in common.
+                let name = match names.get(&name) {
+                    Some(_) => Cow::Owned(format!("{name}#{}", names.len() + 1)),
+                    None => name,
+                };
+                names.insert(name.clone());
+                head.sample_type.push(self.value_type(name, unit));
+            }
+            if index == usize::from(first.0)
+                && let Some(shown) = head.sample_type.last().copied()
+            {
+                head.default_sample_type = shown.r#type;
+                head.period_type = Some(shown);
+                head.period = signed(event.period);
+            }
+        }
+        if head.sample_type.is_empty() {
+            // pprof refuses a profile of no type, even an empty one.
+            head.sample_type
+                .push(self.value_type("samples".into(), "count"));
+        }
+        for comment in comments(recording) {
+            let comment = self.string(comment);
+            head.comment.push(comment);
+        }
+        self.emit(&head)
+    }
+
+    fn value_type(&mut self, name: Cow<'a, str>, unit: &'a str) -> ValueType {
+        ValueType {
+            r#type: self.string(name),
+            unit: self.string(unit),
+        }
+    }
+
+    /// One pprof sample: rows that differ in their event only.
+    fn sample(&mut self, rows: &[Row<Key>], columns: &[usize]) -> io::Result<()> {
+        let [first, ..] = rows else { return Ok(()) };
+        let mut value = vec![0; columns.last().copied().unwrap_or(0)];
+        for row in rows {
+            let index = usize::from(row.key.2.0);
+            let event = &self.recording.events[index];
+            let amount = row.value(event);
+            let column = columns[index];
+            value[column] = signed(amount);
+            if is_clock(event) {
+                value[column + 1] = signed(amount.saturating_mul(event.period));
+            }
+        }
+        if value.iter().all(|value| *value == 0) {
+            return Ok(());
+        }
+        let (labels, stack, _) = first.key;
+        let label = self.labels(&labels);
+        let location_id = self
+            .recording
+            .stacks
+            .locations(stack)
+            .map(|location| number(self.locations.insert_full(location).0))
+            .collect();
+        self.emit(&Profile {
+            sample: vec![Sample {
+                location_id,
+                value,
+                label,
+            }],
+            ..Profile::default()
+        })
+    }
+
+    fn labels(&mut self, labels: &Labels) -> Vec<Label> {
+        let names = &self.recording.names;
+        let (waker, waker_tid) = labels.waker.unzip();
+        let texts = [("process", Some(labels.process)), ("waker", waker)];
+        let ids = [
+            ("pid", labels.pid),
+            ("tid", labels.tid),
+            ("waker_tid", waker_tid),
+        ];
+        let mut all = Vec::new();
+        for (key, name) in texts {
+            if let Some(name) = name {
+                all.push(Label {
+                    key: self.string(key),
+                    str: self.string(names.get(name)),
+                    num: 0,
+                });
+            }
+        }
+        for (key, id) in ids {
+            if let Some(id) = id {
+                all.push(Label {
+                    key: self.string(key),
+                    str: 0,
+                    num: id.into(),
+                });
+            }
+        }
+        all
+    }
+
+    /// The locations that samples referred to, with their functions and mappings.
+    fn places(&mut self) -> io::Result<()> {
+        let locations = std::mem::take(&mut self.locations);
+        let layout = Layout::new(self.recording, &locations);
+        let mut mappings = Vec::new();
+        for range in &layout.ranges {
+            let image = self.recording.image(range.image);
+            let build_id = image.build_id.as_ref().map(ToString::to_string);
+            mappings.push(Mapping {
+                id: number(mappings.len()),
+                memory_start: range.start,
+                memory_limit: range.limit,
+                file_offset: range.file_offset,
+                // Every location has one, if only `image+0xoffset`. Without this mark pprof would
+                // look for symbols itself, and `go tool pprof` finds wrong ones: it ignores
+                // `file_offset` and takes the start of a mapping for that of the code.
+                has_functions: true,
+                filename: self.string(&*image.path),
+                build_id: self.string(build_id.unwrap_or_default()),
+                ..Mapping::default()
+            });
+        }
+        for (index, (location, (range, address))) in
+            locations.iter().zip(&layout.places).enumerate()
+        {
+            let mapping = &mut mappings[*range];
+            let line = self.lines(*location, mapping);
+            self.emit(&Profile {
+                location: vec![message::Location {
+                    id: number(index),
+                    mapping_id: mapping.id,
+                    address: *address,
+                    line,
+                }],
+                ..Profile::default()
+            })?;
+        }
+        for (index, (name, filename)) in std::mem::take(&mut self.functions).iter().enumerate() {
+            self.emit(&Profile {
+                function: vec![Function {
+                    id: number(index),
+                    name: *name,
+                    filename: *filename,
+                    ..Function::default()
+                }],
+                ..Profile::default()
+            })?;
+        }
+        self.emit(&Profile {
+            mapping: mappings,
+            ..Profile::default()
+        })
+    }
+
+    /// The functions at a location; marks in the mapping what is known of its locations.
+    fn lines(&mut self, location: Location, mapping: &mut Mapping) -> Vec<Line> {
+        let namer = self.namer;
+        mapping.has_inline_frames |= namer.expands(location);
+        let mut lines = Vec::new();
+        for function in namer.functions(location) {
+            mapping.has_filenames |= function.file.is_some();
+            mapping.has_line_numbers |= function.line.is_some();
+            let name = self.string(function.name);
+            let file = self.string(function.file.unwrap_or_default());
+            lines.push(Line {
+                function_id: number(self.functions.insert_full((name, file)).0),
+                line: function.line.unwrap_or(0).into(),
+            });
+        }
+        lines
+    }
+}
+
+/// Whether an event's period is a time on a CPU, and its samples therefore stand for CPU time.
+fn is_clock(event: &Event) -> bool {
+    let base = event.name.split([':', '/']).next();
+    let named = matches!(base, Some("cpu-clock" | "task-clock"));
+    named && event.unit == Unit::Samples && event.period > 0
+}
+
+/// Name and unit of an event's values. The first clock is named as in Go's profiles, a second one
+/// needs names of its own.
+fn sample_types(event: &Event, first_clock: bool) -> Vec<(Cow<'_, str>, &'static str)> {
+    let name = Cow::Borrowed(event.name.as_str());
+    if first_clock {
+        vec![("samples".into(), "count"), ("cpu".into(), "nanoseconds")]
+    } else if is_clock(event) {
+        let time = format!("{name}-time").into();
+        vec![(name, "count"), (time, "nanoseconds")]
+    } else if event.unit == Unit::Nanoseconds {
+        vec![(name, "nanoseconds")]
+    } else {
+        vec![(name, "count")]
+    }
+}
+
+/// The first value of each event, and the number of values.
+fn columns(events: &[Event]) -> Vec<usize> {
+    let mut columns = vec![0];
+    let mut width = 0;
+    for event in events {
+        width += if is_clock(event) { 2 } else { 1 };
+        columns.push(width);
+    }
+    columns
+}
+
+/// What a reader should know and the format has no field for.
+fn comments(recording: &Recording) -> Vec<String> {
+    let host = &recording.host;
+    let target = match &recording.target {
+        Target::Command(words) => format!("command: {}", words.join(" ")),
+        Target::Process(pid) => format!("process: {pid}"),
+        Target::Machine => "target: whole machine".to_owned(),
+    };
+    let mut comments = vec![
+        format!("host: {}, {} {}", host.name, host.kernel, host.machine),
+        target,
+    ];
+    let warnings = recording.warnings.iter();
+    comments.extend(warnings.map(|warning| format!("warning: {warning}")));
+    comments
+}
+
+/// pprof's numbers are signed; what does not fit is as large as can be.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The id of the element at an index.
+fn number(index: usize) -> u64 {
+    index as u64 + 1
+}

@@ -1,0 +1,327 @@
+//! Files of the tools themselves, made from `work.c` and its likes in `tests/fixtures`.
+
+use crate::support::*;
+use formats::read::{Group, ReadOptions, TreeProfile, read};
+use profile::CallTree;
+use std::collections::BTreeMap;
+
+fn value_types(profile: &TreeProfile) -> Vec<String> {
+    let types = profile.tree.value_types().iter();
+    types.map(|v| format!("{} {}", v.name, v.unit)).collect()
+}
+
+fn options() -> ReadOptions {
+    ReadOptions {
+        // With the program that perf recorded (--buildid-mmap where it writes no list of them), by its build-id.
+        debug_dirs: vec![fixture("")],
+        ..ReadOptions::default()
+    }
+}
+
+fn by(groups: &[Group]) -> ReadOptions {
+    ReadOptions {
+        group_by: groups.to_vec(),
+        ..options()
+    }
+}
+
+/// The stacks as far as they are in the program `work`: the libraries are those of some machine.
+fn in_work(tree: &CallTree, value: usize) -> BTreeMap<Vec<String>, i64> {
+    let mut all = BTreeMap::new();
+    for (path, cost) in stacks(tree, value) {
+        let own = path
+            .iter()
+            .filter_map(|frame| frame.strip_suffix(" [work]"));
+        *all.entry(own.map(str::to_owned).collect()).or_default() += cost;
+    }
+    all
+}
+
+#[test]
+fn go_cpu_profile() {
+    let profile = read_fixture("go-cpu.pb.gz");
+    assert_eq!(profile.format, "pprof");
+    assert_eq!(value_types(&profile), ["samples count", "cpu nanoseconds"]);
+    assert_eq!(profile.default_value, 1);
+    // Go samples a hundred times a second.
+    let tree = &profile.tree;
+    assert_eq!(tree.total(1), tree.total(0) * 10_000_000);
+    let all = folded(tree, 0).join("\n");
+    // `small` is inlined into `left`.
+    assert!(
+        all.contains("main.left [gowork];main.small [gowork];main.leaf [gowork] "),
+        "{all}"
+    );
+    assert!(
+        all.contains("main.right [gowork];main.leaf [gowork] "),
+        "{all}"
+    );
+    let outlined = ReadOptions {
+        inline: false,
+        ..options()
+    };
+    let outlined = read(&fixture("go-cpu.pb.gz"), &outlined).unwrap().tree;
+    let all = folded(&outlined, 0).join("\n");
+    assert!(
+        all.contains("main.left [gowork];main.leaf [gowork] "),
+        "{all}"
+    );
+    assert_eq!(outlined.total(0), tree.total(0));
+    let lines = ReadOptions {
+        lines: true,
+        ..options()
+    };
+    let lines = read(&fixture("go-cpu.pb.gz"), &lines).unwrap().tree;
+    let all = folded(&lines, 0).join("\n");
+    assert!(
+        all.contains("main.small:15 [gowork];main.leaf:14 [gowork] "),
+        "{all}"
+    );
+}
+
+#[test]
+fn go_labels_group() {
+    let profile = read(&fixture("go-cpu.pb.gz"), &by(&[Group::Thread])).unwrap();
+    let tree = &profile.tree;
+    let top: Vec<_> = tree
+        .children(profile::NodeId::ROOT)
+        .map(|node| path(tree, node).join(";"))
+        .collect();
+    assert!(top.contains(&"one [[thread]]".to_owned()), "{top:?}");
+    assert!(top.contains(&"two [[thread]]".to_owned()), "{top:?}");
+}
+
+#[test]
+fn go_heap_profile() {
+    let profile = read_fixture("go-heap.pb.gz");
+    let expected = [
+        "alloc_objects count",
+        "alloc_space bytes",
+        "inuse_objects count",
+        "inuse_space bytes",
+    ];
+    assert_eq!(value_types(&profile), expected);
+    assert_eq!(profile.default_value, 3);
+    let all = folded(&profile.tree, 2).join("\n");
+    assert!(
+        all.contains("main.main [gowork];main.alloc [gowork] "),
+        "{all}"
+    );
+}
+
+#[test]
+fn perf_data_says_what_perf_script_says() {
+    for (data, text) in [
+        ("perf-fp.data", "perf-fp.txt"),
+        ("perf-dwarf.data", "perf-dwarf.txt"),
+    ] {
+        let profile = read(&fixture(data), &options()).unwrap();
+        let script = read_fixture(text);
+        assert_eq!(
+            (profile.format, script.format),
+            ("perf.data", "perf script")
+        );
+        let mut types = value_types(&profile);
+        let mut expected = value_types(&script);
+        types.sort();
+        expected.sort();
+        assert_eq!(types, expected);
+        for (value, value_type) in profile.tree.value_types().iter().enumerate() {
+            let same = |v: &profile::ValueType| v == value_type;
+            let other = script.tree.value_types().iter().position(same).unwrap();
+            assert_eq!(
+                in_work(&profile.tree, value),
+                in_work(&script.tree, other),
+                "{data} {value_type:?}"
+            );
+        }
+        let all = folded(&profile.tree, 0).join("\n");
+        let recursion = "main [work];recurse [work];recurse [work];recurse [work];recurse [work];";
+        assert!(all.contains(recursion), "{all}");
+    }
+}
+
+#[test]
+fn perf_compresses_and_pipes() {
+    for name in ["perf-zstd.data", "perf-pipe.data"] {
+        let profile = read(&fixture(name), &options()).unwrap();
+        assert_eq!(value_types(&profile)[0], "cpu-clock:u samples", "{name}");
+        let stacks = in_work(&profile.tree, 0);
+        let leaves = stacks
+            .keys()
+            .filter(|path| path.ends_with(&["leaf".to_owned()]));
+        assert!(
+            leaves.clone().all(|path| path[0] == "main"),
+            "{name}: {stacks:?}"
+        );
+        assert!(leaves.count() > 2, "{name}: {stacks:?}");
+    }
+}
+
+#[test]
+fn perf_data_groups() {
+    let options = by(&[Group::Host, Group::Process, Group::Thread]);
+    let profile = read(&fixture("perf-fp.data"), &options).unwrap();
+    let all = folded(&profile.tree, 0).join("\n");
+    assert!(
+        all.starts_with("box [[host]];work [[process]];work ("),
+        "{all}"
+    );
+    let script = read(&fixture("perf-fp.txt"), &options).unwrap();
+    let all = folded(&script.tree, 0).join("\n");
+    assert!(
+        all.starts_with("box [[host]];work [[process]];work ("),
+        "{all}"
+    );
+}
+
+#[test]
+fn perf_script_of_the_kernel() {
+    let profile = read_fixture("perf-kernel.txt");
+    let all = folded(&profile.tree, 0).join("\n");
+    assert!(all.contains("do_syscall_64 [[kernel.kallsyms]];"), "{all}");
+}
+
+#[test]
+fn samply_profile_without_symbols() {
+    let profile = read_fixture("samply.json.gz");
+    assert_eq!(profile.format, "Firefox profile");
+    assert_eq!(
+        value_types(&profile),
+        ["samples samples", "cpu nanoseconds"]
+    );
+    assert!(
+        profile.notes[0].contains("without symbols"),
+        "{:?}",
+        profile.notes
+    );
+    // The samples are those of perf-fp.data.
+    let perf = read(&fixture("perf-fp.data"), &options()).unwrap();
+    assert_eq!(profile.tree.total(0), perf.tree.total(0));
+    let all = folded(&profile.tree, 0).join("\n");
+    assert!(all.contains(" [work];work+0x"), "{all}");
+}
+
+#[test]
+fn node_cpu_profile() {
+    let profile = read_fixture("node.cpuprofile");
+    assert_eq!(profile.format, "Chromium CPU profile");
+    let all = folded(&profile.tree, 0).join("\n");
+    assert!(
+        all.contains("left [/tmp/demo/work.js];leaf [/tmp/demo/work.js] "),
+        "{all}"
+    );
+    assert!(!all.contains("(root)"), "{all}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(fixture("node.cpuprofile")).unwrap()).unwrap();
+    let samples = json["samples"].as_array().unwrap().len();
+    assert_eq!(profile.tree.total(0), samples as i64);
+    let (start, end) = (
+        json["startTime"].as_i64().unwrap(),
+        json["endTime"].as_i64().unwrap(),
+    );
+    let first = json["timeDeltas"][0].as_i64().unwrap();
+    assert_eq!(profile.tree.total(1), (end - start - first) * 1000);
+}
+
+#[test]
+fn py_spy_in_three_formats() {
+    let raw = read_fixture("py-spy.raw");
+    let expected = "<module> (work.py:12);right (work.py:9);leaf (work.py:4) 56";
+    assert!(folded(&raw.tree, 0).contains(&expected.to_owned()));
+    for (name, format) in [
+        ("py-spy.speedscope", "speedscope"),
+        ("py-spy.chrometrace.gz", "Chromium trace"),
+    ] {
+        let profile = read_fixture(name);
+        assert_eq!(profile.format, format);
+        assert_eq!(value_types(&profile), ["time nanoseconds"]);
+        let methods: Vec<_> = profile
+            .tree
+            .methods()
+            .iter()
+            .map(|m| m.name.as_str())
+            .collect();
+        assert_eq!(methods.len(), 4, "{methods:?}");
+        for method in ["<module>", "left", "right", "leaf"] {
+            assert!(methods.contains(&method), "{methods:?}");
+        }
+    }
+}
+
+#[test]
+fn callgrind_adds_up() {
+    let graph = read_fixture("callgrind.out.gz");
+    let callers = read_fixture("callgrind-callers.out.gz");
+    // The file's own totals.
+    for profile in [&graph, &callers] {
+        assert_eq!(profile.format, "callgrind");
+        assert_eq!(value_types(profile), ["Ir count"]);
+        assert_eq!(profile.tree.total(0), 122_444);
+        assert!(
+            profile.notes[0].contains("call graph"),
+            "{:?}",
+            profile.notes
+        );
+    }
+    // The contexts of --separate-callers are one method.
+    let names = |profile: &TreeProfile| -> Vec<_> {
+        let mut names: Vec<_> = profile
+            .tree
+            .methods()
+            .iter()
+            .map(|m| m.name.clone())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&graph), names(&callers));
+}
+
+/// No tool here writes it: made by hand after Firefox's documentation of its tables.
+#[test]
+fn gecko_profile() {
+    let profile = read(&fixture("gecko.json"), &by(&[Group::Thread])).unwrap();
+    assert_eq!(profile.format, "Gecko profile");
+    let expected = [
+        "GeckoMain (1) [[thread]] 1",
+        "GeckoMain (1) [[thread]];(root);libxul.so+0x10 [libxul.so] 1",
+        "GeckoMain (1) [[thread]];(root);libxul.so+0x10 [libxul.so];draw (app.js:7:3) 2",
+        "Worker (9) [[thread]];idle 1",
+    ];
+    assert_eq!(folded(&profile.tree, 0), expected);
+    assert!(
+        profile.notes[0].contains("without symbols"),
+        "{:?}",
+        profile.notes
+    );
+}
+
+#[test]
+fn jfr_recording() {
+    let profile = read(&fixture("work.jfr.gz"), &by(&[Group::Thread])).unwrap();
+    assert_eq!(profile.format, "JFR");
+    let types = value_types(&profile);
+    let samples = types.iter().position(|t| t == "samples samples").unwrap();
+    assert_eq!(profile.default_value, samples);
+    assert!(types.contains(&"allocations bytes".to_owned()), "{types:?}");
+    // As `jfr summary` counts them.
+    assert_eq!(profile.tree.total(samples), 37);
+    let all = folded(&profile.tree, samples).join("\n");
+    assert!(all.starts_with("main ("), "{all}");
+    assert!(
+        all.contains(" [[thread]];Work.main;Work.recurse;Work.recurse;"),
+        "{all}"
+    );
+    assert!(all.contains("worker ("), "{all}");
+    let lines = ReadOptions {
+        lines: true,
+        ..options()
+    };
+    let tree = read(&fixture("work.jfr.gz"), &lines).unwrap().tree;
+    assert!(
+        folded(&tree, samples)
+            .join("\n")
+            .contains(";Work.right:5;Work.leaf:3")
+    );
+}

@@ -1,0 +1,537 @@
+//! Formats of further tools: files of the tools themselves, made from a program whose `main` calls
+//! `left`, `right` and, where stacks are deep, `recurse`; and, where no tool runs here, text by hand
+//! after the description of the format.
+
+use crate::support::*;
+use formats::read::{Group, ReadError, ReadOptions, TreeProfile};
+
+fn value_types(profile: &TreeProfile) -> Vec<String> {
+    let types = profile.tree.value_types().iter();
+    types.map(|v| format!("{} {}", v.name, v.unit)).collect()
+}
+
+fn totals(profile: &TreeProfile) -> Vec<i64> {
+    let values = 0..profile.tree.value_types().len();
+    values.map(|value| profile.tree.total(value)).collect()
+}
+
+fn all_stacks(profile: &TreeProfile, value: usize) -> String {
+    folded(&profile.tree, value).join("\n")
+}
+
+fn read_text(text: &str) -> TreeProfile {
+    read_bytes(text.as_bytes(), &ReadOptions::default()).unwrap()
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    read_bytes(bytes, &ReadOptions::default())
+        .unwrap_err()
+        .to_string()
+}
+
+fn has_note(profile: &TreeProfile, text: &str) -> bool {
+    profile.notes.iter().any(|note| note.contains(text))
+}
+
+#[test]
+fn gperftools_cpu_profile() {
+    let profile = read_fixture("gperftools.cpu");
+    assert_eq!(profile.format, "gperftools profile");
+    assert_eq!(value_types(&profile), ["samples count", "cpu nanoseconds"]);
+    // `PROFILE: interrupts/evictions/bytes = 51/3/512` at 250 samples a second.
+    assert_eq!(totals(&profile), [51, 204_000_000]);
+    assert_eq!(profile.default_value, 1);
+    let all = all_stacks(&profile, 0);
+    assert!(all.contains(" [work];work+0x"), "{all}");
+    assert!(all.contains("libc.so.6+0x"), "{all}");
+}
+
+/// A header of five words, stacks, and the end, in words of any size and order.
+#[test]
+fn gperftools_words_of_any_size() {
+    let words: Vec<u64> = vec![
+        0, 3, 0, 10_000, 0, // header: 10 ms
+        3, 2, 0x1010, 0x2011, // three samples, called from 0x2010
+        2, 1, 0x2020, //
+        0, 1, 0, // end
+    ];
+    let maps =
+        "1000-2000 r-xp 00000000 00:00 0 /demo/one\n2000-3000 r-xp 00000000 00:00 0 /demo/two\n";
+    for (width, big_endian) in [(4, false), (4, true), (8, false), (8, true)] {
+        let mut bytes = Vec::new();
+        for word in &words {
+            match big_endian {
+                true => bytes.extend_from_slice(&word.to_be_bytes()[8 - width..]),
+                false => bytes.extend_from_slice(&word.to_le_bytes()[..width]),
+            }
+        }
+        bytes.extend_from_slice(maps.as_bytes());
+        let profile = read_bytes(&bytes, &ReadOptions::default()).unwrap();
+        assert_eq!(totals(&profile), [5, 50_000_000]);
+        let expected = ["two+0x10 [two];one+0x10 [one] 3", "two+0x20 [two] 2"];
+        assert_eq!(folded(&profile.tree, 0), expected);
+    }
+}
+
+#[test]
+fn gperftools_heap_profiles() {
+    let profile = read_fixture("gperftools.heap");
+    assert_eq!(
+        value_types(&profile),
+        [
+            "alloc_objects count",
+            "alloc_space bytes",
+            "inuse_objects count",
+            "inuse_space bytes"
+        ]
+    );
+    assert_eq!(totals(&profile), [1000, 3_000_000, 600, 1_800_000]);
+    assert_eq!(profile.default_value, 3);
+    // 600 blocks of 3,000 bytes are in use, and what the libraries need; sampled each 4 KiB.
+    let profile = read_fixture("jemalloc.heap");
+    assert_eq!(value_types(&profile), ["objects count", "space bytes"]);
+    let bytes = profile.tree.total(1);
+    assert!((1_500_000..2_300_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn gperftools_text_profiles() {
+    let contention = "--- contentionz 1 ---\ncycles/second = 2000000000\nsampling period = 100\n\
+        ms since reset = 5\n  4000  3 @ 0x1011 0x1021\n--- Memory map: ---\n  1000-2000: /demo/one (@40)\n";
+    let profile = read_text(contention);
+    assert_eq!(
+        value_types(&profile),
+        ["contentions count", "delay nanoseconds"]
+    );
+    assert_eq!(totals(&profile), [300, 200_000]);
+    assert_eq!(
+        folded(&profile.tree, 0),
+        ["one+0x60 [one];one+0x50 [one] 300"]
+    );
+    let java = "--- heapz 1 ---\nformat = java\nresolution = bytes\n  2097152 1 @ 0x03 0x04\n\n 0x03 a.B.c (B.java:3)\n 0x04 GC\n";
+    let profile = read_text(java);
+    // 1 / (1 - exp(-2 MiB / 512 KiB)) = 1.0187
+    assert_eq!(totals(&profile), [1, 2_136_279]);
+    assert_eq!(folded(&profile.tree, 0), ["GC;a.B.c 1"]);
+    let threads = "--- threadz 1 ---\n\n--- Thread 7f (name: main/1) stack: ---\n  PC:  0x10: leaf(int)\n  0x21: main\n\
+        --- Thread 7e (name: b/2) stack: ---\n    [same as previous thread]\n";
+    let profile = read_text(threads);
+    assert_eq!(folded(&profile.tree, 0), ["main;leaf(int) 2"]);
+    let go = "goroutine profile: total 3\n2 @ 0x11 0x22\n#\t0x11\tmain.wait+0x1\t/a.go:1\n#\t0x22\tmain.inner+0x1\t/a.go:2\n#\t0x22\tmain.outer+0x1\t/a.go:3\n\n1 @ 0x11\n";
+    let profile = read_text(go);
+    assert_eq!(
+        folded(&profile.tree, 0),
+        ["main.outer;main.inner;main.wait 2", "main.wait 1"]
+    );
+    let raw = "--- symbol\nbinary=/demo/one\n0x0000000000001010 leaf--outer\n---\n--- heap\nheap profile: 1: 8 [1: 8] @ heapprofile\n 1: 8 [1: 8] @ 0x1011\n";
+    let profile = read_text(raw);
+    assert_eq!(folded(&profile.tree, 1), ["outer;leaf 8"]);
+    let growth = "heap profile: 2: 20 [2: 20] @ growthz\n 2: 20 [2: 20] @ 0x11\n oops\n 0: 0 [0: 0] @ 0x11\n";
+    let profile = read_text(growth);
+    assert_eq!(totals(&profile), [2, 20]);
+    assert!(
+        has_note(&profile, "1 lines were left out"),
+        "{:?}",
+        profile.notes
+    );
+}
+
+#[test]
+fn python_stats() {
+    let profile = read_fixture("work.pstats");
+    assert_eq!(profile.format, "pstats");
+    assert_eq!(value_types(&profile), ["time nanoseconds"]);
+    // `pstats.Stats("work.pstats").total_tt`
+    assert_eq!(totals(&profile), [671_913_534]);
+    let all = all_stacks(&profile, 0);
+    assert!(
+        all.contains("main [work.py];right [work.py];leaf [work.py] "),
+        "{all}"
+    );
+    assert!(all.contains("recurse [work.py];recurse [work.py]"), "{all}");
+}
+
+#[test]
+fn v8_log() {
+    let profile = read_fixture("v8.log.gz");
+    assert_eq!(profile.format, "V8 log");
+    // `node --prof-process` counts 236 ticks, 138 of them in `leaf`.
+    assert_eq!(profile.tree.total(0), 236);
+    let stacks = stacks(&profile.tree, 0).into_iter();
+    let in_leaf = stacks.filter(|(path, _)| path.last().is_some_and(|f| f.starts_with("leaf ")));
+    assert_eq!(in_leaf.map(|(_, cost)| cost).sum::<i64>(), 138);
+    let all = all_stacks(&profile, 0);
+    assert!(
+        all.contains("right [/tmp/demo/small.js];leaf [/tmp/demo/small.js] "),
+        "{all}"
+    );
+}
+
+#[test]
+fn v8_heap_profile() {
+    let profile = read_fixture("node.heapprofile");
+    assert_eq!(profile.format, "V8 heap profile");
+    // The sum of `selfSize`.
+    assert_eq!(totals(&profile), [200_736]);
+    // As deep as a program may be, which is deeper than JSON's parsers like.
+    let mut deep = String::from("{\"head\":");
+    for depth in 0..20_000 {
+        deep += &format!(
+            "{{\"callFrame\":{{\"functionName\":\"f{depth}\",\"url\":\"\"}},\"selfSize\":1,\"children\":["
+        );
+    }
+    deep += &"]}".repeat(20_000);
+    deep += "}";
+    let profile = read_text(&deep);
+    assert_eq!(totals(&profile), [20_000]);
+    assert_eq!(profile.tree.len(), 20_000);
+}
+
+#[test]
+fn stackprof_in_both_forms() {
+    let json = read_fixture("stackprof.json.gz");
+    assert_eq!(json.format, "stackprof");
+    assert_eq!(value_types(&json), ["samples samples", "wall nanoseconds"]);
+    let dump = read_fixture("stackprof.dump");
+    assert_eq!(json, dump);
+    assert_eq!(json.tree.total(1), json.tree.total(0) * 1_000_000);
+    let all = all_stacks(&json, 0);
+    assert!(
+        all.contains("Object#right [work.rb];Object#leaf [work.rb];"),
+        "{all}"
+    );
+    assert!(
+        all.contains("Object#recurse [work.rb];Object#recurse [work.rb]"),
+        "{all}"
+    );
+}
+
+#[test]
+fn ghc_profiles() {
+    let profile = read_fixture("ghc.prof");
+    assert_eq!(profile.format, "GHC profile");
+    // `total time` and `total alloc`, in the file's head.
+    assert_eq!(totals(&profile), [680_000_000, 650_815_920]);
+    let all = all_stacks(&profile, 0);
+    assert!(
+        all.contains("MAIN [MAIN];CAF [Main];main [Main];right [Main];leaf [Main] 451000000"),
+        "{all}"
+    );
+    let percent = read_fixture("ghc-percent.prof");
+    assert!(has_note(&percent, "percentages"), "{:?}", percent.notes);
+    assert!((percent.tree.total(0) - 745_000_000).abs() < 2_000_000);
+    let json = read_fixture("ghc.json.gz");
+    assert_eq!(totals(&json), [2_441_000_000, 911_518_120]);
+}
+
+#[test]
+fn dtrace_stacks() {
+    let text = "CPU     ID                    FUNCTION:NAME\n  0  64091                        :tick-60s\n\n\n\
+        \x20             libc.so.1`write+0xa\n              a.out`main+0x10\n                3\n\n\
+        \x20             0x1000\n              a.out`main+0x14\n                4\n\n";
+    let profile = read_text(text);
+    assert_eq!(profile.format, "DTrace stacks");
+    assert_eq!(
+        folded(&profile.tree, 0),
+        ["main [a.out];0x1000 4", "main [a.out];write [libc.so.1] 3"]
+    );
+}
+
+#[test]
+fn macos_sample() {
+    let text = "Analysis of sampling work (pid 12) every 1 millisecond\nProcess:         work [12]\n\nCall graph:\n\
+        \x20   10 Thread_1   DispatchQueue_1: com.apple.main-thread  (serial)\n\
+        \x20   + 10 main  (in work) + 41  [0x1]\n\
+        \x20   +   7 leaf  (in work) + 3  [0x2]\n\
+        \x20   +   ! 2 sin  (in libm.dylib) + 8  [0x3]\n\
+        \x20   4 Thread_2\n\
+        \x20   + 4 start  (in libc.dylib) + 1  [0x4]\n\n\
+        Total number in stack (recursive counted multiple, when >=5):\n        5       x  (in y) + 0  [0x1]\n";
+    let options = ReadOptions {
+        group_by: vec![Group::Process],
+        ..ReadOptions::default()
+    };
+    let profile = read_bytes(text.as_bytes(), &options).unwrap();
+    assert_eq!(profile.format, "sample of macOS");
+    let expected = [
+        "work [[process]];main [work] 3",
+        "work [[process]];main [work];leaf [work] 5",
+        "work [[process]];main [work];leaf [work];sin [libm.dylib] 2",
+        "work [[process]];start [libc.dylib] 4",
+    ];
+    assert_eq!(folded(&profile.tree, 0), expected);
+}
+
+#[test]
+fn instruments_deep_copy() {
+    let text = "Weight\tSelf Weight\t\tSymbol Name\n1.50 s  100.0%\t0 s\t \tmain\n1.20 s  80.0%\t200.00 ms\t \t left\n1.00 s  66.6%\t1.00 s\t \t  leaf\n300.00 ms  20.0%\t300.00 ms\t \t leaf\n";
+    let profile = read_text(text);
+    assert_eq!(profile.format, "Instruments deep copy");
+    let expected = [
+        "main;leaf 300000000",
+        "main;left 200000000",
+        "main;left;leaf 1000000000",
+    ];
+    assert_eq!(folded(&profile.tree, 0), expected);
+}
+
+/// A field of a protobuf message.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 128);
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// One process, two samples of `leaf` called by `main`, in each of the three versions of the schema.
+#[test]
+fn otlp_profiles() {
+    let strings = [
+        "",
+        "samples",
+        "count",
+        "leaf",
+        "main",
+        "/demo/work",
+        "thread.name",
+    ];
+    let dictionary = [
+        field(1, &[]),
+        field(1, &[0x20, 5]),
+        field(2, &[]),
+        field(2, &[&[0x08, 1][..], &field(3, &[0x08, 1])].concat()),
+        field(2, &[&[0x08, 1][..], &field(3, &[0x08, 2])].concat()),
+        field(3, &[]),
+        field(3, &[0x08, 3]),
+        field(3, &[0x08, 4]),
+        strings
+            .iter()
+            .flat_map(|s| field(5, s.as_bytes()))
+            .collect(),
+        field(6, &[]),
+        field(
+            6,
+            &[&[0x08, 6][..], &field(2, &field(1, b"worker"))].concat(),
+        ),
+    ]
+    .concat();
+    let stack_table = [field(7, &[]), field(7, &field(1, &[1, 2]))].concat();
+    let times = [7; 16];
+    let versions = [
+        (
+            [&[0x08, 0, 0x10, 2][..], &field(3, &[2]), &field(4, &[1])].concat(),
+            field(3, &[1, 2]),
+            vec![],
+        ),
+        (
+            [&[0x08, 1][..], &field(2, &[2]), &field(3, &[1])].concat(),
+            vec![],
+            stack_table.clone(),
+        ),
+        (
+            [
+                &[0x08, 1][..],
+                &field(2, &[1]),
+                &field(4, &[1, 1]),
+                &field(5, &times),
+            ]
+            .concat(),
+            vec![],
+            stack_table,
+        ),
+    ];
+    for (sample, indices, stack_table) in versions {
+        let profile = [field(1, &[0x08, 1, 0x10, 2]), field(2, &sample), indices].concat();
+        let attribute = [field(1, b"service.name"), field(2, &field(1, b"shop"))].concat();
+        let resource = [
+            field(1, &field(1, &attribute)),
+            field(2, &field(2, &profile)),
+        ]
+        .concat();
+        let dictionary = [dictionary.clone(), stack_table].concat();
+        let mut bytes = field(1, &resource);
+        bytes.extend([
+            2 << 3 | 2,
+            dictionary.len() as u8 | 0x80,
+            (dictionary.len() >> 7) as u8,
+        ]);
+        bytes.extend(&dictionary);
+        let options = ReadOptions {
+            group_by: vec![Group::Process, Group::Thread],
+            ..ReadOptions::default()
+        };
+        let profile = read_bytes(&bytes, &options).unwrap();
+        assert_eq!(profile.format, "OTLP profiles");
+        assert_eq!(value_types(&profile), ["samples count"]);
+        let expected = ["shop [[process]];worker [[thread]];main [work];leaf [work] 2"];
+        assert_eq!(folded(&profile.tree, 0), expected);
+    }
+}
+
+#[test]
+fn a_trace_may_be_left_open() {
+    let event = |phase: &str, at: u32| {
+        format!("{{\"ph\":\"{phase}\",\"pid\":1,\"tid\":1,\"name\":\"f\",\"ts\":{at}}}")
+    };
+    let (begin, end) = (event("B", 1), event("E", 3));
+    let closed = read_text(&format!("[{begin},{end}]"));
+    assert_eq!(closed.tree.total(0), 2000);
+    for open in [
+        format!("[{begin},{end}"),
+        format!("\n[{begin},\n{end},\n \n"),
+    ] {
+        assert_eq!(read_text(&open), closed);
+    }
+    let cut = format!("[{begin},{}", &end[..10]);
+    assert!(refusal(cut.as_bytes()).contains("damaged"));
+    assert!(refusal(b"[{\"a\":1},{\"b\":2}]").contains("no events of a trace"));
+}
+
+#[test]
+fn a_cpu_profile_in_chunks() {
+    let chunk = |id: &str, at: u32, data: &str| {
+        format!(
+            "{{\"ph\":\"P\",\"pid\":1,\"tid\":2,\"id\":\"{id}\",\"name\":\"ProfileChunk\",\"ts\":{at},\"args\":{{\"data\":{{{data}}}}}}}"
+        )
+    };
+    let nodes = "\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"(root)\"},\"children\":[2]},{\"id\":2,\"parent\":1,\"callFrame\":{\"functionName\":\"f\"}}]";
+    // The second chunk stands before the first, and of another profile only an end is there.
+    let events = [
+        chunk(
+            "0x1",
+            30,
+            "\"cpuProfile\":{\"samples\":[2]},\"timeDeltas\":[5]",
+        ),
+        chunk(
+            "0x9",
+            10,
+            "\"cpuProfile\":{\"samples\":[7]},\"timeDeltas\":[1]",
+        ),
+        chunk(
+            "0x1",
+            20,
+            &format!(
+                "\"cpuProfile\":{{{nodes},\"samples\":[2,2]}},\"timeDeltas\":[3,4],\"endTime\":20"
+            ),
+        ),
+    ];
+    let profile = read_text(&format!("[{}]", events.join(",")));
+    assert_eq!(totals(&profile), [3, 17_000]);
+    assert_eq!(folded(&profile.tree, 0), ["f 3"]);
+    assert!(
+        has_note(&profile, "1 CPU profiles began before"),
+        "{:?}",
+        profile.notes
+    );
+}
+
+#[test]
+fn samples_beside_the_events_of_a_trace() {
+    let text = "{\"traceEvents\":[{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"app\"}}],\
+        \"samples\":[{\"pid\":1,\"tid\":\"2\",\"ts\":\"10\",\"sf\":2,\"weight\":\"1\"},{\"pid\":1,\"tid\":\"2\",\"ts\":\"14\",\"sf\":1,\"weight\":\"1\"}],\
+        \"stackFrames\":{\"1\":{\"name\":\"a\"},\"2\":{\"name\":\"b\",\"parent\":1}}}";
+    let profile = read_text(text);
+    assert_eq!(totals(&profile), [2, 4000]);
+    assert_eq!(folded(&profile.tree, 0), ["a 1", "a;b 1"]);
+}
+
+#[test]
+fn callgrind_costs_as_differences() {
+    let text = "# callgrind format\nevents: Ir\nfn=main\n16 20\ncfn=f\ncalls=1 50\n* 400\nfn=f\n+35 *\n+1 -300\n";
+    let profile = read_text(text);
+    assert_eq!(totals(&profile), [20 + 400 + 100]);
+    let negative = "# callgrind format\nevents: Ir\nfn=main\n16 20\n+1 -21\n";
+    assert!(refusal(negative.as_bytes()).contains("negative"));
+}
+
+#[test]
+fn perf_script_of_all_kinds() {
+    let bare = "java 123 cycles:\nffff1 inner ([kernel.kallsyms])\nffff2 outer (/lib/a)\n\njava 123 cycles:\n\tffff2\touter (/lib/a)\n";
+    let profile = read_text(bare);
+    assert_eq!(profile.format, "perf script");
+    assert_eq!(
+        folded(&profile.tree, 0),
+        ["outer [a] 1", "outer [a];inner [[kernel.kallsyms]] 1"]
+    );
+    let one_line = "   false 39 1.5:  1 cycles:u:  fff1 f (/lib/a)\n   add 39 1.6:  1 cycles:u:  fff1 f (/lib/a)\n";
+    assert_eq!(totals(&read_text(one_line))[0], 2);
+    let headed = "# ========\n# captured on    : now\n# sample duration : 12\n# ========\n#\n";
+    let profile = read_text(headed);
+    assert_eq!(profile.format, "perf script");
+    assert_eq!(profile.tree.len(), 1);
+    let odd = format!(
+        "{}x\n",
+        "a 1 1.0: 1 cycles:\n\tfff1 f (/lib/a)\n\tWEIRD\n\n".repeat(3)
+    );
+    let profile = read_text(&odd);
+    assert_eq!(totals(&profile)[0], 3);
+    assert!(
+        has_note(&profile, "4 lines were left out; the first: not a frame"),
+        "{:?}",
+        profile.notes
+    );
+    let mostly = "a 1 1.0: 1 cycles:\n\nx\ny\n";
+    assert!(refusal(mostly.as_bytes()).contains("in line 3"));
+}
+
+#[test]
+fn text_of_any_encoding() {
+    let text = "a;b 1\na;ü€𝄞 2\n";
+    let plain = read_text(text);
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let little = units.iter().flat_map(|unit| unit.to_le_bytes());
+    let big = units.iter().flat_map(|unit| unit.to_be_bytes());
+    for bytes in [
+        [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+        b"\xff\xfe".iter().copied().chain(little).collect(),
+        b"\xfe\xff".iter().copied().chain(big).collect(),
+    ] {
+        assert_eq!(read_bytes(&bytes, &ReadOptions::default()).unwrap(), plain);
+    }
+}
+
+#[test]
+fn odd_lines_of_folded_stacks_are_left_out() {
+    let profile = read_text("// by hand\na;b 1\nno number\na 2\n");
+    assert_eq!(totals(&profile), [3]);
+    assert!(
+        has_note(
+            &profile,
+            "1 lines were left out; the first: no number behind the last space, in line 3"
+        ),
+        "{:?}",
+        profile.notes
+    );
+}
+
+#[test]
+fn refusals_name_the_kind() {
+    for (bytes, what) in [
+        (
+            &b"\tTime and Allocation Profiling Report  (Final)\n\ntotal time = 1\n"[..],
+            "damaged GHC profile",
+        ),
+        (
+            b"\x7b\x29\x03\x7a\x01~\x69\0\0\0\0\x7a\x01a0000",
+            "damaged pstats",
+        ),
+        (b"{\"version\":1,\"recording\":{}}", "Safari"),
+        (b"{\"head\":[]}", "no outermost node"),
+        (b"SIMPLEPERF", "simpleperf"),
+    ] {
+        let refusal = refusal(bytes);
+        assert!(refusal.contains(what), "{refusal}");
+    }
+    let error = read_bytes(
+        b"\x04\x08{\x06:\x0cversioni\x06:\x09mode",
+        &ReadOptions::default(),
+    );
+    assert!(
+        matches!(
+            error,
+            Err(ReadError::Damaged {
+                format: "stackprof",
+                ..
+            })
+        ),
+        "{error:?}"
+    );
+}
