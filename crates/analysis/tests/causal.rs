@@ -12,7 +12,7 @@ fn report(profile: &CausalProfile) -> Analysis {
 }
 
 fn effect<'a>(analysis: &'a Analysis, name: &str) -> &'a Effect {
-    let finding = analysis.findings.iter().find(|f| f.name == name);
+    let finding = analysis.fragments.iter().find(|f| f.name == name);
     &finding
         .unwrap_or_else(|| panic!("{name}: {analysis:?}"))
         .effects[0]
@@ -117,7 +117,7 @@ fn intervals_cover_the_truth_on_a_machine_that_wanders() {
         let profile = wandering(&lines, runs, experiments, &mut Random(seed * 31 + 5));
         let analysis = report(&profile);
         for line in &lines {
-            let finding = analysis.findings.iter().find(|f| f.name == line.name);
+            let finding = analysis.fragments.iter().find(|f| f.name == line.name);
             let Some(effect) = finding.map(|finding| &finding.effects[0]) else {
                 continue; // too few speedups by chance
             };
@@ -238,7 +238,7 @@ fn nothing_is_made_of_noise() {
             ..QUIET
         };
         let analysis = report(&steady(&lines, &measured, &mut Random(seed)));
-        let effects = analysis.findings.iter().flat_map(|f| &f.effects);
+        let effects = analysis.fragments.iter().flat_map(|f| &f.effects);
         let unclaimed = |e: &&Effect| !matches!(e.verdict, Verdict::NoEffect | Verdict::Unclear);
         claimed += usize::from(effects.filter(unclaimed).count() > 0);
     }
@@ -264,7 +264,7 @@ fn what_is_worth_most_comes_first() {
             ..QUIET
         };
         let analysis = report(&steady(&lines, &measured, &mut Random(seed)));
-        let order: Vec<&str> = analysis.findings.iter().map(|f| f.name.as_str()).collect();
+        let order: Vec<&str> = analysis.fragments.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(order[0], "large", "{order:?}");
         let verdict = |name| effect(&analysis, name).verdict;
         let Verdict::WorthIt(up_to) = verdict("large") else {
@@ -406,7 +406,7 @@ fn server(in_flight: impl Fn(f64) -> f64, departs: f64) -> CausalProfile {
 fn latency_is_by_littles_law_and_shorter_is_better() {
     let analysis = report(&server(|speedup| 10.0 * (1.0 - 0.5 * speedup), 1.0));
     assert_eq!(analysis.warnings, [""; 0]);
-    let effects = &analysis.findings[0].effects;
+    let effects = &analysis.fragments[0].effects;
     let measures: Vec<Measure> = effects.iter().map(|e| e.measure).collect();
     // What has an effect comes first: throughput is what the clients send.
     assert_eq!(measures, [Measure::Latency, Measure::Throughput]);
@@ -475,7 +475,7 @@ fn experiments_are_combined_by_adding() {
     assert_eq!(report(&profile).left_out[0].why, Lack::Speedups(2));
     let mut asked = profile;
     asked.runs[0].settings.fixed_speedups = vec![0.5];
-    assert_eq!(report(&asked).findings.len(), 1);
+    assert_eq!(report(&asked).fragments.len(), 1);
 }
 
 #[test]
@@ -484,7 +484,7 @@ fn what_is_missing_is_said() {
         let mut profile = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(3));
         edit(&mut profile);
         let analysis = report(&profile);
-        assert!(analysis.findings.is_empty());
+        assert!(analysis.fragments.is_empty());
         analysis.left_out[0].why
     };
     let experiments = |profile: &mut CausalProfile, keep: &dyn Fn(&Experiment) -> bool| {
@@ -506,7 +506,7 @@ fn what_is_missing_is_said() {
         report(&profile)
     };
     assert!(killed.warnings[0].contains("signal 11"));
-    assert_eq!(killed.findings.len(), 1, "what was measured counts");
+    assert_eq!(killed.fragments.len(), 1, "what was measured counts");
 }
 
 /// A point that is hardly ever visited does not silence another.
@@ -523,7 +523,7 @@ fn a_rare_point_silences_nobody() {
         experiment.counts.insert(0, Progress::Visits(0));
     }
     let analysis = report(&profile);
-    assert_eq!(analysis.findings[0].effects.len(), 1);
+    assert_eq!(analysis.fragments[0].effects.len(), 1);
     assert_eq!(analysis.left_out[0].point, "rare");
 }
 
@@ -586,7 +586,7 @@ proptest! {
         let options = Options { minimum_speedups: 2, minimum_visits: 1 };
         let analysis = analyse(&profile, &options);
         prop_assert_eq!(analysis.experiments, profile.runs[0].experiments.len() * 2);
-        for effect in analysis.findings.iter().flat_map(|finding| &finding.effects) {
+        for effect in analysis.fragments.iter().flat_map(|finding| &finding.effects) {
             let slope = effect.slope;
             prop_assert!(slope.low <= slope.estimate && slope.estimate <= slope.high, "{:?}", slope);
             prop_assert!(effect.phase.of > 0.0 && effect.phase.of <= 1.0);

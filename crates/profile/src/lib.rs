@@ -15,6 +15,8 @@
 //! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
 //! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
 //! of each execution of some blocks of code; [`Interference`] is what follows from it.
+//!
+//! A [`Finding`] is one claim of any method about one place, in a form that they all share.
 #![forbid(unsafe_code)]
 
 mod accesses;
@@ -24,6 +26,7 @@ mod call_tree;
 mod call_tree_builder;
 mod event;
 mod experiment;
+mod finding;
 mod image;
 mod interference;
 mod recording;
@@ -43,6 +46,10 @@ pub use event::{Event, EventId, Unit};
 pub use experiment::{
     CausalProfile, CausalRun, CountedBy, Disturbance, Experiment, ExperimentSettings, Fragment,
     Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd,
+};
+pub use finding::{
+    AmountBase, AmountUnit, Certainty, Claim, FINDING_SCHEMA, Finding, FindingAmount, FindingDoubt,
+    FindingEvidence, FindingPlace, PlaceInCode,
 };
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{

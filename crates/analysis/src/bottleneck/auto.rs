@@ -84,7 +84,7 @@ pub struct Bottleneck {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct FoundSequences {
     /// Those that add most first.
     pub bottlenecks: Vec<Bottleneck>,
     /// The cost that is called 100 %, in the profile's unit: no less than any cost in this list.
@@ -121,7 +121,7 @@ const PHASE: f64 = 0.5;
 ///
 /// # Errors
 /// If several profiles have too many contexts together.
-pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
+pub fn search(forest: &Forest, options: &Options) -> Result<FoundSequences, UniteError> {
     if forest.indexes().nth(1).is_none() {
         return Ok(search_one(forest, options, &|_| true));
     }
@@ -147,9 +147,13 @@ pub fn search(forest: &Forest, options: &Options) -> Result<Found, UniteError> {
     Ok(found)
 }
 
-fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -> bool) -> Found {
+fn search_one(
+    forest: &Forest,
+    options: &Options,
+    real: &dyn Fn(&CallSequence) -> bool,
+) -> FoundSequences {
     let Some((index, _)) = forest.indexes().next() else {
-        return Found::default();
+        return FoundSequences::default();
     };
     let (whole, notable_of) = wholes(forest);
     let run = |level: usize, finer: usize| {
@@ -161,13 +165,13 @@ fn search_one(forest: &Forest, options: &Options, real: &dyn Fn(&CallSequence) -
         greedy.found
     };
     // The finest level that covers enough; if none does, one that comes near to the best.
-    let mut levels: Vec<Found> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
+    let mut levels: Vec<FoundSequences> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
     let most = levels
         .iter()
         .map(|found| found.covered.abs())
         .fold(0.0, f64::max);
     let wanted = (options.coverage * coverable(forest)).min(NEAR * most);
-    let enough = |found: &Found| found.covered.abs() >= wanted;
+    let enough = |found: &FoundSequences| found.covered.abs() >= wanted;
     let level = levels.iter().position(enough).unwrap_or(0);
     let mut best = levels.swap_remove(level);
     if level > 0 {
@@ -215,7 +219,7 @@ fn wholes(forest: &Forest) -> (f64, f64) {
     }
 }
 
-impl Found {
+impl FoundSequences {
     /// Puts the sequences that add most first. Their order of finding says only how specific they are.
     fn order_by_gain(&mut self, whole: f64) {
         let gain = |b: &Bottleneck| b.new.abs();
@@ -238,7 +242,7 @@ struct Greedy<'a> {
     /// The nodes that are covered, and the prefix sums of the costs that are not.
     covered: Spans,
     left: Vec<i64>,
-    found: Found,
+    found: FoundSequences,
 }
 
 impl<'a> Greedy<'a> {
@@ -251,9 +255,9 @@ impl<'a> Greedy<'a> {
     ) -> Self {
         let sign = direction(forest);
         Self {
-            found: Found {
+            found: FoundSequences {
                 cheaper: sign < 0.0,
-                ..Found::default()
+                ..FoundSequences::default()
             },
             forest,
             index,

@@ -26,6 +26,7 @@ pub mod spans;
 pub mod transform;
 pub mod zoom;
 
+mod claims;
 mod glue;
 mod paths;
 mod tree;

@@ -1,7 +1,7 @@
 //! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
 
 use super::phase::Phase;
-use super::{Effect, Finding, Lack, Measure, disturbance};
+use super::{Effect, FragmentEffects, Lack, Measure, disturbance};
 use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -393,7 +393,7 @@ impl Combined {
     }
 
     /// The effects, by fragment, with what is known of each.
-    pub fn findings(&self, effects: Vec<(usize, Effect)>) -> Vec<Finding> {
+    pub fn fragments_with(&self, effects: Vec<(usize, Effect)>) -> Vec<FragmentEffects> {
         let samples = self.fragments.iter().map(|fragment| fragment.samples);
         let all = samples.fold(0, u64::saturating_add);
         let mut by_fragment: BTreeMap<usize, Vec<Effect>> = BTreeMap::new();
@@ -403,7 +403,7 @@ impl Combined {
         let finding = |(fragment, mut effects): (usize, Vec<Effect>)| {
             let fragment = self.fragments.get(fragment)?;
             effects.sort_by(super::verdict::rank_effects);
-            Some(Finding {
+            Some(FragmentEffects {
                 name: fragment.name.clone(),
                 detail: fragment.detail.clone(),
                 image: fragment.image.clone(),

@@ -1,6 +1,6 @@
 //! Causal profiles: what would speeding this code up be worth?
 //!
-//! The method of Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*, SOSP
+//! The method of Coz (Curtsinger, Berger: *Coz: FragmentEffects Code that Counts with Causal Profiling*, SOSP
 //! 2015), §2 and "Adjusting for phases". A [`profile::CausalProfile`] holds the experiments: a fragment
 //! of code was virtually sped up by a fraction `s`, which delayed all else, and visits of progress
 //! points were counted. What is estimated, for each fragment and progress point:
@@ -32,6 +32,7 @@
 //! machine did much for others (`disturbance`), and a few more that are far from all others (`outliers`).
 
 mod bootstrap;
+mod claims;
 mod combine;
 mod curve;
 mod disturbance;
@@ -75,7 +76,7 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The fragments of which something can be said, the most worth it first.
-    pub findings: Vec<Finding>,
+    pub fragments: Vec<FragmentEffects>,
     /// Fragments with experiments of which nothing can be said, and why.
     pub left_out: Vec<LeftOut>,
     /// Experiments that were carried out.
@@ -91,19 +92,19 @@ pub struct Analysis {
 impl Analysis {
     /// Leaves nothing but what is said of one progress point.
     pub fn keep_point(&mut self, point: &str) {
-        for finding in &mut self.findings {
-            finding.effects.retain(|effect| effect.point == point);
+        for fragment in &mut self.fragments {
+            fragment.effects.retain(|effect| effect.point == point);
         }
-        let findings = &mut self.findings;
-        findings.retain(|finding| !finding.effects.is_empty());
-        findings.sort_by(verdict::rank);
+        let fragments = &mut self.fragments;
+        fragments.retain(|fragment| !fragment.effects.is_empty());
+        fragments.sort_by(verdict::rank);
         self.left_out.retain(|left_out| left_out.point == point);
     }
 }
 
 /// What speeding a fragment up does.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct FragmentEffects {
     /// `path:line`, or the function.
     pub name: String,
     /// The function of a line; the place of a function.
@@ -264,10 +265,10 @@ pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
         effect.q = q.unwrap_or(1.0);
         effect.verdict = verdict::judge(effect);
     }
-    let mut findings = combined.findings(found);
-    findings.sort_by(verdict::rank);
+    let mut fragments = combined.fragments_with(found);
+    fragments.sort_by(verdict::rank);
     Analysis {
-        findings,
+        fragments,
         left_out,
         experiments: combined.experiments,
         without_sample: combined.without_sample,

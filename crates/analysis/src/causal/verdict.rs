@@ -1,6 +1,6 @@
 //! What a causal profile says in words, and in which order.
 
-use super::{Effect, Estimate, Finding};
+use super::{Effect, Estimate, FragmentEffects};
 use std::cmp::Ordering;
 
 /// The rate of false discoveries that is allowed among the effects that are claimed.
@@ -74,7 +74,7 @@ pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
 }
 
 /// By the largest effect of each.
-pub(super) fn rank(a: &Finding, b: &Finding) -> Ordering {
+pub(super) fn rank(a: &FragmentEffects, b: &FragmentEffects) -> Ordering {
     match (a.effects.first(), b.effects.first()) {
         (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),
         (x, y) => y.is_some().cmp(&x.is_some()),

@@ -2,7 +2,7 @@
 
 use super::text::{amount, joined, share_of, total};
 use crate::output::{grouped, shortened};
-use analysis::bottleneck::auto::Found;
+use analysis::bottleneck::auto::FoundSequences;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::Profile;
 use analysis::bottleneck::search::Row;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// What was found, with its rows in the same order.
 pub struct Report<'a> {
     pub forest: &'a Forest,
-    pub found: &'a Found,
+    pub found: &'a FoundSequences,
     pub rows: &'a [Row<CallSequence>],
 }
 

@@ -1,7 +1,7 @@
 //! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
 
 use super::report::Report;
-use analysis::causal::{Effect, Estimate, Finding, Lack, LeftOut, Measure, Point, Verdict};
+use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
 use serde::Serialize;
 use std::io::Write;
 
@@ -110,7 +110,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         experiments_disturbed: analysis.disturbed,
         confidence: 0.95,
         warnings: &analysis.warnings,
-        findings_total: analysis.findings.len(),
+        findings_total: analysis.fragments.len(),
         findings: report.shown.iter().map(finding).collect(),
         left_out: analysis.left_out.iter().map(left_out).collect(),
     };
@@ -118,7 +118,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out)
 }
 
-fn finding(finding: &Finding) -> JsonFinding<'_> {
+fn finding(finding: &FragmentEffects) -> JsonFinding<'_> {
     JsonFinding {
         name: &finding.name,
         detail: &finding.detail,

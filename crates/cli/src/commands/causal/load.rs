@@ -1,4 +1,4 @@
-//! Finding and reading causal profiles.
+//! FragmentEffects and reading causal profiles.
 
 use super::args::CausalSource;
 use crate::exit::{Coded, FAILURE, INCONCLUSIVE};

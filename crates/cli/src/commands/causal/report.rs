@@ -5,7 +5,7 @@ use super::{json, load, svg, text};
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
-use analysis::causal::{Analysis, Finding, Options, Verdict, analyse};
+use analysis::causal::{Analysis, FragmentEffects, Options, Verdict, analyse};
 use profile::CausalProfile;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -21,7 +21,7 @@ pub struct Report<'a> {
     /// What they say.
     pub analysis: &'a Analysis,
     /// The findings that are shown.
-    pub shown: &'a [Finding],
+    pub shown: &'a [FragmentEffects],
     /// The files as they would be named again on a command line.
     pub files: String,
     /// Everything was asked for.
@@ -40,12 +40,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         only(&mut analysis, &profile, point)?;
     }
     let count = if args.all { usize::MAX } else { VITAL_FEW };
-    let count = count.min(analysis.findings.len());
+    let count = count.min(analysis.fragments.len());
     let files = args.source.files.iter().map(|f| f.display().to_string());
     let report = Report {
         profile: &profile,
         analysis: &analysis,
-        shown: analysis.findings.get(..count).unwrap_or_default(),
+        shown: analysis.fragments.get(..count).unwrap_or_default(),
         files: files.collect::<Vec<_>>().join(" "),
         all: args.all,
     };
@@ -84,7 +84,7 @@ fn only(analysis: &mut Analysis, profile: &CausalProfile, point: &str) -> Result
 
 /// Says why, if the experiments do not tell anything.
 fn conclude(report: &Report<'_>) -> ExitCode {
-    let effects = report.analysis.findings.iter().flat_map(|f| &f.effects);
+    let effects = report.analysis.fragments.iter().flat_map(|f| &f.effects);
     if effects
         .clone()
         .any(|effect| effect.verdict != Verdict::Unclear)
@@ -102,7 +102,7 @@ fn conclude(report: &Report<'_>) -> ExitCode {
         "no progress point was visited"
     } else if report.analysis.experiments == 0 {
         "no experiment was carried out"
-    } else if report.analysis.findings.is_empty() {
+    } else if report.analysis.fragments.is_empty() {
         "there are too few experiments with any line"
     } else {
         "the experiments do not tell yet what any line is worth"

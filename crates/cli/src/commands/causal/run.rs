@@ -155,7 +155,7 @@ impl Precision {
             minimum_speedups: fewest.into(),
             ..Default::default()
         };
-        let findings = analysis::causal::analyse(&profile, &options).findings;
+        let findings = analysis::causal::analyse(&profile, &options).fragments;
         let effects = findings
             .iter()
             .filter_map(|finding| finding.effects.first());

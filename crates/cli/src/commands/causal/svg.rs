@@ -4,7 +4,7 @@ use super::json::measure;
 use super::report::Report;
 use super::text::words;
 use crate::output::is_deceptive;
-use analysis::causal::{Effect, Estimate, Finding, Verdict};
+use analysis::causal::{Effect, Estimate, FragmentEffects, Verdict};
 use std::io::Write;
 
 const COLUMNS: usize = 2;
@@ -27,7 +27,7 @@ pub fn write(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
         let effects = finding.effects.iter();
         effects.map(move |effect| (finding, effect))
     });
-    let pairs: Vec<(&Finding, &Effect)> = pairs.collect();
+    let pairs: Vec<(&FragmentEffects, &Effect)> = pairs.collect();
     // One scale, so that plots can be compared.
     let scale = Scale::of(pairs.iter().map(|(_, effect)| *effect));
     let rows = pairs.len().div_ceil(COLUMNS).max(1);
@@ -88,7 +88,7 @@ fn x(speedup: f64) -> f64 {
 }
 
 fn plot(
-    finding: &Finding,
+    finding: &FragmentEffects,
     effect: &Effect,
     scale: &Scale,
     out: &mut dyn Write,

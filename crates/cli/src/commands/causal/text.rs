@@ -3,7 +3,7 @@
 use super::json::{AT, measure};
 use super::report::Report;
 use crate::output::{grouped, printable, time};
-use analysis::causal::{Effect, Estimate, Finding, Lack, Verdict};
+use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -20,9 +20,9 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     }
     writeln!(out)?;
     let analysis = report.analysis;
-    let more = analysis.findings.len() - report.shown.len();
+    let more = analysis.fragments.len() - report.shown.len();
     if more > 0 {
-        let hidden = analysis.findings.iter().skip(report.shown.len());
+        let hidden = analysis.fragments.iter().skip(report.shown.len());
         let contention = hidden.filter(|f| matches!(verdict(f), Some(Verdict::Contention(_))));
         let contention = match contention.count() {
             0 => String::new(),
@@ -34,7 +34,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "next: {}", next(report))
 }
 
-fn verdict(finding: &Finding) -> Option<Verdict> {
+fn verdict(finding: &FragmentEffects) -> Option<Verdict> {
     finding.effects.first().map(|effect| effect.verdict)
 }
 
@@ -77,7 +77,11 @@ fn counted(count: usize, what: &str) -> String {
     format!("{} {what}{plural}", grouped(count as u64))
 }
 
-fn write_finding(number: usize, finding: &Finding, out: &mut impl Write) -> std::io::Result<()> {
+fn write_finding(
+    number: usize,
+    finding: &FragmentEffects,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     let Some((effect, others)) = finding.effects.split_first() else {
         return Ok(());
     };
@@ -304,14 +308,14 @@ fn why(lack: Lack) -> String {
 
 /// The command to type next.
 fn next(report: &Report<'_>) -> String {
-    let unclear = |finding: &&Finding| verdict(finding) == Some(Verdict::Unclear);
+    let unclear = |finding: &&FragmentEffects| verdict(finding) == Some(Verdict::Unclear);
     let files = match report.files.as_str() {
         "" => String::new(),
         files => format!(" {}", printable(files)),
     };
     let claimed = report
         .analysis
-        .findings
+        .fragments
         .iter()
         .any(|finding| !unclear(&finding));
     let first = report.shown.iter().find(unclear);

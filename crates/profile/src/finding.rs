@@ -1,0 +1,363 @@
+//! The form that the answers of all methods have in common.
+//!
+//! A [`Finding`] is one claim about one place: what, where, how much and of what, the evidence, the
+//! doubts, and the command that shows more. Methods return findings beside their own detailed results.
+//! Nothing in it is a sentence, so that a program can weigh findings of different methods; sentences are
+//! made of it by [`Finding::sentence`], for text, JSON and pages alike.
+
+use crate::{CauseKind, DoubtKind};
+use serde::{Deserialize, Serialize};
+
+/// The version of the form, as it stands in JSON. `docs/finding.schema.json` is its schema.
+pub const FINDING_SCHEMA: &str = "vitalfew.finding/1";
+
+/// One claim of one method about one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What is claimed.
+    pub claim: Claim,
+    /// Where.
+    pub place: FindingPlace,
+    /// How much.
+    pub amount: FindingAmount,
+    /// What the claim rests on.
+    pub evidence: Vec<FindingEvidence>,
+    /// Why it may be wrong.
+    pub doubts: Vec<FindingDoubt>,
+    /// The command that shows more of it: its words, the program's name first.
+    pub next: Vec<String>,
+}
+
+/// What is claimed of a place. Each kind is one method's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    /// Search of call trees: it has a cost, overlap with the findings before it not counted.
+    HoldsCost,
+    /// Causal profile: the program becomes faster if it does.
+    WorthSpeedup,
+    /// Causal profile: the program becomes slower if it gets faster, because threads meet more often.
+    SpeedupHurts,
+    /// Causal profile: the program does not notice.
+    SpeedupWorthless,
+    /// Causal profile: the experiments do not tell.
+    SpeedupUnclear,
+    /// Interference: threads lose time in it to each other.
+    LosesTime,
+    /// Comparison: it costs more or less than before.
+    Changed,
+    /// Spread of several runs: it varies more than by chance.
+    Varies,
+    /// Instruction-level analysis: it stalls.
+    Stalls,
+}
+
+/// Where something was found. What is not known is empty or absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingPlace {
+    /// The path of the image, or its last part where that is all that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// What in it.
+    pub what: PlaceInCode,
+}
+
+/// A place in a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum PlaceInCode {
+    /// Calls, the outermost first.
+    CallPath {
+        /// The procedures.
+        path: Vec<String>,
+    },
+    /// A procedure.
+    Procedure {
+        /// Its name.
+        name: String,
+    },
+    /// A line of source.
+    Line {
+        /// `path:line`.
+        line: String,
+        /// The procedure that it is in.
+        procedure: String,
+    },
+    /// An instruction.
+    Instruction {
+        /// The procedure that it is in.
+        procedure: String,
+        /// Its address in the image.
+        address: u64,
+    },
+    /// A thread.
+    Thread {
+        /// Its number.
+        tid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A lock.
+    Lock {
+        /// The procedure that waits for it.
+        procedure: String,
+    },
+    /// A file or a device.
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// The whole program.
+    Program,
+}
+
+impl Default for PlaceInCode {
+    fn default() -> Self {
+        Self::Program
+    }
+}
+
+/// How much, in what, of what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FindingAmount {
+    /// The estimate.
+    pub value: f64,
+    /// Where the truth is with 95 %: both ends; absent where no interval is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// What the value counts.
+    pub unit: AmountUnit,
+    /// What it is a part of.
+    pub relative_to: AmountBase,
+    /// What kind of statement the value is.
+    pub certainty: Certainty,
+}
+
+impl FindingAmount {
+    /// The end of the interval that is nearer to 0, or 0 if it reaches over it: what can be relied on. The
+    /// value itself where no interval is known.
+    pub fn conservative(&self) -> f64 {
+        match self.interval {
+            Some([low, _]) if low > 0.0 => low,
+            Some([_, high]) if high < 0.0 => high,
+            Some(_) => 0.0,
+            None => self.value,
+        }
+    }
+}
+
+/// What an amount counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AmountUnit {
+    /// A part of [`FindingAmount::relative_to`], 1 for all of it.
+    Fraction,
+    /// How many times as much as before, 1 for no change.
+    Factor,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Samples, allocated bytes or whatever a profile counts.
+    Units(String),
+}
+
+/// What an amount is a part of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AmountBase {
+    /// The sum of a profile's costs.
+    ProfileTotal,
+    /// What two profiles differ by.
+    ProfileDifference,
+    /// The time between two visits of a progress point.
+    Period(String),
+    /// The time from the begin of a transaction to its end.
+    Latency(String),
+    /// The durations of all threads together.
+    ThreadTime,
+    /// The time of the procedure itself.
+    ProcedureTime,
+    /// The same place in the first of two sets.
+    FirstSet,
+}
+
+/// What kind of statement an amount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Measured as it is.
+    Measured,
+    /// The most that removing it can gain: nothing is ever free.
+    UpperBound,
+    /// What experiments predict of a change that nobody has made.
+    Prediction,
+}
+
+/// Something that was measured and speaks for a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum FindingEvidence {
+    /// Performance experiments.
+    Experiments {
+        /// How many count.
+        experiments: usize,
+        /// How many more were too far from all others to count.
+        set_aside: usize,
+        /// Visits of the progress point in them.
+        visits: u64,
+        /// Program speedup for each speedup of the place, with its interval.
+        slope: [f64; 3],
+        /// False discoveries among the effects with this or a smaller value.
+        q: f64,
+        /// The speedup of the place at which the amount holds.
+        at_speedup: f64,
+    },
+    /// Its part of all samples, 0 to 1.
+    SampleShare {
+        /// The part.
+        share: f64,
+    },
+    /// Its cost in a call tree.
+    CallCost {
+        /// With what findings before it have, in the profile's unit.
+        cost: f64,
+        /// Without that.
+        new: f64,
+        /// How many calling contexts end in it.
+        contexts: usize,
+    },
+    /// Executions of a traced block.
+    Executions {
+        /// How many.
+        calls: u64,
+        /// Their mean, in nanoseconds.
+        mean_ns: f64,
+        /// What the fastest of the same kind take, in nanoseconds.
+        floor_ns: f64,
+    },
+    /// What became of the time that was lost, as parts of the block's time.
+    LostTime {
+        /// It ran.
+        running: f64,
+        /// It waited for something.
+        blocked: f64,
+        /// It waited for a CPU.
+        scheduler: f64,
+    },
+    /// What may be the reason.
+    SuspectedCause {
+        /// Which.
+        cause: CauseKind,
+        /// The part of the loss that it may stand for, 0 to 1.
+        share: f64,
+        /// Whether something that was measured says so.
+        measured: bool,
+    },
+    /// Samples in two sets.
+    SampleCounts {
+        /// In the first.
+        before: u64,
+        /// In the second.
+        after: u64,
+        /// False discoveries among the rows with this or a smaller value; absent with too few samples.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        q: Option<f64>,
+    },
+    /// Samples in several runs.
+    SampleSpread {
+        /// In each of them.
+        counts: Vec<u64>,
+        /// False discoveries among the rows with this or a smaller value; absent with too few samples.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        q: Option<f64>,
+    },
+    /// A reason of stalls that could not be ruled out.
+    StallCulprit {
+        /// Its name, as `annotate` lists it.
+        culprit: String,
+        /// The part of the time that only it can explain, 0 to 1.
+        least: f64,
+        /// The part that it can explain at most, 0 to 1.
+        most: f64,
+    },
+}
+
+/// Why a claim may be wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum FindingDoubt {
+    /// The interval reaches over "no effect".
+    IntervalHoldsZero,
+    /// The place runs in a part of the time only, so that the amount was scaled.
+    ShortPhase {
+        /// The part of the run time.
+        part: f64,
+    },
+    /// One recording is on one side of a comparison, so that the spread between runs is experience.
+    OneRun,
+    /// A doubt of the interference method.
+    Score {
+        /// Which.
+        doubt: DoubtKind,
+        /// The number that it rests on.
+        value: f64,
+    },
+    /// How often the code runs is not known well enough.
+    UnsureFrequency,
+}
+
+impl Finding {
+    /// Whether this speaks of a gain or a loss that somebody would act on.
+    pub fn is_actionable(&self) -> bool {
+        !matches!(self.claim, Claim::SpeedupWorthless | Claim::SpeedupUnclear)
+    }
+
+    /// The claim as one sentence in plain English, without its interval.
+    pub fn sentence(&self) -> String {
+        let place = self.place.what.name();
+        let part = |value: f64| format!("{:.1} %", 100.0 * value);
+        let value = self.amount.value;
+        match self.claim {
+            Claim::HoldsCost => match self.amount.relative_to {
+                AmountBase::ProfileDifference => {
+                    format!("{place} is {} of the difference", part(value))
+                }
+                _ => format!("{place} takes {} of the time", part(value)),
+            },
+            Claim::WorthSpeedup => format!(
+                "making {place} faster makes the program up to {} faster",
+                part(value)
+            ),
+            Claim::SpeedupHurts => format!(
+                "making {place} faster makes the program up to {} slower: its threads get in each other's way",
+                part(-value)
+            ),
+            Claim::SpeedupWorthless => format!("making {place} faster changes nothing"),
+            Claim::SpeedupUnclear => {
+                format!("what making {place} faster is worth was not found out")
+            }
+            Claim::LosesTime => format!(
+                "threads lose {} of their time in {place} to each other",
+                part(value)
+            ),
+            Claim::Changed => format!("{place} costs {value:.2} times what it did"),
+            Claim::Varies => format!("{place} varies from run to run"),
+            Claim::Stalls => format!("{place} waits for {} of its time", part(value)),
+        }
+    }
+}
+
+impl PlaceInCode {
+    /// The name of the place, as short as it can be and still be found.
+    pub fn name(&self) -> String {
+        match self {
+            Self::CallPath { path } => path.last().cloned().unwrap_or_default(),
+            Self::Procedure { name } => name.clone(),
+            Self::Line { line, .. } => line.clone(),
+            Self::Instruction { procedure, address } => format!("{procedure} at {address:#x}"),
+            Self::Thread { tid, name } => format!("thread {name} ({tid})"),
+            Self::Lock { procedure } => format!("the lock that {procedure} waits for"),
+            Self::File { path } => path.clone(),
+            Self::Program => "the program".to_owned(),
+        }
+    }
+}
