@@ -2,6 +2,7 @@
 //! them.
 
 use crate::args::{Compare, CompareBy};
+use crate::claims::{JsonClaims, command_words};
 use crate::exit::INCONCLUSIVE;
 use crate::output::{Align, Table, printable, shortened};
 use crate::screen::{sentence, tell_user, warn_user};
@@ -10,7 +11,9 @@ use analysis::variation::{
     Change, Noise, PairComparison, PairRow, PairVerdict, RowOrigin, benjamini_hochberg,
     common_factors, compare_pair,
 };
-use profile::Unit;
+use profile::{
+    Claim, Finding, FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, Unit,
+};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::io::Write;
@@ -30,9 +33,31 @@ pub struct Row<T> {
     pub numbers: T,
     /// q-value; `None` where it was not tested.
     pub q: Option<f64>,
+    /// Samples, or nanoseconds, in each set.
+    pub counts: Vec<u64>,
 }
 
 impl<T> Row<T> {
+    /// Where it is, for a finding about it.
+    fn place(&self, by: CompareBy) -> FindingPlace {
+        let name = self.key.name.clone();
+        let what = match by {
+            CompareBy::Image => PlaceInCode::File { path: name },
+            CompareBy::Procedure => PlaceInCode::Procedure { name },
+            CompareBy::Line => PlaceInCode::Line {
+                line: name,
+                procedure: self.key.detail.clone().unwrap_or_default(),
+            },
+            CompareBy::Path => PlaceInCode::CallPath {
+                path: name.split(';').map(str::to_owned).collect(),
+            },
+        };
+        FindingPlace {
+            image: self.key.image.clone(),
+            what,
+        }
+    }
+
     /// Whether it differs by more than chance.
     pub fn differs(&self) -> bool {
         self.q.is_some_and(|q| q <= FALSE_DISCOVERIES)
@@ -80,8 +105,12 @@ pub fn judge<T>(
             .as_ref()
             .and_then(|pair| pair.rows.get(index));
         let numbers = measure(counts, verdict, &background)?;
-        let key = key.clone();
-        Some(Row { key, numbers, q })
+        Some(Row {
+            key: key.clone(),
+            numbers,
+            q,
+            counts: counts.clone(),
+        })
     });
     let mut rows: Vec<Row<T>> = judged.collect();
     rows.sort_by(|a, b| {
@@ -106,7 +135,7 @@ fn test_rows(sets: &Sets) -> (Background, Vec<Option<f64>>) {
     if let &[exposure_a, exposure_b] = sets.exposure.as_slice() {
         let of_row = |(key, counts): &(Key, Vec<u64>)| PairRow {
             counts: [counts[0], counts[1]],
-            origin: key.origin(),
+            origin: sets.origin(key),
         };
         let rows: Vec<PairRow> = sets.rows.iter().map(of_row).collect();
         let pair = compare_pair(&rows, [exposure_a, exposure_b], scale);
@@ -124,7 +153,7 @@ fn test_rows(sets: &Sets) -> (Background, Vec<Option<f64>>) {
     let rows = sets
         .rows
         .iter()
-        .map(|(key, counts)| (counts.clone(), key.origin()));
+        .map(|(key, counts)| (counts.clone(), sets.origin(key)));
     let rows: Vec<(Vec<u64>, RowOrigin)> = rows.collect();
     let common = common_factors(&rows, &sets.exposure, scale);
     let exposure: Vec<f64> = sets
@@ -284,7 +313,28 @@ impl<T> Judged<T> {
         sets: &'a Sets,
         kind: Kind,
         numbers: impl Fn(&'a T) -> N,
+        claim: impl Fn(&Row<T>) -> RowClaim,
     ) -> std::io::Result<()> {
+        let differing = self.rows.iter().filter(|row| row.differs());
+        let finding = |row: &Row<T>| {
+            let RowClaim {
+                claim,
+                amount,
+                evidence,
+            } = claim(row);
+            let one_run = sets.exposure.len() == 2;
+            Finding {
+                claim,
+                place: row.place(kind.by),
+                amount,
+                evidence: vec![evidence],
+                doubts: one_run
+                    .then_some(FindingDoubt::OneRun)
+                    .into_iter()
+                    .collect(),
+                next: command_words(&["annotate", &row.key.name]),
+            }
+        };
         let row = |row: &'a Row<T>| JsonRow {
             name: &row.key.name,
             image: row.key.image.as_deref(),
@@ -318,6 +368,7 @@ impl<T> Judged<T> {
             rows_different: self.different,
             warnings: &sets.warnings,
             rows: self.rows.iter().map(row).collect(),
+            claims: JsonClaims::of_findings(differing.map(finding).collect()),
         };
         serde_json::to_writer_pretty(&mut *out, &json)?;
         writeln!(out)
@@ -366,6 +417,18 @@ pub struct Kind {
     pub compared: bool,
     /// How sure the intervals are, where there are any.
     pub confidence: Option<f64>,
+    /// What rows are about.
+    pub by: CompareBy,
+}
+
+/// What a row that differs claims.
+pub struct RowClaim {
+    /// What.
+    pub claim: Claim,
+    /// How much.
+    pub amount: FindingAmount,
+    /// The counts.
+    pub evidence: FindingEvidence,
 }
 
 #[derive(Serialize)]
@@ -392,6 +455,7 @@ struct Json<'a, N> {
     rows_different: usize,
     warnings: &'a [String],
     rows: Vec<JsonRow<'a, N>>,
+    claims: JsonClaims,
 }
 
 /// An estimate in the JSON form, with its interval.

@@ -3,6 +3,7 @@
 
 mod args;
 mod cache;
+mod claims;
 mod commands;
 mod comparison;
 mod daemon;

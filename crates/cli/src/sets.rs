@@ -6,8 +6,8 @@ use crate::exit::{Coded, USAGE};
 use crate::matching::{SetRows, align_rows};
 use crate::{report, source};
 use analysis::variation::{PairScale, RowOrigin};
-use profile::{Event, EventId, Location, Recording, SymbolTable, Target, Unit};
-use std::collections::{BTreeMap, HashMap};
+use profile::{Event, EventId, ImageKind, Location, Recording, SymbolTable, Target, Unit};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use store::Wanted;
 use symbols::Detail;
@@ -21,18 +21,6 @@ pub struct Key {
     pub image: Option<String>,
     /// By line: the function.
     pub detail: Option<String>,
-}
-
-impl Key {
-    /// Returns where the row's code runs.
-    pub fn origin(&self) -> RowOrigin {
-        let image = self.image.as_deref().unwrap_or(&self.name);
-        // A call path has no image, and ends anywhere.
-        match image.starts_with('[') && !image.starts_with("[jit") && !image.starts_with("[anon") {
-            true => RowOrigin::Kernel,
-            false => RowOrigin::Program,
-        }
-    }
 }
 
 /// What amounts are measured by.
@@ -94,8 +82,21 @@ pub struct Sets {
     pub exposure: Vec<f64>,
     /// The rows, with their samples in each set.
     pub rows: Vec<(Key, Vec<u64>)>,
+    /// Images of the kernel, and those of which nothing is known.
+    kernel_images: BTreeSet<String>,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,
+}
+
+impl Sets {
+    /// Returns where a row's code runs. A call path has no image, and ends anywhere.
+    pub fn origin(&self, key: &Key) -> RowOrigin {
+        let image = key.image.as_deref().unwrap_or(&key.name);
+        match self.kernel_images.contains(image) {
+            true => RowOrigin::Kernel,
+            false => RowOrigin::Program,
+        }
+    }
 }
 
 /// One set.
@@ -105,6 +106,7 @@ struct Set {
     /// Whether it is of a command, from its start to its end.
     command: bool,
     counts: SetRows,
+    kernel_images: BTreeSet<String>,
 }
 
 /// Reads the sets.
@@ -132,6 +134,10 @@ pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
     let mut counts: Vec<SetRows> = sets
         .iter_mut()
         .map(|set| std::mem::take(&mut set.counts))
+        .collect();
+    let kernel_images = sets
+        .iter_mut()
+        .flat_map(|set| std::mem::take(&mut set.kernel_images))
         .collect();
     align_rows(&mut counts, &compare.map);
     let rows = table_of(counts);
@@ -163,6 +169,7 @@ pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
         totals,
         exposure,
         rows,
+        kernel_images,
         warnings,
     })
 }
@@ -258,7 +265,15 @@ fn read(
         duration_ns: recording.duration_ns,
         command: matches!(recording.target, Target::Command(_)),
         counts,
+        kernel_images: kernel_images(&recording),
     })
+}
+
+fn kernel_images(recording: &Recording) -> BTreeSet<String> {
+    use ImageKind::{Kernel, KernelModule, Unknown};
+    let images = recording.images.iter();
+    let noisy = images.filter(|image| matches!(image.kind, Kernel | KernelModule | Unknown));
+    noisy.map(|image| without_pid(image.path.clone())).collect()
 }
 
 fn by_row(

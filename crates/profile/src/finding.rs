@@ -13,6 +13,7 @@ pub const FINDING_SCHEMA: &str = "vitalfew.finding/1";
 
 /// One claim of one method about one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What is claimed.
     pub claim: Claim,
@@ -30,6 +31,7 @@ pub struct Finding {
 
 /// What is claimed of a place. Each kind is one method's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
     /// Search of call trees: it has a cost, overlap with the findings before it not counted.
@@ -54,6 +56,7 @@ pub enum Claim {
 
 /// Where something was found. What is not known is empty or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingPlace {
     /// The path of the image, or its last part where that is all that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +67,7 @@ pub struct FindingPlace {
 
 /// A place in a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum PlaceInCode {
     /// Calls, the outermost first.
@@ -119,6 +123,7 @@ impl Default for PlaceInCode {
 
 /// How much, in what, of what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingAmount {
     /// The estimate.
     pub value: f64,
@@ -148,6 +153,7 @@ impl FindingAmount {
 
 /// What an amount counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AmountUnit {
     /// A part of [`FindingAmount::relative_to`], 1 for all of it.
@@ -162,6 +168,7 @@ pub enum AmountUnit {
 
 /// What an amount is a part of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AmountBase {
     /// The sum of a profile's costs.
@@ -178,10 +185,13 @@ pub enum AmountBase {
     ProcedureTime,
     /// The same place in the first of two sets.
     FirstSet,
+    /// The mean of the same place over several sets.
+    MeanOfSets,
 }
 
 /// What kind of statement an amount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Measured as it is.
@@ -194,6 +204,7 @@ pub enum Certainty {
 
 /// Something that was measured and speaks for a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum FindingEvidence {
     /// Performance experiments.
@@ -283,6 +294,7 @@ pub enum FindingEvidence {
 
 /// Why a claim may be wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum FindingDoubt {
     /// The interval reaches over "no effect".
@@ -321,7 +333,7 @@ impl Finding {
                 AmountBase::ProfileDifference => {
                     format!("{place} is {} of the difference", part(value))
                 }
-                _ => format!("{place} takes {} of the time", part(value)),
+                _ => format!("{place} has {} of the cost", part(value)),
             },
             Claim::WorthSpeedup => format!(
                 "making {place} faster makes the program up to {} faster",
@@ -340,7 +352,10 @@ impl Finding {
                 part(value)
             ),
             Claim::Changed => format!("{place} costs {value:.2} times what it did"),
-            Claim::Varies => format!("{place} varies from run to run"),
+            Claim::Varies => format!(
+                "{place} varies from run to run by {} of what it usually takes",
+                part(value)
+            ),
             Claim::Stalls => format!("{place} waits for {} of its time", part(value)),
         }
     }

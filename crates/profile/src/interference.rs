@@ -267,6 +267,7 @@ impl BlockScore {
 
 /// What may have slowed a block down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     /// A lock that others hold.
@@ -321,6 +322,7 @@ pub struct Doubt {
 
 /// A kind of doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DoubtKind {
     /// One execution only (§5.3).

@@ -1,6 +1,6 @@
 //! What a causal profile claims, in the form that all methods share.
 
-use super::{Analysis, Effect, FragmentEffects, Measure, Verdict};
+use super::{Effect, FragmentEffects, Measure, Verdict};
 use profile::{
     AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingDoubt,
     FindingEvidence, FindingPlace, PlaceInCode,
@@ -9,17 +9,18 @@ use profile::{
 /// What is said of a fragment that runs in less of the run time than this was scaled to the whole.
 const SHORT_PHASE: f64 = 0.95;
 
-impl Analysis {
-    /// One finding for each fragment and progress point, in the order of the fragments. `next` is the
-    /// command that shows more of a fragment.
-    pub fn as_findings(&self, next: impl Fn(&FragmentEffects) -> Vec<String>) -> Vec<Finding> {
-        let of_fragment = |fragment: &FragmentEffects| {
-            let next = next(fragment);
-            let of_effect = |effect| finding_of(fragment, effect, next.clone());
-            fragment.effects.iter().map(of_effect).collect::<Vec<_>>()
-        };
-        self.fragments.iter().flat_map(of_fragment).collect()
-    }
+/// One finding for each fragment and progress point, in the order of the fragments. `next` is the
+/// command that shows more of a fragment.
+pub fn findings(
+    fragments: &[FragmentEffects],
+    next: impl Fn(&FragmentEffects) -> Vec<String>,
+) -> Vec<Finding> {
+    let of_fragment = |fragment: &FragmentEffects| {
+        let next = next(fragment);
+        let of_effect = |effect| finding_of(fragment, effect, next.clone());
+        fragment.effects.iter().map(of_effect).collect::<Vec<_>>()
+    };
+    fragments.iter().flat_map(of_fragment).collect()
 }
 
 fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) -> Finding {

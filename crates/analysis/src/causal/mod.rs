@@ -41,6 +41,7 @@ mod outliers;
 mod phase;
 mod verdict;
 
+pub use claims::findings;
 pub use phase::Phase;
 pub use verdict::Verdict;
 

@@ -1,13 +1,13 @@
 //! `vitalfew diff`: what changed from one sample set to another.
 
 use crate::args::{CompareBy, Diff as Args};
-use crate::comparison::{self, Background, Judged, Kind, Row, q_text};
+use crate::comparison::{self, Background, Judged, Kind, Row, RowClaim, q_text};
 use crate::exit::WORSE;
 use crate::output::{printable, time};
 use crate::screen::{Screen, sentence, tell_user};
 use crate::sets::{self, Measure, Sets};
 use analysis::variation::{Change, PairComparison, PairVerdict, amount_change, share_change};
-use profile::Unit;
+use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -62,8 +62,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             schema: "vitalfew.diff/1",
             compared: true,
             confidence: Some(CONFIDENCE),
+            by: compare.by,
         };
-        judged.print_json(&mut out, &sets, kind, numbers)?;
+        judged.print_json(&mut out, &sets, kind, numbers, claim)?;
     } else {
         for line in heading(&sets, &judged.background) {
             match args.markdown {
@@ -276,5 +277,26 @@ fn numbers(row: &Difference) -> Numbers {
         factor: row.factor.map(|factor| factor.estimate),
         factor_low: row.factor.map(|factor| factor.low),
         factor_high: row.factor.map(|factor| factor.high),
+    }
+}
+
+/// A row that differs changed by its factor, beyond what all rows have in common.
+fn claim(row: &Row<Difference>) -> RowClaim {
+    let factor = row.numbers.factor;
+    let [before, after] = row.numbers.amounts;
+    RowClaim {
+        claim: Claim::Changed,
+        amount: FindingAmount {
+            value: factor.map_or(after / before, |factor| factor.estimate),
+            interval: factor.map(|factor| [factor.low, factor.high]),
+            unit: AmountUnit::Factor,
+            relative_to: AmountBase::FirstSet,
+            certainty: Certainty::Measured,
+        },
+        evidence: FindingEvidence::SampleCounts {
+            before: row.counts.first().copied().unwrap_or(0),
+            after: row.counts.get(1).copied().unwrap_or(0),
+            q: row.q,
+        },
     }
 }

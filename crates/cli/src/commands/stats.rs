@@ -1,12 +1,12 @@
 //! `vitalfew stats`: variation across sample sets, as in DCPI's Figure 3.
 
 use crate::args::Stats as Args;
-use crate::comparison::{self, Kind, Row, q_text};
+use crate::comparison::{self, Kind, Row, RowClaim, q_text};
 use crate::output::grouped;
 use crate::screen::Screen;
 use crate::sets::{self, Sets};
 use analysis::variation::{Description, describe};
-use profile::Unit;
+use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,8 +38,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             schema: "vitalfew.stats/1",
             compared: false,
             confidence: None,
+            by: compare.by,
         };
-        judged.print_json(&mut out, &sets, kind, numbers)?;
+        judged.print_json(&mut out, &sets, kind, numbers, claim)?;
     } else {
         print_heading(&mut out, &sets)?;
         let total: f64 = scaled(&sets.totals).iter().sum();
@@ -103,5 +104,24 @@ fn numbers(s: &Description) -> Numbers {
         std_dev: s.std_dev,
         min: s.min,
         max: s.max,
+    }
+}
+
+/// A row that differs varies from the least of its amounts to the greatest.
+fn claim(row: &Row<Description>) -> RowClaim {
+    let Description { mean, min, max, .. } = row.numbers;
+    RowClaim {
+        claim: Claim::Varies,
+        amount: FindingAmount {
+            value: if mean > 0.0 { (max - min) / mean } else { 0.0 },
+            interval: None,
+            unit: AmountUnit::Fraction,
+            relative_to: AmountBase::MeanOfSets,
+            certainty: Certainty::Measured,
+        },
+        evidence: FindingEvidence::SampleSpread {
+            counts: row.counts.clone(),
+            q: row.q,
+        },
     }
 }

@@ -105,7 +105,9 @@ fn place_methods(profile: &TreeProfile, recording: &mut Recording) -> Vec<Locati
                 "" => format!("[{}]", profile.format),
                 module => module.to_owned(),
             };
-            recording.images.push(image(&path, ImageKind::Jit));
+            recording
+                .images
+                .push(image(&path, kind_of_module(&method.module)));
             (id, 0)
         });
         let location = Location {
@@ -126,6 +128,21 @@ fn place_methods(profile: &TreeProfile, recording: &mut Recording) -> Vec<Locati
         .images
         .push(image("[no stack]", ImageKind::Unknown));
     places
+}
+
+/// The kernel's code by the brackets that perf puts around it; of all else the names are all that is
+/// known, as of generated code.
+fn kind_of_module(module: &str) -> ImageKind {
+    const OF_PROCESSES: [&str; 6] = ["[unknown", "[jit", "[anon", "[heap", "[stack", "[v"];
+    match module.strip_prefix('[') {
+        Some(name) if name.starts_with("kernel") || name.starts_with("guest.kernel") => {
+            ImageKind::Kernel
+        }
+        Some(_) if !OF_PROCESSES.iter().any(|other| module.starts_with(other)) => {
+            ImageKind::KernelModule
+        }
+        _ => ImageKind::Jit,
+    }
 }
 
 fn no_stack(image: usize) -> Location {

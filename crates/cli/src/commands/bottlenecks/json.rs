@@ -1,6 +1,7 @@
 //! Results as JSON (docs/bottlenecks.md).
 
 use super::auto::Report;
+use crate::claims::{JsonClaims, command_words};
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile};
 use analysis::bottleneck::search::{Details, Listing, Relation, Row};
@@ -96,6 +97,19 @@ pub fn details(forest: &Forest, details: &Details<CallSequence>) -> Value {
     result(forest, "summary", fields)
 }
 
+/// The interactive search of the same profiles.
+fn next(forest: &Forest) -> Vec<String> {
+    let mut words = command_words(&["bottlenecks"]);
+    let members = forest.members();
+    let (first, second): (Vec<_>, Vec<_>) = members.into_iter().partition(|m| m.first_side);
+    words.extend(first.into_iter().map(|member| member.name));
+    if !second.is_empty() {
+        words.push("--against".to_owned());
+        words.extend(second.into_iter().map(|member| member.name));
+    }
+    words
+}
+
 /// `auto`.
 pub fn auto(report: &Report<'_>) -> Value {
     let Report {
@@ -138,6 +152,7 @@ pub fn auto(report: &Report<'_>) -> Value {
         "shares_of": whole,
         "total": forest.total(),
         "bottlenecks": bottlenecks,
+        "claims": JsonClaims::of_findings(found.as_findings(forest, &next(forest))),
         "covered": found.covered,
         "covered_share": found.covered / whole,
         "notable_share": found.notable,

@@ -1,6 +1,7 @@
 //! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
 
 use super::report::Report;
+use crate::claims::{JsonClaims, command_words};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
 use serde::Serialize;
 use std::io::Write;
@@ -19,6 +20,7 @@ struct Json<'a> {
     warnings: &'a [String],
     findings_total: usize,
     findings: Vec<JsonFinding<'a>>,
+    claims: JsonClaims,
     left_out: Vec<JsonLeftOut<'a>>,
 }
 
@@ -112,10 +114,23 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         warnings: &analysis.warnings,
         findings_total: analysis.fragments.len(),
         findings: report.shown.iter().map(finding).collect(),
+        claims: JsonClaims::of_findings(analysis::causal::findings(report.shown, |fragment| {
+            next(report, fragment)
+        })),
         left_out: analysis.left_out.iter().map(left_out).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &json)?;
     writeln!(out)
+}
+
+/// More experiments with one fragment alone.
+fn next(report: &Report<'_>, fragment: &FragmentEffects) -> Vec<String> {
+    let mut words = command_words(&["causal", "run", "--fixed-line", &fragment.name]);
+    if let Some(run) = report.profile.runs.first() {
+        words.push("--".to_owned());
+        words.extend(run.command.iter().cloned());
+    }
+    words
 }
 
 fn finding(finding: &FragmentEffects) -> JsonFinding<'_> {

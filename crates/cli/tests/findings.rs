@@ -1,0 +1,110 @@
+//! The findings of all methods have one form, and that form is the documented one.
+
+use profile::Finding;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+fn documented_schema() -> Value {
+    let text = std::fs::read_to_string(repository("docs/finding.schema.json")).expect("the schema");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The claims of a command, each held to the schema and read back.
+fn claims(args: &[&str]) -> Vec<Finding> {
+    let output = Command::new(env!("CARGO_BIN_EXE_vitalfew"))
+        .args(args)
+        .output()
+        .expect("vitalfew runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let json: Value = serde_json::from_slice(&output.stdout).expect(&complaint);
+    let claims = &json["claims"];
+    assert_eq!(claims["schema"], profile::FINDING_SCHEMA, "{args:?}");
+    let validator = jsonschema::validator_for(&documented_schema()).expect("a schema");
+    let list = claims["list"].as_array().expect("a list");
+    let read = |claim: &Value| {
+        if let Err(error) = validator.validate(claim) {
+            panic!("{args:?}: {error}: {claim:#}");
+        }
+        let finding: Finding = serde_json::from_value(claim.clone()).expect("a finding");
+        assert_eq!(claim["sentence"], finding.sentence());
+        finding
+    };
+    list.iter().map(read).collect()
+}
+
+/// Two folded files in which `slow` doubles and nothing else changes, and a third like the first.
+fn folded_files(folder: &Path) -> [String; 3] {
+    let file = |name: &str, slow: u32| {
+        let path = folder.join(name);
+        let rows = (0..40).map(|row| format!("main;same{row} {}\n", 2000 + row));
+        let text: String = rows.chain([format!("main;slow {slow}\n")]).collect();
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    [
+        file("a.folded", 3000),
+        file("b.folded", 6000),
+        file("c.folded", 3000),
+    ]
+}
+
+#[test]
+fn the_schema_is_that_of_the_types() {
+    let generated = schemars::schema_for!(Finding);
+    let mut generated = serde_json::to_value(generated).expect("JSON");
+    let mut documented = documented_schema();
+    if std::env::var_os("WRITE_SCHEMA").is_some() {
+        let text = serde_json::to_string_pretty(&generated).expect("JSON");
+        std::fs::write(repository("docs/finding.schema.json"), text + "\n").expect("written");
+        documented = generated.clone();
+    }
+    for schema in [&mut generated, &mut documented] {
+        schema.as_object_mut().expect("an object").remove("title");
+    }
+    assert_eq!(
+        generated, documented,
+        "write it anew: WRITE_SCHEMA=1 cargo test -p vitalfew --test findings"
+    );
+}
+
+#[test]
+fn causal_profiles_claim() {
+    let profile = repository("crates/cli/tests/causal/search.json");
+    let claims = claims(&["causal", "report", "--json", &profile.display().to_string()]);
+    assert!(!claims.is_empty());
+    assert!(claims.iter().all(|claim| claim.amount.interval.is_some()));
+}
+
+#[test]
+fn searches_claim_what_adds_most_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b, _] = folded_files(folder.path());
+    let one = claims(&["bottlenecks", "--auto", "--json", &a]);
+    let added: Vec<f64> = one.iter().map(|claim| claim.amount.value).collect();
+    assert!(added.is_sorted_by(|a, b| a >= b), "{added:?}");
+    let two = claims(&["bottlenecks", "--auto", "--json", &b, "--against", &a]);
+    assert_eq!(two[0].place.what.name(), "slow");
+}
+
+#[test]
+fn comparisons_claim_what_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b, c] = folded_files(folder.path());
+    let changed = claims(&["diff", "--json", &a, &b]);
+    let [slow] = changed.as_slice() else {
+        panic!("{changed:?}");
+    };
+    assert_eq!(slow.place.what.name(), "slow");
+    let [low, high] = slow.amount.interval.expect("an interval");
+    assert!(low < 2.0 && 2.0 < high, "{slow:?}");
+    assert_eq!(claims(&["diff", "--json", &a, &c]), []);
+    let varying = claims(&["stats", "--json", &a, &b, &c]);
+    assert_eq!(varying[0].place.what.name(), "slow");
+}
