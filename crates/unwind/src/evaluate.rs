@@ -1,9 +1,9 @@
 //! From the registers of a frame to those of its caller, by the rules of a row.
 
+use crate::failure::{Failure, Stop};
 use crate::module::{Kind, Slice};
 use crate::rows::Row;
 use crate::stack::Missing;
-use crate::unwinder::{Failure, Stop};
 use crate::{Machine, ModuleData, Registers, Stack};
 use gimli::{
     CfaRule, Evaluation, EvaluationResult, EvaluationStorage, Expression, Location, Piece, Reader,

@@ -1,6 +1,7 @@
 use super::code::{Code, Position};
+use super::constants::Constants;
 use super::gaps::{self, Gap};
-use super::table::{self, Constants};
+use super::table;
 use super::{Block, Edge, EdgeKind, Graph, Image, JumpTable};
 use crate::{Architecture, Decoder, Error, Flow, Instruction, MAX_PROCEDURE};
 use profile::ImageAddress;

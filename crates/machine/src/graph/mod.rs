@@ -2,6 +2,7 @@
 
 mod build;
 mod code;
+mod constants;
 mod gaps;
 mod table;
 mod values;

@@ -2,13 +2,13 @@
 //! leads to it, so that no compiler's sequence has to be known by heart.
 
 use super::code::{Code, Position};
+use super::constants::Constants;
 use super::values::{Entry, Value, Values, extend};
 use super::{Image, JumpTable};
 use crate::effect::{Effect, Sum};
-use crate::{Architecture, Instruction, Register};
+use crate::{Architecture, Instruction};
 use profile::ImageAddress;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::OnceCell;
+use rustc_hash::FxHashSet;
 
 /// How far to look back from a jump, in instructions.
 const MAX_PATH: usize = 64;
@@ -28,9 +28,6 @@ const MAX_UNBOUNDED: u64 = 1 << 12;
 /// A table leads to so many places at most outside of the procedure: to parts of it that a compiler
 /// has put elsewhere.
 const MAX_OUTSIDE: usize = 2;
-
-/// Two instructions that make one constant are no further apart, in bytes.
-const NEAR: u64 = 32;
 
 /// The table of an indirect jump.
 pub(super) fn find(
@@ -235,72 +232,4 @@ fn starts_instruction(code: &Code<'_>, position: Position) -> bool {
                 .decoder
                 .effect(code.address(position), code.bytes_at(position))
                 .is_ok()
-}
-
-/// Registers that are given the same constant wherever the procedure writes them: where a compiler
-/// has moved the address of a table out of a loop.
-#[derive(Default)]
-pub(super) struct Constants(OnceCell<FxHashMap<Register, Option<u64>>>);
-
-impl Constants {
-    pub fn of(&self, code: &Code<'_>, register: Register) -> Option<u64> {
-        let known = self.0.get_or_init(|| constants(code));
-        known.get(&register).copied().flatten()
-    }
-}
-
-fn constants(code: &Code<'_>) -> FxHashMap<Register, Option<u64>> {
-    let stack_pointer = Register::stack_pointer(code.decoder.architecture());
-    // The last constant given to a register, and where.
-    let mut last: FxHashMap<Register, (u64, u64)> = FxHashMap::default();
-    let mut definitions: FxHashMap<Register, Vec<(u64, Option<u64>)>> = FxHashMap::default();
-    for instruction in &code.instructions {
-        if instruction.kind.load && instruction.reads.contains(stack_pointer) {
-            // Gives back the caller's value.
-            continue;
-        }
-        let here = instruction.address.0;
-        let position = code.position(instruction.address).unwrap_or(Position::MAX);
-        let effect = code
-            .decoder
-            .effect(instruction.address, code.bytes_at(position));
-        let near = |register: &Register| {
-            let (value, at) = last.get(register)?;
-            (here.abs_diff(*at) <= NEAR).then_some(*value)
-        };
-        let (new, replaces) = match effect {
-            Ok(Effect::Constant { to, value }) => (Some((to, value)), false),
-            Ok(Effect::Add { to, sum }) if sum.index.is_none() => {
-                let base = sum.base.as_ref().and_then(near);
-                let new = base.map(|base| (to, base.wrapping_add(sum.displacement)));
-                (new, sum.base == Some(to))
-            }
-            _ => (None, false),
-        };
-        for register in instruction.writes.iter() {
-            let value = new
-                .filter(|(to, _)| *to == register)
-                .map(|(_, value)| value);
-            let known = definitions.entry(register).or_default();
-            if replaces && value.is_some() {
-                known.pop();
-            }
-            known.push((here, value));
-            match value {
-                Some(value) => last.insert(register, (value, here)),
-                None => last.remove(&register),
-            };
-        }
-    }
-    let same = |values: &Vec<(u64, Option<u64>)>| {
-        let first = values.first()?.1?;
-        values
-            .iter()
-            .all(|(_, value)| *value == Some(first))
-            .then_some(first)
-    };
-    definitions
-        .iter()
-        .map(|(register, values)| (*register, same(values)))
-        .collect()
 }

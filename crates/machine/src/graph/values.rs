@@ -1,7 +1,7 @@
 //! What is known of the registers along a piece of code that ends in an indirect jump.
 
 use super::code::Code;
-use super::table::Constants;
+use super::constants::Constants;
 use crate::effect::{Condition, Effect, Sum};
 use crate::{Instruction, Register};
 use rustc_hash::FxHashMap;

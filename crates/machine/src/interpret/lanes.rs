@@ -1,6 +1,6 @@
 //! What instructions compute of vectors, eight bytes at a time.
 
-use super::operation::mask;
+use super::names::mask;
 
 /// The lanes of a vector of 64 bytes: the lowest first. Narrower registers are the first of them.
 pub(super) const LANES: usize = 8;
@@ -154,6 +154,13 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
     };
     let flags = [result != 0, long_b < count, long_a < count, result & 1 == 1];
     (index, flags)
+}
+
+/// A vector with other 16 bytes at its low end.
+pub(super) fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
+    let mut all = *of;
+    (all[0], all[1]) = (low, high);
+    all
 }
 
 #[cfg(test)]

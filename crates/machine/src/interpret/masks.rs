@@ -1,8 +1,8 @@
 //! Mask registers (`k0` to `k7`), which comparisons of EVEX encoding give.
 
 use super::memory::Memory;
-use super::operation::mask;
-use super::state::{CARRY, OVERFLOW, PARITY, SIGN, State, ZERO, integer};
+use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer, mask};
+use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as Name};
 
 /// The index of a mask register.

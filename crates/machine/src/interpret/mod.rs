@@ -5,41 +5,31 @@
 //! else is unknown, and so is what is computed from it; the first branch on something unknown
 //! ends it.
 
+mod decoded;
+mod execute;
 mod lanes;
 mod masks;
 mod memory;
 mod moves;
+mod names;
 mod numbers;
 mod operation;
+mod partly;
+mod registers;
 mod slice;
 mod state;
 mod vector;
 
 use crate::x86_64::{MAX_LENGTH, is_read, is_written, parse};
+use decoded::Decoded;
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, UsedMemory};
 use memory::{Memory, Overlay, Pages};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 use state::State;
 
+pub use registers::Registers;
 pub use slice::{Kind as SliceKind, MAX_OPERATIONS, Operation as SliceOperation, Slice};
-
-/// Registers of interrupted x86-64 code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers {
-    /// The integer registers in the order of their encoding: `rax`, `rcx`, `rdx`, `rbx`, `rsp`,
-    /// `rbp`, `rsi`, `rdi`, `r8` to `r15`.
-    pub integer: [u64; 16],
-    /// `rflags`.
-    pub flags: u64,
-    /// The program counter, as the process sees it.
-    pub counter: u64,
-    /// Where the segment `fs` starts: the thread's own memory.
-    pub thread: Option<u64>,
-    /// The low 16 bytes of the first vector registers, in halves, if numbers are rounded to the
-    /// nearest and none is taken for 0.
-    pub vector: Option<[[u64; 2]; 16]>,
-}
 
 /// A branch (conditional, or an indirect jump or call), and where it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,30 +107,6 @@ pub struct Interpreter {
     went: FxHashMap<u64, u64>,
     /// The number of the last walk.
     walk: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Decoded {
-    instruction: Instruction,
-    /// The integer registers, vector registers and masks that it writes, as bits.
-    integer: u16,
-    vector: u32,
-    masks: u8,
-    /// Whether vectors, masks or numbers are among its operands.
-    is_vector: bool,
-    /// Whether it is a conditional branch, or an indirect jump or call.
-    branches: bool,
-    /// The flags that it changes.
-    flags: u8,
-    /// Whether it writes memory other than by its first operand.
-    stores: bool,
-    /// Whether it accesses memory by an operand, and whether it leaves the registers of the address.
-    accesses: bool,
-    keeps_address: bool,
-    /// The last walk that came by, and how often it did.
-    passed: (u64, u32),
-    /// Where execution went on lately: address and index.
-    followers: [Option<(ImageAddress, usize)>; 2],
 }
 
 impl Interpreter {
@@ -381,10 +347,10 @@ impl Decoded {
             .iter()
             .filter(|used| is_written(used.access()))
         {
-            if let Some(index) = state::integer(used.register()) {
+            if let Some(index) = names::integer(used.register()) {
                 integer |= 1 << index;
             }
-            if let Some(index) = state::vector(used.register()) {
+            if let Some(index) = names::vector(used.register()) {
                 vector |= 1 << index;
             }
             if let Some(index) = masks::index(used.register()) {
@@ -393,7 +359,7 @@ impl Decoded {
         }
         let is_vector = (0..instruction.op_count()).any(|operand| {
             let name = instruction.op_register(operand);
-            state::vector(name).or(masks::index(name)).is_some()
+            names::vector(name).or(masks::index(name)).is_some()
         }) || vector::truncates(&instruction);
         let stores = info
             .used_memory()
@@ -406,7 +372,7 @@ impl Decoded {
             && operands.any(|kind| kind == OpKind::Memory)
             && memory.any(is_access);
         let of_address = [instruction.memory_base(), instruction.memory_index()];
-        let of_address = of_address.into_iter().filter_map(state::integer);
+        let of_address = of_address.into_iter().filter_map(names::integer);
         let keeps_address = of_address.clone().all(|index| integer >> index & 1 == 0);
         Self {
             accesses,
@@ -415,7 +381,7 @@ impl Decoded {
             vector,
             masks,
             is_vector: is_vector || instruction.mnemonic() == Mnemonic::Vzeroupper,
-            flags: state::flags_of(instruction.rflags_modified()),
+            flags: names::flags_of(instruction.rflags_modified()),
             stores: stores.count() > 0,
             passed: (0, 0),
             followers: [None; 2],

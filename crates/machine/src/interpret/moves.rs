@@ -1,29 +1,12 @@
 //! Moves between vector registers and memory: of all, of a half, of the elements that a mask has.
 
-use super::Decoded;
-use super::lanes::{self, Vector, ZERO as NOTHING};
+use super::lanes::{self, ZERO as NOTHING, with_low};
 use super::masks;
 use super::memory::Memory;
-use super::operation::mask;
-use super::state::{State, integer, vector};
-use super::vector::with_low;
+use super::names::{integer, mask, vector};
+use super::partly::Partly;
+use super::state::State;
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind};
-
-/// A vector register of which only those elements are known that a mask had when it was loaded.
-pub(super) struct Partly {
-    pub register: usize,
-    /// A bit for each, and how many bytes it has.
-    pub elements: u64,
-    pub width: usize,
-    pub loaded: Vector,
-}
-
-impl Partly {
-    /// Whether an instruction changes it.
-    pub fn is_written(&self, one: &Decoded) -> bool {
-        one.vector >> self.register & 1 == 1
-    }
-}
 
 impl State {
     /// Loads or stores one half of 16 bytes.

@@ -1,8 +1,8 @@
 //! Floating-point numbers, one by one.
 
 use super::memory::Memory;
-use super::operation::{extend, mask};
-use super::state::{CARRY, OVERFLOW, PARITY, SIGN, State, ZERO};
+use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, extend, mask};
+use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 impl State {

@@ -1,6 +1,7 @@
 //! What the modelled instructions compute.
 
-use super::state::{CARRY, OVERFLOW, PARITY, SIGN, State, ZERO, signed};
+use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, extend, integer, mask};
+use super::state::{State, signed};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register as Name};
 
 /// The result of an operation: what is known of it, and of the flags.
@@ -131,10 +132,7 @@ pub(super) fn evaluate(
             }
         }
         Mnemonic::Xchg if instruction.op1_kind() == OpKind::Register && width >= 4 => Outcome {
-            others: [
-                super::state::integer(instruction.op1_register()).map(|to| (to, a)),
-                None,
-            ],
+            others: [integer(instruction.op1_register()).map(|to| (to, a)), None],
             ..Outcome::of(b)
         },
         _ => conditional(state, instruction, [a, b])?,
@@ -319,32 +317,6 @@ fn counted(value: Option<u64>, of: impl Fn(u64) -> u32) -> Outcome {
         flags: carry | if zeros == 0 { ZERO } else { 0 },
         known: CARRY | ZERO,
         ..Outcome::of(Some(zeros))
-    }
-}
-
-pub(super) fn mask(width: usize) -> u64 {
-    if width >= 8 {
-        u64::MAX
-    } else {
-        (1 << (8 * width)) - 1
-    }
-}
-
-pub(super) fn extend(value: u64, width: usize) -> u64 {
-    let unused = 64 - 8 * width.clamp(1, 8);
-    (value << unused)
-        .cast_signed()
-        .wrapping_shr(unused as u32)
-        .cast_unsigned()
-}
-
-/// A register after a part of it was written.
-pub(super) fn merge(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
-    let value = value?;
-    match name {
-        Name::AH | Name::BH | Name::CH | Name::DH => Some(before? & !0xff00 | (value & 0xff) << 8),
-        name if name.size() >= 4 => Some(value & mask(name.size())),
-        name => Some(before? & !mask(name.size()) | value & mask(name.size())),
     }
 }
 

@@ -5,9 +5,9 @@
 //! that memory known which happens to be near what registers point to, then of a table that is looked up the
 //! first entries would be, and what the branch after the look-up does in the other cases would never be seen.)
 
-use super::Decoded;
-use super::operation::mask;
-use super::state::integer;
+use super::decoded::Decoded;
+use super::names::{integer, mask};
+use super::registers::Registers;
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register as Name};
 use rustc_hash::FxHashMap;
 
@@ -90,7 +90,7 @@ impl Slice {
     /// the operations gave; `None` for those that could not be carried out.
     pub(super) fn loaded(
         &self,
-        registers: &super::Registers,
+        registers: &Registers,
         values: &[Option<u64>],
         mut each: impl FnMut(u64, usize, u64),
     ) {

@@ -1,14 +1,14 @@
 //! Vector registers, as far as branches of common code depend on them: logic, and comparisons of bytes as
 //! string functions have them. `moves.rs` moves them, `numbers.rs` has floating-point numbers.
 
-use super::Decoded;
-use super::lanes::{self, LANES, Vector, ZERO as NOTHING, both, each, holds, sixteens};
+use super::decoded::Decoded;
+use super::lanes::{self, LANES, Vector, ZERO as NOTHING, both, each, holds, sixteens, with_low};
 use super::masks;
 use super::memory::Memory;
 use super::moves::{half_moved, masked_move, moved};
+use super::names::{CARRY, OVERFLOW, SIGN, ZERO, integer, mask, vector};
 use super::numbers::truncated;
-use super::operation::mask;
-use super::state::{CARRY, OVERFLOW, SIGN, State, ZERO, integer, vector};
+use super::state::State;
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register as Name};
 
 /// The operands of an instruction on vectors.
@@ -368,13 +368,6 @@ impl State {
 
 /// `rcx`.
 const COUNTER: usize = 1;
-
-/// A vector with other 16 bytes at its low end.
-pub(super) fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
-    let mut all = *of;
-    (all[0], all[1]) = (low, high);
-    all
-}
 
 /// Whether it makes an integer of a number, which may be in memory.
 pub(super) fn truncates(instruction: &Instruction) -> bool {

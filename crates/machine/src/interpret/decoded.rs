@@ -1,0 +1,29 @@
+//! Instructions as the interpreter keeps them.
+
+use iced_x86::Instruction;
+use profile::ImageAddress;
+
+/// An instruction, decoded once, and what is to be known of it before it is executed.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    pub instruction: Instruction,
+    /// The integer registers, vector registers and masks that it writes, as bits.
+    pub integer: u16,
+    pub vector: u32,
+    pub masks: u8,
+    /// Whether vectors, masks or numbers are among its operands.
+    pub is_vector: bool,
+    /// Whether it is a conditional branch, or an indirect jump or call.
+    pub branches: bool,
+    /// The flags that it changes.
+    pub flags: u8,
+    /// Whether it writes memory other than by its first operand.
+    pub stores: bool,
+    /// Whether it accesses memory by an operand, and whether it leaves the registers of the address.
+    pub accesses: bool,
+    pub keeps_address: bool,
+    /// The last walk that came by, and how often it did.
+    pub passed: (u64, u32),
+    /// Where execution went on lately: address and index.
+    pub followers: [Option<(ImageAddress, usize)>; 2],
+}

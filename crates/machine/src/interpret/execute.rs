@@ -1,0 +1,256 @@
+//! How an instruction changes what is known.
+
+use super::decoded::Decoded;
+use super::lanes::LANES;
+use super::memory::Memory;
+use super::names::{integer, mask, merge};
+use super::operation::{self, Outcome};
+use super::state::State;
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register as Name};
+use profile::ImageAddress;
+
+impl State {
+    /// Executes an instruction; gives where execution goes on, if that is known.
+    pub fn step(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<ImageAddress> {
+        let instruction = &one.instruction;
+        let next = ImageAddress(instruction.next_ip());
+        let target = ImageAddress(instruction.near_branch_target());
+        match instruction.flow_control() {
+            FlowControl::Next => {
+                self.execute(one, memory)?;
+                Some(next)
+            }
+            FlowControl::UnconditionalBranch => Some(target),
+            FlowControl::ConditionalBranch => {
+                let taken = self.condition(instruction.condition_code())?;
+                Some(if taken { target } else { next })
+            }
+            FlowControl::IndirectBranch => self.indirect(instruction, memory),
+            FlowControl::Call if instruction.is_call_near() => {
+                self.call(next, memory);
+                Some(target)
+            }
+            FlowControl::IndirectCall => {
+                let target = self.indirect(instruction, memory)?;
+                self.call(next, memory);
+                Some(target)
+            }
+            FlowControl::Return if instruction.op_count() == 0 => self.leave(memory),
+            _ => None,
+        }
+    }
+
+    fn indirect(
+        &self,
+        instruction: &Instruction,
+        memory: &mut impl Memory,
+    ) -> Option<ImageAddress> {
+        let target = self.operand(instruction, 0, memory)?;
+        Some(ImageAddress(target.wrapping_sub(self.moved)))
+    }
+
+    fn call(&mut self, next: ImageAddress, memory: &mut impl Memory) {
+        self.push(Some(next.0.wrapping_add(self.moved)), memory);
+        self.callers.push(next);
+    }
+
+    /// What a call stores is read by nothing but its return.
+    fn leave(&mut self, memory: &mut impl Memory) -> Option<ImageAddress> {
+        let caller = self.callers.pop();
+        let stored = self.pop(memory);
+        caller.or(stored.map(|to| ImageAddress(to.wrapping_sub(self.moved))))
+    }
+
+    pub fn push(&mut self, value: Option<u64>, memory: &mut impl Memory) {
+        if let Some(top) = &mut self.integer[STACK] {
+            *top = top.wrapping_sub(8);
+            memory.store(*top, 8, value);
+        }
+    }
+
+    pub fn pop(&mut self, memory: &mut impl Memory) -> Option<u64> {
+        let top = self.integer[STACK].as_mut()?;
+        let value = memory.load(*top, 8);
+        *top = top.wrapping_add(8);
+        value
+    }
+
+    /// `None` if nothing can be known from here on.
+    fn execute(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<()> {
+        let instruction = &one.instruction;
+        match instruction.mnemonic() {
+            Mnemonic::Push if instruction.stack_pointer_increment() == -8 => {
+                let value = self.operand(instruction, 0, memory);
+                self.push(value, memory);
+                return Some(());
+            }
+            Mnemonic::Pop if instruction.op0_kind() == OpKind::Register => {
+                let value = self.pop(memory);
+                if let Some(index) = integer(instruction.op0_register()) {
+                    self.integer[index] = value;
+                }
+                return Some(());
+            }
+            Mnemonic::Leave => {
+                self.integer[STACK] = self.integer[FRAME];
+                self.integer[FRAME] = self.pop(memory);
+                return Some(());
+            }
+            Mnemonic::Cld => {
+                self.forward = true;
+                return Some(());
+            }
+            Mnemonic::Std | Mnemonic::Syscall => return None,
+            _ if instruction.is_string_instruction() => return self.string(instruction, memory),
+            _ => {}
+        }
+        if self
+            .partly
+            .as_ref()
+            .is_some_and(|part| part.is_written(one))
+        {
+            self.partly = None;
+        }
+        if one.is_vector && self.execute_vector(one, memory)? {
+            return Some(());
+        }
+        let result = self.evaluate(instruction, memory);
+        let first = (instruction.op0_kind() == OpKind::Register)
+            .then(|| instruction.op0_register())
+            .filter(|name| name.is_gpr());
+        let before = first.and_then(|name| self.integer[integer(name)?]);
+        self.forget(one, result.is_some(), memory)?;
+        let Some(result) = result else {
+            return Some(());
+        };
+        self.known |= result.known;
+        self.flags = self.flags & !result.known | result.flags & result.known;
+        for (index, value) in result.others.into_iter().flatten() {
+            self.integer[index] = value;
+        }
+        if !result.writes {
+            return Some(());
+        }
+        match first.and_then(|name| Some((name, integer(name)?))) {
+            Some((name, index)) => self.integer[index] = merge(name, before, result.value),
+            None => self.store(instruction, result.value, memory)?,
+        }
+        Some(())
+    }
+
+    /// Copies or fills memory; `None` for other instructions on strings, and for long ones.
+    fn string(&mut self, instruction: &Instruction, memory: &mut impl Memory) -> Option<()> {
+        let copies = match instruction.mnemonic() {
+            Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => true,
+            Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => false,
+            _ => return None,
+        };
+        let width = instruction.memory_size().size();
+        let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+        let count = if repeats { self.integer[COUNTER]? } else { 1 };
+        let length = count.checked_mul(width as u64)?;
+        let plain = self.forward && instruction.segment_prefix() == Name::None;
+        if !plain || length > LONGEST || instruction.op0_kind() != OpKind::MemoryESRDI {
+            return None;
+        }
+        let (from, to) = (self.integer[SOURCE], self.integer[TARGET]?);
+        let value = self.register(Name::RAX).map(|value| value & mask(width));
+        for at in (0..length).step_by(width) {
+            let value = match copies {
+                true => memory.load(from?.wrapping_add(at), width),
+                false => value,
+            };
+            memory.store(to.wrapping_add(at), width, value);
+        }
+        self.integer[TARGET] = Some(to.wrapping_add(length));
+        if copies {
+            self.integer[SOURCE] = from.map(|from| from.wrapping_add(length));
+        }
+        if repeats {
+            self.integer[COUNTER] = Some(0);
+        }
+        Some(())
+    }
+
+    /// What an instruction writes is unknown, unless it is modelled and will be set.
+    fn forget(&mut self, one: &Decoded, modelled: bool, memory: &mut impl Memory) -> Option<()> {
+        for index in bits(one.integer.into()) {
+            self.integer[index] = None;
+        }
+        for index in bits(one.masks.into()) {
+            self.masks[index] = None;
+        }
+        for index in bits(one.vector) {
+            self.vector[index] = [None; LANES];
+        }
+        self.known &= !one.flags;
+        if one.stores && !modelled {
+            self.store(&one.instruction, None, memory)?;
+        }
+        Some(())
+    }
+
+    /// Stores to the memory operand.
+    fn store(
+        &self,
+        instruction: &Instruction,
+        value: Option<u64>,
+        memory: &mut impl Memory,
+    ) -> Option<()> {
+        let width = instruction.memory_size().size();
+        match self.address(instruction) {
+            Some(at) => {
+                for from in (0..width).step_by(8) {
+                    let value = value.filter(|_| width <= 8);
+                    memory.store(at.wrapping_add(from as u64), (width - from).min(8), value);
+                }
+                Some(())
+            }
+            // It may be anywhere.
+            None => (!memory.is_whole()).then_some(()),
+        }
+    }
+
+    /// What an instruction computes; `None` if it is not modelled.
+    fn evaluate(&self, instruction: &Instruction, memory: &mut impl Memory) -> Option<Outcome> {
+        let width = match instruction.op0_kind() {
+            // As `cdqe` has it.
+            _ if instruction.op_count() == 0 => 8,
+            OpKind::Register => instruction.op0_register().size(),
+            OpKind::Memory => instruction.memory_size().size(),
+            _ => 8,
+        };
+        if !matches!(width, 1 | 2 | 4 | 8) {
+            return None;
+        }
+        let mut operands = [None; 3];
+        for (number, operand) in (0..instruction.op_count().min(3)).zip(&mut operands) {
+            *operand = match instruction.mnemonic() {
+                Mnemonic::Lea => None,
+                _ => self.operand(instruction, number, memory),
+            };
+        }
+        operation::evaluate(self, instruction, width, operands)
+    }
+}
+
+/// The places of the bits that are set.
+fn bits(mut of: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (of != 0).then(|| of.trailing_zeros() as usize)?;
+        of &= of - 1;
+        Some(lowest)
+    })
+}
+
+/// Bytes of the longest string: longer ones the process had better copy itself.
+const LONGEST: u64 = 4096;
+
+/// `rcx`, `rsi` and `rdi`.
+const COUNTER: usize = 1;
+const SOURCE: usize = 6;
+const TARGET: usize = 7;
+
+/// `rsp` and `rbp`.
+const STACK: usize = 4;
+const FRAME: usize = 5;

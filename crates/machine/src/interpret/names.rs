@@ -1,0 +1,65 @@
+//! Registers and flags by number, and values of less than a register.
+
+use iced_x86::{Register as Name, RflagsBits};
+
+/// The index of an integer register of any width.
+pub(super) fn integer(name: Name) -> Option<usize> {
+    let index = (name.full_register() as usize).checked_sub(Name::RAX as usize)?;
+    (index < 16).then_some(index)
+}
+
+/// The index of a vector register of any width.
+pub(super) fn vector(name: Name) -> Option<usize> {
+    let index = (name.full_register() as usize).checked_sub(Name::ZMM0 as usize)?;
+    (index < 32).then_some(index)
+}
+
+/// The flags that conditions are about, as bits of a mask.
+pub(super) const CARRY: u8 = 1;
+pub(super) const PARITY: u8 = 2;
+pub(super) const ZERO: u8 = 4;
+pub(super) const SIGN: u8 = 8;
+pub(super) const OVERFLOW: u8 = 16;
+
+/// And their places in `rflags`.
+pub(super) const PLACES: [(u8, u32, u32); 5] = [
+    (CARRY, 0, RflagsBits::CF),
+    (PARITY, 2, RflagsBits::PF),
+    (ZERO, 6, RflagsBits::ZF),
+    (SIGN, 7, RflagsBits::SF),
+    (OVERFLOW, 11, RflagsBits::OF),
+];
+
+/// The flags among `rflags` bits.
+pub(super) fn flags_of(bits: u32) -> u8 {
+    let of = |(flag, _, bit): (u8, u32, u32)| if bits & bit != 0 { flag } else { 0 };
+    PLACES.into_iter().map(of).sum()
+}
+
+/// All bits of so many bytes.
+pub(super) fn mask(width: usize) -> u64 {
+    if width >= 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * width)) - 1
+    }
+}
+
+/// A value of so many bytes, its sign kept.
+pub(super) fn extend(value: u64, width: usize) -> u64 {
+    let unused = 64 - 8 * width.clamp(1, 8);
+    (value << unused)
+        .cast_signed()
+        .wrapping_shr(unused as u32)
+        .cast_unsigned()
+}
+
+/// A register after a part of it was written.
+pub(super) fn merge(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
+    let value = value?;
+    match name {
+        Name::AH | Name::BH | Name::CH | Name::DH => Some(before? & !0xff00 | (value & 0xff) << 8),
+        name if name.size() >= 4 => Some(value & mask(name.size())),
+        name => Some(before? & !mask(name.size()) | value & mask(name.size())),
+    }
+}
