@@ -9,7 +9,8 @@ is the function first with q < 0.05, and does the interval of its factor hold th
 hundred pairs of recordings of one program; how many claim any change?
 
 Priors and thresholds were tuned on the halves marked so; the others were written afterwards. A program
-whose compiler or interpreter is missing is named and counted as failed. PAIRS_REPEAT repeats the pairs.
+whose compiler or interpreter is missing is named and counted as failed. PAIRS_REPEAT repeats the pairs;
+PAIRS_TIMES makes compiled programs and the Python ones run so many times as long.
 """
 
 import glob
@@ -30,7 +31,9 @@ REGISTRY = os.path.expanduser("~/.cargo/registry/src/*/")
 # Functions and their work; `lookup` is the one that doubles, by K or by the argument.
 WORK = {"parse": 5, "lookup": 6, "render": 7, "sort_all": 3, "check": 2, "store": 6, "load": 1, "walk": 4}
 UNIT = 9000
-ROUNDS = 1400
+# About half a second of CPU time; PAIRS_TIMES=4 makes it two.
+TIMES = int(os.environ.get("PAIRS_TIMES", "1"))
+ROUNDS = 1400 * TIMES
 
 
 def c_source(unit=UNIT, work=WORK, qualifier="__attribute__((noinline)) static"):
@@ -98,17 +101,19 @@ def go_source(k):
     return f"package main\nvar sink uint64\n{bodies}\nfunc main() {{ for r := 0; r < {ROUNDS}; r++ {{\n{calls}\n}} }}\n"
 
 
-PYTHON_NATIVE = """import zlib
+PYTHON_NATIVE = f"""import zlib
+TIMES = {TIMES}
 data = bytes(range(256)) * 4000
-for _ in range(150):
+for _ in range(150 * TIMES):
     zlib.adler32(data); zlib.adler32(data)
     for _ in range(%d): zlib.crc32(data)
     zlib.compress(data, 1)
 """
 
-PYTHON_HASH = """import hashlib, zlib
+PYTHON_HASH = f"""import hashlib, zlib
+TIMES = {TIMES}
 data = bytes(range(256)) * 4000
-for _ in range(60):
+for _ in range(60 * TIMES):
     zlib.adler32(data); zlib.compress(data, 1); sorted(data[:40000])
     for _ in range(%d): hashlib.blake2b(data)
 """

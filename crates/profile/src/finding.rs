@@ -66,7 +66,7 @@ pub struct FindingPlace {
 }
 
 /// A place in a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum PlaceInCode {
@@ -112,13 +112,8 @@ pub enum PlaceInCode {
         path: String,
     },
     /// The whole program.
+    #[default]
     Program,
-}
-
-impl Default for PlaceInCode {
-    fn default() -> Self {
-        Self::Program
-    }
 }
 
 /// How much, in what, of what.

@@ -183,13 +183,13 @@ mod tests {
             pace.step(&shared, blocks, &seen, now, 1.0)
         };
         // 50 % of 5 ms is within what 100 ms allow; the next 5 ms are not.
-        assert_eq!(step(&[50_000, 10], 0, 5 * MS, &mut blocks), []);
+        assert!(step(&[50_000, 10], 0, 5 * MS, &mut blocks).is_empty());
         assert_eq!(step(&[150_000, 20], 0, 10 * MS, &mut blocks), [0]);
         assert!(blocks[0].period >= 16 && blocks[1].period == 1);
         // Over a whole window little is little.
-        assert_eq!(step(&[150_100, 4_000], 0, 200 * MS, &mut blocks), []);
+        assert!(step(&[150_100, 4_000], 0, 200 * MS, &mut blocks).is_empty());
         // 3 % are within the budget, but not beside what 20,000 waits take.
-        assert_eq!(step(&[150_200, 64_000], 0, 300 * MS, &mut blocks), []);
+        assert!(step(&[150_200, 64_000], 0, 300 * MS, &mut blocks).is_empty());
         let both = step(&[150_300, 124_000], 20_000, 400 * MS, &mut blocks);
         assert_eq!(both, [1]);
     }
