@@ -4,7 +4,20 @@
 //! the three to ten runs that people make, no estimator knows the distribution's tails; a bootstrap of
 //! three values has ten different outcomes, which is why it is not used here.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
+
+/// The 95 % confidence interval of the mean of a Poisson distribution of which one value is known (Garwood's): how
+/// many samples there would have been on average where there were so many.
+pub fn interval_of_count(count: f64) -> (f64, f64) {
+    let quantile = |p: f64, freedom: f64| {
+        let chi = ChiSquared::new(freedom).ok();
+        chi.map_or(0.0, |chi| 0.5 * chi.inverse_cdf(p))
+    };
+    (
+        quantile(0.025, 2.0 * count),
+        quantile(0.975, 2.0 * count + 2.0),
+    )
+}
 
 /// An estimate with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,6 +139,19 @@ mod tests {
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-3 * b.abs().max(1e-3)
+    }
+
+    #[test]
+    fn intervals_of_counts_are_garwoods() {
+        // By R: poisson.test(0), poisson.test(2), poisson.test(100).
+        for (count, low, high) in [
+            (0.0, 0.0, 3.688_879),
+            (2.0, 0.242_209, 7.224_688),
+            (100.0, 81.363_97, 121.627_3),
+        ] {
+            let found = interval_of_count(count);
+            assert!(close(found.0, low) && close(found.1, high), "{found:?}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn processor() -> Processor {
 fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Option<Account>> {
     let graph = graph(program);
     let samples: Vec<f64> = run.issues.iter().flatten().map(|one| one.samples).collect();
-    culprits(&Evidence {
+    let found = culprits(&Evidence {
         loops: &Loops::of(&graph),
         graph: &graph,
         processor: &processor(),
@@ -139,7 +139,10 @@ fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Opti
         accesses: &[],
         elsewhere: None,
         late: 0,
-    })
+        trust: &[],
+        shared: false,
+    });
+    found.accounts
 }
 
 fn true_frequencies(blocks: &[f64], edges: &[f64]) -> Frequencies {
@@ -194,7 +197,10 @@ impl Tally {
     ) {
         let summary = self.summary.get_or_insert_with(Summary::new);
         for ((causes, samples), account) in stalls.zip(accounts) {
-            summary.add(samples, account.as_ref());
+            match account {
+                Some(account) => summary.add(samples, account),
+                None => summary.add_suspects(samples, &[]),
+            }
             let Some(account) = account.as_ref().filter(|one| one.stall >= 0.1) else {
                 continue;
             };
@@ -363,7 +369,7 @@ fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bo
         .collect();
     let accesses = run.accesses.iter().filter(|_| registers);
     let accesses: Vec<_> = accesses.map(Option::as_ref).collect();
-    let accounts = culprits(&Evidence {
+    let found = culprits(&Evidence {
         loops: &Loops::of(graph),
         graph,
         processor: &processor,
@@ -377,10 +383,12 @@ fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bo
         accesses: &accesses,
         elsewhere: Some(0.0),
         late: 0,
+        trust: &[],
+        shared: false,
     });
     tally.add(
         run.stalls.iter().zip(run.samples.iter().copied()),
-        &accounts,
+        &found.accounts,
     );
 }
 

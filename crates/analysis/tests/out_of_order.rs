@@ -114,14 +114,14 @@ fn estimates_are_near_and_know_how_near() {
         }
     }
     let high = classes_of[Confidence::High as usize];
-    let medium = classes_of[Confidence::Medium as usize];
     let all: f64 = classes_of.iter().map(|class| class[1]).sum();
     println!("of samples low, medium, high; within 10 and 15 %: {classes_of:.0?} of {total}");
     // Measured: 85 %, 42 % of them high; the estimator allows for a bias that is not simulated here.
     assert!(all >= 0.80 * total);
     assert!(high[0] >= 0.35 * total);
     assert!(high[1] >= 0.80 * high[0] && high[2] >= 0.95 * high[0]);
-    assert!(medium[2] >= 0.5 * medium[0]);
+    // Nothing is called medium: on other programs it was no better than low.
+    assert_eq!(classes_of[Confidence::Medium as usize][0], 0.0);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
     (samples[1], samples[3]) = (2000.0, 2000.0);
     let mut accesses = vec![None; graph.instructions.len()];
     accesses[0] = seen;
-    let accounts = culprits(&Evidence {
+    let found = culprits(&Evidence {
         expected: &expectations(&graph, &model, &samples, &frequencies),
         graph: &graph,
         loops: &loops,
@@ -60,9 +60,11 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
         accesses: if seen.is_some() { &accesses } else { &[] },
         elsewhere,
         late: 0,
+        trust: &[],
+        shared: false,
     });
     [1, 3].map(|index| {
-        let account = accounts[index].as_ref().expect("it ran");
+        let account = found.accounts[index].as_ref().expect("it ran");
         assert!(account.stall > 90.0);
         let misses = account.culprits.iter().map(|one| one.cause);
         let data = misses.filter(|cause| matches!(cause, Cause::DataCache | Cause::DataTlb));

@@ -122,6 +122,8 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         accesses: &[],
         elsewhere: None,
         late: 0,
+        trust: &[],
+        shared: false,
     });
     std::hint::black_box(accounts);
     Some(graph.blocks.len())

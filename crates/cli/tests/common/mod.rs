@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses a part
 
 pub mod daemon;
+pub mod made_up;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -156,6 +156,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
             if cause == Cause::DataTlb && context.instruction(*index).place.is_none() {
                 return 0.0;
             }
+            if cause == Cause::DataCache && context.residence.is_taken(*index) {
+                return bound;
+            }
             let forwarded = cause == Cause::DataCache && context.residence.rounds.forwards(*index);
             if forwarded {
                 FORWARDING
@@ -297,7 +300,8 @@ impl<'a, 'b> Candidates<'a, 'b> {
         if self.index > near {
             return;
         }
-        let (mut at, mut most, mut entered) = (Vec::new(), 0.0, false);
+        let mut at = self.context.unresolved.clone();
+        let (mut most, mut entered) = (0.0, graph.misses_edges());
         for edge in self.context.ways(self.block) {
             let Some(from) = graph.edges[edge].from else {
                 entered = true;
@@ -372,8 +376,8 @@ impl<'a, 'b> Candidates<'a, 'b> {
             let before = self.context.instruction(*before);
             before.flow.is_call() || part(before) != own
         };
-        is_head && self.context.ways(self.block).any(entered)
-            || self.context.before(self.block, index).iter().any(differs)
+        let entered_anyhow = graph.misses_edges() || self.context.ways(self.block).any(entered);
+        is_head && entered_anyhow || self.context.before(self.block, index).iter().any(differs)
     }
 
     /// Page faults: the instruction that faults is executed again, so that the time shows at it;

@@ -29,6 +29,8 @@ pub(super) struct Context<'a> {
     pub repetition: Vec<Option<f64>>,
     /// What stays in the caches.
     pub residence: Residence<'a>,
+    /// The jumps that may lead to any block.
+    pub unresolved: Vec<usize>,
 }
 
 impl<'a> Context<'a> {
@@ -40,11 +42,16 @@ impl<'a> Context<'a> {
             }
         }
         let entering: Rc<[_]> = entering.into();
+        let graph = evidence.graph;
+        let places = graph.instructions.iter().enumerate();
+        let unresolved = places.filter(|(_, one)| graph.unresolved.contains(&one.address));
+        let unresolved = unresolved.map(|(index, _)| index).collect();
         let mut context = Self {
             evidence,
             residence: Residence::new(evidence, Rc::clone(&entering)),
             entering,
             repetition: Vec::new(),
+            unresolved,
         };
         context.repetition = context.repetitions();
         context
@@ -64,7 +71,13 @@ impl<'a> Context<'a> {
 
     /// The edges that lead to a block, but for rare ones.
     pub fn ways(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
-        let least = RARE * self.of_block(block).unwrap_or(0.0);
+        // Where edges are missing nothing is known to be rare.
+        let rare = if self.evidence.graph.misses_edges() {
+            0.0
+        } else {
+            RARE
+        };
+        let least = rare * self.of_block(block).unwrap_or(0.0);
         let matters = move |edge: &usize| self.of_edge(*edge).is_none_or(|often| often >= least);
         self.entering[block].iter().copied().filter(matters)
     }
@@ -76,6 +89,9 @@ impl<'a> Context<'a> {
         let graph = self.evidence.graph;
         let range = &graph.blocks[block].instructions;
         let mut found = Vec::new();
+        if index == range.start {
+            found.extend(&self.unresolved);
+        }
         let mut add = |last: usize, first: usize| {
             found.push(last);
             let fuses = |index: usize| graph.instructions[index].kind;
@@ -134,6 +150,7 @@ impl<'a> Context<'a> {
                 continue;
             }
             steps += 1;
+            outside |= graph.misses_edges();
             for edge in self.ways(block) {
                 outside |= graph.edges[edge].from.is_none();
                 if let Some(from) = graph.edges[edge].from {
@@ -155,6 +172,9 @@ impl<'a> Context<'a> {
     /// it there if it fits in half of the cache and calls nothing.
     fn repetitions(&self) -> Vec<Option<f64>> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
+        if graph.misses_edges() {
+            return vec![None; graph.blocks.len()];
+        }
         let room = u64::from(self.evidence.processor.instruction_cache / 2);
         let rounds = &self.residence.rounds;
         let mut bytes = vec![0_u64; loops.loops.len()];

@@ -28,11 +28,12 @@ pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> 
     let (mut waited, mut steps) = (0.0_f64, 0);
     // If the suspect itself came late, it waits for all of its latency. That it did shows at the stalled one too, if what
     // was before it hid the rest.
-    let shown = evidence.samples[stalled] / REFILL / often.max(f64::MIN_POSITIVE);
-    let shown = if front_end(context, after, suspect) > 0.0 {
-        shown
-    } else {
-        0.0
+    let shown = match front_end(context, after, suspect) > 0.0 {
+        true if evidence.trust(after).is_known() => {
+            evidence.samples[stalled] / REFILL / often.max(f64::MIN_POSITIVE)
+        }
+        true => 1.0,
+        false => 0.0,
     };
     let mut late = vec![(most, emptying(context, after, suspect, often) + shown)];
     let mut work = vec![(after, suspect, Way::before(context.instruction(suspect)))];
@@ -57,6 +58,7 @@ pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> 
         }
         for edge in context.ways(block) {
             let edge = &evidence.graph.edges[edge];
+            let mut unseen = evidence.graph.misses_edges();
             match edge.from {
                 Some(from) if steps < STEPS => {
                     let way = way.across(edge.kind);
@@ -64,11 +66,12 @@ pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> 
                     steps += 1;
                 }
                 // What comes from out of sight may be late, and so may the instruction.
-                _ => {
-                    late.push((most - way.cover, 1.0));
-                    if !way.wanted.is_empty() {
-                        waited = waited.max(most - (way.distance / width).floor());
-                    }
+                _ => unseen = true,
+            }
+            if unseen {
+                late.push((most - way.cover, 1.0));
+                if !way.wanted.is_empty() {
+                    waited = waited.max(most - (way.distance / width).floor());
                 }
             }
         }
@@ -170,5 +173,7 @@ fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f6
     // may be missing by chance.
     let (beyond, error) = context.evidence.beyond(index, own);
     let most = (beyond + context.evidence.expected[index].minimum + error).max(0.0);
+    let is_known = context.evidence.trust(block).is_known();
+    let most = if is_known { most } else { f64::INFINITY };
     most.min(front_end(context, block, index)) / REFILL * own / often
 }

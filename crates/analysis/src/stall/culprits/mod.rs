@@ -26,7 +26,7 @@ mod summary;
 pub use expected::{Expected, expectations};
 pub use summary::{Line, Summary};
 
-use super::Frequencies;
+use super::{CycleTrust, Frequencies};
 use context::Context;
 use machine::{Graph, Loops, Processor};
 use profile::Accesses;
@@ -179,6 +179,8 @@ pub struct Culprit {
 pub struct Account {
     /// How often it ran: executions by the cycles between samples.
     pub frequency: f64,
+    /// Whether that is sure enough to say how much a cause has at least.
+    pub sure: bool,
     /// All: samples by frequency.
     pub cycles: f64,
     /// At best.
@@ -189,6 +191,8 @@ pub struct Account {
     pub stall: f64,
     /// Who can be the reason, the likeliest first.
     pub culprits: Vec<Culprit>,
+    /// What those can have cost together that are left out because each can have little.
+    pub minor: f64,
     /// What of the stall is beyond all their bounds.
     pub unexplained: f64,
     /// What is missing to the minimum, beyond sampling error.
@@ -234,14 +238,24 @@ pub struct Evidence<'a> {
     pub kernel: Option<f64>,
     /// What was seen of the memory that each instruction of the graph accesses; empty without registers.
     pub accesses: &'a [Option<&'a Accesses>],
-    /// Samples of the same processes elsewhere than in this procedure, if that is known.
+    /// Samples of the same processes elsewhere than in this procedure, if that is known. It compares with frequencies only
+    /// if these have a scale.
     pub elsewhere: Option<f64>,
+    /// For each block how far its cycles are known; empty if all are sure.
+    pub trust: &'a [CycleTrust],
+    /// Whether other threads may write what the procedure accesses.
+    pub shared: bool,
     /// Instructions by which a sample may come later than right after the slow one (its skid): each of so many before
     /// is suspected too.
     pub late: usize,
 }
 
 impl Evidence<'_> {
+    fn trust(&self, block: usize) -> CycleTrust {
+        let trust = self.trust.get(block).copied();
+        trust.unwrap_or(CycleTrust::Sure)
+    }
+
     /// How often a block runs: what is not known to run seldom may run all the time.
     fn often(&self, block: usize) -> f64 {
         self.frequencies.blocks[block].map_or(f64::INFINITY, |one| one.frequency)
@@ -273,26 +287,67 @@ const LEAST_SHARE: f64 = 0.1;
 /// No stall of fewer cycles is looked into.
 const LEAST_STALL: f64 = 0.1;
 
-/// The accounts of the graph's instructions; `None` where the frequency is not known, or 0.
+/// What is said of each instruction of a graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Where the cycles went; `None` where they are not known, or the instruction did not run.
+    pub accounts: Vec<Option<Account>>,
+    /// Where there is no account: what may have been waited for. Causes are ruled out by the code only, and by what they
+    /// can cost at most beside the best case of the block. The amounts say nothing.
+    pub suspects: Vec<Vec<Culprit>>,
+}
+
+/// What is said of the graph's instructions.
 ///
 /// # Panics
 /// If what is known is not of this graph.
-pub fn culprits(evidence: &Evidence<'_>) -> Vec<Option<Account>> {
+pub fn culprits(evidence: &Evidence<'_>) -> Findings {
     let graph = evidence.graph;
     assert_eq!(evidence.expected.len(), graph.instructions.len());
     assert_eq!(evidence.samples.len(), graph.instructions.len());
     let context = Context::new(evidence);
-    let mut accounts = vec![None; graph.instructions.len()];
+    let mut found = Findings {
+        accounts: vec![None; graph.instructions.len()],
+        suspects: vec![Vec::new(); graph.instructions.len()],
+    };
     for (block, frequency) in evidence.frequencies.blocks.iter().enumerate() {
         let frequency = frequency.map_or(0.0, |estimate| estimate.frequency);
+        let instructions = graph.blocks[block].instructions.clone();
+        if !evidence.trust(block).is_known() {
+            let highest = highest_frequency(evidence, block);
+            for index in instructions.filter(|index| evidence.samples[*index] > 0.0) {
+                found.suspects[index] = suspects(&context, block, index, highest);
+            }
+            continue;
+        }
         if frequency <= 0.0 {
             continue;
         }
-        for index in graph.blocks[block].instructions.clone() {
-            accounts[index] = Some(account(&context, block, index, frequency));
+        for index in instructions {
+            found.accounts[index] = Some(account(&context, block, index, frequency));
         }
     }
-    accounts
+    found
+}
+
+/// How often a block can have run at most: as if it had always been at its best.
+fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
+    let range = evidence.graph.blocks[block].instructions.clone();
+    let samples: f64 = evidence.samples[range.clone()].iter().sum();
+    let expected = evidence.expected[range].iter();
+    let best: f64 = expected.map(|one| one.minimum).sum();
+    samples / best.max(f64::MIN_POSITIVE)
+}
+
+/// What an instruction may have waited for whose cycles are not known. If its block never took longer than at best, it
+/// took so many cycles at `highest` frequency; it may have taken any number more. So what cannot be a
+/// tenth of these cannot be a tenth of what it took.
+fn suspects(context: &Context<'_>, block: usize, index: usize, highest: f64) -> Vec<Culprit> {
+    let least = context.evidence.samples[index] / highest;
+    let mut all = causes::candidates(context, block, index, least);
+    context.tighten(index, highest, &mut all);
+    all.retain(|culprit| culprit.most >= LEAST_SHARE * least);
+    all
 }
 
 fn account(context: &Context<'_>, block: usize, index: usize, frequency: f64) -> Account {
@@ -302,11 +357,13 @@ fn account(context: &Context<'_>, block: usize, index: usize, frequency: f64) ->
     let (beyond, error) = context.evidence.beyond(index, frequency);
     let mut account = Account {
         frequency,
+        sure: context.evidence.trust(block) == CycleTrust::Sure,
         cycles,
         minimum: expected.minimum,
         static_stall: expected.stall,
         stall: if beyond > error { beyond } else { 0.0 },
         culprits: Vec::new(),
+        minor: 0.0,
         unexplained: 0.0,
         gain: if -beyond > error { -beyond } else { 0.0 },
         error,
@@ -317,13 +374,22 @@ fn account(context: &Context<'_>, block: usize, index: usize, frequency: f64) ->
     }
     let mut all = causes::candidates(context, block, index, cycles);
     context.tighten(index, frequency, &mut all);
-    let bounds: f64 = all.iter().map(|culprit| culprit.most).sum();
-    account.unexplained = (account.stall - bounds).max(0.0);
-    let least = LEAST_SHARE * account.stall;
-    all.retain(|culprit| culprit.most >= least);
-    for culprit in &mut all {
-        culprit.most = culprit.most.min(account.stall);
-    }
-    account.culprits = all;
+    account.charge(all);
     account
+}
+
+impl Account {
+    /// Lists who can have had a tenth of the stall, and how much of it nobody can explain.
+    fn charge(&mut self, mut all: Vec<Culprit>) {
+        let bounds: f64 = all.iter().map(|culprit| culprit.most).sum();
+        self.unexplained = (self.stall - bounds).max(0.0);
+        let least = LEAST_SHARE * self.stall;
+        let minor = all.iter().filter(|culprit| culprit.most < least);
+        self.minor = minor.map(|culprit| culprit.most).sum();
+        all.retain(|culprit| culprit.most >= least);
+        for culprit in &mut all {
+            culprit.most = culprit.most.min(self.stall);
+        }
+        self.culprits = all;
+    }
 }

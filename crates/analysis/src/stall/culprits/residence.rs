@@ -141,7 +141,8 @@ impl<'a> Residence<'a> {
     pub fn left(&self, block: usize) -> bool {
         let elsewhere = self.evidence.elsewhere != Some(0.0);
         let loops = &self.evidence.loops;
-        elsewhere && loops.innermost[block].is_none_or(|one| self.rounds.calls[one])
+        let alone = |one: usize| !self.rounds.calls[one] && !self.evidence.graph.misses_edges();
+        elsewhere && !loops.innermost[block].is_some_and(alone)
     }
 
     /// The most cycles that cache or DTLB misses of an instruction can have cost each time. If the
@@ -149,6 +150,10 @@ impl<'a> Residence<'a> {
     pub fn bound(&self, cause: Cause, block: usize, index: usize, after: Option<f64>) -> f64 {
         let access = self.access(block, index);
         if !access.rate.is_finite() || access.rate <= 0.0 {
+            return MEMORY;
+        }
+        // Where ways are missing, what was accessed before is not known.
+        if self.evidence.graph.misses_edges() || cause == Cause::DataCache && self.is_taken(index) {
             return MEMORY;
         }
         let unit = match cause {
@@ -159,6 +164,14 @@ impl<'a> Residence<'a> {
         let by_code = self.by_code(unit, block, &access, &moving);
         let by_code = by_code.min(self.by_reuse(unit, block, index, &access));
         by_code.min(self.by_addresses(unit, block, &access, after))
+    }
+
+    /// Whether other processors may take the line away that an instruction accesses, by writing to it: other threads run, and
+    /// it is not the stack, or that is not the thread's alone, as the code hands out addresses of it.
+    pub fn is_taken(&self, index: usize) -> bool {
+        let stack = Register::stack_pointer(self.evidence.processor.architecture);
+        let one = &self.evidence.graph.instructions[index];
+        self.evidence.shared && (!one.reads.contains(stack) || self.rounds.shared)
     }
 
     /// The bound by the addresses that were seen.

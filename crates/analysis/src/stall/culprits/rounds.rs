@@ -60,7 +60,7 @@ pub(super) struct Rounds<'a> {
     /// What is stored on the stack by the stack pointer; and whether anything else may write there, as the pointer is
     /// copied or computed with.
     stored: Vec<Place>,
-    shared: bool,
+    pub shared: bool,
     movement: Movement,
     /// The constants that are added to each register, and how often.
     advances: FxHashMap<Register, Vec<(f64, f64)>>,

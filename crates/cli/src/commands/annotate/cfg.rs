@@ -1,9 +1,11 @@
 //! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
 
+use super::cycles::amount_text;
 use super::procedure::Analysed;
 use crate::output::{grouped, printable, shortened};
 use machine::{Edge, EdgeKind};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
 /// The most blocks that are drawn; of more, those with most samples.
@@ -54,10 +56,10 @@ impl<'a> Drawing<'a> {
             .map(|one| one.minimum)
             .sum();
         let frequency = analysed.frequencies.blocks[block].map_or(0.0, |one| one.frequency);
-        let actual = if frequency > 0.0 {
-            format!("{:.2}", sum / frequency / count)
+        let actual = if analysed.trust[block].is_known() {
+            amount_text(sum, frequency * count, 0.0, 2)
         } else {
-            "-".to_owned()
+            "not known".to_owned()
         };
         let mut lines = vec![format!(
             "{block}: {:x}  {:.1}%  best {:.2} actual {actual} CPI",
@@ -65,23 +67,29 @@ impl<'a> Drawing<'a> {
             100.0 * sum / analysed.total().max(f64::MIN_POSITIVE),
             best / count
         )];
-        for place in one.instructions.clone().take(SHOWN) {
-            let letters = analysed.accounts[place]
-                .iter()
-                .flat_map(|account| &account.culprits);
-            let letters: String = letters.map(|one| one.cause.letter()).collect();
-            lines.push(format!(
-                "{:x} {}  {} {letters}",
-                analysed.graph.instructions[place].address.0,
-                shortened(&printable(&analysed.texts[place].replace('\t', " ")), 36),
-                grouped(analysed.samples[place].round() as u64)
-            ));
+        let shown = hottest_places(&analysed.samples, one.instructions.clone());
+        let mut next = one.instructions.start;
+        for place in shown {
+            lines.extend(gap_text(next..place));
+            next = place + 1;
+            lines.push(self.instruction(place));
         }
-        let more = one.instructions.len().saturating_sub(SHOWN);
-        if more > 0 {
-            lines.push(format!("... {more} more"));
-        }
+        lines.extend(gap_text(next..one.instructions.end));
         lines
+    }
+
+    fn instruction(&self, place: usize) -> String {
+        let analysed = self.analysed;
+        let known = analysed.accounts[place].iter();
+        let known = known.flat_map(|account| &account.culprits);
+        let all = known.chain(&analysed.suspects[place]);
+        let letters: String = all.map(|one| one.cause.letter()).collect();
+        format!(
+            "{:x} {}  {} {letters}",
+            analysed.graph.instructions[place].address.0,
+            shortened(&printable(&analysed.texts[place].replace('\t', " ")), 36),
+            grouped(analysed.samples[place].round() as u64)
+        )
     }
 
     /// The edges between drawn blocks, with the places of their ends.
@@ -94,7 +102,8 @@ impl<'a> Drawing<'a> {
             .iter()
             .zip(frequencies)
             .filter_map(move |(edge, often)| {
-                let often = often.map(|one| one.frequency);
+                let is_known = self.analysed.trust[edge.from?].is_known();
+                let often = often.filter(|_| is_known).map(|one| one.frequency);
                 Some((edge, place(edge.from?)?, place(edge.to?)?, often))
             })
     }
@@ -193,6 +202,21 @@ impl<'a> Drawing<'a> {
     }
 }
 
+/// The instructions of a block that are shown, in their order: those with most samples, of equals the first.
+fn hottest_places(samples: &[f64], block: Range<usize>) -> Vec<usize> {
+    let mut places: Vec<usize> = block.collect();
+    places.sort_by(|a, b| samples[*b].total_cmp(&samples[*a]));
+    places.truncate(SHOWN);
+    places.sort_unstable();
+    places
+}
+
+/// What stands for instructions that are not shown.
+fn gap_text(places: Range<usize>) -> Option<String> {
+    let count = places.len();
+    (count > 0).then(|| format!("... {count} more"))
+}
+
 fn samples(analysed: &Analysed, block: usize) -> f64 {
     let range = analysed.graph.blocks[block].instructions.clone();
     analysed.samples[range].iter().sum()
@@ -207,4 +231,20 @@ fn escaped(text: &str) -> String {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_block_keeps_its_hottest_instructions() {
+        let mut samples = vec![1.0; 40];
+        (samples[25], samples[38]) = (900.0, 50.0);
+        let shown = hottest_places(&samples, 5..40);
+        assert_eq!(shown, [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 25, 38]);
+        assert_eq!(hottest_places(&samples, 5..8), [5, 6, 7]);
+        assert_eq!(gap_text(15..25).as_deref(), Some("... 10 more"));
+        assert_eq!(gap_text(5..5), None);
+    }
 }

@@ -1,9 +1,12 @@
 //! The documented JSON form.
 
 use super::Setting;
+use super::cycles::sample_range;
+use super::listing::{confidence_name, doubt_name};
 use super::procedure::{Analysed, Basis};
-use analysis::stall::Confidence;
-use analysis::stall::culprits::{Account, Cause, Static, Summary};
+use analysis::stall::CycleTrust;
+use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
+use machine::{Block, Limit};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -15,13 +18,19 @@ pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> an
             let estimate = analysed.frequencies.blocks[index];
             let expected = &analysed.expected[block.instructions.clone()];
             let samples: f64 = analysed.samples[block.instructions.clone()].iter().sum();
+            let doubt = match analysed.trust[index] {
+                CycleTrust::Unknown(doubt) => Some(doubt_name(doubt)),
+                _ => None,
+            };
             json!({
                 "start": block.start.0,
                 "end": block.end.0,
                 "samples": samples,
                 "best_case_cycles": expected.iter().map(|one| one.minimum).sum::<f64>(),
+                "bound": bound_name(setting, analysed, block),
                 "frequency": estimate.map(|one| one.frequency),
-                "confidence": estimate.map(|one| confidence(one.confidence)),
+                "confidence": estimate.map(|one| confidence_name(one.confidence)),
+                "cycles_not_known": doubt,
                 "instructions": block.instructions.clone().map(|place| instruction(analysed, place)).collect::<Vec<_>>(),
             })
         })
@@ -73,6 +82,18 @@ pub fn write_summary(
     emit(out, &value)
 }
 
+/// What bounds the best case of a block, where it is not the width of the processor.
+fn bound_name(setting: &Setting, analysed: &Analysed, block: &Block) -> Option<&'static str> {
+    let model = &setting.model;
+    let limit = model.bounds(analysed.graph.instructions_of(block)).limit();
+    match limit {
+        _ if model.processor().in_order => None,
+        Limit::Issue => None,
+        Limit::FrontEnd => Some(Static::FrontEnd.name()),
+        Limit::Ports => Some(Static::Ports.name()),
+    }
+}
+
 fn emit(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)?;
@@ -89,14 +110,6 @@ fn basis(basis: Basis) -> &'static str {
     }
 }
 
-fn confidence(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Low => "low",
-        Confidence::Medium => "medium",
-        Confidence::High => "high",
-    }
-}
-
 fn instruction(analysed: &Analysed, place: usize) -> Value {
     let address = |index: &usize| {
         analysed
@@ -105,21 +118,24 @@ fn instruction(analysed: &Analysed, place: usize) -> Value {
             .get(*index)
             .map(|one| one.address.0)
     };
+    let culprit = |one: &Culprit| {
+        json!({
+            "cause": one.cause.name(),
+            "letter": one.cause.letter().to_string(),
+            "at": one.at.iter().filter_map(address).collect::<Vec<_>>(),
+        })
+    };
     let account = |account: &Account| {
-        let culprits: Vec<Value> = account
-            .culprits
-            .iter()
-            .map(|one| {
-                json!({
-                    "cause": one.cause.name(),
-                    "letter": one.cause.letter().to_string(),
-                    "at": one.at.iter().filter_map(address).collect::<Vec<_>>(),
-                    "most_cycles": one.most,
-                })
-            })
-            .collect();
+        let bounded = account.culprits.iter().map(|one| {
+            let mut value = culprit(one);
+            value["most_cycles"] = json!(one.most);
+            value
+        });
+        let culprits: Vec<Value> = bounded.collect();
+        let (low, high) = sample_range(analysed.samples[place]);
         json!({
             "cycles": account.cycles,
+            "cycles_range": [low / account.frequency, high / account.frequency],
             "best_case_cycles": account.minimum,
             "static_stall": account.static_stall.map(|(reason, cycles)| json!({
                 "reason": reason.name(),
@@ -138,6 +154,7 @@ fn instruction(analysed: &Analysed, place: usize) -> Value {
         "samples": analysed.samples[place],
         "data": analysed.accesses[place].as_ref().map(super::data::value),
         "account": analysed.accounts[place].as_ref().map(account),
+        "suspects": analysed.suspects[place].iter().map(culprit).collect::<Vec<_>>(),
     })
 }
 
@@ -163,6 +180,6 @@ fn summary(summary: &Summary) -> Value {
         "subtotal_static": summary.subtotal_static,
         "execution": summary.execution,
         "net_sampling_error": summary.error,
-        "frequency_not_known": summary.unknown,
+        "cycles_not_known": summary.unknown,
     })
 }

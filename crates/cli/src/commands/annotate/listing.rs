@@ -2,11 +2,12 @@
 
 use super::Setting;
 use super::counts::Used;
+use super::cycles::amount_text;
 use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use crate::screen::warn_user;
-use analysis::stall::Confidence;
-use analysis::stall::culprits::{Account, Cause, Static};
+use analysis::stall::culprits::{Account, Cause, Culprit, Static};
+use analysis::stall::{Confidence, CycleDoubt, CycleTrust};
 use machine::{Instruction, Limit};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -140,9 +141,27 @@ fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
         ),
         Basis::InOrder => "frequencies: estimated from the samples".to_owned(),
         Basis::OutOfOrder => format!(
-            "frequencies: {estimated}, their scale guessed (one cycle for an instruction on average): \
-             cycles compare within the procedure only; --counts gives exact ones"
+            "frequencies: {estimated}, without a scale: how blocks compare is known, cycles are not; samples of \
+             instructions (record -e cycles -e instructions) or --counts give them"
         ),
+    }
+}
+
+/// The word for how sure a frequency is. What is between low and high in order is not better than low.
+pub fn confidence_name(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low | Confidence::Medium => "low",
+        Confidence::High => "high",
+    }
+}
+
+/// Why cycles are not known, in a few words.
+pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
+    match doubt {
+        CycleDoubt::NoScale => "no scale",
+        CycleDoubt::UnknownJumps => "jumps that are not understood",
+        CycleDoubt::NotRun => "its frequency is not known, or 0",
+        CycleDoubt::BelowBest => "below the best case",
     }
 }
 
@@ -178,8 +197,12 @@ pub fn write(
         block_head(out, setting, analysed, index, sum)?;
         let mut last_line = None;
         for place in block.instructions.clone() {
-            if let Some(account) = &analysed.accounts[place] {
-                bubble(out, analysed, account, &mut legend)?;
+            match &analysed.accounts[place] {
+                Some(account) => bubble(out, analysed, place, account, &mut legend)?,
+                None if stands_out(analysed, block, place) => {
+                    suspicion(out, analysed, place, &mut legend)?;
+                }
+                None => {}
             }
             let line = lines.0.get(place).and_then(Option::as_deref);
             let shown = line.filter(|line| last_line != Some(*line));
@@ -247,33 +270,81 @@ fn block_head(
         best / count.max(1) as f64,
         bound
     )?;
-    match analysed.frequencies.blocks[index].filter(|one| one.frequency > 0.0) {
-        Some(estimate) => {
-            let actual = samples / estimate.frequency;
-            let confidence = match (analysed.basis, estimate.confidence) {
-                (Basis::Counts, _) => "exact",
-                (_, Confidence::Low) => "low",
-                (_, Confidence::Medium) => "medium",
-                (_, Confidence::High) => "high",
-            };
-            writeln!(
-                out,
-                "*** Actual    {actual:.1}/{count} = {:.2}CPI (confidence {confidence})\n",
-                actual / count.max(1) as f64
-            )?;
-        }
-        None => writeln!(
-            out,
-            "*** Actual    unknown: its frequency is not known, or 0\n"
-        )?,
-    }
+    writeln!(
+        out,
+        "*** Actual    {}\n",
+        actual_text(analysed, index, samples)
+    )?;
     Ok(())
+}
+
+/// What a block took, or why that is not known.
+fn actual_text(analysed: &Analysed, index: usize, samples: f64) -> String {
+    let estimate = analysed.frequencies.blocks[index];
+    let often = estimate.map_or(0.0, |one| one.frequency);
+    let known = estimate.filter(|_| analysed.trust[index].is_known());
+    if let CycleTrust::Unknown(doubt) = analysed.trust[index] {
+        let name = doubt_name(doubt);
+        return match doubt {
+            CycleDoubt::BelowBest => format!(
+                "not known: {:.1} cycles would be {name}; the counts, the clock or the model are wrong, or it ran while others waited",
+                samples / often
+            ),
+            _ => format!("not known: {name}"),
+        };
+    }
+    let confidence = match (analysed.basis, known.map(|one| one.confidence)) {
+        (Basis::Counts, _) => "exact",
+        (_, Some(confidence)) => confidence_name(confidence),
+        (_, None) => "none",
+    };
+    let count = analysed.graph.blocks[index].instructions.len();
+    format!(
+        "{}/{count} = {}CPI (confidence {confidence})",
+        amount_text(samples, often, 0.0, 1),
+        amount_text(samples, often * count.max(1) as f64, 0.0, 2)
+    )
+}
+
+/// Whether an instruction has more than its share of the samples of its block, where that alone shows a stall.
+fn stands_out(analysed: &Analysed, block: &machine::Block, place: usize) -> bool {
+    let range = block.instructions.clone();
+    let count = range.len().min(10) as f64;
+    let all: f64 = analysed.samples[range].iter().sum();
+    analysed.samples[place] * count >= all
+}
+
+/// The bubble above an instruction whose cycles are not known: what it may have waited for.
+fn suspicion(
+    out: &mut impl Write,
+    analysed: &Analysed,
+    place: usize,
+    legend: &mut BTreeSet<char>,
+) -> anyhow::Result<()> {
+    let suspects = &analysed.suspects[place];
+    let (letters, names) = named_causes(suspects);
+    if letters.is_empty() {
+        return Ok(());
+    }
+    bubble_line(out, &letters, "", &names, legend)?;
+    data(out, analysed, suspects)
+}
+
+/// The letters of causes, and what they stand for.
+fn named_causes(culprits: &[Culprit]) -> (String, Vec<(char, String)>) {
+    let names = culprits.iter().map(|one| {
+        let cause = one.cause;
+        (cause.letter(), cause.name().to_lowercase())
+    });
+    let names: Vec<(char, String)> = names.collect();
+    (names.iter().map(|(letter, _)| *letter).collect(), names)
 }
 
 /// The bubbles above a stalled instruction: who may be guilty, for how long.
 fn bubble(
     out: &mut impl Write,
     analysed: &Analysed,
+    place: usize,
     account: &Account,
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
@@ -286,7 +357,7 @@ fn bubble(
         bubble_line(
             out,
             &reason.letter().to_string(),
-            cycles,
+            &format!(" ... {cycles:.1}cy"),
             &[(reason.letter(), name)],
             legend,
         )?;
@@ -294,28 +365,22 @@ fn bubble(
     if account.stall < BUBBLE.max(account.error) {
         return Ok(());
     }
-    let mut letters: String = account
-        .culprits
-        .iter()
-        .map(|one| one.cause.letter())
-        .collect();
-    let mut names: Vec<(char, String)> = account
-        .culprits
-        .iter()
-        .map(|one| (one.cause.letter(), one.cause.name().to_lowercase()))
-        .collect();
+    let (mut letters, mut names) = named_causes(&account.culprits);
     if account.unexplained >= 0.1 * account.stall {
         letters.push('?');
         names.push(('?', "unexplained".to_owned()));
     }
-    bubble_line(out, &letters, account.stall, &names, legend)?;
-    data(out, analysed, account)
+    let samples = analysed.samples[place];
+    let stall = amount_text(samples, account.frequency, account.minimum, 1);
+    let stall = format!(" ... {stall}cy");
+    bubble_line(out, &letters, &stall, &names, legend)?;
+    data(out, analysed, &account.culprits)
 }
 
 /// What was seen of the memory that the suspects for a data miss access.
-fn data(out: &mut impl Write, analysed: &Analysed, account: &Account) -> anyhow::Result<()> {
+fn data(out: &mut impl Write, analysed: &Analysed, culprits: &[Culprit]) -> anyhow::Result<()> {
     let misses = |cause| matches!(cause, Cause::DataCache | Cause::DataTlb);
-    let suspects = account.culprits.iter().filter(|one| misses(one.cause));
+    let suspects = culprits.iter().filter(|one| misses(one.cause));
     let suspects: BTreeSet<usize> = suspects.flat_map(|one| one.at.iter().copied()).collect();
     for index in suspects {
         let seen = analysed.accesses.get(index).and_then(Option::as_ref);
@@ -330,7 +395,7 @@ fn data(out: &mut impl Write, analysed: &Analysed, account: &Account) -> anyhow:
 fn bubble_line(
     out: &mut impl Write,
     letters: &str,
-    cycles: f64,
+    cycles: &str,
     names: &[(char, String)],
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
@@ -344,7 +409,7 @@ fn bubble_line(
     } else {
         format!("  ({})", new.join(", "))
     };
-    let line = format!("{letters:>10} ... {cycles:.1}cy{new}");
+    let line = format!("{letters:>10}{cycles}{new}");
     writeln!(out, "          {}", line.trim_end())?;
     Ok(())
 }
@@ -362,11 +427,15 @@ fn instruction(
             Basis::InOrder if account.minimum == 0.0 => "(dual issue)".to_owned(),
             _ => String::new(),
         },
-        Some(account) => format!("{:.1}cy", account.cycles),
-        None => "-".to_owned(),
+        Some(account) => {
+            let samples = analysed.samples[place];
+            format!("{}cy", amount_text(samples, account.frequency, 0.0, 1))
+        }
+        None => String::new(),
     };
     let mut at = BTreeSet::new();
-    for culprit in account.map_or(&[][..], |account| &account.culprits) {
+    let suspects = &analysed.suspects[place];
+    for culprit in account.map_or(suspects, |account| &account.culprits) {
         if matches!(
             culprit.cause,
             Cause::DataCache

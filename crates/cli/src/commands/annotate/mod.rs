@@ -5,6 +5,7 @@ mod branches;
 mod cfg;
 mod code;
 mod counts;
+mod cycles;
 mod data;
 mod json;
 mod listing;
@@ -514,6 +515,8 @@ fn given<'a>(
         period: setting.period,
         kernel: recording.kernel.then_some(selection.kernel),
         late: setting.late,
+        // Only a lone thread is known to share nothing.
+        shared: recording.task_times.and_then(|times| times.threads) != Some(1),
     })
 }
 
@@ -523,7 +526,8 @@ fn warn(setting: &Setting, analysed: &Analysed) {
     let graph = &analysed.graph;
     if graph.misses_edges() {
         say(
-            "some jumps of this procedure are not understood: blocks are not known to run equally often",
+            "some jumps of this procedure are not understood: ways through it are missing, so that neither cycles nor least \
+             shares are given (--counts of callgrind gives cycles)",
         );
     }
     if graph.overlapping {

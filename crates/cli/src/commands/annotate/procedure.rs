@@ -4,9 +4,12 @@ use super::branches::{Observed, observed, shares};
 use super::code::Code;
 use super::counts::{Lines, Used};
 use analysis::stall::culprits::{
-    Account, EventCounts, Evidence, Expected, Summary, culprits, expectations,
+    Account, Culprit, EventCounts, Evidence, Expected, Summary, culprits, expectations,
 };
-use analysis::stall::{Confidence, Ends, Estimate, Frequencies, in_order, out_of_order};
+use analysis::stall::{
+    Confidence, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale, cycle_trust, in_order,
+    out_of_order,
+};
 use formats::counts::callgrind::{Counts, OfProcedure};
 use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
 use profile::{AccessCount, Accesses, BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
@@ -35,6 +38,15 @@ impl Basis {
     /// Whether frequencies compare with the clock.
     fn is_absolute(self) -> bool {
         matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
+    }
+
+    fn scale(self) -> FrequencyScale {
+        match self {
+            Self::Counts => FrequencyScale::Exact,
+            Self::Lines(_) | Self::Instructions => FrequencyScale::Measured,
+            Self::InOrder => FrequencyScale::Modelled,
+            Self::OutOfOrder => FrequencyScale::Absent,
+        }
     }
 }
 
@@ -75,6 +87,8 @@ pub struct Given<'a> {
     pub kernel: Option<f64>,
     /// Instructions by which samples may come late.
     pub late: usize,
+    /// Whether other threads may write what it accesses.
+    pub shared: bool,
 }
 
 /// A procedure with its accounts.
@@ -97,8 +111,12 @@ pub struct Analysed {
     pub expected: Vec<Expected>,
     /// What was seen of the memory that each instruction accesses.
     pub accesses: Vec<Option<Accesses>>,
-    /// Where the cycles of each instruction went.
+    /// How far the cycles of each block are known.
+    pub trust: Vec<CycleTrust>,
+    /// Where the cycles of each instruction went, if they are known.
     pub accounts: Vec<Option<Account>>,
+    /// What each instruction may have waited for whose cycles are not known.
+    pub suspects: Vec<Vec<Culprit>>,
     /// Where the frequencies come from.
     pub basis: Basis,
     /// Stretches between branch records that go ways that the graph does not have, and all.
@@ -117,8 +135,12 @@ impl Analysed {
     /// Where its cycles went, all together.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::new();
-        for (samples, account) in self.samples.iter().zip(&self.accounts) {
-            summary.add(*samples, account.as_ref());
+        let found = self.accounts.iter().zip(&self.suspects);
+        for (samples, (account, suspects)) in self.samples.iter().zip(found) {
+            match account {
+                Some(account) => summary.add(*samples, account),
+                None => summary.add_suspects(*samples, suspects),
+            }
         }
         summary.samples += self.astray;
         summary.unknown += self.astray;
@@ -196,7 +218,15 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
     }
     let own: f64 = samples.iter().sum();
     let expected = expectations(&graph, model, &samples, &frequencies);
-    let accounts = culprits(&Evidence {
+    let best = graph.blocks.iter().map(|block| {
+        let expected = expected[block.instructions.clone()].iter();
+        expected.map(|one| one.minimum).sum()
+    });
+    let best: Vec<f64> = best.collect();
+    let trust = cycle_trust(&graph, basis.scale(), &best, &samples, &frequencies);
+    let elsewhere = given.everywhere.map(|all| (all - own).max(0.0));
+    let is_scaled = basis.scale() != FrequencyScale::Absent;
+    let found = culprits(&Evidence {
         graph: &graph,
         loops: &loops,
         processor: model.processor(),
@@ -208,8 +238,11 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         mispredicted: &seen.mispredicted,
         kernel: given.kernel,
         accesses: &accesses.iter().map(Option::as_ref).collect::<Vec<_>>(),
-        elsewhere: given.everywhere.map(|all| (all - own).max(0.0)),
+        // Time elsewhere compares with frequencies only if these have a scale; no time does anyhow.
+        elsewhere: elsewhere.filter(|time| is_scaled || *time == 0.0),
         late: given.late,
+        trust: &trust,
+        shared: given.shared,
     });
     Ok(Analysed {
         name: given.name.clone(),
@@ -220,7 +253,9 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         frequencies,
         expected,
         accesses,
-        accounts,
+        trust,
+        accounts: found.accounts,
+        suspects: found.suspects,
         basis,
         contradictions: seen.contradictions,
         callees: callees(given, &graph, basis, seen.callees),
@@ -344,13 +379,9 @@ fn rescale(graph: &Graph, samples: &[f64], costs: &[f64], found: &mut Frequencie
 
 /// Exact counts as frequencies: executions by the cycles between samples.
 fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
-    let all = |block: &machine::Block| {
-        let each = graph.instructions_of(block).iter();
-        each.map(|one| counts.executed(one.address))
-            .max()
-            .unwrap_or(0)
-    };
-    let blocks: Vec<u64> = graph.blocks.iter().map(all).collect();
+    let blocks: Vec<Option<u64>> = (graph.blocks.iter())
+        .map(|block| times(graph, block, counts))
+        .collect();
     let estimate = |executions: f64| Estimate {
         frequency: executions / period,
         confidence: Confidence::High,
@@ -383,15 +414,28 @@ fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
         };
         let times = alone_from
             .or(alone_to)
-            .map(|block| blocks[block])
+            .and_then(|block| blocks[block])
             .or_else(jumped);
         *found = times.map(|times| times as f64);
     }
     Frequencies {
         blocks: blocks
             .iter()
-            .map(|times| Some(estimate(*times as f64)))
+            .map(|times| times.map(|times| estimate(times as f64)))
             .collect(),
         edges: edges.into_iter().map(|times| times.map(estimate)).collect(),
     }
+}
+
+/// How often a block was executed. A repeated instruction (`rep movs`) is counted once for each time that it repeats
+/// itself, so that it says nothing of its block. Where jumps are not understood, one may lead into the middle of
+/// the block: then it has no number of its own.
+fn times(graph: &Graph, block: &machine::Block, counts: &OfProcedure<'_>) -> Option<u64> {
+    let each = graph.instructions_of(block).iter();
+    let each = each.filter(|one| !one.kind.repeated);
+    let counts = each.map(|one| counts.executed(one.address));
+    let (least, most) = counts.fold((u64::MAX, None), |(least, most), one| {
+        (one.min(least), most.max(Some(one)))
+    });
+    most.filter(|most| !graph.misses_edges() || least == *most)
 }

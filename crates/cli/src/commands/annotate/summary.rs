@@ -52,7 +52,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {
     single(out, "Execution", summary.execution)?;
     single(out, "Net sampling error", summary.error)?;
     if summary.unknown > 0.0 {
-        single(out, "Frequency not known", summary.unknown)?;
+        single(out, "Cycles not known", summary.unknown)?;
     }
     writeln!(out, "*** {RULE}")?;
     let tallied = summary.subtotal_dynamic

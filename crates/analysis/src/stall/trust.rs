@@ -1,0 +1,95 @@
+//! How far the cycles that blocks take are known, and why they are not.
+
+use super::{Confidence, Frequencies, attribute};
+use machine::Graph;
+
+/// What makes the frequencies of a procedure absolute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrequencyScale {
+    /// Nothing: only how blocks compare is known.
+    Absent,
+    /// The least cycles of instructions that do not stall, in order.
+    Modelled,
+    /// A number that was measured: of instructions, or of executions of some source lines.
+    Measured,
+    /// Every block was counted.
+    Exact,
+}
+
+/// Why the cycles of a block are not known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CycleDoubt {
+    /// Nothing sets the scale of its frequency.
+    NoScale,
+    /// The procedure has jumps that are not understood, so that the graph has not all ways.
+    UnknownJumps,
+    /// It is not known to have run.
+    NotRun,
+    /// It would have taken fewer cycles than the processor needs: its frequency, the clock or the model is
+    /// wrong, or it ran while others waited.
+    BelowBest,
+}
+
+/// How far the cycles of a block are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CycleTrust {
+    /// The frequency is exact, or of high confidence.
+    Sure,
+    /// There is a scale, but the frequency is of low confidence.
+    Rough,
+    /// Not at all.
+    Unknown(CycleDoubt),
+}
+
+impl CycleTrust {
+    /// Whether cycles can be given.
+    pub fn is_known(self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+}
+
+/// Judges each block of a procedure by its time samples (of the graph's instructions) and by the cycles
+/// that it takes at `best`.
+///
+/// # Panics
+/// If the arguments are not of one graph.
+pub fn cycle_trust(
+    graph: &Graph,
+    scale: FrequencyScale,
+    best: &[f64],
+    samples: &[f64],
+    frequencies: &Frequencies,
+) -> Vec<CycleTrust> {
+    assert_eq!(best.len(), graph.blocks.len());
+    let flow = frequencies.edges.iter();
+    let taken: Vec<f64> = flow
+        .map(|edge| edge.map_or(0.0, |one| one.frequency))
+        .collect();
+    let moved = attribute(graph, samples, &taken);
+    let blocks = graph.blocks.iter().zip(best).zip(&frequencies.blocks);
+    let judge = |((block, best), estimate): ((&machine::Block, &f64), &Option<_>)| {
+        let Some(estimate) = estimate.filter(|one: &super::Estimate| one.frequency > 0.0) else {
+            return CycleTrust::Unknown(CycleDoubt::NotRun);
+        };
+        let is_exact = scale == FrequencyScale::Exact;
+        let is_low = estimate.confidence == Confidence::Low;
+        if scale == FrequencyScale::Absent || scale == FrequencyScale::Modelled && is_low {
+            return CycleTrust::Unknown(CycleDoubt::NoScale);
+        }
+        if graph.misses_edges() && !is_exact {
+            return CycleTrust::Unknown(CycleDoubt::UnknownJumps);
+        }
+        // Samples at the head of a block are of the one before where execution is out of order.
+        let range = block.instructions.clone();
+        let sum = |all: &[f64]| all[range.clone()].iter().sum::<f64>();
+        let least = best * estimate.frequency;
+        if sum(samples).max(sum(&moved)) + 2.0 * least.sqrt() < least {
+            return CycleTrust::Unknown(CycleDoubt::BelowBest);
+        }
+        match estimate.confidence {
+            Confidence::High if !graph.misses_edges() => CycleTrust::Sure,
+            _ => CycleTrust::Rough,
+        }
+    };
+    blocks.map(judge).collect()
+}

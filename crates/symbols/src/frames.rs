@@ -1,0 +1,108 @@
+//! Procedures of a stripped image: the ranges of its unwind table (`.eh_frame`), which is needed at run time and so
+//! left. The parts into which a compiler tears a procedure are ranges of their own.
+
+use crate::elf::{Compression, Elf};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// The largest table that is read. The largest known (of browsers) have 30 MiB.
+const MAX_TABLE: u64 = 128 << 20;
+
+/// The ranges of addresses that have an entry, by start; none of what is damaged.
+pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
+    let table = elf.section(".eh_frame");
+    let Some(table) = table.filter(|one| one.size <= MAX_TABLE && one.address > 0) else {
+        return Vec::new();
+    };
+    if table.compression != Compression::None {
+        return Vec::new();
+    }
+    let Ok(bytes) = elf.input.read(table.offset, table.size) else {
+        return Vec::new();
+    };
+    let endian = if elf.little_endian {
+        RunTimeEndian::Little
+    } else {
+        RunTimeEndian::Big
+    };
+    let mut ranges = parse(&bytes, endian, elf.address_size, table.address);
+    let in_code = |range: &Range<u64>| {
+        elf.segments.iter().any(|segment| {
+            let end = segment.address.saturating_add(segment.file_size);
+            segment.executable && range.start >= segment.address && range.end <= end
+        })
+    };
+    ranges.retain(|range| range.start < range.end && in_code(range));
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.dedup_by_key(|range| range.start);
+    ranges
+}
+
+fn parse(bytes: &[u8], endian: RunTimeEndian, address_size: u8, at: u64) -> Vec<Range<u64>> {
+    let mut frames = EhFrame::from(EndianSlice::new(bytes, endian));
+    frames.set_address_size(address_size);
+    let bases = BaseAddresses::default().set_eh_frame(at);
+    // Each entry names the one with what is common to some. It must have come before: looking it up anywhere in the
+    // table would let a damaged one cost the square of its size.
+    let mut common = FxHashMap::default();
+    let mut ranges = Vec::new();
+    let mut entries = frames.entries(&bases);
+    while let Ok(Some(entry)) = entries.next() {
+        match entry {
+            CieOrFde::Cie(cie) => {
+                common.insert(cie.offset(), cie);
+            }
+            CieOrFde::Fde(partial) => {
+                let parsed = partial.parse(|_, _, offset| {
+                    let known = common.get(&offset.0).cloned();
+                    known.ok_or(gimli::Error::NoEntryAtGivenOffset(offset.0 as u64))
+                });
+                if let Ok(one) = parsed {
+                    let end = one.initial_address().saturating_add(one.len());
+                    ranges.push(one.initial_address()..end);
+                }
+            }
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A table of one common entry (`zR`, addresses relative to their place, of four bytes) and one of 0x40 bytes at 0x1100.
+    fn table() -> Vec<u8> {
+        let mut bytes = vec![
+            0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b,
+        ];
+        bytes.extend([0; 7]);
+        bytes.extend([0x10, 0, 0, 0, 0x1c, 0, 0, 0]);
+        // The entry's address field stands at 0x2020.
+        bytes.extend((0x1100_i32 - 0x2020).to_le_bytes());
+        bytes.extend(0x40_i32.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend([0; 4]);
+        bytes
+    }
+
+    #[test]
+    fn entries_are_procedures() {
+        let found = parse(&table(), RunTimeEndian::Little, 8, 0x2000);
+        assert_eq!(found, [0x1100..0x1140]);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_tables_are_survived(at in 0_usize..48, byte in any::<u8>(), length in 0_usize..49) {
+            let mut bytes = table();
+            if let Some(there) = bytes.get_mut(at) {
+                *there = byte;
+            }
+            bytes.truncate(length);
+            prop_assert!(parse(&bytes, RunTimeEndian::Little, 8, 0x2000).len() <= 2);
+        }
+    }
+}
