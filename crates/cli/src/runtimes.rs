@@ -131,6 +131,8 @@ impl Amounts {
                 amounts.generated += sample.weight;
             } else if image.kind == ImageKind::File {
                 let name = procedure.map_or("[no symbol]", |p| &*p.name);
+                let is_unnamed = name.starts_with(profile::UNNAMED_PROCEDURE);
+                let name = if is_unnamed { "[no symbol]" } else { name };
                 let name = if named { "" } else { name };
                 *by_place.entry((location.image, name)).or_insert(0) += sample.weight;
             }

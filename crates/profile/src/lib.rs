@@ -62,7 +62,9 @@ pub use recording::{
     Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
-pub use symbol::{EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable};
+pub use symbol::{
+    EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable, UNNAMED_PROCEDURE,
+};
 pub use task_times::TaskTimes;
 pub use trace::{
     BlockId, BlockKind, EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex,

@@ -17,6 +17,10 @@ pub struct EmbeddedSymbol {
     pub name: String,
 }
 
+/// What the names begin with of procedures that have none, but a place: `[fn 0x1140 3fa2c18d]` starts at that address
+/// of the image with that build-id.
+pub const UNNAMED_PROCEDURE: &str = "[fn ";
+
 /// A procedure: a symbol of the image with an extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Procedure {

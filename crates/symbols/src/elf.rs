@@ -34,13 +34,15 @@ pub(crate) enum Compression {
     Other,
 }
 
-/// A section that is not code: debug information, links to it, relocations.
+/// A section that is not code: debug information, links to it, relocations, unwind tables.
 #[derive(Clone, Debug)]
 pub(crate) struct DataSection {
     /// Without the `z` of `.zdebug_`.
     pub name: String,
     pub offset: u64,
     pub size: u64,
+    /// Where it is loaded; 0 if it is not.
+    pub address: u64,
     pub compression: Compression,
     /// Size when uncompressed, as the file claims.
     pub full_size: u64,
@@ -50,6 +52,8 @@ pub(crate) struct DataSection {
 pub(crate) struct Elf {
     pub input: Arc<Input>,
     pub little_endian: bool,
+    /// Bytes of an address.
+    pub address_size: u8,
     pub machine: u16,
     pub segments: Vec<Segment>,
     pub build_id: Option<BuildId>,
@@ -286,6 +290,7 @@ impl Visitor for Parse<'_> {
         });
         Ok(Elf {
             little_endian: endian == Endianness::Little,
+            address_size: if header.is_class_64() { 8 } else { 4 },
             machine: header.e_machine(endian).0,
             segments,
             build_id,

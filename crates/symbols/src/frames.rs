@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn entries_are_procedures() {
         let found = parse(&table(), RunTimeEndian::Little, 8, 0x2000);
-        assert_eq!(found, [0x1100..0x1140]);
+        assert_eq!(found.first(), Some(&(0x1100..0x1140)));
+        assert_eq!(found.len(), 1);
     }
 
     proptest! {

@@ -3,11 +3,13 @@ use crate::debug_info::DebugInfo;
 use crate::demangle::demangle;
 use crate::elf::{Elf, RawSymbols, Segment};
 use crate::error::Error;
+use crate::frames::unwind_ranges;
 use crate::input::Input;
 use crate::load;
 use crate::search::{self, Found, Options};
 use crate::symtab::{Entry, Symbols};
-use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure};
+use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure, UNNAMED_PROCEDURE};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -44,6 +46,8 @@ pub struct ImageSymbols {
     complete: bool,
     options: Options,
     relocations: OnceLock<Relocations>,
+    /// The procedures of the unwind table, by start; read when a place has no other name.
+    unwound: OnceLock<Vec<Range<u64>>>,
 }
 
 impl ImageSymbols {
@@ -120,6 +124,7 @@ impl ImageSymbols {
             complete,
             options: options.clone(),
             relocations: OnceLock::new(),
+            unwound: OnceLock::new(),
         })
     }
 
@@ -189,6 +194,28 @@ impl ImageSymbols {
     /// The procedure at a position, by the symbol tables.
     pub fn procedure(&self, offset: ImageOffset) -> Option<RawProcedure<'_>> {
         self.raw(self.symbols.find(self.address_of(offset)?)?)
+    }
+
+    /// The procedure at a position by the unwind table, which stripping leaves. It has no name, so that it gets one of its
+    /// address and the build: the same place of another build is another procedure.
+    pub fn unwind_procedure(&self, offset: ImageOffset) -> Option<Procedure> {
+        let address = self.address_of(offset)?.0;
+        let ranges = self.unwound.get_or_init(|| unwind_ranges(&self.elf));
+        let after = ranges.partition_point(|range| range.start <= address);
+        let range = ranges.get(after.checked_sub(1)?)?;
+        let start = self.offset_of(ImageAddress(range.start))?;
+        let build = self.build_id().map(BuildId::to_string).unwrap_or_default();
+        let build = build.get(..8).map(|id| format!(" {id}"));
+        range.contains(&address).then(|| Procedure {
+            name: format!(
+                "{UNNAMED_PROCEDURE}{:#x}{}]",
+                range.start,
+                build.unwrap_or_default()
+            )
+            .into(),
+            start,
+            size: range.end - range.start,
+        })
     }
 
     /// All procedures of the symbol tables, by address. Aliases are given once; a procedure inside

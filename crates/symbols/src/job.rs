@@ -181,7 +181,8 @@ impl Job<'_> {
         };
         for (offset, mut resolution) in self.offsets.iter().zip(found) {
             if !known(&resolution) {
-                resolution.procedure = self.embedded_at(*offset);
+                let by_unwinding = || file.unwind_procedure(*offset);
+                resolution.procedure = self.embedded_at(*offset).or_else(by_unwinding);
             }
             if known(&resolution) {
                 done.resolutions.push((self.location(*offset), resolution));
@@ -256,9 +257,11 @@ impl Job<'_> {
         let lost = match (detail, file.is_complete()) {
             (Detail::Lines, true) => "no debug information; no lines and no inlined calls",
             (Detail::Lines, false) => {
-                "stripped; only exported names, no lines and no inlined calls"
+                "stripped; names of exported procedures only, no lines and no inlined calls"
             }
-            (Detail::Procedures, _) => "stripped; only exported procedures have names",
+            (Detail::Procedures, _) => {
+                "stripped; only exported procedures have names, others their address"
+            }
         };
         let place = file
             .build_id()

@@ -17,6 +17,7 @@ mod demangle;
 mod elf;
 mod embed;
 mod error;
+mod frames;
 mod image;
 mod input;
 mod jit;

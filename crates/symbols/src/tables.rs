@@ -35,7 +35,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
     }
 
-    /// Where debug information, links to it, and relocations stand.
+    /// Where debug information, links to it, relocations and unwind tables stand.
     pub fn data_sections(&self) -> Result<Vec<DataSection>, Error> {
         let mut found = Vec::new();
         for section in self.sections.iter() {
@@ -44,6 +44,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                 && !name.starts_with(".zdebug_")
                 && !name.starts_with(".gnu_debug")
                 && name != ".rela.dyn"
+                && name != ".eh_frame"
             {
                 continue;
             }
@@ -60,6 +61,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                 name,
                 offset,
                 size,
+                address: section.sh_addr(self.endian).into(),
                 compression: Compression::None,
                 full_size: size,
             };

@@ -1,7 +1,7 @@
 //! What ran how often, as a sample profile for a compiler (§7).
 
 use super::Setting;
-use super::procedure::Analysed;
+use super::procedure::{Analysed, Basis};
 use formats::write::autofdo::{Count, Function, Place, discriminator, is_name};
 use machine::Flow;
 use profile::ImageAddress;
@@ -10,6 +10,21 @@ use symbols::{DebugInfo, ImageSymbols, Site};
 
 /// Executions are counted in these where the clock is not known.
 const CYCLES: f64 = 1e6;
+
+/// With fewer samples in a procedure most of its blocks have none, and a compiler would take these for cold.
+const LEAST_SAMPLES: f64 = 20.0;
+
+/// Why a procedure is not known well enough to be told to a compiler, which believes that what has no count does not
+/// run; `None` if it is.
+pub fn omission_reason(analysed: &Analysed) -> Option<&'static str> {
+    if analysed.basis == Basis::Counts {
+        return None;
+    }
+    if analysed.graph.misses_edges() {
+        return Some("jumps that are not understood");
+    }
+    (analysed.total() < LEAST_SAMPLES).then_some("too few samples")
+}
 
 /// The functions of an image.
 #[derive(Default)]

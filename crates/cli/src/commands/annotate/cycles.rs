@@ -1,5 +1,7 @@
 //! Cycles as text: with few samples a range, and nothing where they are not known.
 
+use super::procedure::{Analysed, Basis};
+use analysis::stall::{Confidence, CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
 
 /// From so many samples on their number alone says enough: the half of its interval is a third of it.
@@ -18,4 +20,48 @@ pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String
     }
     let (low, high) = sample_range(samples);
     format!("{:.decimals$}..{:.decimals$}", amount(low), amount(high))
+}
+
+/// The word for how sure a frequency is. What is between low and high in order is not better than low.
+pub fn confidence_name(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low | Confidence::Medium => "low",
+        Confidence::High => "high",
+    }
+}
+
+/// Why cycles are not known, in a few words.
+pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
+    match doubt {
+        CycleDoubt::NoScale => "no scale",
+        CycleDoubt::UnknownJumps => "jumps that are not understood",
+        CycleDoubt::NotRun => "its frequency is not known, or 0",
+        CycleDoubt::BelowBest => "below the best case",
+    }
+}
+
+/// What a block took, or why that is not known.
+pub fn actual_text(analysed: &Analysed, index: usize, samples: f64) -> String {
+    let estimate = analysed.frequencies.blocks[index];
+    let often = estimate.map_or(0.0, |one| one.frequency);
+    if let CycleTrust::Unknown(doubt) = analysed.trust[index] {
+        let name = doubt_name(doubt);
+        return match doubt {
+            CycleDoubt::BelowBest => format!(
+                "not known: {:.1} cycles would be {name}; the counts, the clock or the model are wrong, or it ran while others waited",
+                samples / often
+            ),
+            _ => format!("not known: {name}"),
+        };
+    }
+    let confidence = match analysed.basis {
+        Basis::Counts => "exact",
+        _ => estimate.map_or("none", |one| confidence_name(one.confidence)),
+    };
+    let count = analysed.graph.blocks[index].instructions.len();
+    format!(
+        "{}/{count} = {}CPI (confidence {confidence})",
+        amount_text(samples, often, 0.0, 1),
+        amount_text(samples, often * count.max(1) as f64, 0.0, 2)
+    )
 }

@@ -1,8 +1,7 @@
 //! The documented JSON form.
 
 use super::Setting;
-use super::cycles::sample_range;
-use super::listing::{confidence_name, doubt_name};
+use super::cycles::{confidence_name, doubt_name, sample_range};
 use super::procedure::{Analysed, Basis};
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};

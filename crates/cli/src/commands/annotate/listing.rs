@@ -2,12 +2,11 @@
 
 use super::Setting;
 use super::counts::Used;
-use super::cycles::amount_text;
+use super::cycles::{actual_text, amount_text};
 use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use crate::screen::warn_user;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
-use analysis::stall::{Confidence, CycleDoubt, CycleTrust};
 use machine::{Instruction, Limit};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -147,24 +146,6 @@ fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
     }
 }
 
-/// The word for how sure a frequency is. What is between low and high in order is not better than low.
-pub fn confidence_name(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Low | Confidence::Medium => "low",
-        Confidence::High => "high",
-    }
-}
-
-/// Why cycles are not known, in a few words.
-pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
-    match doubt {
-        CycleDoubt::NoScale => "no scale",
-        CycleDoubt::UnknownJumps => "jumps that are not understood",
-        CycleDoubt::NotRun => "its frequency is not known, or 0",
-        CycleDoubt::BelowBest => "below the best case",
-    }
-}
-
 /// Writes the listing.
 pub fn write(
     out: &mut impl Write,
@@ -276,34 +257,6 @@ fn block_head(
         actual_text(analysed, index, samples)
     )?;
     Ok(())
-}
-
-/// What a block took, or why that is not known.
-fn actual_text(analysed: &Analysed, index: usize, samples: f64) -> String {
-    let estimate = analysed.frequencies.blocks[index];
-    let often = estimate.map_or(0.0, |one| one.frequency);
-    let known = estimate.filter(|_| analysed.trust[index].is_known());
-    if let CycleTrust::Unknown(doubt) = analysed.trust[index] {
-        let name = doubt_name(doubt);
-        return match doubt {
-            CycleDoubt::BelowBest => format!(
-                "not known: {:.1} cycles would be {name}; the counts, the clock or the model are wrong, or it ran while others waited",
-                samples / often
-            ),
-            _ => format!("not known: {name}"),
-        };
-    }
-    let confidence = match (analysed.basis, known.map(|one| one.confidence)) {
-        (Basis::Counts, _) => "exact",
-        (_, Some(confidence)) => confidence_name(confidence),
-        (_, None) => "none",
-    };
-    let count = analysed.graph.blocks[index].instructions.len();
-    format!(
-        "{}/{count} = {}CPI (confidence {confidence})",
-        amount_text(samples, often, 0.0, 1),
-        amount_text(samples, often * count.max(1) as f64, 0.0, 2)
-    )
 }
 
 /// Whether an instruction has more than its share of the samples of its block, where that alone shows a stall.

@@ -27,6 +27,7 @@ use machine::{Model, PROCESSORS, Processor};
 use procedure::{Analysed, Basis, Given, analyse};
 use profile::{Collector, ImageOffset, Recording, Seen, Stretch, Unit};
 use select::{Chosen, Selection};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -301,14 +302,18 @@ fn optimiser(
         ))
     })?;
     let mut profile = SampleProfile::default();
+    let mut omitted = Vec::new();
     let failures = each(recording, setting, selection, &code, &chosen, |analysed| {
-        profile.add(analysed, &code, &debug, setting)
+        match autofdo::omission_reason(analysed) {
+            Some(why) => omitted.push((analysed.name.clone(), analysed.total(), why)),
+            None => profile.add(analysed, &code, &debug, setting)?,
+        }
+        Ok(())
     });
     if profile.functions.is_empty() {
-        let why = failures.first().map_or(
-            "the debug information names no place with samples",
-            String::as_str,
-        );
+        let why = failures.first().map(String::as_str);
+        let why = why.or(omitted.first().map(|one| one.2));
+        let why = why.unwrap_or("the debug information names no place with samples");
         return Err(inconclusive(format!("{image}: {why}")));
     }
     write_file(path, |out| {
@@ -320,8 +325,26 @@ fn optimiser(
         path.display(),
         profile.functions.len(),
     ));
+    warn_omitted(&omitted, selection.total);
     warn_of(&failures);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names the procedures that a profile for a compiler leaves out, by reason.
+fn warn_omitted(omitted: &[(String, f64, &'static str)], total: f64) {
+    let mut by_reason: BTreeMap<&str, (f64, Vec<String>)> = BTreeMap::new();
+    for (name, samples, why) in omitted {
+        let (sum, names) = by_reason.entry(why).or_default();
+        *sum += samples;
+        names.push(printable(name));
+    }
+    for (why, (samples, names)) in by_reason {
+        warn_user(&format!(
+            "left out, for {why}: {} ({:.1} % of the samples); the compiler goes by its own guess there",
+            names.join(", "),
+            100.0 * samples / total
+        ));
+    }
 }
 
 /// What the arguments mean: a lone one that is a file is the recording.
