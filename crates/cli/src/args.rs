@@ -157,6 +157,9 @@ pub struct Record {
     /// after a rebuild: in FILE.images, or in images/ of the database
     #[arg(long)]
     pub keep_images: bool,
+    /// With --all: let other users read the recording, as the umask says (default: its owner only)
+    #[arg(long, requires = "all")]
+    pub shared: bool,
     /// Keep samples of different processes apart, not only of different process names
     #[arg(long)]
     pub per_process: bool,
@@ -258,9 +261,9 @@ pub struct DaemonRun {
     #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
     pub frequency: Option<u64>,
     /// Samples and daemon together may take this many percent of the machine; the rate is lowered
-    /// rather than more
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
-    pub budget: f64,
+    /// rather than more, unless only -F is given (default: 1)
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub budget: Option<f64>,
     /// Store what is counted at least this often
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub interval: Duration,
@@ -273,9 +276,22 @@ pub struct DaemonRun {
     /// What is kept.
     #[command(flatten)]
     pub keep: Keep,
+    /// How long the collector goes on sampling when no daemon is there; then it stops by itself
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub outlive: Duration,
+    /// Let other users read what is stored, as the umask says (default: its owner only)
+    #[arg(long)]
+    pub shared: bool,
     /// Do not pin the collector: if the daemon is killed, what it had not stored is lost
     #[arg(long)]
     pub no_pin: bool,
+}
+
+impl DaemonRun {
+    /// The budget, in percent of the machine.
+    pub fn budget(&self) -> f64 {
+        self.budget.unwrap_or(1.0)
+    }
 }
 
 /// Which closed epochs of this host are kept.
@@ -319,7 +335,8 @@ Examples:
   vitalfew report --tree                  the call tree of a recording with stacks
   vitalfew report --process cc1 --image libc
 
-Exit codes: 0, 1 failure, 2 usage, 4 the recording has no sample that is asked for.")]
+Exit codes: 0, 1 failure, 2 usage, 4 the recording has no sample that is asked for,
+5 damaged data were left out.")]
 pub struct Report {
     /// What to read.
     #[command(flatten)]
@@ -369,7 +386,8 @@ Examples:
 
 docs/annotate.md says what the numbers mean, and when they are wrong.
 
-Exit codes: 0, 1 failure, 2 usage, 4 there are no samples, or nothing can be said.")]
+Exit codes: 0, 1 failure, 2 usage, 4 there are no samples, or nothing can be said,
+5 damaged data were left out.")]
 pub struct Annotate {
     /// The procedure: its name, a part of it, or START..END (positions in the file of --image, in
     /// hexadecimal) where there are no names; without one, --summary is of all. A name that is
@@ -505,7 +523,8 @@ Examples:
   vitalfew epochs                              what was recorded, when and where
   vitalfew epochs --db /var/lib/vitalfew --epoch 20261121 --host build-1
 
-Exit codes: 0, 1 failure, 2 usage, 4 there is none.")]
+Exit codes: 0, 1 failure, 2 usage, 4 there is none,
+5 damaged data were left out.")]
 pub struct Epochs {
     /// Which.
     #[command(flatten)]
@@ -530,7 +549,8 @@ Examples:
   vitalfew query --epoch 20261121 \"SELECT procedure, sum(count) n FROM samples
       WHERE process = 'nginx' GROUP BY procedure ORDER BY n DESC LIMIT 10\"
 
-The SQL is SQLite's. Exit codes: 0, 1 failure, 2 usage or SQL, 4 there is no epoch.")]
+The SQL is SQLite's. Exit codes: 0, 1 failure, 2 usage or SQL, 4 there is no epoch,
+5 damaged data were left out.")]
 pub struct Query {
     /// The query
     pub sql: String,
@@ -556,7 +576,8 @@ Examples:
   vitalfew stats --by line run*.vf
   vitalfew stats --per time DB/epoch=*/host=* what varied from epoch to epoch
 
-Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for.")]
+Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for,
+5 damaged data were left out.")]
 pub struct Stats {
     /// Sample sets: recordings' files, or directories of epochs
     #[arg(value_name = "SET", required = true, num_args = 2..)]
@@ -577,7 +598,7 @@ Examples:
   vitalfew diff --folded a.vf b.vf             for a differential flame graph
 
 Exit codes: 0, 1 failure, 2 usage, 4 the sets have no sample that is asked for,
-6 a row or all of B together takes more than --fail-over allows, beyond chance.")]
+5 damaged data were left out, 6 a row or all of B together takes more than --fail-over allows, beyond chance.")]
 pub struct Diff {
     /// The first set: a recording's file, an epoch's directory or a database
     pub a: PathBuf,

@@ -4,6 +4,7 @@ use crate::args::Command;
 use crate::screen::tell_user;
 use std::io;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A report that could not be made.
 pub const FAILURE: u8 = 1;
@@ -13,6 +14,8 @@ pub const USAGE: u8 = 2;
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
 pub const INCONCLUSIVE: u8 = 4;
+/// An answer that leaves data out because they are damaged.
+const INCOMPLETE: u8 = 5;
 /// `diff --fail-over`: more was found than is allowed.
 pub const WORSE: u8 = 6;
 /// A wrapping command failed itself, as env(1) and timeout(1) say it.
@@ -28,6 +31,22 @@ pub struct Coded {
     pub code: u8,
     /// What to say.
     pub message: String,
+}
+
+/// Whether data were left out.
+static LEFT_OUT: AtomicBool = AtomicBool::new(false);
+
+/// Notes that damaged data were left out of what the command answers.
+pub fn note_left_out() {
+    LEFT_OUT.store(true, Ordering::Relaxed);
+}
+
+/// The code of a command that did not fail: its own, unless it succeeded with less than it was asked about.
+pub fn complete(code: ExitCode) -> ExitCode {
+    match code == ExitCode::SUCCESS && LEFT_OUT.load(Ordering::Relaxed) {
+        true => ExitCode::from(INCOMPLETE),
+        false => code,
+    }
 }
 
 /// Prints why a command failed, and returns its exit code.
@@ -50,7 +69,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// The chain of causes in one line, without repeating what a cause already says.
-fn message(error: &anyhow::Error) -> String {
+pub fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();

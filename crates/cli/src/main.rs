@@ -43,5 +43,8 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),
     };
-    result.unwrap_or_else(|error| exit::explain(&args.command, &error))
+    match result {
+        Ok(code) => exit::complete(code),
+        Err(error) => exit::explain(&args.command, &error),
+    }
 }

@@ -1,6 +1,8 @@
 //! Text for people: numbers with separators and units, clean names; files written whole.
 
 use anyhow::Context;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -93,6 +95,11 @@ pub fn write_file(
         return Err(error).with_context(|| format!("writing {}", path.display()));
     }
     Ok(())
+}
+
+/// Lets all files that this process creates be its owner's alone. What runs on a machine is not for everybody to know.
+pub fn create_private_files() {
+    umask(Mode::RWXG | Mode::RWXO);
 }
 
 #[cfg(test)]

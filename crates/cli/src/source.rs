@@ -1,7 +1,7 @@
 //! Finding and opening the recording that a command is about.
 
 use crate::args::{Chosen, Source};
-use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::exit::{self, Coded, INCONCLUSIVE, USAGE};
 use crate::screen::warn_user;
 use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
@@ -34,7 +34,10 @@ pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
             ),
         }
         .into()),
-        Opened::Recording(recording) => Ok(*recording),
+        Opened::Recording(recording) => {
+            note_left_out(&recording);
+            Ok(*recording)
+        }
         Opened::Database(database) if some => {
             let range = source.epoch.clone().unwrap_or_default();
             let mut epochs = database.select(&range, source.host.as_deref())?;
@@ -59,10 +62,18 @@ fn import(path: &Path) -> anyhow::Result<Recording> {
     Ok(formats::read::to_recording(&profile))
 }
 
+/// Lets the exit code say that damaged data are not in a recording.
+fn note_left_out(recording: &Recording) {
+    if recording.warnings.iter().any(|w| store::is_left_out(w)) {
+        exit::note_left_out();
+    }
+}
+
 /// Reads epochs together. What an open one has not merged yet has no names for the kernel's
 /// procedures; the kernel that runs now gives them, if it is the same.
 pub fn read(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::Error> {
     let mut recording = store::read_all(epochs, wanted)?;
+    note_left_out(&recording);
     if epochs.iter().any(|epoch| epoch.open) {
         sampler::name_kernel(&mut recording);
     }
@@ -132,9 +143,12 @@ fn no_epoch(path: &Path) -> Coded {
 }
 
 fn latest(database: &Database, wanted: Wanted) -> anyhow::Result<Recording> {
-    let epoch = database
-        .latest()?
-        .ok_or_else(|| nothing_recorded(database.path()))?;
+    let (epoch, damaged) = database.latest()?;
+    for error in &damaged {
+        exit::note_left_out();
+        warn_user(&store::left_out(error));
+    }
+    let epoch = epoch.ok_or_else(|| nothing_recorded(database.path()))?;
     let recording = read(std::slice::from_ref(&epoch), wanted);
     recording.with_context(|| format!("the last recording, {}", epoch.path.display()))
 }

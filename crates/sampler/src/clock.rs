@@ -11,12 +11,17 @@ pub(crate) fn unix_ns() -> u64 {
 }
 
 /// CPU time of this process so far, in nanoseconds.
-pub(crate) fn own_cpu_ns() -> u64 {
+pub fn own_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time of this thread so far, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// CPU time of the processes that this one started and that have ended, in nanoseconds.
-pub(crate) fn children_cpu_ns() -> u64 {
+pub fn children_cpu_ns() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills in the structure; zeroes are a value of it, too.
     let usage = unsafe {

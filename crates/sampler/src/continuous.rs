@@ -55,11 +55,24 @@ pub struct ContinuousOptions {
     pub rate: Rate,
     /// The longest time between two drains.
     pub interval: Duration,
+    /// How long a pinned collector goes on sampling after the last [tick](Continuous::tick).
+    pub outlive: Duration,
     /// A directory in the BPF file system where the collector is pinned, if it can be.
     pub pins: Option<PathBuf>,
     /// Finds names that cannot be found later, perhaps in a process of its own:
     /// [`find_names`](crate::find_names) may take much memory.
     pub find_names: FindNames,
+}
+
+/// Whether it is time to drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainDue {
+    /// No.
+    NotYet,
+    /// The interval has passed.
+    Interval,
+    /// Tables are getting full.
+    Room,
 }
 
 /// A drain: what was counted since the one before.
@@ -84,6 +97,10 @@ pub struct Continuous<'memory> {
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
+    /// Whether the kernel can end the events by itself when nobody ticks any more, not only their counting.
+    can_cease: bool,
+    /// How long nothing was sampled since the last drain, and in all, because nobody ticked.
+    unsampled_ns: (u64, u64),
     /// The CPUs that are sampled, and how long the event of each was enabled.
     cpus: (Vec<i32>, Vec<u64>),
 }
@@ -146,9 +163,15 @@ impl<'memory> Continuous<'memory> {
             .iter()
             .map(|spec| (spec.clone(), spec.period_at(frequency)))
             .collect();
+        let can_cease = options.pins.is_some() && source.limits_spare_handled().unwrap_or(false);
         // The loader lets events run as soon as programs are attached.
         source.hold(true);
         source.open_events(&events, None, &cpus)?;
+        // Before it is pinned: from then on it may be left alone.
+        source.expect_until(
+            monotonic_ns() + options.outlive.as_nanos() as u64,
+            can_cease,
+        )?;
         let pinned = match &options.pins {
             None => Err("there is no BPF file system".to_owned()),
             Some(directory) => source.pin(directory).map_err(|error| {
@@ -156,7 +179,7 @@ impl<'memory> Continuous<'memory> {
                 error.to_string()
             }),
         };
-        Ok(Self {
+        let mut collector = Self {
             source,
             collection,
             options,
@@ -168,8 +191,31 @@ impl<'memory> Continuous<'memory> {
             frequency,
             pinned,
             drains: 0,
+            can_cease,
+            unsampled_ns: (0, 0),
             cpus: (cpus, Vec::new()),
-        })
+        };
+        collector.describe_events()?;
+        Ok(collector)
+    }
+
+    /// Leaves word of the events beside the pinned tables, for whoever takes them over.
+    fn describe_events(&mut self) -> Result<(), Error> {
+        let described = self.described_events();
+        match (&self.options.pins, &self.pinned) {
+            (Some(directory), Ok(())) => pins::describe(directory, &described),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the interrupts, too, end when nobody ticks any more; else only what they count.
+    pub fn can_cease(&self) -> bool {
+        self.can_cease
+    }
+
+    /// How long nothing was sampled so far because nobody ticked, in nanoseconds.
+    pub fn unsampled_ns(&self) -> u64 {
+        self.unsampled_ns.1
     }
 
     /// Whether the collector would outlive this process, or why not.
@@ -223,11 +269,15 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Changes how often events that have a rate are sampled, from the next period on.
-    pub fn set_frequency(&mut self, frequency: u64) {
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn set_frequency(&mut self, frequency: u64) -> Result<(), Error> {
         self.frequency = frequency.max(1);
         for event in self.source.events.iter_mut().filter(|e| e.spec.is_timed()) {
             event.period = event.spec.period_at(self.frequency);
         }
+        self.describe_events()
     }
 
     /// What became of the CPUs, if they are not those any more that are sampled, each all the time: an
@@ -245,19 +295,40 @@ impl<'memory> Continuous<'memory> {
         crate::session::poll(&descriptors, timeout);
     }
 
-    /// To be called some times a second: new random periods, records of processes. Whether it is
-    /// time to [drain](Self::drain).
+    /// To be called some times a second: new random periods, records of processes, and word that
+    /// somebody is there. Says whether it is time to [drain](Self::drain).
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn tick(&mut self) -> Result<bool, Error> {
+    pub fn tick(&mut self) -> Result<DrainDue, Error> {
+        self.attend()?;
         self.source.set_periods();
         self.source.read_bookkeeping(&mut self.collection);
         let age = monotonic_ns().saturating_sub(self.drained_ns);
         let events = self.collection.totals.len();
-        Ok(age >= self.options.interval.as_nanos() as u64
-            || self.collection.maps.ended() >= ENDED_MOST
-            || self.source.is_filling_up(events)?)
+        let full =
+            self.collection.maps.ended() >= ENDED_MOST || self.source.is_filling_up(events)?;
+        Ok(match age >= self.options.interval.as_nanos() as u64 {
+            _ if full => DrainDue::Room,
+            true => DrainDue::Interval,
+            false => DrainDue::NotYet,
+        })
+    }
+
+    /// Holds the dead-man's switch, and begins again if it was let go for too long.
+    fn attend(&mut self) -> Result<(), Error> {
+        let now = monotonic_ns();
+        let until = now + self.options.outlive.as_nanos() as u64;
+        self.source.expect_until(until, false)?;
+        let Some(ceased_ns) = self.source.take_ceased() else {
+            return Ok(());
+        };
+        let silence = now.saturating_sub(ceased_ns);
+        self.unsampled_ns.0 += silence;
+        self.unsampled_ns.1 += silence;
+        // Events that were disabled look like those of CPUs that were away.
+        self.cpus.1.clear();
+        self.source.expect_until(until, self.can_cease)
     }
 
     /// Reads what was counted since the last drain. The kernel forgets it only by
@@ -313,6 +384,13 @@ impl<'memory> Continuous<'memory> {
             recording.warnings.push(warning);
         }
         (self.drained_unix_ns, self.drained_ns) = (unix, now);
+        let unsampled_ns = std::mem::take(&mut self.unsampled_ns.0);
+        if unsampled_ns > 0 {
+            recording.warnings.push(format!(
+                "nothing was sampled for {:.1} s, because the daemon did not run for longer than --outlive",
+                unsampled_ns as f64 / 1e9
+            ));
+        }
         recording
     }
 
@@ -342,19 +420,20 @@ impl<'memory> Continuous<'memory> {
 
     /// What a collector before us had counted and not given to be stored: `is_stored` tells of a
     /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
-    /// `events` are its events, as a recording of it had them, and `since_unix_ns` is when it was
-    /// last heard of.
+    /// `since_unix_ns` is when it was last heard of.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
     pub fn take_over(
         &mut self,
         left: &LeftBehind,
-        events: &[Event],
         since_unix_ns: u64,
         is_stored: impl Fn(u32) -> bool,
     ) -> Result<Vec<Drain>, Error> {
+        let events = left.events()?;
         let fill = left.fill()?;
+        let ceased_ago_ns = left.ceased_ago_ns()?;
+        let until = unix_ns().saturating_sub(ceased_ago_ns.unwrap_or(0));
         let mut drains = Vec::new();
         for number in [fill.wrapping_sub(1), fill] {
             let tables = left.tables(number & 1)?;
@@ -363,8 +442,8 @@ impl<'memory> Continuous<'memory> {
                 continue;
             }
             let mut recording = empty();
-            recording.start_unix_ns = since_unix_ns.min(unix_ns());
-            recording.duration_ns = unix_ns() - recording.start_unix_ns;
+            recording.start_unix_ns = since_unix_ns.min(until);
+            recording.duration_ns = until - recording.start_unix_ns;
             let own = std::mem::replace(
                 &mut self.collection.totals,
                 vec![Total::default(); events.len()],
@@ -384,6 +463,12 @@ impl<'memory> Continuous<'memory> {
             recording.warnings.push(
                 "a part was counted while no daemon ran: programs that only ran then are named by their inode".into(),
             );
+            if let Some(ago_ns) = ceased_ago_ns {
+                recording.warnings.push(format!(
+                    "the collector stopped by itself {:.0} s before a daemon came back: nothing was sampled in between",
+                    ago_ns as f64 / 1e9
+                ));
+            }
             self.move_samples(&mut recording);
             drains.push(Drain { number, recording });
         }
@@ -391,7 +476,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// The events as a recording has them, for those who take over.
-    pub fn described_events(&self) -> Vec<Event> {
+    fn described_events(&self) -> Vec<Event> {
         let open = self.source.events.iter();
         open.map(|open| event(open, Total::default(), 1.0))
             .collect()
@@ -492,11 +577,6 @@ fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Resu
         }
     }
     Ok(())
-}
-
-/// CPU time of this process and of those it started and that have ended, in nanoseconds.
-pub fn cpu_time_ns() -> u64 {
-    crate::clock::own_cpu_ns() + crate::clock::children_cpu_ns()
 }
 
 /// The collectors that are pinned below this directory, oldest first, with their names.

@@ -21,7 +21,7 @@ mod skel {
 }
 use skel::{CollectSkel, CollectSkelBuilder};
 
-/// In `active`.
+/// In `Control::active`.
 const STOPPED: u32 = 0x8000_0000;
 /// As in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
@@ -172,6 +172,17 @@ pub(crate) struct Accounting {
     pub stored: u64,
     pub dropped: u64,
     pub inserted: u64,
+}
+
+/// `struct control`, the programs' variables.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Control {
+    pub active: u32,
+    pub unused: u32,
+    pub until_ns: u64,
+    pub ceased_ns: u64,
+    pub overdue: u64,
 }
 
 /// A type whose bytes the kernel may fill in: plain numbers without padding.
@@ -404,15 +415,29 @@ impl<'memory> Kernel<'memory> {
     /// How often the tables were flipped: the number of what is being filled.
     pub fn fill(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
-        data.map_or(0, |data| data.active & !STOPPED)
+        data.map_or(0, |data| data.control.active & !STOPPED)
     }
 
     /// Lets the programs count nothing, or go on.
     pub fn hold(&mut self, stopped: bool) {
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
-            data.active = data.active & !STOPPED | if stopped { STOPPED } else { 0 };
+            let running = data.control.active & !STOPPED;
+            data.control.active = running | if stopped { STOPPED } else { 0 };
         }
         wait_for_running_programs();
+    }
+
+    /// Moves on the time after which programs sample nothing any more.
+    pub fn expect_until(&mut self, until_ns: u64) {
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.control.until_ns = until_ns;
+        }
+    }
+
+    /// When programs found that this time had passed, if they did since it was asked for last.
+    pub fn take_ceased(&mut self) -> Option<u64> {
+        let data = self.skel.maps.bss_data.as_deref_mut()?;
+        Some(std::mem::take(&mut data.control.ceased_ns)).filter(|&ceased| ceased > 0)
     }
 
     /// Lets the programs fill the other tables, waits until none fills these any more, and
@@ -420,7 +445,7 @@ impl<'memory> Kernel<'memory> {
     pub fn flip(&mut self) -> u32 {
         let old = self.active();
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
-            data.active = data.active.wrapping_add(1);
+            data.control.active = data.control.active.wrapping_add(1);
         }
         wait_for_running_programs();
         old

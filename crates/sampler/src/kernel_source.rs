@@ -1,6 +1,6 @@
 //! Recording by counting in the kernel.
 
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, own_cpu_ns};
 use crate::collection::{Collection, kernel_location};
 use crate::cost;
 use crate::jitter::Jitter;
@@ -202,6 +202,39 @@ impl<'memory> KernelSource<'memory> {
     /// Pins the collector.
     pub fn pin(&self, directory: &Path) -> Result<(), Error> {
         crate::pins::pin(&self.kernel, directory)
+    }
+
+    /// Lets the programs sample until then (monotonic clock), unless they are given more time. With `arm`, the events are
+    /// enabled and end with the first sample after it.
+    pub fn expect_until(&mut self, until_ns: u64, arm: bool) -> Result<(), Error> {
+        self.kernel.expect_until(until_ns);
+        match arm {
+            true => self.all_fds().try_for_each(perf::allow_one_overflow),
+            false => Ok(()),
+        }
+    }
+
+    /// When the programs ceased to sample because the time was over, if they did since it was asked for last.
+    pub fn take_ceased(&mut self) -> Option<u64> {
+        self.kernel.take_ceased()
+    }
+
+    /// Whether the kernel lets an event run on, whatever its limit, while the program on it returns 0. Tried, because it
+    /// depends on more than the release.
+    pub fn limits_spare_handled(&mut self) -> Result<bool, Error> {
+        let spec = EventSpec::cpu_clock();
+        let attr = perf::attributes(&spec, spec.period_at(cost::PROBE_HERTZ));
+        let own = Scope { pid: 0, cpu: -1 };
+        let fd = perf::open(&attr, own).map_err(|e| crate::advice::event_refused(&spec, e))?;
+        self.kernel.attach_event(&fd, 0, true)?;
+        perf::allow_one_overflow(&fd)?;
+        let period_ns = 1_000_000_000 / cost::PROBE_HERTZ;
+        // Some periods of our own CPU time, of which the event must have seen more than one.
+        let begin = own_cpu_ns();
+        while own_cpu_ns() - begin < 20 * period_ns {}
+        let enabled_ns = perf::times(&fd).map_or(0, |(enabled, _)| enabled);
+        self.kernel.detach();
+        Ok(enabled_ns > 10 * period_ns)
     }
 
     /// Stops counting.

@@ -52,9 +52,9 @@ mod waits;
 mod wakers;
 
 pub use calls::{Calls, ProbedCall};
-pub use clock::monotonic_ns;
+pub use clock::{children_cpu_ns, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use continuous::{
-    Continuous, ContinuousOptions, Drain, cpu_time_ns, left_behind, sample_continuously,
+    Continuous, ContinuousOptions, Drain, DrainDue, left_behind, sample_continuously,
 };
 pub use error::Error;
 pub use event::{EventKind, EventSpec, tracefs};

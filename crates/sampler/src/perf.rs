@@ -92,6 +92,15 @@ pub(crate) fn disable(fd: &OwnedFd) -> Result<(), Error> {
     check(result, "disabling an event")
 }
 
+/// Enables an event, and lets it overflow once more before the kernel disables it by itself. Since Linux 6.10 only overflows
+/// count of which the BPF program on the event returns something else than 0: see
+/// `KernelSource::limits_spare_handled`.
+pub(crate) fn allow_one_overflow(fd: &OwnedFd) -> Result<(), Error> {
+    // SAFETY: an ioctl with a plain number on a descriptor we own.
+    let result = unsafe { pe::ioctls::REFRESH(fd.as_raw_fd(), 1) };
+    check(result, "limiting an event")
+}
+
 /// Sets the period to come.
 pub(crate) fn set_period(fd: &OwnedFd, period: u64) -> Result<(), Error> {
     // SAFETY: the kernel reads eight bytes through the pointer during the call.

@@ -2,9 +2,11 @@
 //! the BPF file system. The next process finds them, takes over, and reads what was counted.
 
 use crate::Error;
-use crate::kernel::{Count, Kernel, MAX_EVENTS, Place, ThreadKey};
+use crate::clock::monotonic_ns;
+use crate::kernel::{Control, Count, Kernel, MAX_EVENTS, Place, ThreadKey};
 use crate::tables::{Tables, wait_for_running_programs};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use profile::Event;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -18,9 +20,12 @@ const OWN: &str = "/run/vitalfew/bpf";
 const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
 /// Names of links begin with this.
 const LINK: &str = "link";
-/// The key of the only value of the programs' variables.
+/// The table of the events' description, JSON with spaces behind it.
+const EVENTS: &str = "events";
+const DESCRIPTION: usize = 32 << 10;
+/// The key of the only value of a table.
 const FIRST: [u8; 4] = [0; 4];
-/// `STOPPED` of collect.bpf.c, in the highest byte.
+/// `STOPPED` of collect.bpf.c, in the highest byte of `control.active`.
 const STOPPED: u8 = 0x80;
 
 /// The BPF file system of this machine, if there is one.
@@ -91,8 +96,37 @@ pub(crate) fn pin(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
     for (name, fd) in kernel.named_tables() {
         pinned(name, fd)?;
     }
+    let events = new_description()?;
+    pinned(EVENTS, events.as_fd())?;
     let mut links = kernel.links().enumerate();
     links.try_for_each(|(number, fd)| pinned(&format!("{LINK}{number}"), fd))
+}
+
+/// A table for the description of events: in the BPF file system there are no files, and the database may be removed.
+fn new_description() -> Result<MapHandle, Error> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let size = DESCRIPTION as u32;
+    MapHandle::create(MapType::Array, Some("vf_events"), 4, size, 1, &options)
+        .map_err(Error::bpf("making a table for the events"))
+}
+
+/// Describes the events of the collector that is pinned in this directory.
+pub(crate) fn describe(directory: &Path, events: &[Event]) -> Result<(), Error> {
+    let mut text = serde_json::to_vec(events).unwrap_or_default();
+    if text.len() > DESCRIPTION {
+        return Err(Error::Refused {
+            what: "describing the events".into(),
+            reason: format!("their names are longer than {DESCRIPTION} bytes"),
+        });
+    }
+    text.resize(DESCRIPTION, b' ');
+    let what = || format!("describing the events in {}", directory.display());
+    let map = MapHandle::from_pinned_path(directory.join(EVENTS)).map_err(Error::bpf(what()))?;
+    let update = map.update(&FIRST, &text, MapFlags::ANY);
+    update.map_err(Error::bpf(what()))
 }
 
 /// Removes the pins of a collector; if nobody else holds it, it ends.
@@ -125,6 +159,7 @@ pub struct LeftBehind {
     runs: MapHandle,
     accounts: MapHandle,
     state: MapHandle,
+    events: MapHandle,
 }
 
 impl LeftBehind {
@@ -145,6 +180,7 @@ impl LeftBehind {
             runs: map("runs")?,
             accounts: map("accounts")?,
             state: map("state")?,
+            events: map(EVENTS)?,
         };
         let sizes = |map: &MapHandle| (map.key_size() as usize, map.value_size() as usize);
         let count = size_of::<Count>();
@@ -154,7 +190,8 @@ impl LeftBehind {
                 .iter()
                 .all(|m| sizes(m) == (size_of::<ThreadKey>(), count))
             && sizes(&left.runs).1 == size_of::<crate::kernel::Run>()
-            && sizes(&left.accounts).1 == size_of::<crate::kernel::Accounting>();
+            && sizes(&left.accounts).1 == size_of::<crate::kernel::Accounting>()
+            && sizes(&left.state).1 == size_of::<Control>();
         match fits {
             true => Ok(left),
             false => Err(Error::Refused {
@@ -197,7 +234,7 @@ impl LeftBehind {
         Ok(())
     }
 
-    /// `active` of the programs, the only variable that they have.
+    /// `control` of the programs, the only variable that they have.
     fn state(&self) -> Result<Vec<u8>, Error> {
         let state = self.state.lookup(&FIRST, MapFlags::ANY);
         let state = state.map_err(Error::bpf("reading the collector's state"))?;
@@ -210,6 +247,42 @@ impl LeftBehind {
         let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
         let stopped = u32::from(STOPPED) << 24;
         Ok(word.map_or(0, u32::from_ne_bytes) & !stopped)
+    }
+
+    fn long_of_state(&self, at: usize) -> Result<u64, Error> {
+        let state = self.state()?;
+        let word = state.get(at..at + 8).and_then(|word| word.try_into().ok());
+        Ok(word.map_or(0, u64::from_ne_bytes))
+    }
+
+    /// How long ago it stopped by itself, because no daemon was heard of; `None` while it counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn ceased_ago_ns(&self) -> Result<Option<u64>, Error> {
+        let ceased_ns = self.long_of_state(std::mem::offset_of!(Control, ceased_ns))?;
+        Ok((ceased_ns > 0).then(|| monotonic_ns().saturating_sub(ceased_ns)))
+    }
+
+    /// How many interrupts came since then: one of each event, where the kernel ends them.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn overdue(&self) -> Result<u64, Error> {
+        self.long_of_state(std::mem::offset_of!(Control, overdue))
+    }
+
+    /// Its events, as a recording of it has them, without counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`]; [`Error::Refused`] if it was ended before it had described them.
+    pub fn events(&self) -> Result<Vec<Event>, Error> {
+        let text = self.events.lookup(&FIRST, MapFlags::ANY);
+        let text = text.map_err(Error::bpf("reading the collector's events"))?;
+        serde_json::from_slice(&text.unwrap_or_default()).map_err(|error| Error::Refused {
+            what: format!("reading the events of {}", self.directory.display()),
+            reason: error.to_string(),
+        })
     }
 
     /// How many samples are in its tables.

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let written = database.write(&recording)?;
     let wrote = start.elapsed();
     let (between, write_peak) = memory()?;
-    let epoch = database.latest()?.ok_or("no epoch")?;
+    let epoch = database.latest()?.0.ok_or("no epoch")?;
     let start = Instant::now();
     let read = epoch.read()?;
     let took = start.elapsed();

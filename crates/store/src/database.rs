@@ -3,7 +3,7 @@
 use crate::container::{Source, sync_directory, write_directory};
 use crate::decode::{Sum, Wanted, decode, decode_sums, sums_do};
 use crate::encode::encode;
-use crate::error::Error;
+use crate::error::{Error, left_out};
 use crate::file::Written;
 use crate::merge::{merge, merge_sums};
 use crate::open_epoch;
@@ -17,6 +17,8 @@ use tempfile::TempDir;
 /// Where epochs are written before they are renamed into place: on the same file system, and not
 /// where a reader looks.
 pub(crate) const WRITING: &str = ".writing";
+/// Names of epochs begin with this while they are removed from a full disk.
+pub(crate) const REMOVED: &str = ".removed-";
 /// In a directory there: the lock that its writer holds, and the epoch.
 const LOCK: &str = "lock";
 const EPOCH: &str = "epoch";
@@ -170,13 +172,21 @@ impl Database {
         Ok(self.directories()?.into_iter().map(Epoch::new).collect())
     }
 
-    /// The newest epoch that can be read; `None` if there is none.
+    /// The newest epoch that can be read, `None` if there is none; and why newer ones cannot.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be read.
-    pub fn latest(&self) -> Result<Option<Epoch>, Error> {
-        let newest_first = self.directories()?.into_iter().rev().map(Epoch::new);
-        Ok(newest_first.into_iter().find(|epoch| epoch.summary.is_ok()))
+    pub fn latest(&self) -> Result<(Option<Epoch>, Vec<Error>), Error> {
+        let mut skipped = Vec::new();
+        for epoch in self.directories()?.into_iter().rev().map(Epoch::new) {
+            if epoch.summary.is_ok() {
+                return Ok((Some(epoch), skipped));
+            }
+            if !epoch.is_empty() {
+                skipped.extend(epoch.summary.err());
+            }
+        }
+        Ok((None, skipped))
     }
 
     /// Where a daemon of a host keeps what it needs beside the epochs; not made here.
@@ -222,13 +232,24 @@ impl Database {
     }
 
     pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), Error> {
-        let draft = Draft::new(&self.path.join(WRITING))?;
-        fs::rename(path, draft.epoch()).map_err(Error::io("remove", path))?;
+        match Draft::new(&self.path.join(WRITING)) {
+            Ok(draft) => {
+                fs::rename(path, draft.epoch()).map_err(Error::io("remove", path))?;
+                drop(draft);
+            }
+            // A new directory needs room, a new name does not.
+            Err(error) if error.is_full() => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let aside = path.with_file_name(format!("{REMOVED}{name}"));
+                fs::rename(path, &aside).map_err(Error::io("remove", path))?;
+                fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+            }
+            Err(error) => return Err(error),
+        }
         if let Some(epoch) = path.parent() {
             // Other hosts may have theirs in it.
             let _ = fs::remove_dir(epoch);
         }
-        drop(draft);
         sync_directory(&self.path)
     }
 
@@ -322,8 +343,7 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, Error> {
             (merged, failed)
         }
     };
-    let left_out = |error: Error| format!("left out: {error}");
-    merged.warnings.extend(failed.into_iter().map(left_out));
+    merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
 }
 
@@ -371,6 +391,13 @@ impl Epoch {
             summary,
             damaged,
         }
+    }
+
+    /// Whether it is one to which nothing was added yet.
+    pub fn is_empty(&self) -> bool {
+        self.open
+            && self.damaged.is_empty()
+            && matches!(self.summary, Err(Error::NotARecording { .. }))
     }
 
     /// Its name: when it began.

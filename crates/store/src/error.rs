@@ -123,7 +123,25 @@ impl fmt::Display for Place {
     }
 }
 
+const LEFT_OUT: &str = "left out: ";
+
+/// The warning that something cannot be read, and is not in a recording.
+pub fn left_out(error: &Error) -> String {
+    format!("{LEFT_OUT}{error}")
+}
+
+/// Whether a warning says that something is not in the recording.
+pub fn is_left_out(warning: &str) -> bool {
+    warning.starts_with(LEFT_OUT)
+}
+
 impl Error {
+    /// Whether there is no room to write.
+    pub fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     /// For `map_err`: what was done to which path when the system refused.
     pub(crate) fn io<'a>(
         action: &'static str,

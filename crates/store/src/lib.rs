@@ -67,7 +67,7 @@ mod trace_columns;
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
 pub use database::{Database, Epoch, Range, Summary, read_all};
 pub use decode::Wanted;
-pub use error::{Error, Place};
+pub use error::{Error, Place, is_left_out, left_out};
 pub use file::{Written, read_file, write_file};
 pub use interference::{
     Kept, interference_path, is_interference, latest_interference, read_interference,

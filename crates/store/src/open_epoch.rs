@@ -6,8 +6,8 @@
 //! Closing writes `host=<host>/` beside the directory and then removes it; until it is gone it does
 //! not count either. So at every moment, and after every crash, each drain counts once.
 
-use crate::database::{Database, Summary, closed, encode_name, subdirectories};
-use crate::error::Error;
+use crate::database::{Database, REMOVED, Summary, closed, encode_name, subdirectories};
+use crate::error::{Error, left_out};
 use crate::file::{Written, read_file, write_file};
 use crate::merge::merge;
 use profile::Recording;
@@ -107,7 +107,8 @@ impl Database {
         }
     }
 
-    /// The open epochs of a host, oldest first, also such as were closed and not yet removed.
+    /// The open epochs of a host, oldest first, also such as were closed and not yet removed. What a daemon was removing from a
+    /// full disk when it died is removed.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -115,6 +116,10 @@ impl Database {
         let name = format!("{PREFIX}{}", encode_name(host));
         let mut open = Vec::new();
         for epoch in subdirectories(self.path(), "epoch=")? {
+            let removed = epoch.join(format!("{REMOVED}host={}", encode_name(host)));
+            if removed.is_dir() {
+                let _ = fs::remove_dir_all(removed);
+            }
             let path = epoch.join(&name);
             if path.is_dir() {
                 open.push(OpenEpoch { path });
@@ -258,7 +263,7 @@ impl OpenEpoch {
                 }
                 Err(error @ (Error::Io { .. } | Error::Newer { .. })) => return Err(error),
                 Err(error) => {
-                    lost.push(format!("left out: {error}"));
+                    lost.push(left_out(&error));
                     self.set_aside(&part.path)?;
                 }
             }
@@ -427,8 +432,7 @@ fn read_parts(path: &Path) -> Result<Recording, Error> {
         return Err(lost.swap_remove(0));
     }
     let mut merged = merge(&recordings)?;
-    let left_out = |error: Error| format!("left out: {error}");
-    merged.warnings.extend(lost.into_iter().map(left_out));
+    merged.warnings.extend(lost.iter().map(left_out));
     Ok(merged)
 }
 

@@ -170,10 +170,10 @@ fn a_damaged_epoch_does_not_hide_the_others() {
     assert_eq!(epochs.len(), 2);
     assert!(matches!(epochs[0].summary, Err(Error::Damaged { .. })));
     assert!(content(&epochs[1].read().unwrap()) == written.content);
-    assert_eq!(database.latest().unwrap().unwrap().path, epochs[1].path);
+    assert_eq!(database.latest().unwrap().0.unwrap().path, epochs[1].path);
     // The newest is damaged.
     fs::write(epochs[1].path.join("recording.json"), "{").unwrap();
-    assert!(database.latest().unwrap().is_none());
+    assert!(database.latest().unwrap().0.is_none());
 }
 
 #[test]

@@ -34,7 +34,7 @@ proptest! {
         prop_assert_eq!(&content(&opened(&epoch.path)), &expected);
         prop_assert_eq!(&content(&opened(&file.path)), &expected);
 
-        let epoch = database.latest().unwrap().unwrap();
+        let epoch = database.latest().unwrap().0.unwrap();
         let summary = epoch.summary.as_ref().unwrap();
         prop_assert_eq!(&summary.host, &recording.host.name);
         prop_assert_eq!(summary.start_unix_ns, recording.start_unix_ns);

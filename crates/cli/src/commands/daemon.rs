@@ -20,17 +20,21 @@ pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
 }
 
 fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
+    let path = args.db.clone().unwrap_or_else(store::default_database);
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
         None => {
-            let path = args.db.clone().unwrap_or_else(store::default_database);
             let host = sampler::host().name;
             Database::open(&path)?
                 .daemon_directory(&host)
                 .join("socket")
         }
     };
-    let status = daemon::ask(&socket, request)?;
+    let asked = daemon::ask(&socket, request);
+    let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
+        None => error,
+        Some(left) => error.context(format!("its collector {}", left.describe())),
+    })?;
     let mut out = Screen::open(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status).map_err(std::io::Error::from)?;

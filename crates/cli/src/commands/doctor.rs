@@ -98,8 +98,13 @@ fn found(abandoned: &Abandoned) -> String {
             format!("sudo rm -r {directory}"),
         ),
     };
+    let loss = match abandoned.ceased_ago_ns {
+        None => "the time that its samples take, on all CPUs, until it stops by itself",
+        Some(_) => "its samples, and kernel memory, until a daemon stores them",
+    };
     format!(
-        "-- a collector of {of} counts, and no daemon reads it\n    you lose  the time that its samples take, on all CPUs\n    fix       {fix}\n"
+        "-- a collector of {of} {}\n    you lose  {loss}\n    fix       {fix}\n",
+        abandoned.describe()
     )
 }
 

@@ -1,6 +1,7 @@
 //! `vitalfew epochs`.
 
 use crate::args::Epochs as Args;
+use crate::exit;
 use crate::output::{Align, Table, bytes, grouped, printable, time};
 use crate::screen::{Screen, warn_user};
 use crate::source;
@@ -56,11 +57,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     out.flush()?;
     for epoch in &epochs {
         if let Err(error) = &epoch.summary {
+            if !epoch.is_empty() {
+                exit::note_left_out();
+            }
             warn_user(&error.to_string());
         }
         for error in &epoch.damaged {
-            let error = printable(&error.to_string());
-            warn_user(&format!("left out: {error}"));
+            exit::note_left_out();
+            warn_user(&store::left_out(error));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@
 //! names are filled from the epochs, and the query runs on them.
 
 use crate::args::{Query as Args, Source};
-use crate::exit::{Coded, USAGE};
+use crate::exit::{self, Coded, USAGE};
 use crate::output::{Align, Table, printable};
 use crate::screen::{Screen, warn_user};
 use crate::source;
@@ -196,7 +196,8 @@ fn fill(
             let recording = match source::read(epochs, parts) {
                 Ok(recording) => recording,
                 Err(error) => {
-                    warnings.push(format!("left out: {error}"));
+                    exit::note_left_out();
+                    warnings.push(store::left_out(&error));
                     continue;
                 }
             };
@@ -204,7 +205,7 @@ fn fill(
                 recording
                     .warnings
                     .iter()
-                    .filter(|w| w.starts_with("left out"))
+                    .filter(|w| store::is_left_out(w))
                     .cloned(),
             );
             let of: Of = [text(&epoch.name()), text(&recording.host.name)];

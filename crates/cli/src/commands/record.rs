@@ -4,7 +4,7 @@ use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::kept;
 use crate::losses::loss_warnings;
-use crate::output::{bytes, grouped, time};
+use crate::output::{bytes, create_private_files, grouped, time};
 use crate::screen::{tell_user, warn_user};
 use crate::times::{time_advice, time_line};
 use anyhow::Context;
@@ -18,6 +18,10 @@ use store::{Database, Written};
 pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
     // Whether the recording can be stored is found out before anything runs.
+    if args.all && !args.shared {
+        // No command is started, which would create its files so, too.
+        create_private_files();
+    }
     let database = match (&args.output, &args.db) {
         (Some(_), _) => None,
         (None, Some(directory)) => Some(database(directory)?),

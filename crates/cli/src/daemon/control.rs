@@ -4,7 +4,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -66,15 +66,77 @@ pub fn private_directory(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is
-/// removed.
-pub fn listen(path: &Path) -> io::Result<Receiver<Asked>> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
+/// Which socket lies at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketId {
+    device: u64,
+    inode: u64,
+}
+
+impl SocketId {
+    /// The socket at a path; `None` if nothing lies there.
+    ///
+    /// # Errors
+    /// If something else lies there.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let meta = match fs::symlink_metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            meta => meta?,
+        };
+        match meta.file_type().is_socket() {
+            true => Ok(Some(Self {
+                device: meta.dev(),
+                inode: meta.ino(),
+            })),
+            false => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "what lies there is not a socket, and is left alone",
+            )),
+        }
+    }
+
+    /// The one that was [kept](Self::keep) in a file.
+    pub fn kept(file: &Path) -> Option<Self> {
+        let text = fs::read_to_string(file).ok()?;
+        let (device, inode) = text.trim_end().split_once(' ')?;
+        Some(Self {
+            device: device.parse().ok()?,
+            inode: inode.parse().ok()?,
+        })
+    }
+
+    /// Keeps it in a file, so that the next daemon knows it if this one is killed.
+    pub fn keep(self, file: &Path) -> io::Result<()> {
+        fs::write(file, format!("{} {}\n", self.device, self.inode))
+    }
+
+    /// Removes it, unless another one lies at the path by now.
+    pub fn remove(self, path: &Path) {
+        if let Ok(Some(there)) = Self::of(path)
+            && there == self
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is removed if `is_ours` says so.
+pub fn listen(
+    path: &Path,
+    is_ours: impl FnOnce(SocketId) -> bool,
+) -> io::Result<(Receiver<Asked>, SocketId)> {
+    if let Some(there) = SocketId::of(path)? {
+        if !is_ours(there) {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "a socket lies there that this daemon did not make; remove it if nobody needs it",
+            ));
+        }
+        there.remove(path);
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    let made = SocketId::of(path)?.ok_or(io::ErrorKind::NotFound)?;
     let (asked, requests) = channel();
     std::thread::Builder::new()
         .name("control".into())
@@ -89,7 +151,7 @@ pub fn listen(path: &Path) -> io::Result<Receiver<Asked>> {
                 }
             }
         })?;
-    Ok(requests)
+    Ok((requests, made))
 }
 
 /// Answers one client; `NotConnected` if nobody is there any more to answer.
@@ -152,10 +214,43 @@ mod tests {
     }
 
     #[test]
+    fn only_a_socket_of_ours_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        fs::write(&path, "precious").unwrap();
+        assert!(listen(&path, |_| true).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(listen(&path, |_| true).is_err());
+        fs::remove_file(&path).unwrap();
+        // A socket of somebody who died.
+        drop(UnixListener::bind(&path).unwrap());
+        let theirs = SocketId::of(&path).unwrap().unwrap();
+        assert!(listen(&path, |_| false).is_err());
+        assert_eq!(SocketId::of(&path).unwrap(), Some(theirs));
+        let (_requests, ours) = listen(&path, |there| there == theirs).unwrap();
+        let kept = directory.path().join("kept");
+        ours.keep(&kept).unwrap();
+        assert_eq!(SocketId::kept(&kept), Some(ours));
+        // Somebody put another one in its place.
+        fs::remove_file(&path).unwrap();
+        fs::write(
+            directory.path().join("filler"),
+            "so that the inode is another",
+        )
+        .unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        let other = SocketId::of(&path).unwrap().unwrap();
+        ours.remove(&path);
+        assert_eq!(SocketId::of(&path).unwrap().is_some(), other != ours);
+    }
+
+    #[test]
     fn garbage_gets_an_answer_and_harms_nobody() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
-        let requests = listen(&path).unwrap();
+        let (requests, _) = listen(&path, |_| false).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let answered = std::thread::spawn(move || {

@@ -4,6 +4,7 @@
 use crate::args::{DaemonMerge, Keep};
 use profile::{Recording, ThreadCount};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Database, Epoch, OpenEpoch};
@@ -16,8 +17,27 @@ const SMALL_THREAD: f64 = 1e-4;
 pub fn merge(args: &DaemonMerge) -> anyhow::Result<ExitCode> {
     let _ = rustix::process::nice(10);
     let database = Database::create(&args.db)?;
+    let host = sampler::host().name;
+    loop {
+        match merge_once(args, &database) {
+            Ok(()) => break,
+            // The child of a daemon that was killed has just closed it.
+            Err(_) if !args.epoch.exists() => break,
+            // The oldest epochs go before newer ones, merged or not.
+            Err(error)
+                if error.is_full() && !expire(&database, &host, &args.keep, true)?.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if args.close {
+        expire(&database, &host, &args.keep, false)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn merge_once(args: &DaemonMerge, database: &Database) -> Result<(), store::Error> {
     let epoch = OpenEpoch::at(&args.epoch);
-    let done = if args.close {
+    if args.close {
         let amend = |merged: &mut Recording| {
             sampler::name_kernel(merged);
             name_images(merged);
@@ -25,21 +45,13 @@ pub fn merge(args: &DaemonMerge) -> anyhow::Result<ExitCode> {
             symbols::embed_procedures(merged, &symbols::Options::default());
             fold_threads(merged);
         };
-        epoch.close(&database, amend).map(|_| ())
+        epoch.close(database, amend).map(|_| ())
     } else {
         epoch.merge(args.all, |merged| {
             sampler::name_kernel(merged);
             name_images(merged);
         })
-    };
-    match done {
-        // The child of a daemon that was killed has just closed it.
-        Err(_) if !args.epoch.exists() => {}
-        done => done?,
     }
-    let host = sampler::host().name;
-    expire(&database, &host, &args.keep)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Images that were seen by their inode only, while no daemon ran, are named by another part that
@@ -97,22 +109,30 @@ fn fold_threads(recording: &mut Recording) {
     recording.threads.extend(folded.into_values());
 }
 
-/// Removes what is not kept: closed epochs of this host, the oldest first.
-fn expire(database: &Database, host: &str, keep: &Keep) -> anyhow::Result<()> {
+/// Removes what is not kept: closed epochs of this host, the oldest first; on a `full` disk one at least, if their size is limited.
+/// Those that were removed.
+pub fn expire(
+    database: &Database,
+    host: &str,
+    keep: &Keep,
+    full: bool,
+) -> anyhow::Result<Vec<PathBuf>> {
     if keep.keep.is_none() && keep.keep_size.is_none() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let epochs = database.select(&store::Range::default(), Some(host))?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    for epoch in expired(&epochs, now.as_nanos() as u64, keep) {
+    let mut removed = Vec::new();
+    for epoch in expired(&epochs, now.as_nanos() as u64, keep, full) {
         database.remove(epoch)?;
+        removed.push(epoch.path.clone());
     }
-    Ok(())
+    Ok(removed)
 }
 
-fn expired<'e>(epochs: &'e [Epoch], now_unix_ns: u64, keep: &Keep) -> Vec<&'e Epoch> {
+fn expired<'e>(epochs: &'e [Epoch], now_unix_ns: u64, keep: &Keep, full: bool) -> Vec<&'e Epoch> {
     let bytes = |epoch: &Epoch| epoch.summary.as_ref().map_or(0, |summary| summary.bytes);
     let mut size: u64 = epochs.iter().map(bytes).fold(0, u64::saturating_add);
     let mut expired = Vec::new();
@@ -125,7 +145,8 @@ fn expired<'e>(epochs: &'e [Epoch], now_unix_ns: u64, keep: &Keep) -> Vec<&'e Ep
         let old = keep
             .keep
             .is_some_and(|keep| u128::from(now_unix_ns.saturating_sub(end)) > keep.as_nanos());
-        let much = keep.keep_size.is_some_and(|most| size > most);
+        let room = full && expired.is_empty();
+        let much = keep.keep_size.is_some_and(|most| size > most || room);
         if !epoch.open && (old || much) {
             size = size.saturating_sub(summary.bytes);
             expired.push(epoch);
@@ -161,15 +182,16 @@ mod tests {
     #[test]
     fn the_oldest_closed_epochs_go_first() {
         let mut epochs: Vec<Epoch> = (0..5).map(|hour| epoch(hour, hour == 4)).collect();
-        let removed = |epochs: &[Epoch], keep: Keep| {
+        let removed_when = |epochs: &[Epoch], keep: Keep, full: bool| {
             let now = 5 * 3_600_000_000_000;
-            let expired = expired(epochs, now, &keep);
+            let expired = expired(epochs, now, &keep, full);
             expired
                 .iter()
                 .map(|e| e.path.display().to_string())
                 .collect::<Vec<_>>()
                 .join(" ")
         };
+        let removed = |epochs: &[Epoch], keep: Keep| removed_when(epochs, keep, false);
         let age = |hours: u64| Keep {
             keep: Some(Duration::from_secs(3600 * hours)),
             keep_size: None,
@@ -183,6 +205,12 @@ mod tests {
         assert_eq!(removed(&epochs, age(0)), "0 1 2 3");
         assert_eq!(removed(&epochs, size(499)), "0");
         assert_eq!(removed(&epochs, size(1)), "0 1 2 3");
+        // A full disk takes one more, and only where the size is limited.
+        assert_eq!(removed_when(&epochs, Keep::default(), true), "");
+        assert_eq!(removed_when(&epochs, age(2), true), "0 1");
+        assert_eq!(removed_when(&epochs, age(100), true), "");
+        assert_eq!(removed_when(&epochs, size(10_000), true), "0");
+        assert_eq!(removed_when(&epochs[4..], size(10_000), true), "");
         epochs[1].summary = Err(store::Error::Unstorable { what: "x".into() });
         assert_eq!(removed(&epochs, age(2)), "0");
     }

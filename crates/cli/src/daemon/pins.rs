@@ -1,5 +1,7 @@
 //! Where collectors of a database are pinned, and those that nobody reads.
 
+use super::place::Claim;
+use sampler::LeftBehind;
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,13 +36,65 @@ pub fn tidy(directory: &Path) {
     }
 }
 
-/// Collectors that go on counting though no daemon reads them.
+/// Collectors of one database that no daemon reads.
 #[derive(Serialize)]
 pub struct Abandoned {
     /// Where they are pinned.
     pub directory: PathBuf,
     /// The database that the next daemon would store them in, if that is known.
     pub database: Option<PathBuf>,
+    /// How long ago the last of them stopped by itself; null if one still samples.
+    pub ceased_ago_ns: Option<u64>,
+    /// How many interrupts have come since they stopped, which are not sampled.
+    pub overdue: u64,
+    /// How many samples wait in them to be stored.
+    pub waiting: u64,
+}
+
+impl Abandoned {
+    /// What it does.
+    pub fn describe(&self) -> String {
+        let samples = crate::output::grouped(self.waiting);
+        match self.ceased_ago_ns {
+            None => format!("samples on, and no daemon reads it; {samples} samples wait in it"),
+            Some(ago_ns) => format!(
+                "stopped by itself {} ago, because no daemon read it; {samples} samples wait in it",
+                crate::output::time(ago_ns as f64)
+            ),
+        }
+    }
+}
+
+/// What the collectors in a directory do: how long ago the last one stopped, interrupts since, samples.
+fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
+    let collectors = sampler::left_behind(directory).unwrap_or_default();
+    let mut left = Vec::new();
+    for (_, path) in collectors
+        .iter()
+        .filter(|(_, path)| sampler::may_count(path))
+    {
+        // One of another version cannot be asked.
+        let Ok(collector) = LeftBehind::open(path) else {
+            return (None, 0, 0);
+        };
+        left.push(collector);
+    }
+    let taken = |left: &LeftBehind| left.taken().unwrap_or(0);
+    let ceased = left.iter().map(|left| left.ceased_ago_ns().unwrap_or(None));
+    let ceased: Option<Vec<u64>> = ceased.collect();
+    let overdue = |left: &LeftBehind| left.overdue().unwrap_or(0);
+    (
+        ceased.and_then(|ago_ns| ago_ns.into_iter().min()),
+        left.iter().map(overdue).sum(),
+        left.iter().map(taken).sum(),
+    )
+}
+
+/// Those of a database.
+pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
+    let database = fs::canonicalize(database).ok()?;
+    let mut all = abandoned().into_iter();
+    all.find(|found| found.database.as_ref() == Some(&database))
 }
 
 /// All of them that this user may see.
@@ -62,14 +116,16 @@ pub fn abandoned() -> Vec<Abandoned> {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         let link = directory.with_file_name(format!("{name}{DATABASE}"));
         let database = fs::read_link(link).ok().filter(|path| path.is_dir());
+        let (ceased_ago_ns, overdue, waiting) = look_into(&directory);
         Abandoned {
             directory,
             database,
+            ceased_ago_ns,
+            overdue,
+            waiting,
         }
     });
-    let unread = |found: &Abandoned| {
-        let database = found.database.as_deref();
-        !database.is_some_and(|path| super::is_running(path, &sampler::host().name))
-    };
-    abandoned.filter(unread).collect()
+    abandoned
+        .filter(|found| !Claim::is_taken(&found.directory))
+        .collect()
 }

@@ -17,6 +17,8 @@ pub struct Status {
     pub events: Vec<String>,
     /// Samples a second on each CPU, now.
     pub frequency: u64,
+    /// What `-F` asked for.
+    pub asked_frequency: Option<u64>,
     /// Samples that the kernel took, as far as they were drained.
     pub taken: u64,
     /// Of these, those that are in the database.
@@ -45,8 +47,20 @@ pub struct Status {
     pub epochs: usize,
     /// Of all of them.
     pub disk_bytes: u64,
+    /// Epochs that were removed early because the disk was full.
+    pub sacrificed_epochs: u64,
+    /// How long a drain waits to be written, in nanoseconds, if that is longer than usual.
+    pub late_ns: u64,
+    /// What waits to be written, in bytes of memory.
+    pub backlog_bytes: u64,
     /// Why the collector would not outlive the daemon; null if it would.
     pub not_pinned: Option<String>,
+    /// How long the collector would go on sampling without a daemon, in nanoseconds.
+    pub outlive_ns: u64,
+    /// Whether its interrupts would end then, too; else only its counting (before Linux 6.10).
+    pub interrupts_end: bool,
+    /// How long nothing was sampled because the daemon did not run for longer than that.
+    pub unsampled_ns: u64,
     /// Why it does not collect now; null if it does.
     pub stopped: Option<String>,
 }
@@ -56,21 +70,45 @@ impl Status {
     pub fn render(&self) -> String {
         let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         let lost = match self.not_pinned.as_deref() {
-            None => "kept in the kernel if the daemon dies".to_owned(),
+            None => format!(
+                "kept in the kernel if the daemon dies, where {} after {}",
+                match self.interrupts_end {
+                    true => "sampling ends by itself",
+                    false => "counting ends by itself (its interrupts go on)",
+                },
+                time(self.outlive_ns as f64)
+            ),
             Some(why) => format!("LOST if the daemon dies: {}", printable(why)),
         };
         let state = match self.stopped.as_deref() {
+            None if self.unsampled_ns > 0 => format!(
+                "collecting; for {} nothing was sampled, because the daemon did not run",
+                time(self.unsampled_ns as f64)
+            ),
+            None if self.late_ns > 0 => format!(
+                "collecting into memory: the file system has not answered for {}, {} wait",
+                time(self.late_ns as f64),
+                bytes(self.backlog_bytes)
+            ),
             None => "collecting".to_owned(),
             Some(why) => format!("STOPPED: {}", printable(why)),
         };
+        let asked = match self.asked_frequency {
+            Some(asked) if asked != self.frequency => format!(" (-F asked for {})", grouped(asked)),
+            _ => String::new(),
+        };
+        let sacrificed = match self.sacrificed_epochs {
+            0 => String::new(),
+            count => format!(" ({count} removed because the disk was full)"),
+        };
         format!(
             "{state}\n\
-             {} at {} Hz on each CPU, for {}\n\
+             {} at {} Hz on each CPU{asked}, for {}\n\
              samples: {} taken, {} stored ({} taken over), {} dropped; in unknown code {}\n\
              what is not stored yet: {lost}\n\
              cost: samples {} of the machine, daemon {}, budget {}\n\
              memory: {} resident; {} images, {} processes\n\
-             disk: {} in {} epochs; {} parts in {}\n",
+             disk: {} in {} epochs{sacrificed}; {} parts in {}\n",
             printable(&self.events.join(", ")),
             grouped(self.frequency),
             time(self.uptime_ns as f64),

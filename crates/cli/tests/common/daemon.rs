@@ -13,6 +13,7 @@ pub struct Daemon {
     pub child: Child,
     db: PathBuf,
     talk: PathBuf,
+    socket: Option<PathBuf>,
 }
 
 impl Daemon {
@@ -23,7 +24,18 @@ impl Daemon {
 
     /// The same by a command that `change` changes.
     pub fn start_with(db: &Path, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
-        let mut daemon = Self::spawn(db, args, change);
+        Self::spawn(db, args, change).awaited()
+    }
+
+    /// The same with a socket elsewhere.
+    pub fn start_asked_at(db: &Path, args: &[&str], socket: &Path) -> Self {
+        let mut daemon = Self::spawn(db, args, |_| ());
+        daemon.socket = Some(socket.to_owned());
+        daemon.awaited()
+    }
+
+    fn awaited(self) -> Self {
+        let mut daemon = self;
         let end = Instant::now() + Duration::from_secs(30);
         while daemon.try_ask("status").is_none() {
             assert!(
@@ -42,9 +54,13 @@ impl Daemon {
         let file = fs::File::options().append(true).create(true).open(&talk);
         let mut command = Command::new(VITALFEW);
         command
-            .args(["daemon", "run", "--interval", "200ms", "--db"])
+            .args(["daemon", "run", "--db"])
             .arg(db)
-            .args(match args.contains(&"--budget") {
+            .args(match args.contains(&"--interval") {
+                true => &[][..],
+                false => &["--interval", "200ms"],
+            })
+            .args(match args.contains(&"--budget") || args.contains(&"-F") {
                 true => &[][..],
                 false => &["--budget", "100", "-F", "1000"],
             })
@@ -55,7 +71,12 @@ impl Daemon {
         change(&mut command);
         let child = command.spawn().expect("vitalfew runs");
         let db = db.to_owned();
-        Self { child, db, talk }
+        Self {
+            child,
+            db,
+            talk,
+            socket: None,
+        }
     }
 
     pub fn said(&self) -> String {
@@ -63,9 +84,11 @@ impl Daemon {
     }
 
     pub fn try_ask(&self, what: &str) -> Option<Value> {
+        let socket = self.socket.iter();
         let output = Command::new(VITALFEW)
             .args(["daemon", what, "--json", "--db"])
             .arg(&self.db)
+            .args(socket.flat_map(|path| ["--socket".as_ref(), path.as_os_str()]))
             .output()
             .expect("vitalfew runs");
         output
@@ -138,13 +161,19 @@ impl Drop for Daemon {
 
 /// Where collectors of the database are pinned that no daemon reads.
 pub fn abandoned(db: &Path) -> Vec<PathBuf> {
+    let ours = abandoned_collectors(db);
+    let directories = ours.iter().filter_map(|found| found["directory"].as_str());
+    directories.map(PathBuf::from).collect()
+}
+
+/// What `doctor` says of them.
+pub fn abandoned_collectors(db: &Path) -> Vec<Value> {
     let output = Command::new(VITALFEW).args(["doctor", "--json"]).output();
     let said = output.expect("vitalfew runs").stdout;
     let said: Value = serde_json::from_slice(&said).expect("JSON");
     let found = said["abandoned"].as_array().expect("a list").iter();
     let ours = found.filter(|found| found["database"].as_str().map(Path::new) == Some(db));
-    let directories = ours.filter_map(|found| found["directory"].as_str());
-    directories.map(PathBuf::from).collect()
+    ours.cloned().collect()
 }
 
 /// Something to sample on a CPU.

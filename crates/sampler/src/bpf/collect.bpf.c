@@ -2,7 +2,7 @@
 /* The collector's kernel half: counts samples where they are taken (DCPI section 4.2), so that user
  * space handles aggregates.
  *
- * Every table that a drain empties exists twice; `active` says which one is being filled. User
+ * Every table that a drain empties exists twice; `control.active` says which one is being filled. User
  * space flips it, waits until no program that saw the old value can still be running, and drains
  * the other one. Whatever cannot be stored is counted, so that at every drain and for each event
  * taken == stored + dropped holds exactly. */
@@ -111,9 +111,20 @@ struct waiting {
 	u64 woken_ns; /* 0: still asleep */
 };
 
-/* How often the tables were flipped; even: buffer 0 is being filled. With STOPPED nothing is: so does
- * whoever takes over from a process that died, because links end some time after they are let go. */
-volatile u32 active = 0;
+/* What user space tells the programs while they run. One struct, whose layout is the same for the next process: programs that
+ * are pinned outlive the one that loaded them. */
+struct control {
+	/* How often the tables were flipped; even: buffer 0 is being filled. With STOPPED nothing is: so does whoever takes
+	 * over from a process that died, because links end some time after they are let go. */
+	u32 active;
+	u32 unused;
+	/* The dead-man's switch (monotonic clock): user space moves it on as long as it lives, and nothing is sampled later.
+	 * 0: there is none. */
+	u64 until_ns;
+	u64 ceased_ns; /* when a program first found that it had passed; 0: none did */
+	u64 overdue; /* interrupts since, which are not sampled */
+};
+volatile struct control control = {};
 #define STOPPED 0x80000000u
 
 #define FLAGGED_TABLE(name_, type_, flags_, entries_, key_, value_) \
@@ -571,13 +582,31 @@ static __always_inline bool count_stack(void *ctx, u32 buffer, struct stack_key 
 	return keep_stacks(buffer, scratch, account, key->user, key->kernel) && count_in(table, key, account, 1, now);
 }
 
+/* Whether user space has not been heard of for too long. */
+static __always_inline bool is_overdue(u64 now)
+{
+	u64 until = control.until_ns;
+
+	if (!until || (s64)(now - until) < 0)
+		return false;
+	if (!control.ceased_ns)
+		control.ceased_ns = now;
+	__sync_fetch_and_add(&control.overdue, 1);
+	return true;
+}
+
+/* Counts a sample. Returns 1 if nobody wants samples any more: the kernel then takes one off the event's limit
+ * (PERF_EVENT_IOC_REFRESH), and disables the event, and so its interrupts, when none is left. */
 static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 {
 	u64 ids = bpf_get_current_pid_tgid();
 	u32 tgid = ids >> 32;
-	u32 flips = active, buffer = flips & 1;
+	u32 flips = control.active, buffer = flips & 1;
+	u64 now = bpf_ktime_get_ns();
 
 	event &= MAX_EVENTS - 1;
+	if (is_overdue(now))
+		return 1;
 	if ((flips & STOPPED) || !is_target(tgid))
 		return 0;
 	struct accounting *acc = account(buffer, event);
@@ -586,7 +615,6 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		return 0;
 	acc->taken++;
 
-	u64 now = bpf_ktime_get_ns();
 	u16 cpu = bpf_get_smp_processor_id();
 	struct thread_key thread = { .tgid = tgid, .tid = (u32)ids, .event = event, .cpu = cpu };
 	bpf_get_current_comm(thread.name, sizeof(thread.name));
@@ -654,7 +682,8 @@ int on_tracepoint(void *ctx)
 		*tick = 0;
 	}
 	bpf_get_stack(ctx, &ip, sizeof(ip), 0);
-	return take(ctx, event, ip, SCRATCH_TRACEPOINT);
+	take(ctx, event, ip, SCRATCH_TRACEPOINT);
+	return 0;
 }
 
 /* Empty: what the interrupt itself costs on this machine. */
@@ -693,7 +722,7 @@ int on_switch(u64 *ctx)
 {
 	bool preempted = ctx[0];
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	u32 state = ctx[3], scratch_user = SCRATCH_SWITCH, buffer = active & 1;
+	u32 state = ctx[3], scratch_user = SCRATCH_SWITCH, buffer = control.active & 1;
 	u64 now = bpf_ktime_get_ns();
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
 
@@ -738,7 +767,7 @@ SEC("tp_btf/sched_waking")
 int on_waking(u64 *ctx)
 {
 	struct task_struct *woken = (void *)ctx[0];
-	u32 tid = woken->pid, scratch_user = SCRATCH_WAKE, buffer = active & 1;
+	u32 tid = woken->pid, scratch_user = SCRATCH_WAKE, buffer = control.active & 1;
 	struct waiting *entry = bpf_map_lookup_elem(&waiting, &tid);
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
 

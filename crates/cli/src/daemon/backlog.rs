@@ -1,0 +1,108 @@
+//! Drains that the archive has not stored yet.
+
+use profile::Recording;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use store::PartId;
+
+/// How much memory drains may take that the kernel has forgotten already, while the archive is late.
+const MOST_BYTES: u64 = 64 << 20;
+/// What storing takes usually; only longer counts as late.
+const USUAL: Duration = Duration::from_secs(2);
+
+/// What is under way to the archive.
+#[derive(Default)]
+pub struct Backlog {
+    drains: VecDeque<(PartId, u64, Instant)>,
+    /// The drain of which the kernel has a copy.
+    in_kernel: Option<PartId>,
+}
+
+impl Backlog {
+    /// Adds a drain.
+    pub fn add(&mut self, id: PartId, recording: &Recording) {
+        self.drains
+            .push_back((id, bytes_of(recording), Instant::now()));
+    }
+
+    /// Removes a drain that is stored; whether the kernel can forget it now.
+    pub fn remove(&mut self, id: PartId) -> bool {
+        self.drains.retain(|(other, _, _)| *other != id);
+        self.in_kernel.take_if(|kept| *kept == id).is_some()
+    }
+
+    /// Notes that the kernel has a copy of a drain.
+    pub fn enter_kernel(&mut self, id: PartId) {
+        self.in_kernel = Some(id);
+    }
+
+    /// Notes that it has none any more.
+    pub fn leave_kernel(&mut self) {
+        self.in_kernel = None;
+    }
+
+    /// Whether the kernel has a copy of a drain, and no room for the next one.
+    pub fn is_in_kernel(&self) -> bool {
+        self.in_kernel.is_some()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.drains.is_empty()
+    }
+
+    /// Whether no more fits.
+    pub fn is_full(&self) -> bool {
+        self.bytes() >= MOST_BYTES
+    }
+
+    /// Memory that the drains take, roughly.
+    pub fn bytes(&self) -> u64 {
+        self.drains.iter().map(|(_, bytes, _)| bytes).sum()
+    }
+
+    /// How long the archive has been at the oldest drain, in nanoseconds; 0 if that is usual.
+    pub fn late_ns(&self) -> u64 {
+        let age = self.drains.front().map(|(_, _, since)| since.elapsed());
+        let late = age.filter(|age| *age > USUAL).unwrap_or_default();
+        late.as_nanos() as u64
+    }
+}
+
+/// Memory that a recording takes, roughly: its columns, and the tables that find them.
+fn bytes_of(recording: &Recording) -> u64 {
+    let rows = recording.samples.len() * (size_of::<profile::Sample>() + 96)
+        + recording.stacks.frames().len() * 96
+        + recording.threads.len() * size_of::<profile::ThreadCount>()
+        + recording.images.len() * 256
+        + recording.symbols.len() * 128;
+    rows as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{CallGraph, Collector, Host, Target};
+
+    #[test]
+    fn the_kernel_forgets_only_what_is_stored() {
+        let mut backlog = Backlog::default();
+        let id = |drain| PartId {
+            collector: 1,
+            drain,
+        };
+        let host = Host::default();
+        let recording = Recording::new(host, Target::Machine, Collector::Bpf, CallGraph::None);
+        backlog.add(id(1), &recording);
+        backlog.enter_kernel(id(1));
+        assert!(backlog.is_in_kernel());
+        // The archive is late, and the kernel needs the room.
+        backlog.leave_kernel();
+        backlog.add(id(2), &recording);
+        backlog.enter_kernel(id(2));
+        assert!(!backlog.remove(id(1)), "the kernel has the second one now");
+        assert!(backlog.is_in_kernel());
+        assert!(backlog.remove(id(2)));
+        assert!(backlog.is_empty() && !backlog.is_in_kernel() && !backlog.is_full());
+    }
+}

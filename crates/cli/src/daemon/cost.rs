@@ -1,0 +1,97 @@
+//! What collecting costs, measured as it goes.
+
+use super::governor::{RateGovernor, Verdict, WindowCost};
+use crate::args::DaemonRun;
+use std::time::{Duration, Instant};
+
+/// How long costs are added up before the rate is judged by them.
+const WINDOW: Duration = Duration::from_secs(30);
+
+/// Measures costs for the governor.
+pub struct CostMeter {
+    governor: RateGovernor,
+    window: Duration,
+    /// When the window began, and CPU times then, in nanoseconds.
+    since: Instant,
+    own_ns: u64,
+    children_ns: u64,
+    /// Of this window.
+    processes_ns: u64,
+    /// Samples that were taken in this window.
+    pub taken: u64,
+    /// What samples took of the machine in the last window, as a share.
+    pub sampling: f64,
+    /// What the daemon took of it, with the processes that it starts, which are averaged.
+    pub own: f64,
+}
+
+impl CostMeter {
+    /// Begins at a rate, which is the highest.
+    pub fn new(args: &DaemonRun, rate: u64) -> Self {
+        // An explicit rate stays, unless a budget is as explicit.
+        let free = args.frequency.is_none() || args.budget.is_some();
+        let cpus = sampler::host().cpus;
+        Self {
+            governor: RateGovernor::new(args.budget() / 100.0, cpus, rate, free),
+            window: WINDOW.min(args.interval * 2),
+            since: Instant::now(),
+            own_ns: 0,
+            children_ns: 0,
+            processes_ns: 0,
+            taken: 0,
+            sampling: 0.0,
+            own: 0.0,
+        }
+    }
+
+    /// Begins a window.
+    pub fn begin(&mut self) {
+        self.since = Instant::now();
+        self.own_ns = sampler::own_cpu_ns();
+        self.children_ns = sampler::children_cpu_ns();
+        (self.processes_ns, self.taken) = (0, 0);
+    }
+
+    /// Counts the CPU time of something that has to be done whatever the rate is.
+    pub fn of_processes<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let begin = sampler::thread_cpu_ns();
+        let result = work();
+        self.processes_ns += sampler::thread_cpu_ns().saturating_sub(begin);
+        result
+    }
+
+    /// Counts what processes took that have ended since it was counted last, over a time.
+    pub fn lump(&mut self, over: Duration) {
+        let now = sampler::children_cpu_ns();
+        let spent = now.saturating_sub(self.children_ns);
+        self.children_ns = now;
+        self.governor.spend(spent, over);
+    }
+
+    /// What all takes on average, as a share of the machine.
+    pub fn share(&self) -> f64 {
+        self.governor.share()
+    }
+
+    /// What to do about the rate, at the end of a window.
+    pub fn judge(&mut self, sample_cost_ns: u64) -> Option<Verdict> {
+        let passed = self.since.elapsed();
+        if passed < self.window {
+            return None;
+        }
+        let own_ns = sampler::own_cpu_ns().saturating_sub(self.own_ns);
+        let taking_ns = self.taken * sample_cost_ns;
+        let machine_ns = passed.as_nanos() as f64 * f64::from(sampler::host().cpus.max(1));
+        self.sampling = taking_ns as f64 / machine_ns;
+        self.own = own_ns as f64 / machine_ns + self.governor.lumps_share();
+        let verdict = self.governor.judge(WindowCost {
+            passed,
+            samples_ns: taking_ns + own_ns.saturating_sub(self.processes_ns),
+            processes_ns: self.processes_ns,
+        });
+        let children_ns = self.children_ns;
+        self.begin();
+        self.children_ns = children_ns;
+        Some(verdict)
+    }
+}

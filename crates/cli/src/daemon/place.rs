@@ -1,0 +1,149 @@
+//! What makes a daemon the only one of its database: a claim on its collectors, a lock in its directory, its socket.
+
+use super::control::{Asked, SocketId, listen, private_directory};
+use crate::exit::{Coded, FAILURE};
+use anyhow::Context;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use store::Database;
+
+/// The directory of a daemon in its database, with its lock and its socket.
+pub struct Place {
+    directory: PathBuf,
+    lock: File,
+    /// Where the socket is, and whether that was asked for.
+    socket: (PathBuf, bool),
+    made: Option<SocketId>,
+}
+
+impl Place {
+    /// Takes it; `socket` is where the socket is to be, if not in the database.
+    pub fn take(database: &Database, host: &str, socket: Option<&Path>) -> anyhow::Result<Self> {
+        let directory = database.daemon_directory(host);
+        private_directory(&directory)
+            .with_context(|| format!("creating {}", directory.display()))?;
+        let asked = socket.is_some();
+        let socket = socket.map_or_else(|| directory.join("socket"), Path::to_owned);
+        let path = directory.join("lock");
+        let mut options = File::options();
+        let opened = options.create(true).truncate(false).write(true).open(&path);
+        let lock = opened.with_context(|| format!("opening {}", path.display()))?;
+        if !is_locked_by_us(&lock, &path)? {
+            return Err(occupied(database.path(), host));
+        }
+        Ok(Self {
+            made: SocketId::kept(&directory.join(MADE)),
+            directory,
+            lock,
+            socket: (socket, asked),
+        })
+    }
+
+    /// Listens at its socket.
+    pub fn listen(&mut self) -> anyhow::Result<Receiver<Asked>> {
+        let (path, asked) = &self.socket;
+        // What lies in our own directory is ours.
+        let is_ours = |there| !asked || self.made == Some(there);
+        let failed = || {
+            format!(
+                "the socket {} (--socket PATH names another)",
+                path.display()
+            )
+        };
+        let (requests, made) = listen(path, is_ours).with_context(failed)?;
+        made.keep(&self.directory.join(MADE)).with_context(failed)?;
+        self.made = Some(made);
+        Ok(requests)
+    }
+
+    /// Takes it anew, and listens, if somebody removed it.
+    pub fn take_again(
+        &mut self,
+        database: &Database,
+        host: &str,
+    ) -> anyhow::Result<Option<Receiver<Asked>>> {
+        if !self.is_gone() {
+            return Ok(None);
+        }
+        let (socket, asked) = &self.socket;
+        let mut next = Self::take(database, host, asked.then_some(socket.as_path()))?;
+        next.made = self.made;
+        let requests = next.listen()?;
+        *self = next;
+        Ok(Some(requests))
+    }
+
+    /// Whether somebody removed it.
+    fn is_gone(&self) -> bool {
+        let there = fs::metadata(self.directory.join("lock"));
+        let ours = self.lock.metadata();
+        match (there, ours) {
+            (Ok(there), Ok(ours)) => there.ino() != ours.ino(),
+            (Err(error), _) => error.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
+    /// Removes the socket.
+    pub fn leave(&self) {
+        if let Some(made) = self.made {
+            made.remove(&self.socket.0);
+            let _ = fs::remove_file(self.directory.join(MADE));
+        }
+    }
+}
+
+/// In the directory: which socket was made last.
+const MADE: &str = "socket-made";
+
+fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
+    match lock.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => {
+            Err(anyhow::Error::from(error).context(format!("locking {}", path.display())))
+        }
+    }
+}
+
+fn occupied(database: &Path, host: &str) -> anyhow::Error {
+    let message = format!(
+        "another daemon of {host} writes to {}; ask it: vitalfew daemon status --db {0}",
+        database.display()
+    );
+    let code = FAILURE;
+    Coded { code, message }.into()
+}
+
+/// The right to the collectors of a database: a lock on the directory that they are pinned in. Unlike the one in the database, it
+/// holds when the database is removed.
+pub struct Claim {
+    _lock: File,
+}
+
+impl Claim {
+    /// Takes it for as long as the value lives.
+    pub fn take(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
+        let failed = || format!("locking {}", pins.display());
+        loop {
+            fs::create_dir_all(pins).with_context(failed)?;
+            let lock = File::open(pins).with_context(failed)?;
+            if !is_locked_by_us(&lock, pins)? {
+                return Err(occupied(database, host));
+            }
+            // The one before us may have removed it between our opening and locking it.
+            let there = fs::metadata(pins).map(|meta| meta.ino()).ok();
+            if there == lock.metadata().map(|meta| meta.ino()).ok() {
+                return Ok(Self { _lock: lock });
+            }
+        }
+    }
+
+    /// Whether somebody has it.
+    pub fn is_taken(pins: &Path) -> bool {
+        let lock = File::open(pins);
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+}
