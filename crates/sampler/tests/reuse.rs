@@ -193,6 +193,7 @@ fn libraries_are_told_apart_by_the_daemon() {
         events: vec![EventSpec::cpu_clock()],
         rate: Rate::Frequency(2000),
         interval: Duration::from_secs(60),
+        outlive: Duration::from_secs(60),
         pins: None,
         find_names: sampler::find_names,
     };

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch, PartId};
 
 /// How often storing is tried again when it failed.
@@ -147,7 +147,7 @@ impl Archive {
             epoch,
             keep,
             queue: VecDeque::new(),
-            failed: false,
+            retry_at: None,
             sacrificed: 0,
             say,
         };
@@ -190,7 +190,7 @@ struct Writer {
     epoch: OpenEpoch,
     keep: Keep,
     queue: VecDeque<Task>,
-    failed: bool,
+    retry_at: Option<Instant>,
     sacrificed: u64,
     say: Sender<Done>,
 }
@@ -198,22 +198,21 @@ struct Writer {
 impl Writer {
     fn work(&mut self, tasks: &Receiver<Task>) {
         loop {
-            let patience = if self.failed { RETRY } else { Duration::MAX };
-            match self.queue.is_empty() || self.failed {
-                false => {}
-                true => match tasks.recv_timeout(patience) {
-                    Ok(task) => {
-                        self.queue.push_back(task);
-                        if self.failed {
-                            continue; // not yet time
-                        }
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return self.place.leave(),
-                },
+            let now = Instant::now();
+            let until_retry = self.retry_at.map(|at| at.saturating_duration_since(now));
+            match tasks.recv_timeout(until_retry.unwrap_or(Duration::MAX)) {
+                Ok(task) => self.queue.push_back(task),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.work_off();
+                    return self.place.leave();
+                }
             }
             self.queue.extend(tasks.try_iter());
-            self.work_off();
+            // Tasks that arrive while storing fails must not put the next try off.
+            if self.retry_at.is_none_or(|at| at <= Instant::now()) {
+                self.work_off();
+            }
         }
     }
 
@@ -222,7 +221,7 @@ impl Writer {
         while let Some(task) = self.queue.pop_front() {
             match self.perform(&task) {
                 Ok(done) => {
-                    if std::mem::take(&mut self.failed) {
+                    if self.retry_at.take().is_some() {
                         let _ = self.say.send(Done::Recovered);
                     }
                     for done in done {
@@ -231,7 +230,7 @@ impl Writer {
                 }
                 Err(error) => {
                     self.queue.push_front(task);
-                    self.failed = true;
+                    self.retry_at = Some(Instant::now() + RETRY);
                     let _ = self.say.send(Done::Failed(message(&error)));
                     return;
                 }
