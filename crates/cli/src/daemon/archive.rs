@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What the archive is to do, in this order.
 pub enum Task {
     /// Store a drain.
-    Store(Drained),
+    Store(Box<Drained>),
     /// Begin a new epoch, and let the old one be closed.
     Roll {
         /// The request that waits for it; 0 if none does.

@@ -178,11 +178,11 @@ impl<'a> Daemon<'a> {
         };
         for Drain { number, recording } in collecting.take_over(&left, collector, stored)? {
             self.backlog.add(part(number), &recording);
-            self.archive.ask(Task::Store(Drained {
+            self.archive.ask(Task::Store(Box::new(Drained {
                 id: part(number),
                 recording,
                 taken_over: true,
-            }));
+            })));
         }
         self.settle(collecting, Duration::MAX)?;
         if self.stopped.is_none() {
@@ -295,11 +295,11 @@ impl<'a> Daemon<'a> {
         };
         self.backlog.add(id, &recording);
         self.backlog.enter_kernel(id);
-        self.archive.ask(Task::Store(Drained {
+        self.archive.ask(Task::Store(Box::new(Drained {
             id,
             recording,
             taken_over: false,
-        }));
+        })));
         Ok(true)
     }
 
