@@ -32,7 +32,7 @@ const volatile u16 queue_event = 1;
 const volatile u32 cpus = 1;
 const volatile u32 place_slots = 1; /* of `places`, for a CPU and a buffer; a power of two */
 
-/* ---- shared with user space; mirrored in kernel.rs ---- */
+/* ---- shared with user space; mirrored in layout.rs ---- */
 enum place_kind { PLACE_FILE = 0, PLACE_KERNEL = 1, PLACE_ADDRESS = 2 };
 
 /* Samples of a place on one CPU, in one line of the cache. */

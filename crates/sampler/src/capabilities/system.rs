@@ -1,8 +1,8 @@
 //! The system calls of the probes, behind a seam: tests answer them with recorded error numbers.
 
 use crate::EventSpec;
-use crate::perf::{self, Ring, Scope};
-use crate::records::{BRANCH_SAMPLE, BRANCHES};
+use crate::events::perf::{self, Ring, Scope};
+use crate::events::records::{BRANCH_SAMPLE, BRANCHES};
 use perf_event_open_sys as pe;
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::fs::File;

@@ -1,0 +1,409 @@
+//! The user half of the BPF collector: loads it, flips its tables and drains them.
+
+use crate::bpf::followed::target_entry;
+use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
+use crate::bpf::programs;
+use crate::bpf::tables::{Tables, drain, wait_for_running_programs};
+use crate::events::perf::{self, Scope};
+use crate::{Error, EventKind, EventSpec};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+#[allow(
+    clippy::all,
+    missing_docs,
+    unsafe_op_in_unsafe_fn,
+    clippy::undocumented_unsafe_blocks
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/collect.skel.rs"));
+}
+use skel::{CollectSkel, CollectSkelBuilder};
+
+/// In `Control::active`.
+const STOPPED: u32 = 0x8000_0000;
+/// Entries of a table: for 15 s of a compile on few CPUs, for what many CPUs sample between two looks at how
+/// full it is (100 ms).
+const ROOM_PER_CPU: usize = 32768;
+const ROOM_LEAST: usize = 65536;
+const ROOM_MOST: usize = 262_144;
+/// Of the places each CPU has its own.
+const PLACES_LEAST: usize = 4096;
+/// `CACHE_ENTRIES` of collect.bpf.c.
+const CACHE_ENTRIES: usize = 256;
+
+/// What the collector is to do; fixed when it is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Setting {
+    pub only_targets: bool,
+    pub stacks: bool,
+    pub per_process: bool,
+    pub per_thread: bool,
+    pub off_cpu: bool,
+    /// Whether there is a tracepoint among the events.
+    pub tracepoints: bool,
+    /// Event numbers of sleeping and of waiting for a CPU.
+    pub off_events: [u16; 2],
+}
+
+/// The memory that the loader needs for as long as the collector lives.
+pub(crate) type LoaderMemory = MaybeUninit<OpenObject>;
+
+/// The collector, loaded.
+pub(crate) struct Kernel<'memory> {
+    skel: CollectSkel<'memory>,
+    links: Vec<Link>,
+    cpus: usize,
+    off_cpu: bool,
+    /// Slots for places, for each CPU and buffer.
+    place_slots: usize,
+    /// How many entries the tables together may have before one of them could run out of room.
+    comfortable: u64,
+}
+
+impl<'memory> Kernel<'memory> {
+    /// Loads the programs; nothing is counted yet.
+    pub fn load(memory: &'memory mut LoaderMemory, setting: Setting) -> Result<Self, Error> {
+        libbpf_rs::set_print(None);
+        let mut open = CollectSkelBuilder::default()
+            .open(memory)
+            .map_err(Error::bpf("reading the collector"))?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
+        let room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
+        let place_slots = match setting.stacks {
+            true => 1,
+            false => (room / cpus.max(1)).max(PLACES_LEAST).next_power_of_two(),
+        };
+        if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.cpus = cpus as u32;
+            data.place_slots = place_slots as u32;
+            data.only_targets = setting.only_targets;
+            data.with_stacks = setting.stacks;
+            data.per_process = setting.per_process;
+            data.per_thread = setting.per_thread;
+            data.backing_flag = backing_flag(&kernel_release());
+            data.sleep_event = setting.off_events[0];
+            data.queue_event = setting.off_events[1];
+        }
+        let follow = setting.only_targets;
+        open.progs.on_fork.set_autoload(follow);
+        open.progs.on_exec.set_autoload(follow);
+        open.progs.on_free.set_autoload(follow);
+        open.progs.on_map.set_autoload(can_watch_mappings());
+        // What is not used need not be verified, which takes most of the time to load.
+        open.progs.on_tracepoint.set_autoload(setting.tracepoints);
+        open.progs.on_switch.set_autoload(setting.off_cpu);
+        open.progs.on_waking.set_autoload(setting.off_cpu);
+        // Tables that this setting never fills need no room.
+        let sized = |map: &mut libbpf_rs::OpenMapMut<'_>, room: Option<usize>| {
+            map.set_max_entries(room.map_or(1, |room| room as u32))
+        };
+        let stacks = setting.stacks || setting.off_cpu;
+        let maps = &mut open.maps;
+        for (map, room) in [
+            (&mut maps.places, Some(2 * cpus * place_slots)),
+            (&mut maps.mapping_cache, Some(cpus * CACHE_ENTRIES)),
+            (&mut maps.stacks0, setting.stacks.then_some(room)),
+            (&mut maps.stacks1, setting.stacks.then_some(room)),
+            (&mut maps.threads0, Some(room / 2)),
+            (&mut maps.threads1, Some(room / 2)),
+            (&mut maps.frames0, stacks.then_some(room / 2)),
+            (&mut maps.frames1, stacks.then_some(room / 2)),
+            (&mut maps.waits0, setting.off_cpu.then_some(room)),
+            (&mut maps.waits1, setting.off_cpu.then_some(room)),
+            (&mut maps.waiting, setting.off_cpu.then_some(ROOM_MOST)),
+            (&mut maps.targets, follow.then_some(ROOM_MOST)),
+        ] {
+            sized(map, room).map_err(Error::bpf("sizing the collector's tables"))?;
+        }
+        let skel = open
+            .load()
+            .map_err(Error::bpf("loading the collector into the kernel"))?;
+        Ok(Self {
+            skel,
+            links: Vec::new(),
+            cpus,
+            off_cpu: setting.off_cpu,
+            place_slots,
+            comfortable: (if stacks { room / 5 } else { room * 2 / 5 }) as u64,
+        })
+    }
+
+    /// Makes a process, or with `armed` false the program it is about to execute, a target.
+    pub fn add_target(&self, tgid: u32, armed: bool) -> Result<(), Error> {
+        self.skel
+            .maps
+            .targets
+            .update(&tgid.to_ne_bytes(), &target_entry(armed), MapFlags::ANY)
+            .map_err(Error::bpf("naming the target"))
+    }
+
+    /// Takes a process out of the targets.
+    pub fn remove_target(&self, tgid: u32) {
+        // It is not there if it has ended.
+        let _ = self.skel.maps.targets.delete(&tgid.to_ne_bytes());
+    }
+
+    /// Attaches what follows the target's children, and what watches the scheduler.
+    pub fn attach_tracing(&mut self) -> Result<(), Error> {
+        let progs = &self.skel.progs;
+        let all = [
+            &progs.on_fork,
+            &progs.on_exec,
+            &progs.on_free,
+            &progs.on_map,
+            &progs.on_waking,
+            &progs.on_switch,
+        ];
+        for program in all {
+            if program.autoload() {
+                let link = program
+                    .attach()
+                    .map_err(Error::bpf("attaching to tracepoints of processes"))?;
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches the collector to an open event; `nothing` attaches the empty program instead.
+    pub fn attach_event(&mut self, fd: &OwnedFd, event: u16, nothing: bool) -> Result<(), Error> {
+        let program = if nothing {
+            &self.skel.progs.on_nothing
+        } else {
+            &self.skel.progs.on_sample
+        };
+        let options = PerfEventOpts {
+            cookie: event.into(),
+            ..Default::default()
+        };
+        let what = "attaching the collector to an event";
+        self.links
+            .push(programs::attach(program, fd, options, what)?);
+        Ok(())
+    }
+
+    /// Attaches the collector to a tracepoint.
+    pub fn attach_tracepoint(
+        &mut self,
+        spec: &EventSpec,
+        event: u16,
+        period: u64,
+    ) -> Result<(), Error> {
+        let Some((category, name)) = &spec.tracepoint else {
+            return Ok(());
+        };
+        let options = TracepointOpts {
+            cookie: u64::from(event) | period << 8,
+            ..Default::default()
+        };
+        let category = libbpf_rs::TracepointCategory::Custom(category.clone());
+        let link = self
+            .skel
+            .progs
+            .on_tracepoint
+            .attach_tracepoint_with_opts(category, name, options)
+            .map_err(Error::bpf(format!("attaching to tracepoint {}", spec.name)))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Lets pinned programs run on when this value is gone.
+    pub fn leave(&mut self) {
+        self.links.iter_mut().for_each(Link::disconnect);
+    }
+
+    /// Stops counting.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Whether the tables that are being filled should be emptied soon.
+    pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
+        let entries = self.tables(self.active()).inserted(events)?;
+        let most = entries.iter().copied().max().unwrap_or(0);
+        let crowded = self.place_slots > 1 && most >= self.place_slots as u64 * 2 / 5;
+        Ok(crowded || entries.iter().sum::<u64>() >= self.comfortable)
+    }
+
+    fn active(&self) -> u32 {
+        self.fill() & 1
+    }
+
+    /// How often the tables were flipped: the number of what is being filled.
+    pub fn fill(&self) -> u32 {
+        let data = self.skel.maps.bss_data.as_deref();
+        data.map_or(0, |data| data.control.active & !STOPPED)
+    }
+
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            let running = data.control.active & !STOPPED;
+            data.control.active = running | if stopped { STOPPED } else { 0 };
+        }
+        wait_for_running_programs();
+    }
+
+    /// Moves on the time after which programs sample nothing any more.
+    pub fn expect_until(&mut self, until_ns: u64) {
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.control.until_ns = until_ns;
+        }
+    }
+
+    /// When programs found that this time had passed, if they did since it was asked for last.
+    pub fn take_ceased(&mut self) -> Option<u64> {
+        let data = self.skel.maps.bss_data.as_deref_mut()?;
+        Some(std::mem::take(&mut data.control.ceased_ns)).filter(|&ceased| ceased > 0)
+    }
+
+    /// Lets the programs fill the other tables, waits until none fills these any more, and
+    /// returns their number.
+    pub fn flip(&mut self) -> u32 {
+        let old = self.active();
+        if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
+            data.control.active = data.control.active.wrapping_add(1);
+        }
+        wait_for_running_programs();
+        old
+    }
+
+    /// The tables of places and threads of a buffer, to be read and cleared apart.
+    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+        let maps = &self.skel.maps;
+        Tables {
+            places: maps.places.as_fd(),
+            place_slots: self.place_slots,
+            threads: of_buffer(buffer, [&maps.threads0, &maps.threads1]),
+            runs: maps.runs.as_fd(),
+            accounts: maps.accounts.as_fd(),
+            buffer,
+            cpus: self.cpus,
+        }
+    }
+
+    /// The tables that outlive us if they are pinned, by name.
+    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 6] {
+        let maps = &self.skel.maps;
+        [
+            ("places", maps.places.as_fd()),
+            ("threads0", maps.threads0.as_fd()),
+            ("threads1", maps.threads1.as_fd()),
+            ("runs", maps.runs.as_fd()),
+            ("accounts", maps.accounts.as_fd()),
+            ("state", maps.bss.as_fd()),
+        ]
+    }
+
+    /// What makes the programs run: with these pinned they go on without us.
+    pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.links.iter().map(AsFd::as_fd)
+    }
+
+    /// Empties the stacks of a buffer.
+    pub fn drain_stacks(
+        &self,
+        buffer: u32,
+        each: impl FnMut(&StackKey, Count),
+    ) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        drain(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
+    }
+
+    /// Empties the frames of a buffer.
+    pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        drain(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
+    }
+
+    /// Empties the waits of a buffer.
+    pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
+        let maps = &self.skel.maps;
+        drain(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
+    }
+
+    /// Looks at the threads that are off the CPU now.
+    pub fn waiting(&self, mut each: impl FnMut(&Waiting)) {
+        if !self.off_cpu {
+            return;
+        }
+        let map = &self.skel.maps.waiting;
+        for key in map.keys() {
+            if let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY)
+                && bytes.len() == size_of::<Waiting>()
+            {
+                // SAFETY: the bytes are as many as the type has, and any are a value (Plain).
+                each(&unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Waiting>()) });
+            }
+        }
+    }
+}
+
+/// Whether this kernel has the tracepoint that `on_map` is attached to.
+fn can_watch_mappings() -> bool {
+    let kind = libbpf_sys::BPF_TRACE_RAW_TP;
+    // SAFETY: the name lives through the call, which only looks it up in the kernel's type information.
+    unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(c"vm_unmapped_area".as_ptr(), kind) > 0 }
+}
+
+/// The one of two maps that belongs to a buffer.
+fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
+    maps[usize::from(buffer != 0)].as_fd()
+}
+
+/// `FMODE_BACKING`, which is not in the kernel's type information, by the release: since 6.5 the
+/// bit 25, since 6.14 the bit 24.
+fn backing_flag(release: &str) -> u32 {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+        version if version >= (6, 14) => 1 << 24,
+        version if version >= (6, 5) => 1 << 25,
+        _ => 0,
+    }
+}
+
+fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()
+}
+
+/// Opens an event on every CPU for the whole machine, and attaches the collector.
+pub(crate) fn open_everywhere(
+    kernel: &mut Kernel<'_>,
+    spec: &EventSpec,
+    event: u16,
+    period: u64,
+    cpus: &[i32],
+) -> Result<Vec<OwnedFd>, Error> {
+    if spec.kind == EventKind::Tracepoint {
+        kernel.attach_tracepoint(spec, event, period)?;
+        return Ok(Vec::new());
+    }
+    let attr = perf::attributes(spec, period);
+    let mut fds = Vec::with_capacity(cpus.len());
+    for &cpu in cpus {
+        let fd = perf::open(&attr, Scope { pid: -1, cpu })
+            .map_err(|source| crate::events::advice::event_refused(spec, source))?;
+        kernel.attach_event(&fd, event, false)?;
+        fds.push(fd);
+    }
+    Ok(fds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::backing_flag;
+
+    #[test]
+    fn the_flag_of_stacked_files_moved() {
+        assert_eq!(backing_flag("6.18.44-fc"), 1 << 24);
+        assert_eq!(backing_flag("6.14.0"), 1 << 24);
+        assert_eq!(backing_flag("6.5.0-1-amd64"), 1 << 25);
+        assert_eq!(backing_flag("5.10.0"), 0);
+        assert_eq!(backing_flag(""), 0);
+    }
+}

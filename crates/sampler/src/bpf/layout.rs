@@ -1,0 +1,184 @@
+//! What user space and `collect.bpf.c` share: the keys and values of its tables, byte by byte.
+
+/// As in collect.bpf.c.
+pub(crate) const MAX_EVENTS: usize = 32;
+const MAX_FRAMES: usize = 127;
+const NAME_LEN: usize = 16;
+/// `enum place_kind`.
+pub(crate) const PLACE_FILE: u8 = 0;
+pub(crate) const PLACE_KERNEL: u8 = 1;
+
+/// `struct place`: a place on one CPU, and the samples there; free if there are none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub offset: u64,
+    pub inode: u64,
+    pub device: u32,
+    pub generation: u32,
+    pub tgid: u32,
+    pub tid: u32,
+    pub space: u32,
+    pub event: u8,
+    pub kind: u8,
+    first_high: u16,
+    first_low: u32,
+    pub count: u32,
+    pub name: [u8; NAME_LEN],
+}
+
+impl Place {
+    /// When the first sample was taken, by the monotonic clock; up to a microsecond later.
+    pub fn first_ns(&self) -> u64 {
+        (u64::from(self.first_high) << 32 | u64::from(self.first_low)) << 10
+    }
+}
+
+/// `struct stack_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StackKey {
+    pub user: u64,
+    pub kernel: u64,
+    pub tgid: u32,
+    pub tid: u32,
+    pub space: u32,
+    pub event: u16,
+    pub cpu: u16,
+    pub name: [u8; NAME_LEN],
+}
+
+/// `struct thread_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadKey {
+    pub tgid: u32,
+    pub tid: u32,
+    pub event: u16,
+    pub cpu: u16,
+    pub name: [u8; NAME_LEN],
+}
+
+/// `struct run`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    pub count: Count,
+    pub thread: ThreadKey,
+    pub unused: u32,
+}
+
+/// `struct off_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OffKey {
+    pub thread: StackKey,
+    pub waker_user: u64,
+    pub waker_kernel: u64,
+    pub waker_tgid: u32,
+    pub waker_tid: u32,
+    pub waker_space: u32,
+    pub unused: u32,
+    pub waker_name: [u8; NAME_LEN],
+}
+
+/// `struct tally`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub count: u64,
+    pub first_ns: u64,
+}
+
+/// `struct wait_tally`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wait {
+    pub count: u64,
+    pub first_ns: u64,
+    pub weight_ns: u64,
+}
+
+/// `struct waiting`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    pub key: OffKey,
+    pub since_ns: u64,
+    pub woken_ns: u64,
+}
+
+/// `struct frames`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frames {
+    count: u64,
+    address: [u64; MAX_FRAMES],
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            address: [0; MAX_FRAMES],
+        }
+    }
+}
+
+impl Frames {
+    /// The addresses, innermost first.
+    pub fn addresses(&self) -> &[u64] {
+        &self.address[..(self.count as usize).min(MAX_FRAMES)]
+    }
+}
+
+/// `struct accounting`, summed over the CPUs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accounting {
+    pub taken: u64,
+    pub stored: u64,
+    pub dropped: u64,
+    pub inserted: u64,
+}
+
+/// `struct control`, the programs' variables.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Control {
+    pub active: u32,
+    pub unused: u32,
+    pub until_ns: u64,
+    pub ceased_ns: u64,
+    pub overdue: u64,
+}
+
+/// A type whose bytes the kernel may fill in: plain numbers without padding.
+///
+/// # Safety
+/// Every bit pattern must be a value.
+pub(crate) unsafe trait Plain: Copy + Default {}
+// SAFETY: all are repr(C) structs of integers.
+unsafe impl Plain for Place {}
+// SAFETY: as above.
+unsafe impl Plain for StackKey {}
+// SAFETY: as above.
+unsafe impl Plain for ThreadKey {}
+// SAFETY: as above.
+unsafe impl Plain for OffKey {}
+// SAFETY: as above.
+unsafe impl Plain for Count {}
+// SAFETY: as above.
+unsafe impl Plain for Run {}
+// SAFETY: as above.
+unsafe impl Plain for Wait {}
+// SAFETY: as above.
+unsafe impl Plain for Waiting {}
+// SAFETY: as above.
+unsafe impl Plain for Frames {}
+// SAFETY: as above.
+unsafe impl Plain for Accounting {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+// SAFETY: an integer.
+unsafe impl Plain for u32 {}

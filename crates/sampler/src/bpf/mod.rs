@@ -1,0 +1,19 @@
+//! The BPF programs, and the user half of each: how it is loaded, and how what it counts or hands over is read.
+//! The C files beside this one are the other half.
+
+pub(crate) mod calls;
+pub(crate) mod followed;
+pub(crate) mod kernel;
+pub(crate) mod layout;
+pub(crate) mod pins;
+pub(crate) mod programs;
+pub(crate) mod snapshots;
+pub(crate) mod tables;
+pub(crate) mod task_accounts;
+pub(crate) mod ticks;
+pub(crate) mod waits;
+
+pub use calls::{Calls, ProbedCall};
+pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, unpin};
+pub use ticks::Ticks;
+pub use waits::{FrameLayout, ThreadWait, Waits};

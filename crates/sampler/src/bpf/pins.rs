@@ -1,0 +1,322 @@
+//! Collectors that outlive the process: their tables, and what makes their programs run, pinned in
+//! the BPF file system. The next process finds them, takes over, and reads what was counted.
+
+use crate::Error;
+use crate::bpf::kernel::Kernel;
+use crate::bpf::layout::{Accounting, Control, Count, MAX_EVENTS, Place, Run, ThreadKey};
+use crate::bpf::tables::{Tables, wait_for_running_programs};
+use crate::clock::monotonic_ns;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use profile::Event;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel mounts its BPF file system by custom.
+const USUAL: &str = "/sys/fs/bpf";
+/// Where we mount one, if there is none.
+const OWN: &str = "/run/vitalfew/bpf";
+const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
+/// Names of links begin with this.
+const LINK: &str = "link";
+/// The table of the events' description, JSON with spaces behind it.
+const EVENTS: &str = "events";
+const DESCRIPTION: usize = 32 << 10;
+/// The key of the only value of a table.
+const FIRST: [u8; 4] = [0; 4];
+/// `STOPPED` of collect.bpf.c, in the highest byte of `control.active`.
+const STOPPED: u8 = 0x80;
+
+/// The BPF file system of this machine, if there is one.
+pub fn mounted_bpf_file_system() -> Option<PathBuf> {
+    let mut known = [USUAL, OWN].map(PathBuf::from).into_iter();
+    known.find(|path| is_bpf_file_system(path))
+}
+
+/// The BPF file system of this machine, mounted if there is none.
+///
+/// # Errors
+/// [`Error::System`], without the right to mount one.
+pub fn bpf_file_system() -> Result<PathBuf, Error> {
+    if let Some(mounted) = mounted_bpf_file_system() {
+        return Ok(mounted);
+    }
+    let failed = |what: &str| Error::system(format!("{what} a BPF file system on {OWN}"));
+    std::fs::create_dir_all(OWN).map_err(|source| Error::System {
+        what: format!("creating {OWN}"),
+        source,
+    })?;
+    let target = CString::new(OWN).unwrap_or_default();
+    // SAFETY: the strings live through the call; the kernel reads nothing else.
+    let result = unsafe {
+        libc::mount(
+            c"bpf".as_ptr(),
+            target.as_ptr(),
+            c"bpf".as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            c"mode=700".as_ptr().cast(),
+        )
+    };
+    match result {
+        0 => Ok(OWN.into()),
+        _ => Err(failed("mounting")),
+    }
+}
+
+fn is_bpf_file_system(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let mut stat = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the kernel fills in the structure, which is read only if it says so.
+    unsafe {
+        libc::statfs(path.as_ptr(), stat.as_mut_ptr()) == 0
+            && i128::from(stat.assume_init().f_type) == BPF_FS_MAGIC
+    }
+}
+
+/// Pins a collector in the directory, which is made.
+pub(crate) fn pin(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(directory).map_err(|source| Error::System {
+        what: format!("creating {}", directory.display()),
+        source,
+    })?;
+    let pinned = |name: &str, fd: BorrowedFd<'_>| {
+        let path = directory.join(name);
+        let failed = || Error::system(format!("pinning {}", path.display()));
+        let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed())?;
+        // SAFETY: the path lives through the call.
+        match unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(failed()),
+        }
+    };
+    // Links last: with them, the tables must be there.
+    for (name, fd) in kernel.named_tables() {
+        pinned(name, fd)?;
+    }
+    let events = new_description()?;
+    pinned(EVENTS, events.as_fd())?;
+    let mut links = kernel.links().enumerate();
+    links.try_for_each(|(number, fd)| pinned(&format!("{LINK}{number}"), fd))
+}
+
+/// A table for the description of events: in the BPF file system there are no files, and the database may be removed.
+fn new_description() -> Result<MapHandle, Error> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let size = DESCRIPTION as u32;
+    MapHandle::create(MapType::Array, Some("vf_events"), 4, size, 1, &options)
+        .map_err(Error::bpf("making a table for the events"))
+}
+
+/// Describes the events of the collector that is pinned in this directory.
+pub(crate) fn describe(directory: &Path, events: &[Event]) -> Result<(), Error> {
+    let mut text = serde_json::to_vec(events).unwrap_or_default();
+    if text.len() > DESCRIPTION {
+        return Err(Error::Refused {
+            what: "describing the events".into(),
+            reason: format!("their names are longer than {DESCRIPTION} bytes"),
+        });
+    }
+    text.resize(DESCRIPTION, b' ');
+    let what = || format!("describing the events in {}", directory.display());
+    let map = MapHandle::from_pinned_path(directory.join(EVENTS)).map_err(Error::bpf(what()))?;
+    let update = map.update(&FIRST, &text, MapFlags::ANY);
+    update.map_err(Error::bpf(what()))
+}
+
+/// Removes the pins of a collector; if nobody else holds it, it ends.
+///
+/// # Errors
+/// [`Error::System`].
+pub fn unpin(directory: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(directory) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::System {
+            what: format!("removing {}", directory.display()),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a collector may be counting: with all of its links pinned last, one without any either
+/// never began, or was taken over already.
+pub fn may_count(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(LINK))
+}
+
+/// A collector that a process before us left behind, and that still counts.
+pub struct LeftBehind {
+    directory: PathBuf,
+    places: MapHandle,
+    threads: [MapHandle; 2],
+    runs: MapHandle,
+    accounts: MapHandle,
+    state: MapHandle,
+    events: MapHandle,
+}
+
+impl LeftBehind {
+    /// Opens the one in this directory.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`]; [`Error::Refused`] if it is of another version, with other tables.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let map = |name: &str| {
+            let path = directory.join(name);
+            let what = format!("opening {}", path.display());
+            MapHandle::from_pinned_path(&path).map_err(Error::bpf(what))
+        };
+        let left = Self {
+            directory: directory.to_owned(),
+            places: map("places")?,
+            threads: [map("threads0")?, map("threads1")?],
+            runs: map("runs")?,
+            accounts: map("accounts")?,
+            state: map("state")?,
+            events: map(EVENTS)?,
+        };
+        let sizes = |map: &MapHandle| (map.key_size() as usize, map.value_size() as usize);
+        let count = size_of::<Count>();
+        let fits = sizes(&left.places).1 == size_of::<Place>()
+            && left
+                .threads
+                .iter()
+                .all(|m| sizes(m) == (size_of::<ThreadKey>(), count))
+            && sizes(&left.runs).1 == size_of::<Run>()
+            && sizes(&left.accounts).1 == size_of::<Accounting>()
+            && sizes(&left.state).1 == size_of::<Control>();
+        match fits {
+            true => Ok(left),
+            false => Err(Error::Refused {
+                what: format!("taking over the collector in {}", directory.display()),
+                reason: "it is of another version, with other tables".into(),
+            }),
+        }
+    }
+
+    /// Lets it count nothing any more, in a moment: links end some time after they are let go.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn halt(&self) -> Result<(), Error> {
+        let mut state = self.state()?;
+        if let Some(highest) = state.get_mut(3) {
+            *highest |= STOPPED;
+        }
+        let update = self.state.update(&FIRST, &state, MapFlags::ANY);
+        update.map_err(Error::bpf("stopping a collector"))
+    }
+
+    /// Stops it; the tables stay.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], [`Error::System`].
+    pub fn stop(&self) -> Result<(), Error> {
+        self.halt()?;
+        wait_for_running_programs();
+        let failed = |source| Error::System {
+            what: format!("stopping the collector in {}", self.directory.display()),
+            source,
+        };
+        for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_name().to_string_lossy().starts_with(LINK) {
+                std::fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `control` of the programs, the only variable that they have.
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        let state = self.state.lookup(&FIRST, MapFlags::ANY);
+        let state = state.map_err(Error::bpf("reading the collector's state"))?;
+        Ok(state.unwrap_or_default())
+    }
+
+    /// The number of the fill that was being filled.
+    pub(crate) fn fill(&self) -> Result<u32, Error> {
+        let state = self.state()?;
+        let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
+        let stopped = u32::from(STOPPED) << 24;
+        Ok(word.map_or(0, u32::from_ne_bytes) & !stopped)
+    }
+
+    fn long_of_state(&self, at: usize) -> Result<u64, Error> {
+        let state = self.state()?;
+        let word = state.get(at..at + 8).and_then(|word| word.try_into().ok());
+        Ok(word.map_or(0, u64::from_ne_bytes))
+    }
+
+    /// How long ago it stopped by itself, because no daemon was heard of; `None` while it counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn ceased_ago_ns(&self) -> Result<Option<u64>, Error> {
+        let ceased_ns = self.long_of_state(std::mem::offset_of!(Control, ceased_ns))?;
+        Ok((ceased_ns > 0).then(|| monotonic_ns().saturating_sub(ceased_ns)))
+    }
+
+    /// How many interrupts came since then: one of each event, where the kernel ends them.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn overdue(&self) -> Result<u64, Error> {
+        self.long_of_state(std::mem::offset_of!(Control, overdue))
+    }
+
+    /// Its events, as a recording of it has them, without counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`]; [`Error::Refused`] if it was ended before it had described them.
+    pub fn events(&self) -> Result<Vec<Event>, Error> {
+        let text = self.events.lookup(&FIRST, MapFlags::ANY);
+        let text = text.map_err(Error::bpf("reading the collector's events"))?;
+        serde_json::from_slice(&text.unwrap_or_default()).map_err(|error| Error::Refused {
+            what: format!("reading the events of {}", self.directory.display()),
+            reason: error.to_string(),
+        })
+    }
+
+    /// How many samples are in its tables.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn taken(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        for buffer in [0, 1] {
+            let accounts = self.tables(buffer)?.accounts(MAX_EVENTS)?;
+            taken += accounts.iter().map(|account| account.taken).sum::<u64>();
+        }
+        Ok(taken)
+    }
+
+    pub(crate) fn tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
+        Ok(Tables {
+            places: self.places.as_fd(),
+            place_slots: self.places.max_entries() as usize / (2 * cpus.max(1)),
+            threads: self.threads[usize::from(buffer != 0)].as_fd(),
+            runs: self.runs.as_fd(),
+            accounts: self.accounts.as_fd(),
+            buffer,
+            cpus,
+        })
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn remove(self) -> Result<(), Error> {
+        unpin(&self.directory)
+    }
+}

@@ -1,0 +1,152 @@
+//! Registers at samples in user mode, and what the code that comes next reads of memory.
+
+use crate::Error;
+use crate::bpf::followed::{FollowedTarget, attach_to_samples, load_following};
+use crate::bpf::programs::{self, Events};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use machine::{MAX_OPERATIONS, Registers, Slice, SliceOperation};
+use rustc_hash::FxHashMap;
+use std::os::fd::{OwnedFd, RawFd};
+
+/// The compiled program.
+const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bpf.o"));
+const WHAT: &str = "reading memory at samples";
+
+/// Places in the code of which is told what they read.
+const PLACES: usize = 16_384;
+
+/// The layout of a record.
+const KNOWN: usize = 40;
+const VALUES: usize = 48;
+const RECORD: usize = VALUES + 128 * 8;
+
+/// What was known of a thread at a sample.
+pub(crate) struct Snapshot {
+    /// When, by the monotonic clock, in nanoseconds.
+    pub time: u64,
+    pub pid: u32,
+    pub registers: Registers,
+    /// What the operations of the place's slice gave.
+    pub values: Vec<Option<u64>>,
+}
+
+impl Snapshot {
+    fn of(record: &[u8]) -> Option<Self> {
+        let record = record.get(..RECORD)?;
+        let long = |at| programs::long(record, at);
+        let value = |number: usize| long(VALUES + 8 * number);
+        let known = long(KNOWN);
+        let count = (long(KNOWN - 8) as usize).min(MAX_OPERATIONS);
+        let given = |place| (known >> place & 1 == 1).then(|| value(Slice::FIRST + place));
+        Some(Self {
+            time: long(0),
+            pid: programs::short(record, 8),
+            registers: Registers {
+                integer: std::array::from_fn(value),
+                counter: long(16),
+                flags: long(24),
+                thread: Some(value(Slice::THREAD)),
+                vector: None,
+            },
+            values: (0..count).map(given).collect(),
+        })
+    }
+}
+
+/// Takes snapshots at the samples of events.
+pub(crate) struct Snapshots {
+    object: Object,
+    links: Vec<Link>,
+    taken: Events<Snapshot>,
+    /// Those of later than what was asked for.
+    pending: Vec<Snapshot>,
+    /// By place in the code.
+    slices: FxHashMap<u64, Slice>,
+}
+
+impl Snapshots {
+    /// Of no event yet; only of a target, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], where the kernel does not allow it.
+    pub fn new(target: Option<FollowedTarget>) -> Result<Self, Error> {
+        let (object, links) = load_following(CODE, target, WHAT)?;
+        let taken = Events::new(&object, "snapshots", WHAT, Snapshot::of)?;
+        Ok(Self {
+            object,
+            links,
+            taken,
+            pending: Vec::new(),
+            slices: FxHashMap::default(),
+        })
+    }
+
+    /// At the samples of an event, and of those that inherit it.
+    pub fn attach(&mut self, event: &OwnedFd) -> Result<(), Error> {
+        self.links
+            .extend(attach_to_samples(&self.object, event, WHAT)?);
+        Ok(())
+    }
+
+    /// The descriptor to poll.
+    pub fn descriptor(&self) -> RawFd {
+        self.taken.descriptor()
+    }
+
+    /// The snapshots up to a time, in order of time.
+    pub fn take(&mut self, until: u64) -> Vec<Snapshot> {
+        // What cannot be read now can be read later.
+        self.pending.extend(self.taken.read().unwrap_or_default());
+        self.pending.sort_by_key(|one| one.time);
+        let later = self.pending.partition_point(|one| one.time <= until);
+        self.pending.drain(..later).collect()
+    }
+
+    /// Has `each` see, and extend, what is to be read at later samples in a place; `None` where there
+    /// are too many.
+    pub fn learn(&mut self, place: u64, each: impl FnOnce(Option<&mut Slice>)) {
+        if self.slices.len() >= PLACES && !self.slices.contains_key(&place) {
+            return each(None);
+        }
+        let slice = self.slices.entry(place).or_default();
+        let before = slice.operations().len();
+        each(Some(slice));
+        if slice.operations().len() > before {
+            let map = self.object.maps().find(|map| map.name() == "slices");
+            // Without it less is known, and nothing wrong.
+            let _ = map.map(|map| map.update(&place.to_ne_bytes(), &encoded(slice), MapFlags::ANY));
+        }
+    }
+
+    /// What is missing.
+    pub fn warnings(&self) -> impl Iterator<Item = String> + use<> {
+        let lost = programs::lost(&self.object);
+        let lost = (lost > 0).then(|| {
+            format!("the registers at {lost} samples were lost: nobody read them in time")
+        });
+        let full = (self.slices.len() >= PLACES).then(|| {
+            format!(
+                "what code reads of memory is known for the first {PLACES} places where samples fell"
+            )
+        });
+        lost.into_iter().chain(full)
+    }
+}
+
+/// A slice as the kernel's side has it.
+fn encoded(slice: &Slice) -> Vec<u8> {
+    let mut bytes = (slice.operations().len() as u64).to_ne_bytes().to_vec();
+    for one in slice.operations() {
+        let SliceOperation {
+            kind,
+            width,
+            a,
+            b,
+            constant,
+        } = *one;
+        bytes.extend([kind as u8, width, a, b, 0, 0, 0, 0]);
+        bytes.extend(constant.to_ne_bytes());
+    }
+    bytes.resize(8 + 16 * MAX_OPERATIONS, 0);
+    bytes
+}

@@ -1,0 +1,308 @@
+//! The collector's tables, by their descriptors: those of our own collector, and those that one
+//! before us left behind.
+
+use crate::Error;
+use crate::bpf::layout::{Accounting, Count, MAX_EVENTS, Place, Plain, Run, ThreadKey};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// How much of a table is mapped at once, in bytes: a multiple of any page.
+const PIECE: usize = 1 << 20;
+
+/// The tables of places and threads of one buffer, which nothing fills while they are read.
+pub(crate) struct Tables<'a> {
+    /// Of both buffers.
+    pub places: BorrowedFd<'a>,
+    /// How many of them a CPU has in each buffer.
+    pub place_slots: usize,
+    pub threads: BorrowedFd<'a>,
+    pub runs: BorrowedFd<'a>,
+    pub accounts: BorrowedFd<'a>,
+    pub buffer: u32,
+    pub cpus: usize,
+}
+
+impl Tables<'_> {
+    fn index(&self, event: u32) -> u32 {
+        self.buffer * MAX_EVENTS as u32 + event
+    }
+
+    /// Reads the places, and leaves them.
+    pub fn read_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
+        self.walk_places(|places| {
+            places
+                .iter()
+                .filter(|place| place.count > 0)
+                .for_each(&mut each);
+        })
+    }
+
+    /// Reads the threads, and leaves them.
+    pub fn read_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
+        self.last_runs(&mut each)?;
+        read(self.threads, each)
+    }
+
+    /// Reads the places, and empties them.
+    pub fn drain_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
+        self.walk_places(|places| {
+            for place in places.iter_mut().filter(|place| place.count > 0) {
+                each(place);
+                *place = Place::default();
+            }
+        })
+    }
+
+    /// All slots for places, a piece at a time: what is mapped counts as our memory.
+    fn walk_places(&self, mut each: impl FnMut(&mut [Place])) -> Result<(), Error> {
+        const { assert!(size_of::<Place>() == 64) };
+        let size = self.cpus * self.place_slots * size_of::<Place>();
+        let begin = self.buffer as usize * size;
+        for from in (begin..begin + size).step_by(PIECE) {
+            let length = PIECE.min(begin + size - from);
+            let mut piece =
+                Mapping::new(self.places, from, length).map_err(|source| Error::System {
+                    what: "mapping the collector's tables".into(),
+                    source,
+                })?;
+            each(piece.places());
+        }
+        Ok(())
+    }
+
+    /// Reads the threads, and empties them.
+    pub fn drain_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
+        self.last_runs(&mut each)?;
+        for event in 0..MAX_EVENTS as u32 {
+            clear_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
+        }
+        drain(self.threads, each)
+    }
+
+    /// The thread that each CPU sampled last is not yet in the table.
+    fn last_runs(&self, each: &mut impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
+        for event in 0..MAX_EVENTS as u32 {
+            let last = of_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
+            for run in last.iter().filter(|run| run.count.count > 0) {
+                each(&run.thread, run.count);
+            }
+        }
+        Ok(())
+    }
+
+    /// The accounting of the first `events` events, summed over the CPUs.
+    pub fn accounts(&self, events: usize) -> Result<Vec<Accounting>, Error> {
+        (0..events.min(MAX_EVENTS) as u32)
+            .map(|event| {
+                let values = self.account(event)?;
+                let sum = |sum: Accounting, value: &Accounting| Accounting {
+                    taken: sum.taken + value.taken,
+                    stored: sum.stored + value.stored,
+                    dropped: sum.dropped + value.dropped,
+                    inserted: sum.inserted + value.inserted,
+                };
+                Ok(values.iter().fold(Accounting::default(), sum))
+            })
+            .collect()
+    }
+
+    /// How many entries each CPU has made.
+    pub fn inserted(&self, events: usize) -> Result<Vec<u64>, Error> {
+        let mut inserted = vec![0; self.cpus];
+        for event in 0..events.min(MAX_EVENTS) as u32 {
+            for (sum, account) in inserted.iter_mut().zip(self.account(event)?) {
+                *sum += account.inserted;
+            }
+        }
+        Ok(inserted)
+    }
+
+    /// The accounting of each CPU.
+    fn account(&self, event: u32) -> Result<Vec<Accounting>, Error> {
+        of_each_cpu(self.cpus, self.accounts, self.index(event))
+    }
+
+    /// Sets the accounting to zero.
+    pub fn clear_accounts(&self) -> Result<(), Error> {
+        (0..MAX_EVENTS as u32).try_for_each(|event| {
+            clear_each_cpu::<Accounting>(self.cpus, self.accounts, self.index(event))
+        })
+    }
+
+    /// Empties them and the accounting.
+    pub fn clear(&self) -> Result<(), Error> {
+        self.drain_places(|_| ())?;
+        self.drain_threads(|_, _| ())?;
+        self.clear_accounts()
+    }
+}
+
+/// A piece of the places, mapped.
+struct Mapping {
+    start: NonNull<Place>,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(map: BorrowedFd<'_>, from: usize, length: usize) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let offset = libc::off_t::try_from(from).map_err(io::Error::other)?;
+        let null = std::ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                null,
+                length,
+                access,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                offset,
+            )
+        };
+        match NonNull::new(start) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Self {
+                start: start.cast(),
+                length,
+            }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn places(&mut self) -> &mut [Place] {
+        let count = self.length / size_of::<Place>();
+        // SAFETY: so many lie in the mapping, which begins with a page, and any bytes are a value
+        // (Plain). Nobody else uses this buffer now: programs fill the other one, and a database
+        // has one daemon.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), count) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: what `new` mapped; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The values of one entry of a per-CPU array.
+fn of_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
+    const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds up to that
+    let mut values = vec![V::default(); cpus];
+    // SAFETY: one value for each possible CPU is written; `values` has room for them, and every
+    // bit pattern is a value (Plain).
+    let result = unsafe {
+        libbpf_sys::bpf_map_lookup_elem(
+            map.as_raw_fd(),
+            (&raw const index).cast(),
+            values.as_mut_ptr().cast(),
+        )
+    };
+    match result {
+        0 => Ok(values),
+        _ => Err(Error::system("reading the collector's counters")),
+    }
+}
+
+/// Sets the values of one entry of a per-CPU array to zero.
+fn clear_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
+    let zero = vec![V::default(); cpus];
+    // SAFETY: one value for each possible CPU is read from `zero`, each a multiple of 8 bytes (as in
+    // `of_each_cpu`).
+    let result = unsafe {
+        libbpf_sys::bpf_map_update_elem(
+            map.as_raw_fd(),
+            (&raw const index).cast(),
+            zero.as_ptr().cast(),
+            libbpf_sys::BPF_ANY.into(),
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::system("clearing the collector's counters")),
+    }
+}
+
+/// Returns when every BPF program that was running has ended: they run in RCU read-side critical
+/// sections, and a global memory barrier waits for those.
+pub(crate) fn wait_for_running_programs() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: a system call without pointers.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result != 0 {
+        // Refused with nohz_full CPUs. A program runs for microseconds, with interrupts off.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Empties a hash table.
+pub(crate) fn drain<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    each: impl FnMut(&K, V),
+) -> Result<(), Error> {
+    walk(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
+}
+
+/// Reads a hash table.
+fn read<K: Plain, V: Plain>(map: BorrowedFd<'_>, each: impl FnMut(&K, V)) -> Result<(), Error> {
+    walk(map, libbpf_sys::bpf_map_lookup_batch, each)
+}
+
+/// `bpf_map_lookup_batch` and the like.
+type Batch = unsafe extern "C" fn(
+    libc::c_int,
+    *mut libc::c_void,
+    *mut libc::c_void,
+    *mut libc::c_void,
+    *mut libc::c_void,
+    *mut u32,
+    *const libbpf_sys::bpf_map_batch_opts,
+) -> libc::c_int;
+
+fn walk<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    step: Batch,
+    mut each: impl FnMut(&K, V),
+) -> Result<(), Error> {
+    // Batches of about a megabyte; the kernel needs room for the longest chain of one bucket.
+    let batch = ((1 << 20) / (size_of::<K>() + size_of::<V>()).max(1)).clamp(256, 8192);
+    let mut keys = vec![K::default(); batch];
+    let mut values = vec![V::default(); batch];
+    let (mut from, mut to) = (0u64, 0u64); // the cursor: a bucket number
+    let mut first = true;
+    loop {
+        let mut count = batch as u32;
+        let start = if first {
+            std::ptr::null_mut()
+        } else {
+            (&raw mut from).cast()
+        };
+        // SAFETY: `keys` and `values` have room for `count` entries, and every bit pattern is a
+        // value of both (Plain).
+        let result = unsafe {
+            step(
+                map.as_raw_fd(),
+                start,
+                (&raw mut to).cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        let errno = if result < 0 { -result } else { 0 };
+        if errno != 0 && errno != libc::ENOENT {
+            return Err(Error::System {
+                what: "reading the collector's tables".into(),
+                source: std::io::Error::from_raw_os_error(errno),
+            });
+        }
+        for (key, value) in keys.iter().zip(&values).take(count as usize) {
+            each(key, *value);
+        }
+        if errno == libc::ENOENT {
+            return Ok(());
+        }
+        (from, first) = (to, false);
+    }
+}

@@ -1,0 +1,90 @@
+//! Signals to the threads of a program, at intervals of the processors' time.
+//!
+//! A timer of each thread's own (a perf event) is programmed whenever the thread gets a processor and when it loses it. Where
+//! that is an access to a hypervisor's timer it takes several times as long as the switch. A processor's timer
+//! runs on.
+
+use crate::bpf::programs;
+use crate::events::perf;
+use crate::{Error, EventSpec};
+use libbpf_rs::{Link, Object, PerfEventOpts};
+
+/// The compiled program.
+const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ticks.bpf.o"));
+const WHAT: &str = "sampling by processor";
+/// Periods differ by up to so much from what was asked for, so that the processors' timers (and what the program does at
+/// regular times) meet in all ways in turn.
+const SPREAD: f64 = 0.06;
+
+/// Interrupts all processors, until it is dropped.
+pub struct Ticks {
+    periods: Vec<(u32, u64)>,
+    links: Vec<Link>,
+    object: Object,
+}
+
+impl Ticks {
+    /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if the
+    /// thread is in user mode and its process has that signal handled at address `handler`.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], [`Error::System`] where the kernel does not allow it.
+    pub fn start(handler: u64, period: u64) -> Result<Self, Error> {
+        let object = programs::load(CODE, &handler.to_ne_bytes(), WHAT)?;
+        let mut spec = EventSpec::cpu_clock();
+        spec.exclude_kernel = true;
+        let mut this = Self {
+            periods: Vec::new(),
+            links: Vec::new(),
+            object,
+        };
+        for cpu in perf::online_cpus() {
+            this.add(&spec, cpu, period_of(cpu as u32, period))?;
+        }
+        Ok(this)
+    }
+
+    fn add(&mut self, spec: &EventSpec, cpu: i32, period: u64) -> Result<(), Error> {
+        let scope = perf::Scope { pid: -1, cpu };
+        let opened = perf::open(&perf::attributes(spec, period), scope);
+        let event = opened.map_err(|source| Error::System {
+            what: WHAT.into(),
+            source,
+        })?;
+        for program in self.object.progs_mut() {
+            let link = programs::attach(&program, &event, PerfEventOpts::default(), WHAT)?;
+            self.links.push(link);
+        }
+        perf::enable(&event)?;
+        self.periods.push((cpu as u32, period));
+        Ok(())
+    }
+
+    /// Each processor's period, in nanoseconds.
+    pub fn periods(&self) -> &[(u32, u64)] {
+        &self.periods
+    }
+}
+
+/// The period of a processor: those of any few are far from each other, and the mean is what was asked for.
+fn period_of(cpu: u32, period: u64) -> u64 {
+    let golden = (f64::from(cpu) * 0.618_033_988_749_895 + 0.25).fract();
+    (period as f64 * (1.0 + SPREAD * (golden - 0.5))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_differ_and_average_to_what_was_asked_for() {
+        let all: Vec<u64> = (0..64).map(|cpu| period_of(cpu, 1_000_000)).collect();
+        let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;
+        assert!((mean - 1e6).abs() < 3e3, "{mean}");
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|two| two[1] - two[0] > 300));
+        assert!(all[0].abs_diff(all[1]) > 20_000, "{all:?}");
+        assert!(sorted[0] >= 970_000 && sorted[63] <= 1_030_000);
+    }
+}

@@ -1,0 +1,144 @@
+//! A place at which a traced process stops.
+//!
+//! The breakpoint is an event of ours, and not in the process's debug registers by ptrace: those
+//! stay when a tracer is killed, and the trap of the next process to come there, which nobody takes,
+//! ends it. The kernel closes events with their owner. Nor is what the process stops for a trap: it
+//! is a signal that does nothing to a process that nobody traces any more.
+
+use crate::Error;
+use crate::events::perf::{self, Scope};
+use perf_event_open_sys::bindings as pe;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Of `fcntl(2)`: which signal tells of an event, and which thread.
+const F_SETSIG: libc::c_int = 10;
+const F_SETOWN_EX: libc::c_int = 15;
+const F_OWNER_TID: libc::c_int = 0;
+
+/// `si_code` of a signal that tells of an event.
+const TELLS: libc::c_int = 1;
+
+/// Signals that are ignored where nobody asked for them, the one first that programs that take
+/// all signals have to expect at any time.
+const HARMLESS: [libc::c_int; 4] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD, libc::SIGCONT];
+
+/// The ioctl that takes new attributes.
+const IOC_MODIFY_ATTRIBUTES: libc::c_ulong = 0x4008_240b;
+
+/// A breakpoint of one thread, until it is dropped.
+pub(crate) struct Breakpoint {
+    event: OwnedFd,
+    attr: pe::perf_event_attr,
+}
+
+impl Breakpoint {
+    /// Sends a signal to a stopped thread when it comes to a place for the so many-th time; before
+    /// it executes what is there.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or the processor has no more breakpoints.
+    pub fn set(
+        thread: libc::pid_t,
+        place: u64,
+        times: u64,
+        signal: libc::c_int,
+    ) -> io::Result<Self> {
+        let mut attr = pe::perf_event_attr {
+            size: size_of::<pe::perf_event_attr>() as u32,
+            type_: pe::PERF_TYPE_BREAKPOINT,
+            bp_type: pe::HW_BREAKPOINT_X,
+            ..Default::default()
+        };
+        attr.__bindgen_anon_1.sample_period = times;
+        attr.__bindgen_anon_3.bp_addr = place;
+        attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+        attr.set_exclude_kernel(1);
+        attr.set_exclude_hv(1);
+        let scope = Scope {
+            pid: thread,
+            cpu: -1,
+        };
+        let event = perf::open(&attr, scope)?;
+        let owner = [F_OWNER_TID, thread];
+        let fd = event.as_raw_fd();
+        // SAFETY: the kernel reads the owner, two numbers, during the call; the others take numbers.
+        let done = unsafe {
+            libc::fcntl(fd, F_SETSIG, signal) == 0
+                && libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == 0
+                && libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC) == 0
+        };
+        if !done {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { event, attr })
+    }
+
+    /// The same for another place, which takes a third of the time.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn move_to(&mut self, place: u64, times: u64) -> Result<(), Error> {
+        // SAFETY: both are numbers.
+        let before = unsafe { self.attr.__bindgen_anon_1.sample_period };
+        if before != times || times != 1 {
+            perf::set_period(&self.event, times)?;
+        }
+        self.attr.__bindgen_anon_1.sample_period = times;
+        self.attr.__bindgen_anon_3.bp_addr = place;
+        // SAFETY: the kernel reads the attributes, of the size that they state, during the call.
+        let done = unsafe {
+            libc::ioctl(
+                self.event.as_raw_fd(),
+                IOC_MODIFY_ATTRIBUTES,
+                &raw const self.attr,
+            )
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(Error::system("moving a breakpoint")),
+        }
+    }
+}
+
+/// Whether a signal that a traced thread stopped for comes from a breakpoint of ours.
+pub(crate) fn is_ours(signal: libc::c_int, code: libc::c_int) -> bool {
+    HARMLESS.contains(&signal) && code == TELLS
+}
+
+/// A signal for breakpoints of a process: it does nothing to it if it comes when nobody traces it.
+/// `None` if it would wait for someone to take it.
+pub(crate) fn signal_for(pid: libc::pid_t) -> Option<libc::c_int> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let of = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    choose(of("SigBlk:")?, of("SigCgt:")?)
+}
+
+fn choose(blocked: u64, caught: u64) -> Option<libc::c_int> {
+    let is_in = |mask: u64, signal: libc::c_int| mask >> (signal - 1) & 1 == 1;
+    let open = HARMLESS.iter().filter(|one| !is_in(blocked, **one));
+    let ignored = open.clone().find(|one| !is_in(caught, **one));
+    ignored
+        .or_else(|| open.clone().find(|one| **one == libc::SIGURG))
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_is_one_that_the_process_does_not_take() {
+        let bit = |signal: libc::c_int| 1_u64 << (signal - 1);
+        assert_eq!(choose(0, 0), Some(libc::SIGURG));
+        assert_eq!(choose(0, bit(libc::SIGURG)), Some(libc::SIGWINCH));
+        assert_eq!(choose(bit(libc::SIGURG), 0), Some(libc::SIGWINCH));
+        // Who takes all, as Go's runtime, takes this one at any time.
+        assert_eq!(choose(0, u64::MAX), Some(libc::SIGURG));
+        assert_eq!(choose(bit(libc::SIGURG), u64::MAX), None);
+        assert_eq!(choose(u64::MAX, 0), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a sample costs on this machine, measured before the target starts.
+
+use crate::events::perf::{self, Ring, Scope};
+use crate::{Error, EventSpec};
+use perf_event_open_sys::bindings::perf_event_attr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How often the probe samples itself.
+pub(crate) const PROBE_HERTZ: u64 = 5000;
+const PROBE_TIME: Duration = Duration::from_millis(60);
+
+/// The same as [`measure`], with a ring of so many pages that nobody reads beside what is attached.
+pub(crate) fn of_unread(
+    spec: &EventSpec,
+    attr: &perf_event_attr,
+    pages: usize,
+    attach: impl FnOnce(&OwnedFd) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    measure(spec, attr, |fd| {
+        attach(fd)?;
+        Ring::map(fd, pages).map_err(|source| Error::System {
+            what: "mapping a ring buffer".into(),
+            source,
+        })
+    })
+}
+
+/// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
+/// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
+/// [`PROBE_HERTZ`] times a second; what `attach` returns lives until the end.
+pub(crate) fn measure<T>(
+    spec: &EventSpec,
+    attr: &perf_event_attr,
+    attach: impl FnOnce(&OwnedFd) -> Result<T, Error>,
+) -> Result<u64, Error> {
+    let refused = |source| crate::events::advice::event_refused(spec, source);
+    let own = Scope { pid: 0, cpu: -1 };
+    let fd = match perf::open(attr, own) {
+        // As an unprivileged recording does: user mode alone.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            let mut attr = *attr;
+            perf::user_only(&mut attr);
+            perf::open(&attr, own).map_err(refused)?
+        }
+        result => result.map_err(refused)?,
+    };
+    let attached = attach(&fd)?;
+    perf::enable(&fd)?;
+    let mut gaps = Vec::with_capacity(1 << 16);
+    let start = Instant::now();
+    let mut last = start;
+    loop {
+        let now = Instant::now();
+        let gap = now.duration_since(last).as_nanos() as u64;
+        if gap > 500 && gaps.len() < gaps.capacity() {
+            gaps.push(gap);
+        }
+        last = now;
+        if now.duration_since(start) >= PROBE_TIME {
+            break;
+        }
+    }
+    perf::disable(&fd)?;
+    drop(attached);
+    let expected = PROBE_HERTZ as usize * PROBE_TIME.as_millis() as usize / 1000;
+    Ok(typical(&mut gaps, expected))
+}
+
+/// The median of the `expected` longest gaps; what is shorter was not a sample.
+fn typical(gaps: &mut [u64], expected: usize) -> u64 {
+    gaps.sort_unstable_by(|a, b| b.cmp(a));
+    let samples = &gaps[..gaps.len().min(expected)];
+    samples.get(samples.len() / 2).copied().unwrap_or(0)
+}
+
+/// The rate at which samples of that cost take `percent` of a CPU, within bounds.
+pub(crate) fn rate_within(percent: f64, cost_ns: u64, bounds: (u64, u64)) -> u64 {
+    let rate = percent / 100.0 * 1e9 / cost_ns.max(1) as f64;
+    (rate as u64).clamp(bounds.0, bounds.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_sets_the_rate_within_its_bounds() {
+        assert_eq!(rate_within(1.0, 5_000, (1000, 5000)), 2000);
+        assert_eq!(rate_within(1.0, 500, (1000, 5000)), 5000);
+        assert_eq!(rate_within(0.1, 50_000, (1000, 5000)), 1000);
+        assert_eq!(rate_within(1.0, 0, (1000, 5000)), 5000);
+    }
+
+    #[test]
+    fn short_gaps_are_not_samples() {
+        let mut gaps = vec![600; 1000];
+        gaps.extend([5000; 300]);
+        gaps.push(900_000);
+        assert_eq!(typical(&mut gaps, 300), 5000);
+        assert_eq!(typical(&mut [], 300), 0);
+    }
+}

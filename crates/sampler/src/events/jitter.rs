@@ -1,0 +1,54 @@
+//! Random sampling periods (DCPI section 4.1.1).
+//!
+//! A program in lock-step with a constant period is sampled in the same few places again and
+//! again. The kernel keeps the period of a clock event constant, so we set a new random one
+//! several times a second; between two settings the phase against any fixed rhythm drifts.
+
+use crate::events::perf;
+use std::os::fd::OwnedFd;
+
+/// Periods are drawn evenly from the nominal one, plus or minus this many percent.
+const SPREAD_PERCENT: u64 = 10;
+
+/// Draws periods.
+pub(crate) struct Jitter {
+    state: u64,
+}
+
+impl Jitter {
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed | 1 }
+    }
+
+    /// A random period around `nominal`.
+    pub fn period(&mut self, nominal: u64) -> u64 {
+        // xorshift64: enough to break up rhythms.
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        let spread = nominal * SPREAD_PERCENT / 100;
+        nominal - spread + self.state % (2 * spread + 1)
+    }
+
+    /// Gives each event a new period. An event that has just ended cannot be set, and need not.
+    pub fn set(&mut self, events: &[OwnedFd], nominal: u64) {
+        for fd in events {
+            let _ = perf::set_period(fd, self.period(nominal));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_lie_evenly_around_the_nominal_one() {
+        let mut jitter = Jitter::new(42);
+        let periods: Vec<u64> = (0..10_000).map(|_| jitter.period(200_000)).collect();
+        assert!(periods.iter().all(|p| (180_000..=220_000).contains(p)));
+        let mean = periods.iter().sum::<u64>() as f64 / 1e4;
+        assert!((mean - 200_000.0).abs() < 600.0, "{mean}"); // 5 standard errors
+        assert_eq!(jitter.period(1), 1);
+    }
+}

@@ -1,0 +1,16 @@
+//! Events of `perf_event_open(2)`: by name, opened, what a sample of them costs and means, and the ring buffers that they write.
+
+pub(crate) mod advice;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod breakpoint;
+pub(crate) mod cost;
+pub(crate) mod jitter;
+pub(crate) mod perf;
+pub(crate) mod records;
+pub(crate) mod rings;
+pub mod skid;
+pub(crate) mod spec;
+pub(crate) mod thread_events;
+
+pub use spec::{EventKind, EventSpec, tracefs};
+pub use thread_events::{ThreadEvent, ThreadEvents, check_thread_event, usual_thread_events};

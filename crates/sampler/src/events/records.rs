@@ -1,0 +1,373 @@
+//! The records that the kernel writes to ring buffers, decoded.
+
+use crate::Error;
+use linux_perf_event_reader::{
+    CpuMode, Endianness, EventRecord, Mmap2FileId, PerfEventAttr, RawData, RawEventRecord,
+    RecordParseInfo, RecordType, SampleRecord,
+};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use profile::{BuildId, FileIdentity, TakenBranch};
+use rustc_hash::FxHashSet;
+
+/// Sample fields that every event has, in front of others.
+pub(crate) const SAMPLE_TYPE: u64 =
+    (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
+        as u64;
+
+/// Registers of the interrupted user code, as the unwinder needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserRegisters {
+    /// Program counter.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+    /// Link register; 0 on x86-64.
+    pub lr: u64,
+}
+
+/// perf's numbers of the registers that [`UserRegisters`] holds.
+#[cfg(target_arch = "x86_64")]
+mod register {
+    pub const FP: u64 = 6;
+    pub const SP: u64 = 7;
+    pub const IP: u64 = 8;
+    pub const LR: Option<u64> = None;
+}
+#[cfg(target_arch = "aarch64")]
+mod register {
+    pub const FP: u64 = 29;
+    pub const LR: Option<u64> = Some(30);
+    pub const SP: u64 = 31;
+    pub const IP: u64 = 32;
+}
+
+/// `sample_regs_user` for [`UserRegisters`].
+pub(crate) const USER_REGISTERS: u64 = 1 << register::FP
+    | 1 << register::SP
+    | 1 << register::IP
+    | match register::LR {
+        Some(lr) => 1 << lr,
+        None => 0,
+    };
+
+/// `sample_regs_user` for [`machine::Registers`] on x86-64: those of [`USER_REGISTERS`] and the
+/// other integer registers and flags. (perf's order of the registers is not the encoding's.)
+pub(crate) const ALL_REGISTERS: u64 = 0xff_03ff;
+
+/// perf's numbers of the integer registers in the order of their encoding, and of the flags.
+#[cfg(target_arch = "x86_64")]
+const INTEGER: [u64; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
+#[cfg(target_arch = "x86_64")]
+const FLAGS: u64 = 9;
+
+#[cfg(target_arch = "x86_64")]
+fn all_registers(sample: &SampleRecord<'_>) -> Option<machine::Registers> {
+    let registers = sample.user_regs.as_ref()?;
+    let mut all = machine::Registers {
+        flags: registers.get(FLAGS)?,
+        counter: registers.get(register::IP)?,
+        ..machine::Registers::default()
+    };
+    for (value, number) in all.integer.iter_mut().zip(INTEGER) {
+        *value = registers.get(number)?;
+    }
+    Some(all)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn all_registers(_: &SampleRecord<'_>) -> Option<machine::Registers> {
+    None
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// Executable memory was mapped.
+    Mmap {
+        start: u64,
+        length: u64,
+        file_offset: u64,
+        file: Option<FileIdentity>,
+        build_id: Option<BuildId>,
+        path: String,
+    },
+    /// A thread was renamed; with `exec`, the process runs another program from here on.
+    Comm { name: String, exec: bool },
+    /// A process or thread was created.
+    Fork { parent: u32 },
+    /// A thread ended.
+    Exit,
+    /// The ring was full.
+    Lost { count: u64 },
+    /// A sample.
+    Sample {
+        ip: u64,
+        in_kernel: bool,
+        /// How many events it stands for, where that was asked for.
+        period: Option<u64>,
+        /// Innermost first, with perf's context markers.
+        callchain: Vec<u64>,
+        stack: Option<(UserRegisters, Vec<u8>)>,
+        /// All registers of the user code, where they were asked for.
+        registers: Option<Box<machine::Registers>>,
+        /// The last branches taken before it, the newest first, where they were asked for.
+        branches: Option<Vec<TakenBranch>>,
+    },
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// When, on the monotonic clock, in nanoseconds.
+    pub time: u64,
+    pub pid: u32,
+    pub tid: u32,
+    /// The event it belongs to ([`crate::events::perf::id`]).
+    pub id: u64,
+    pub body: Body,
+}
+
+/// Decodes the records of events whose samples all have the same fields, or branch stacks.
+pub(crate) struct Decoder {
+    info: RecordParseInfo,
+    /// Events that were asked for build-ids.
+    with_build_ids: FxHashSet<u64>,
+    /// Events whose samples are [`BRANCH_SAMPLE`]s.
+    with_branches: FxHashSet<u64>,
+}
+
+/// `sample_type` of events with branch stacks; other than those of the rest, their samples have
+/// nothing else.
+pub(crate) const BRANCH_SAMPLE: u64 = SAMPLE_TYPE | pe::PERF_SAMPLE_BRANCH_STACK as u64;
+
+/// Which branches are asked for: all, in user code.
+pub(crate) const BRANCHES: u64 = (pe::PERF_SAMPLE_BRANCH_USER | pe::PERF_SAMPLE_BRANCH_ANY) as u64;
+
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`.
+const MISC_BUILD_ID: u16 = 1 << 14;
+
+impl Decoder {
+    pub fn new(attr: &perf_event_attr) -> Result<Self, Error> {
+        // SAFETY: perf_event_attr is plain data without padding that could be uninitialised: it
+        // was made from zeroed memory.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                (attr as *const perf_event_attr).cast::<u8>(),
+                size_of::<perf_event_attr>(),
+            )
+        };
+        let parsed = match ENDIANNESS {
+            Endianness::LittleEndian => PerfEventAttr::parse::<_, byteorder::LittleEndian>(bytes),
+            Endianness::BigEndian => PerfEventAttr::parse::<_, byteorder::BigEndian>(bytes),
+        };
+        let (parsed, _) = parsed.map_err(|source| Error::System {
+            what: "reading back the attributes of an event".into(),
+            source,
+        })?;
+        Ok(Self {
+            info: RecordParseInfo::new(&parsed, ENDIANNESS),
+            with_build_ids: FxHashSet::default(),
+            with_branches: FxHashSet::default(),
+        })
+    }
+
+    /// The event with this number has these attributes: whether its records of mappings have
+    /// build-ids, and its samples branch stacks, may differ between events.
+    pub fn expect(&mut self, attr: &perf_event_attr, id: u64) {
+        if attr.build_id() != 0 {
+            self.with_build_ids.insert(id);
+        }
+        if attr.sample_type == BRANCH_SAMPLE {
+            self.with_branches.insert(id);
+        }
+    }
+
+    /// Whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
+    /// sets it for an event that was asked for build-ids and forgets to clear it for the next.
+    fn has_build_id(&self, raw: &RawEventRecord<'_>, body: &[u8]) -> bool {
+        const LENGTH: usize = 32; // behind ids, address, length and file offset
+        raw.id().is_some_and(|id| self.with_build_ids.contains(&id))
+            && raw.misc & MISC_BUILD_ID != 0
+            && body
+                .get(LENGTH)
+                .is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
+    }
+
+    /// `None` for records that say nothing of interest, or are damaged.
+    pub fn decode(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
+        let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
+        if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
+            raw.misc &= !MISC_BUILD_ID;
+        }
+        if RecordType(kind) == RecordType::SAMPLE
+            && let Some(id) = raw.id()
+            && self.with_branches.contains(&id)
+        {
+            return branch_sample(misc, body);
+        }
+        let common = raw.common_data().ok()?;
+        let mut record = Record {
+            time: common.timestamp.unwrap_or(0),
+            pid: common.pid.unwrap_or(0) as u32,
+            tid: common.tid.unwrap_or(0) as u32,
+            id: common.id.unwrap_or(0),
+            body: Body::Exit,
+        };
+        record.body = match raw.parse().ok()? {
+            EventRecord::Mmap2(map) => {
+                record.pid = map.pid as u32;
+                record.tid = map.tid as u32;
+                if map.protection & libc::PROT_EXEC as u32 == 0 {
+                    return None;
+                }
+                let (file, build_id) = match map.file_id {
+                    Mmap2FileId::InodeAndVersion(id) => (identity(id), None),
+                    Mmap2FileId::BuildId(bytes) => (None, BuildId::new(&bytes)),
+                };
+                Body::Mmap {
+                    start: map.address,
+                    length: map.length,
+                    file_offset: map.page_offset,
+                    file,
+                    build_id,
+                    path: String::from_utf8_lossy(&map.path.as_slice()).into_owned(),
+                }
+            }
+            EventRecord::Comm(comm) => {
+                record.pid = comm.pid as u32;
+                record.tid = comm.tid as u32;
+                Body::Comm {
+                    name: String::from_utf8_lossy(&comm.name.as_slice()).into_owned(),
+                    exec: comm.is_execve,
+                }
+            }
+            EventRecord::Fork(fork) => {
+                record.pid = fork.pid as u32;
+                record.tid = fork.tid as u32;
+                Body::Fork {
+                    parent: fork.ppid as u32,
+                }
+            }
+            EventRecord::Exit(exit) => {
+                record.pid = exit.pid as u32;
+                record.tid = exit.tid as u32;
+                Body::Exit
+            }
+            EventRecord::Lost(lost) => Body::Lost { count: lost.count },
+            EventRecord::Sample(sample) => sample_body(&sample),
+            _ => return None,
+        };
+        Some(record)
+    }
+}
+
+#[cfg(target_endian = "little")]
+const ENDIANNESS: Endianness = Endianness::LittleEndian;
+#[cfg(target_endian = "big")]
+const ENDIANNESS: Endianness = Endianness::BigEndian;
+
+fn identity(id: linux_perf_event_reader::Mmap2InodeAndVersion) -> Option<FileIdentity> {
+    (id.inode != 0).then_some(FileIdentity {
+        major: id.major,
+        minor: id.minor,
+        inode: id.inode,
+        generation: id.inode_generation,
+    })
+}
+
+fn sample_body(sample: &SampleRecord<'_>) -> Body {
+    let callchain = sample.callchain.as_ref();
+    let stack = sample.user_regs.as_ref().and_then(|registers| {
+        let (bytes, used) = sample.user_stack.as_ref()?;
+        let bytes = bytes.as_slice();
+        let used = usize::try_from(*used).map_or(bytes.len(), |used| used.min(bytes.len()));
+        let registers = UserRegisters {
+            ip: registers.get(register::IP)?,
+            sp: registers.get(register::SP)?,
+            fp: registers.get(register::FP)?,
+            lr: register::LR.and_then(|lr| registers.get(lr)).unwrap_or(0),
+        };
+        Some((registers, bytes[..used].to_vec()))
+    });
+    Body::Sample {
+        ip: sample.ip.unwrap_or(0),
+        in_kernel: sample.cpu_mode == CpuMode::Kernel,
+        period: sample.period,
+        callchain: callchain.map_or_else(Vec::new, |chain| {
+            (0..chain.len()).filter_map(|i| chain.get(i)).collect()
+        }),
+        stack,
+        registers: all_registers(sample).map(Box::new),
+        branches: None,
+    }
+}
+
+/// A [`BRANCH_SAMPLE`]; the crate that reads the others passes over branch stacks.
+fn branch_sample(misc: u16, body: &[u8]) -> Option<Record> {
+    let (words, _) = body.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let [id, ip, task, time, count, entries @ ..] = &words[..] else {
+        return None;
+    };
+    let (entries, _) = entries.as_chunks::<3>();
+    let stack = entries.get(..usize::try_from(*count).ok()?)?;
+    let big = cfg!(target_endian = "big");
+    let branches = stack
+        .iter()
+        .filter_map(|entry| TakenBranch::of_entry(*entry, big));
+    // Two numbers of 32 bits, the process first.
+    let (low, high) = (*task as u32, (*task >> 32) as u32);
+    let (pid, tid) = if big { (high, low) } else { (low, high) };
+    Some(Record {
+        time: *time,
+        pid,
+        tid,
+        id: *id,
+        body: Body::Sample {
+            ip: *ip,
+            in_kernel: CpuMode::from_misc(misc) == CpuMode::Kernel,
+            callchain: Vec::new(),
+            stack: None,
+            registers: None,
+            period: None,
+            branches: Some(branches.collect()),
+        },
+    })
+}
+
+/// Splits a call chain with perf's context markers into kernel and user addresses, innermost first.
+pub(crate) fn split_callchain(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    // The markers are small negative numbers.
+    const MARKERS: u64 = (-4096i64) as u64;
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let mut in_user = true;
+    for &address in chain {
+        if address >= MARKERS {
+            in_user = address == pe::PERF_CONTEXT_USER;
+        } else if in_user {
+            user.push(address);
+        } else {
+            kernel.push(address);
+        }
+    }
+    (kernel, user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_chains_are_split_at_their_markers() {
+        let kernel = pe::PERF_CONTEXT_KERNEL;
+        let user = pe::PERF_CONTEXT_USER;
+        let chain = [kernel, 0xffff_ffff_8100_0000, user, 0x1000, 0x2000];
+        assert_eq!(
+            split_callchain(&chain),
+            (vec![0xffff_ffff_8100_0000], vec![0x1000, 0x2000])
+        );
+        assert_eq!(split_callchain(&[]), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,228 @@
+//! Ring buffers, two for each CPU, and what comes out of them in order of time. Samples have a ring of
+//! their own: when it is full, samples are lost and nothing else, and can be counted; and a storm of
+//! processes that begin and end does not take the room of samples.
+
+use crate::events::perf::{self, Ring, Scope};
+use crate::events::records::{BRANCH_SAMPLE, BRANCHES, Decoder, Record, SAMPLE_TYPE};
+use crate::{Error, EventSpec};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// What the reader should know if records about processes found no room.
+pub(crate) const RECORDS_LOST: &str =
+    "records about processes were lost: some code may be shown as unknown";
+
+/// The rings of a recording.
+pub(crate) struct Rings {
+    rings: Vec<CpuRing>,
+    events: Vec<OwnedFd>,
+    /// By the attributes of the first event.
+    decoder: Option<Decoder>,
+    /// Pages of rings of samples, and of records about processes.
+    pages: [usize; 2],
+    pending: Vec<Record>,
+}
+
+/// A ring of a CPU.
+struct CpuRing {
+    cpu: i32,
+    has_samples: bool,
+    /// Of the first event that was opened for it, which owns the ring.
+    owner: RawFd,
+    ring: Ring,
+}
+
+impl Rings {
+    /// No ring yet; each will have so many pages, a power of two: those of samples, and those of
+    /// records about processes.
+    pub fn new(pages: [usize; 2]) -> Self {
+        Self {
+            rings: Vec::new(),
+            events: Vec::new(),
+            decoder: None,
+            pages,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Opens an event whose records go to the ring of its CPU.
+    ///
+    /// # Errors
+    /// What perf_event_open(2) said, for the caller to judge; [`std::io::ErrorKind::Other`] for
+    /// everything behind that.
+    pub fn open(&mut self, attr: &perf_event_attr, scope: Scope) -> std::io::Result<&OwnedFd> {
+        let has_samples = attr.mmap() == 0;
+        let mut attr = *attr;
+        if attr.watermark() != 0 {
+            let bytes = self.pages[usize::from(!has_samples)] * 4096;
+            attr.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
+        }
+        let attr = &attr;
+        let fd = match has_samples {
+            true => perf::open_counting_lost(attr, scope)?,
+            false => perf::open(attr, scope)?,
+        };
+        if self.decoder.is_none() {
+            self.decoder = Some(Decoder::new(attr).map_err(std::io::Error::other)?);
+        }
+        let same = |ring: &&CpuRing| (ring.cpu, ring.has_samples) == (scope.cpu, has_samples);
+        match self.rings.iter().find(same) {
+            Some(ring) => perf::set_output(&fd, ring.owner).map_err(std::io::Error::other)?,
+            None => {
+                let ring = self.map(&fd, usize::from(!has_samples))?;
+                self.rings.push(CpuRing {
+                    cpu: scope.cpu,
+                    has_samples,
+                    owner: fd.as_raw_fd(),
+                    ring,
+                });
+            }
+        }
+        if let Some(decoder) = &mut self.decoder {
+            decoder.expect(attr, perf::id(&fd).map_err(std::io::Error::other)?);
+        }
+        self.events.push(fd);
+        let last = self.events.len() - 1;
+        Ok(&self.events[last])
+    }
+
+    /// Prepares for records of an event that is not open.
+    pub fn pretend(&mut self, attr: &perf_event_attr, id: u64) -> Result<(), Error> {
+        let decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => Decoder::new(attr)?,
+        };
+        self.decoder.insert(decoder).expect(attr, id);
+        Ok(())
+    }
+
+    /// Takes a record as if it had been in a ring.
+    pub fn put(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let decoder = self.decoder.iter();
+        self.pending
+            .extend(decoder.filter_map(|decoder| decoder.decode(kind, misc, body)));
+    }
+
+    /// Maps a ring, smaller if the user may not lock as much memory.
+    fn map(&mut self, fd: &OwnedFd, kind: usize) -> std::io::Result<Ring> {
+        let pages = &mut self.pages[kind];
+        loop {
+            match Ring::map(fd, *pages) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && *pages > 8 => {
+                    *pages /= 2;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.rings.iter().map(|ring| ring.owner)
+    }
+
+    /// Time enabled over time running of the events whose id `own` accepts.
+    pub fn multiplex_scale(&self, own: impl Fn(&u64) -> bool) -> f64 {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        perf::multiplex_scale(self.events.iter().filter(of_event))
+    }
+
+    /// How long the events counted whose id `own` accepts, in nanoseconds.
+    pub fn counted(&self, own: impl Fn(&u64) -> bool) -> u64 {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        let times = self.events.iter().filter(of_event).filter_map(perf::times);
+        times.map(|(_, running)| running).sum()
+    }
+
+    /// How many samples of the events whose id `own` accepts found no room; `None` if the kernel does
+    /// not count them.
+    pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {
+        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        self.events
+            .iter()
+            .filter(of_event)
+            .map(perf::lost_samples)
+            .sum()
+    }
+
+    /// Enables all events.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.events.iter().try_for_each(perf::enable)
+    }
+
+    /// Stops all events.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.events.iter().try_for_each(perf::disable)
+    }
+
+    /// Reads all rings and hands on, in order of time, the records up to `until`; later ones wait
+    /// for the next call. A record is in its ring before a clock read that follows it. Returns how
+    /// full the fullest ring of samples was, from 0 to 1.
+    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) -> f64 {
+        let mut fullest = 0.0f64;
+        let Some(decoder) = &self.decoder else {
+            return fullest;
+        };
+        for CpuRing {
+            ring, has_samples, ..
+        } in &mut self.rings
+        {
+            let pending = &mut self.pending;
+            let fullness =
+                ring.read(|kind, misc, body| pending.extend(decoder.decode(kind, misc, body)));
+            if *has_samples {
+                fullest = fullest.max(fullness);
+            }
+        }
+        self.pending.sort_by_key(|record| record.time);
+        let later = self.pending.partition_point(|record| record.time <= until);
+        for record in self.pending.drain(..later) {
+            each(record);
+        }
+        fullest
+    }
+}
+
+/// Attributes for [`Rings::open`] of an event that yields samples.
+pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
+    let mut attr = perf::attributes(spec, period);
+    attr.sample_type = SAMPLE_TYPE;
+    attr.set_sample_id_all(1);
+    if spec.branches {
+        attr.sample_type = BRANCH_SAMPLE;
+        attr.branch_sample_type = BRANCHES;
+    }
+    attr
+}
+
+/// Which of the two records of a mapping an event writes: the kernel gives either the inode or the
+/// build-id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mappings {
+    ByInode,
+    ByBuildId,
+}
+
+/// Attributes of an event that never samples, and tells of mappings; the one by inode also of
+/// processes that come, are renamed and go.
+pub(crate) fn bookkeeping(like: &perf_event_attr, mappings: Mappings) -> perf_event_attr {
+    let mut attr = *like;
+    attr.type_ = pe::PERF_TYPE_SOFTWARE;
+    attr.config = pe::PERF_COUNT_SW_DUMMY.into();
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr.set_exclude_user(0);
+    attr.set_precise_ip(0);
+    attr.set_mmap(1);
+    attr.set_mmap2(1);
+    match mappings {
+        Mappings::ByInode => {
+            attr.set_comm(1);
+            attr.set_comm_exec(1);
+            attr.set_task(1);
+        }
+        Mappings::ByBuildId => attr.set_build_id(1),
+    }
+    attr
+}

@@ -1,0 +1,627 @@
+//! Events by name, as a user types them after `-e`.
+
+use crate::Error;
+use perf_event_open_sys::bindings as pe;
+use std::path::{Path, PathBuf};
+
+/// What kind of thing an event is: that decides how it is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A clock of the kernel's (`cpu-clock`): its period is in nanoseconds.
+    Clock,
+    /// Cycles of the processor: sampled at a rate, by a fixed period.
+    Cycles,
+    /// Another event of the performance-monitoring unit.
+    Hardware,
+    /// A software event of the kernel's (`page-faults`): every occurrence counts.
+    Software,
+    /// A tracepoint: every occurrence counts.
+    Tracepoint,
+}
+
+/// An event as asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSpec {
+    /// The canonical name, with modifiers.
+    pub name: String,
+    /// What kind of event it is.
+    pub kind: EventKind,
+    /// `perf_event_attr.type`.
+    pub perf_type: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// Category and name of a tracepoint.
+    pub tracepoint: Option<(String, String)>,
+    /// The period that was asked for, in units of the event.
+    pub period: Option<u64>,
+    /// Not while the processor is in user mode (modifier `k`).
+    pub exclude_user: bool,
+    /// Not while it is in the kernel (modifier `u`).
+    pub exclude_kernel: bool,
+    /// `perf_event_attr.precise_ip` (modifier `p`, once a level).
+    pub precise: u8,
+    /// Take the last branches in user mode with each sample, as far as the processor records them
+    /// (modifier `b`).
+    pub branches: bool,
+}
+
+use EventKind::{Clock, Cycles, Hardware, Software};
+use pe::*;
+
+/// Name, kind, type, config. A later name for the same event is an alias.
+const NAMED: &[(&str, EventKind, u32, u32)] = &[
+    (
+        "cpu-clock",
+        Clock,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_CPU_CLOCK,
+    ),
+    (
+        "task-clock",
+        Clock,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_TASK_CLOCK,
+    ),
+    (
+        "page-faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_PAGE_FAULTS,
+    ),
+    (
+        "faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_PAGE_FAULTS,
+    ),
+    (
+        "minor-faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_PAGE_FAULTS_MIN,
+    ),
+    (
+        "major-faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+    ),
+    (
+        "context-switches",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_CONTEXT_SWITCHES,
+    ),
+    (
+        "cs",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_CONTEXT_SWITCHES,
+    ),
+    (
+        "cpu-migrations",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_CPU_MIGRATIONS,
+    ),
+    (
+        "migrations",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_CPU_MIGRATIONS,
+    ),
+    (
+        "alignment-faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_ALIGNMENT_FAULTS,
+    ),
+    (
+        "emulation-faults",
+        Software,
+        PERF_TYPE_SOFTWARE,
+        PERF_COUNT_SW_EMULATION_FAULTS,
+    ),
+    (
+        "cycles",
+        Cycles,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_CPU_CYCLES,
+    ),
+    (
+        "cpu-cycles",
+        Cycles,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_CPU_CYCLES,
+    ),
+    (
+        "ref-cycles",
+        Cycles,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_REF_CPU_CYCLES,
+    ),
+    (
+        "instructions",
+        Cycles,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_INSTRUCTIONS,
+    ),
+    (
+        "cache-references",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_CACHE_REFERENCES,
+    ),
+    (
+        "cache-misses",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_CACHE_MISSES,
+    ),
+    (
+        "branch-instructions",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+    ),
+    (
+        "branches",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+    ),
+    (
+        "branch-misses",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_BRANCH_MISSES,
+    ),
+    (
+        "bus-cycles",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_BUS_CYCLES,
+    ),
+    (
+        "stalled-cycles-frontend",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+    ),
+    (
+        "stalled-cycles-backend",
+        Hardware,
+        PERF_TYPE_HARDWARE,
+        PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+    ),
+    (
+        "L1-dcache-loads",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(0, 0, 0),
+    ),
+    (
+        "L1-dcache-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(0, 0, 1),
+    ),
+    (
+        "L1-dcache-stores",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(0, 1, 0),
+    ),
+    (
+        "L1-icache-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(1, 0, 1),
+    ),
+    ("LLC-loads", Hardware, PERF_TYPE_HW_CACHE, cache(2, 0, 0)),
+    (
+        "LLC-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(2, 0, 1),
+    ),
+    (
+        "LLC-store-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(2, 1, 1),
+    ),
+    ("dTLB-loads", Hardware, PERF_TYPE_HW_CACHE, cache(3, 0, 0)),
+    (
+        "dTLB-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(3, 0, 1),
+    ),
+    (
+        "dTLB-store-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(3, 1, 1),
+    ),
+    (
+        "iTLB-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(4, 0, 1),
+    ),
+    ("node-loads", Hardware, PERF_TYPE_HW_CACHE, cache(6, 0, 0)),
+    (
+        "node-load-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(6, 0, 1),
+    ),
+    ("node-stores", Hardware, PERF_TYPE_HW_CACHE, cache(6, 1, 0)),
+    (
+        "node-store-misses",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache(6, 1, 1),
+    ),
+];
+
+/// `PERF_TYPE_HW_CACHE` config: cache, operation (0 read, 1 write), result (0 access, 1 miss).
+const fn cache(cache: u32, operation: u32, result: u32) -> u32 {
+    cache | operation << 8 | result << 16
+}
+
+impl EventSpec {
+    fn new(name: &str, kind: EventKind, perf_type: u32, config: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            perf_type,
+            config,
+            tracepoint: None,
+            period: None,
+            exclude_user: false,
+            exclude_kernel: false,
+            precise: 0,
+            branches: false,
+        }
+    }
+
+    /// The clock that every machine has.
+    pub fn cpu_clock() -> Self {
+        Self::new(
+            "cpu-clock",
+            Clock,
+            PERF_TYPE_SOFTWARE,
+            PERF_COUNT_SW_CPU_CLOCK.into(),
+        )
+    }
+
+    /// Cycles, where there is a performance-monitoring unit.
+    pub fn cycles() -> Self {
+        Self::new(
+            "cycles",
+            Cycles,
+            PERF_TYPE_HARDWARE,
+            PERF_COUNT_HW_CPU_CYCLES.into(),
+        )
+    }
+
+    /// Branches of user mode that were taken, as often as there would be samples of cycles at the same
+    /// rate, with the last of them. Samples of time would see what is slow more often than what is executed
+    /// often; and samples of all branches, taken or not (`branch-instructions`, where nobody says how
+    /// this processor counts those taken), what such follow.
+    pub fn branch_records() -> Self {
+        let (name, perf_type, config) = match taken_branches_here() {
+            Some(raw) => (format!("r{raw:x}:ub"), PERF_TYPE_RAW, raw),
+            None => (
+                "branch-instructions:ub".to_owned(),
+                PERF_TYPE_HARDWARE,
+                PERF_COUNT_HW_BRANCH_INSTRUCTIONS.into(),
+            ),
+        };
+        Self {
+            exclude_kernel: true,
+            branches: true,
+            ..Self::new(&name, Cycles, perf_type, config)
+        }
+    }
+
+    /// Parses `NAME[:MODIFIERS][:PERIOD]`; NAME is one of the kernel's events, `CATEGORY:NAME` of a
+    /// tracepoint, or `rHEX` for a raw event. Modifiers: `u` user mode only, `k` kernel only, `p`
+    /// more precise, `b` with the last branches.
+    ///
+    /// # Errors
+    /// [`Error::UnknownEvent`] with names that are spelled alike, [`Error::EventSyntax`], and
+    /// [`Error::Refused`] where tracepoints cannot be read.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let syntax = |reason: &str| Error::EventSyntax {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let mut parts: Vec<&str> = text.split(':').collect();
+        let mut period = None;
+        if parts.len() > 1
+            && let Some(last) = parts.last()
+            && last.bytes().all(|b| b.is_ascii_digit())
+            && !last.is_empty()
+        {
+            let value: u64 = last
+                .parse()
+                .map_err(|_| syntax("the period is too large"))?;
+            if value == 0 {
+                return Err(syntax("the period must be at least 1"));
+            }
+            period = Some(value);
+            parts.pop();
+        }
+        let mut modifiers = "";
+        if parts.len() > 1
+            && let Some(last) = parts.last()
+            && !last.is_empty()
+            && last.bytes().all(|b| b"ukpb".contains(&b))
+        {
+            modifiers = last;
+            parts.pop();
+        }
+        let mut spec = match parts[..] {
+            [""] => return Err(syntax("the name is empty")),
+            [name] => Self::named(name)?,
+            [category, name] => Self::tracepoint(category, name)?,
+            _ => {
+                return Err(syntax(
+                    "expected NAME, CATEGORY:NAME or either with :PERIOD",
+                ));
+            }
+        };
+        spec.period = period;
+        if !modifiers.is_empty() {
+            let user = modifiers.contains('u');
+            let kernel = modifiers.contains('k');
+            spec.exclude_user = kernel && !user;
+            spec.exclude_kernel = user && !kernel;
+            spec.precise = modifiers.bytes().filter(|b| *b == b'p').count().min(3) as u8;
+            spec.branches = modifiers.contains('b');
+            spec.name = format!("{}:{modifiers}", spec.name);
+        }
+        Ok(spec)
+    }
+
+    fn named(name: &str) -> Result<Self, Error> {
+        if let Some((_, kind, perf_type, config)) = NAMED.iter().find(|event| event.0 == name) {
+            // An alias gets the first name of its event.
+            let canonical = NAMED
+                .iter()
+                .find(|event| event.2 == *perf_type && event.3 == *config)
+                .map_or(name, |event| event.0);
+            return Ok(Self::new(canonical, *kind, *perf_type, (*config).into()));
+        }
+        if let Some(hex) = name.strip_prefix('r')
+            && let Ok(config) = u64::from_str_radix(hex, 16)
+        {
+            return Ok(Self::new(name, Hardware, PERF_TYPE_RAW, config));
+        }
+        Err(Error::UnknownEvent {
+            name: name.to_owned(),
+            near: near(name, NAMED.iter().map(|event| event.0.to_owned())),
+        })
+    }
+
+    fn tracepoint(category: &str, name: &str) -> Result<Self, Error> {
+        let text = format!("{category}:{name}");
+        let valid = |part: &str| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        if !valid(category) || !valid(name) {
+            return Err(Error::EventSyntax {
+                text,
+                reason: "a tracepoint is CATEGORY:NAME, in letters, digits and underscores".into(),
+            });
+        }
+        let events = tracefs()?.join("events");
+        let id = std::fs::read_to_string(events.join(category).join(name).join("id"));
+        let Some(config) = id.ok().and_then(|id| id.trim().parse().ok()) else {
+            return Err(Error::UnknownEvent {
+                near: near(&text, all_tracepoints(&events)),
+                name: text,
+            });
+        };
+        let mut spec = Self::new(&text, EventKind::Tracepoint, PERF_TYPE_TRACEPOINT, config);
+        spec.tracepoint = Some((category.to_owned(), name.to_owned()));
+        Ok(spec)
+    }
+
+    /// The period at `frequency` samples a second per CPU, unless one was asked for: nanoseconds
+    /// for clocks, cycles for cycles.
+    ///
+    /// Other events of the processor have no rate; the default is a prime period that keeps them
+    /// below some thousand samples a second on today's processors. Software events and
+    /// tracepoints count every occurrence.
+    pub fn period_at(&self, frequency: u64) -> u64 {
+        let frequency = frequency.max(1);
+        self.period.unwrap_or(match self.kind {
+            Clock => (1_000_000_000 / frequency).max(1),
+            Cycles => (cpu_hertz() / frequency).max(1000),
+            Hardware => 50_021,
+            Software | EventKind::Tracepoint => 1,
+        })
+    }
+
+    /// Whether the event is sampled at a rate, with a period that is randomised.
+    pub fn is_timed(&self) -> bool {
+        matches!(self.kind, Clock | Cycles)
+    }
+
+    /// Whether it shares the processor's counters with others when there are too few of them.
+    pub fn shares_counters(&self) -> bool {
+        matches!(self.kind, Cycles | Hardware)
+    }
+
+    /// The names of all events that are not tracepoints.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|event| event.0)
+    }
+}
+
+fn taken_branches_here() -> Option<u64> {
+    let name = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/pmu_name");
+    let id = crate::host::host().cpu_id.unwrap_or_default();
+    taken_branches(&id, name.unwrap_or_default().trim())
+}
+
+/// The number of the event of retired branches that were taken, of those processors whose manuals give
+/// it; `counters` is what the kernel calls theirs.
+fn taken_branches(cpu_id: &str, counters: &str) -> Option<u64> {
+    let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
+    if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
+        return Some(0xc4);
+    }
+    // The small cores have another one, and where there are both the counters are named otherwise.
+    let large = family("GenuineIntel-").is_some() && LARGE_CORES.contains(&counters);
+    large.then_some(0x20c4)
+}
+
+/// Intel's large cores, as the kernel calls their counters.
+const LARGE_CORES: [&str; 8] = [
+    "sandybridge",
+    "ivybridge",
+    "haswell",
+    "broadwell",
+    "skylake",
+    "icelake",
+    "sapphire_rapids",
+    "granite_rapids",
+];
+
+/// The highest clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
+fn cpu_hertz() -> u64 {
+    let khz = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+    if let Some(khz) = khz.ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+        return khz * 1000;
+    }
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.lines()
+        .find_map(|line| line.strip_prefix("cpu MHz")?.split(':').nth(1))
+        .and_then(|mhz| mhz.trim().parse::<f64>().ok())
+        .map_or(2_000_000_000, |mhz| (mhz * 1e6) as u64)
+}
+
+/// Where tracefs is mounted; mounts it if we may.
+///
+/// # Errors
+/// [`Error::Refused`] if it is not readable.
+pub fn tracefs() -> Result<PathBuf, Error> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let usable = |place: &Path| place.join("events/sched").is_dir();
+    if let Some(place) = places.iter().map(Path::new).find(|place| usable(place)) {
+        return Ok(place.to_owned());
+    }
+    // SAFETY: the strings are terminated; mount(2) does not keep them.
+    unsafe {
+        libc::mount(
+            c"tracefs".as_ptr(),
+            c"/sys/kernel/tracing".as_ptr(),
+            c"tracefs".as_ptr(),
+            0,
+            std::ptr::null(),
+        );
+    }
+    if usable(Path::new(places[0])) {
+        return Ok(PathBuf::from(places[0]));
+    }
+    Err(Error::Refused {
+        what: "tracepoints".into(),
+        reason: match crate::capabilities::probe().get(crate::capabilities::Question::Tracepoints) {
+            Err(gap) => format!("{}; {}", gap.missing, gap.fix),
+            Ok(()) => "tracefs cannot be read".to_owned(),
+        },
+    })
+}
+
+fn all_tracepoints(events: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for category in std::fs::read_dir(events).into_iter().flatten().flatten() {
+        for event in std::fs::read_dir(category.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if event.path().join("id").exists() {
+                names.push(format!(
+                    "{}:{}",
+                    category.file_name().to_string_lossy(),
+                    event.file_name().to_string_lossy()
+                ));
+            }
+        }
+    }
+    names
+}
+
+/// The at most three names that are spelled most like `name`.
+fn near(name: &str, candidates: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut scored: Vec<(f64, String)> = candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(name, &candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_modifiers_and_periods() {
+        let spec = EventSpec::parse("faults:u:100").unwrap();
+        assert_eq!(spec.name, "page-faults:u");
+        assert_eq!(spec.period, Some(100));
+        assert!(spec.exclude_kernel && !spec.exclude_user);
+        assert_eq!(EventSpec::parse("cycles:ppk").unwrap().precise, 2);
+        let with_branches = EventSpec::parse("r20c4:ub:100003").unwrap();
+        assert!(with_branches.branches && with_branches.exclude_kernel);
+        assert!(!spec.branches);
+        assert_eq!(EventSpec::parse("r01c2").unwrap().config, 0x1c2);
+        let both = EventSpec::parse("cpu-clock:uk").unwrap();
+        assert!(!both.exclude_kernel && !both.exclude_user);
+    }
+
+    #[test]
+    fn taken_branches_have_numbers_where_they_are_known() {
+        assert_eq!(taken_branches("AuthenticAMD-26-2", ""), Some(0xc4));
+        assert_eq!(taken_branches("AuthenticAMD-16-2", ""), None);
+        let intel = |counters| taken_branches("GenuineIntel-6-143", counters);
+        assert_eq!(intel("sapphire_rapids"), Some(0x20c4));
+        assert_eq!(intel("goldmont_plus"), None);
+        assert_eq!(taken_branches("0x41-0xd4f", ""), None);
+        let event = EventSpec::branch_records();
+        let parsed = EventSpec::parse(&event.name).unwrap();
+        assert_eq!(
+            (parsed.perf_type, parsed.config),
+            (event.perf_type, event.config)
+        );
+        assert!(parsed.branches && parsed.exclude_kernel);
+    }
+
+    #[test]
+    fn wrong_names_are_answered_with_near_ones() {
+        let Err(Error::UnknownEvent { near, .. }) = EventSpec::parse("page-fault") else {
+            panic!()
+        };
+        assert_eq!(near[0], "page-faults");
+        for bad in ["", ":", "cycles:0", "a:b:c:d", "x:../..", "cycles:"] {
+            assert!(EventSpec::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn periods_follow_the_rate() {
+        assert_eq!(EventSpec::cpu_clock().period_at(5000), 200_000);
+        let faults = EventSpec::parse("page-faults").unwrap();
+        assert_eq!(faults.period_at(5000), 1);
+        let asked = EventSpec::parse("cpu-clock:1000000").unwrap();
+        assert_eq!(asked.period_at(5000), 1_000_000);
+    }
+}

@@ -1,0 +1,251 @@
+//! Events in the threads of a process, one by one: cache misses, instructions, page faults.
+//!
+//! They are sampled in the process alone, and in what it starts, through perf's ring buffers: that needs no right to use BPF.
+
+use crate::events::cost;
+use crate::events::perf::{self, Scope};
+use crate::events::records::Body;
+use crate::events::rings::{self, Rings};
+use crate::{Error, EventKind, EventSpec};
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_DUMMY, PERF_SAMPLE_PERIOD, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+use rustc_hash::FxHashMap;
+use std::io;
+
+/// Samples a second of an event in a thread, unless a period was asked for.
+const HERTZ: u64 = 1000;
+/// Page faults, one in a hundred: a sample takes 15 to 20 µs on a virtual machine, and where a rate is asked for the kernel
+/// begins with a sample of each.
+const FAULTS: &str = "page-faults:100";
+/// Ring pages for each CPU: what an unprivileged user may lock.
+const PAGES: usize = 128;
+
+/// In place of an event's number: that which tells how long the others could have counted.
+const REFERENCE: usize = usize::MAX;
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadEvent {
+    /// When, by the monotonic clock, in nanoseconds.
+    pub ns: u64,
+    /// Thread.
+    pub tid: u32,
+    /// Which event: its place among those that were asked for.
+    pub event: usize,
+    /// How many of it the sample stands for.
+    pub amount: u64,
+}
+
+/// The events that tell page faults, memory and work apart, as far as this machine counts them; and, in words, why it does not
+/// count those of the processor.
+pub fn usual_thread_events() -> (Vec<EventSpec>, Option<String>) {
+    let nodes = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+    let near = ["L1-dcache-load-misses", "cache-misses", "instructions:u"];
+    let far = ["node-loads", "node-load-misses"];
+    let far = far.iter().filter(|_| nodes.trim() != "0");
+    let (mut events, mut reason) = (Vec::new(), None);
+    for name in [FAULTS].iter().chain(&near).chain(far) {
+        let Ok(spec) = EventSpec::parse(name) else {
+            continue;
+        };
+        match try_to_open(&spec) {
+            Ok(()) => events.push(spec),
+            Err(source) if near.contains(name) && reason.is_none() => {
+                reason = Some(crate::events::advice::unasked_refused(&spec, source));
+            }
+            Err(_) => {}
+        }
+    }
+    let counts = |spec: &EventSpec| spec.shares_counters();
+    let reason = reason.filter(|_| !events.iter().any(counts));
+    (events, reason)
+}
+
+/// Whether an event can be sampled in one's own threads.
+///
+/// # Errors
+/// [`Error::EventRefused`].
+pub fn check_thread_event(spec: &EventSpec) -> Result<(), Error> {
+    try_to_open(spec).map_err(|source| crate::events::advice::event_refused(spec, source))
+}
+
+/// In this thread, for a moment.
+fn try_to_open(spec: &EventSpec) -> io::Result<()> {
+    let own = Scope { pid: 0, cpu: -1 };
+    as_allowed(spec, |attr| perf::open(attr, own).map(drop))
+}
+
+/// Opens an event, in user mode only where more is not allowed.
+fn as_allowed<T>(
+    spec: &EventSpec,
+    mut open: impl FnMut(&perf_event_attr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut attr = sampling(spec);
+    match open(&attr) {
+        Err(error) if perf::is_refused(&error) && !spec.exclude_kernel => {
+            perf::user_only(&mut attr);
+            open(&attr)
+        }
+        result => result,
+    }
+}
+
+/// Only clocks have a rate that is known before: of other events the kernel adapts the periods, and says them in the samples.
+fn sampling(spec: &EventSpec) -> perf_event_attr {
+    let mut attr = rings::sampling(spec, spec.period_at(HERTZ));
+    attr.sample_type |= u64::from(PERF_SAMPLE_PERIOD);
+    if spec.kind != EventKind::Clock && spec.period.is_none() {
+        attr.set_freq(1);
+        attr.__bindgen_anon_1.sample_freq = HERTZ;
+    }
+    attr.set_inherit(1);
+    attr
+}
+
+/// Events that are being sampled.
+pub struct ThreadEvents {
+    rings: Rings,
+    /// Which event the kernel's numbers are.
+    numbers: FxHashMap<u64, usize>,
+    lost: Vec<u64>,
+}
+
+impl ThreadEvents {
+    /// Opens the events for a process that has one thread yet, and for the threads and processes that it will start. They count
+    /// from [`enable`](Self::enable) on.
+    ///
+    /// # Errors
+    /// [`Error::EventRefused`].
+    pub fn open(events: &[EventSpec], pid: u32) -> Result<Self, Error> {
+        let mut opened = Self {
+            rings: Rings::new([PAGES; 2]),
+            numbers: FxHashMap::default(),
+            lost: vec![0; events.len()],
+        };
+        for cpu in perf::online_cpus() {
+            let scope = Scope {
+                pid: pid.cast_signed(),
+                cpu,
+            };
+            opened.open_reference(scope)?;
+            for (number, spec) in events.iter().enumerate() {
+                opened.open_one(spec, number, scope)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// An event that never happens, and never shares a counter.
+    fn open_reference(&mut self, scope: Scope) -> Result<(), Error> {
+        let spec = EventSpec::cpu_clock();
+        let mut attr = sampling(&spec);
+        attr.type_ = PERF_TYPE_SOFTWARE;
+        attr.config = PERF_COUNT_SW_DUMMY.into();
+        perf::user_only(&mut attr);
+        let opened = self.rings.open(&attr, scope).map(perf::id);
+        let id = opened.map_err(|source| crate::events::advice::event_refused(&spec, source))?;
+        self.numbers.insert(id?, REFERENCE);
+        Ok(())
+    }
+
+    fn open_one(&mut self, spec: &EventSpec, number: usize, scope: Scope) -> Result<(), Error> {
+        let opened = as_allowed(spec, |attr| self.rings.open(attr, scope).map(perf::id));
+        let id = opened.map_err(|source| crate::events::advice::event_refused(spec, source))?;
+        self.numbers.insert(id?, number);
+        Ok(())
+    }
+
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn enable(&self) -> Result<(), Error> {
+        self.rings.enable()
+    }
+
+    /// The samples since the last time, in the order of time.
+    pub fn read(&mut self) -> Vec<ThreadEvent> {
+        let (numbers, lost) = (&self.numbers, &mut self.lost);
+        let mut samples = Vec::new();
+        self.rings.read(u64::MAX, |record| {
+            let Some(&event) = numbers.get(&record.id) else {
+                return;
+            };
+            match record.body {
+                Body::Sample { period, .. } => samples.push(ThreadEvent {
+                    ns: record.time,
+                    tid: record.tid,
+                    event,
+                    amount: period.unwrap_or(1),
+                }),
+                Body::Lost { count } => {
+                    if let Some(lost) = lost.get_mut(event) {
+                        *lost += count;
+                    }
+                }
+                _ => {}
+            }
+        });
+        samples
+    }
+
+    /// Samples of an event that found no room.
+    pub fn lost(&self, event: usize) -> u64 {
+        self.lost.get(event).copied().unwrap_or(0)
+    }
+
+    /// The factor by which an event's amounts are to be multiplied because it shared a counter. (An event of a thread on one CPU is
+    /// enabled while the thread is on another, so that the time enabled says nothing.)
+    pub fn scale(&self, event: usize) -> f64 {
+        let counted = |number| {
+            let own = |id: &u64| self.numbers.get(id) == Some(&number);
+            self.rings.counted(own) as f64
+        };
+        let (could, did) = (counted(REFERENCE), counted(event));
+        if did > 0.0 {
+            (could / did).max(1.0)
+        } else {
+            1.0
+        }
+    }
+
+    /// What a sample costs the thread that it interrupts, in nanoseconds, by the clock's samples: measures for some milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::EventRefused`].
+    pub fn cost() -> Result<u64, Error> {
+        let clock = EventSpec {
+            period: Some(1_000_000_000 / cost::PROBE_HERTZ),
+            ..EventSpec::cpu_clock()
+        };
+        let mut attr = sampling(&clock);
+        attr.set_inherit(0);
+        cost::of_unread(&clock, &attr, PAGES, |_| Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_without_a_period_have_a_rate() {
+        let of = |text: &str| sampling(&EventSpec::parse(text).expect("an event"));
+        for (text, rate) in [
+            ("cache-misses", true),
+            ("instructions:u", true),
+            ("cache-misses:5000", false),
+            ("page-faults", true),
+            ("page-faults:1", false),
+            ("cpu-clock", false),
+        ] {
+            assert_eq!(of(text).freq() == 1, rate, "{text}");
+        }
+        // SAFETY: all values of the union's fields are numbers.
+        let period = |text: &str| unsafe { of(text).__bindgen_anon_1.sample_period };
+        assert_eq!(period("page-faults:1"), 1);
+        assert_eq!(period("cpu-clock"), 1_000_000);
+        assert_eq!(period("cache-misses:5000"), 5000);
+    }
+}

@@ -1,0 +1,526 @@
+//! Which image is mapped where in which process, and when (DCPI section 4.3.2).
+
+use crate::events::records::{Body, Record};
+use crate::processes::images::{ImageTable, UNKNOWN, open_mapped};
+use profile::{BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, ProcessAddress};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::rc::Rc;
+
+/// An executable mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub end: u64,
+    pub file_offset: u64,
+    pub image: ImageId,
+}
+
+/// The mappings by their start address. Shared between a process and its children until one changes.
+pub(crate) type Mappings = Rc<BTreeMap<u64, Mapping>>;
+
+/// What a process ran from some time on.
+struct Program {
+    from: u64,
+    /// What is mapped now.
+    mappings: Mappings,
+    /// What was mapped where something else is now, in order of the times when that came.
+    replaced: Vec<ReplacedMapping>,
+    /// Changes whenever the mappings do; unique among all programs.
+    version: u64,
+}
+
+/// A mapping in whose place there has been another since `until`.
+struct ReplacedMapping {
+    until: u64,
+    start: u64,
+    mapping: Mapping,
+}
+
+impl Program {
+    /// The mapping that held an address at a time, with its start. Samples of a time come some time
+    /// after it, when another library may be mapped at the same address.
+    fn mapping_at(&self, time: u64, address: u64) -> Option<(u64, Mapping)> {
+        let later = self.replaced.partition_point(|old| old.until <= time);
+        let holds = |old: &&ReplacedMapping| (old.start..old.mapping.end).contains(&address);
+        match self.replaced[later..].iter().find(holds) {
+            Some(old) => Some((old.start, old.mapping)),
+            None => find(&self.mappings, address),
+        }
+    }
+}
+
+/// The executable mappings of all processes that were seen.
+#[derive(Default)]
+pub(crate) struct ProcessMaps {
+    /// The programs of a process id, in order of time.
+    processes: FxHashMap<u32, Vec<Program>>,
+    ended: Vec<(u32, u64)>,
+    /// Build-ids that came before the record that names their file.
+    early_build_ids: FxHashMap<(u32, u64), BuildId>,
+    /// Files in which a process describes the code it generates (`jit-PID.dump`).
+    jitdumps: FxHashMap<u32, String>,
+    versions: u64,
+}
+
+impl ProcessMaps {
+    /// Takes in a record.
+    pub fn apply(&mut self, record: Record, images: &mut ImageTable) {
+        let pid = record.pid;
+        match record.body {
+            Body::Mmap {
+                start,
+                length,
+                file_offset,
+                file,
+                build_id,
+                path,
+            } => {
+                if let Some(build_id) = build_id {
+                    self.build_id(pid, start, build_id, images);
+                    return;
+                }
+                let image = image_of(images, pid, file, &path);
+                if let Some(build_id) = self.early_build_ids.remove(&(pid, start)) {
+                    images.set_build_id(image, build_id);
+                }
+                if file.is_some() {
+                    images.hold(image, pid, Some(start..start.saturating_add(length)));
+                }
+                if path.ends_with(&format!("/jit-{pid}.dump")) {
+                    self.jitdumps.insert(pid, path);
+                }
+                let mapping = Mapping {
+                    end: start.saturating_add(length),
+                    file_offset,
+                    image,
+                };
+                let program = self.change(pid, record.time);
+                let replaced = insert(&mut program.mappings, start, mapping);
+                let replaced = replaced
+                    .into_iter()
+                    .map(|(start, mapping)| ReplacedMapping {
+                        until: record.time,
+                        start,
+                        mapping,
+                    });
+                program.replaced.extend(replaced);
+            }
+            Body::Comm { exec: true, .. } => {
+                self.begin(pid, record.time, Mappings::default());
+            }
+            Body::Fork { parent } if parent != pid => {
+                let mappings = self
+                    .processes
+                    .get(&parent)
+                    .and_then(|programs| programs.last())
+                    .map_or_else(Mappings::default, |program| program.mappings.clone());
+                self.begin(pid, record.time, mappings);
+            }
+            Body::Exit if record.pid == record.tid => self.ended.push((pid, record.time)),
+            _ => {}
+        }
+    }
+
+    fn build_id(&mut self, pid: u32, start: u64, build_id: BuildId, images: &mut ImageTable) {
+        let mapped = self
+            .processes
+            .get(&pid)
+            .and_then(|programs| programs.last()?.mappings.get(&start));
+        match mapped {
+            // The kernel writes the record with the inode and the one with the build-id for each
+            // mapping; only an image that has none yet can be the one that this record is about.
+            Some(mapping) if images.get(mapping.image).build_id.is_none() => {
+                images.set_build_id(mapping.image, build_id);
+            }
+            Some(mapping) if images.get(mapping.image).build_id.as_ref() == Some(&build_id) => {}
+            _ => {
+                self.early_build_ids.insert((pid, start), build_id);
+            }
+        }
+    }
+
+    fn begin(&mut self, pid: u32, from: u64, mappings: Mappings) -> &mut Program {
+        self.versions += 1;
+        let programs = self.processes.entry(pid).or_default();
+        programs.push(Program {
+            from,
+            mappings,
+            replaced: Vec::new(),
+            version: self.versions,
+        });
+        let last = programs.len() - 1;
+        &mut programs[last]
+    }
+
+    /// What a process runs now, to change its mappings.
+    fn change(&mut self, pid: u32, time: u64) -> &mut Program {
+        if self.processes.get(&pid).is_none_or(Vec::is_empty) {
+            return self.begin(pid, time, Mappings::default());
+        }
+        self.versions += 1;
+        let programs = self.processes.entry(pid).or_default();
+        let last = programs.len() - 1;
+        programs[last].version = self.versions;
+        &mut programs[last]
+    }
+
+    /// Reads what a process that was there before us has mapped.
+    pub fn scan_process(&mut self, pid: u32, images: &mut ImageTable) {
+        let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else {
+            return; // it has ended, or it is not ours
+        };
+        let mut mappings = BTreeMap::new();
+        for line in String::from_utf8_lossy(&text).lines() {
+            if let Some((start, end, file_offset, file, path)) = parse_maps_line(line) {
+                let image = match file {
+                    Some(file) => images.file_of_any_generation(file, path),
+                    None => image_of(images, pid, None, path),
+                };
+                if file.is_some() {
+                    images.hold(image, pid, Some(start..end));
+                }
+                mappings.insert(
+                    start,
+                    Mapping {
+                        end,
+                        file_offset,
+                        image,
+                    },
+                );
+            }
+        }
+        self.processes.remove(&pid);
+        self.begin(pid, 0, Rc::new(mappings));
+    }
+
+    /// Reads what every process that runs now has mapped.
+    pub fn scan_all(&mut self, images: &mut ImageTable) {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for entry in entries {
+            if let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok())
+                && !self.processes.contains_key(&pid)
+            {
+                self.scan_process(pid, images);
+            }
+        }
+    }
+
+    /// The jitdumps that processes announced.
+    pub fn jitdumps(&self) -> &FxHashMap<u32, String> {
+        &self.jitdumps
+    }
+
+    /// How many processes are remembered.
+    pub fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// How many of them have ended.
+    pub fn ended(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// The images that are mapped somewhere.
+    pub fn used_images(&self) -> FxHashSet<ImageId> {
+        let programs = self.processes.values().flatten();
+        let mappings = programs.flat_map(|program| program.mappings.values());
+        mappings.map(|mapping| mapping.image).collect()
+    }
+
+    /// Opens the file of an image by where a process that is still there has it mapped.
+    pub fn open_mapped(&self, image: ImageId, identity: FileIdentity) -> Option<File> {
+        self.processes.iter().find_map(|(pid, programs)| {
+            let mut mappings = programs.last()?.mappings.iter();
+            let (start, mapping) = mappings.find(|(_, mapping)| mapping.image == image)?;
+            open_mapped(*pid, *start..mapping.end, identity)
+        })
+    }
+
+    /// What a process ran at a time.
+    fn program_at(&self, pid: u32, time: u64) -> Option<&Program> {
+        let programs = self.processes.get(&pid)?;
+        let mut latest_first = programs.iter().rev();
+        latest_first
+            .find(|program| program.from <= time)
+            .or(programs.first())
+    }
+
+    /// What a process has mapped in the program that it ran at a time, and the version of that. Who
+    /// takes in samples and mappings in the order of their times has no need of older ones.
+    pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
+        let program = self.program_at(pid, time)?;
+        Some((&program.mappings, program.version))
+    }
+
+    /// Where an address of a process was at a time.
+    pub fn locate(
+        &self,
+        pid: u32,
+        time: u64,
+        address: ProcessAddress,
+        images: &mut ImageTable,
+    ) -> Location {
+        let mapping = self
+            .program_at(pid, time)
+            .and_then(|program| program.mapping_at(time, address.0));
+        let Some((start, mapping)) = mapping else {
+            return Location {
+                image: UNKNOWN,
+                offset: ImageOffset(address.0),
+            };
+        };
+        let by_address = matches!(
+            images.get(mapping.image).kind,
+            ImageKind::Anonymous | ImageKind::Unknown
+        );
+        let offset = if by_address {
+            address.0
+        } else {
+            (address.0 - start).wrapping_add(mapping.file_offset)
+        };
+        Location {
+            image: mapping.image,
+            offset: ImageOffset(offset),
+        }
+    }
+
+    /// Forgets processes that ended before `time`, whose samples are all in.
+    pub fn forget_ended(&mut self, time: u64) {
+        let processes = &mut self.processes;
+        let early = &mut self.early_build_ids;
+        let jitdumps = &mut self.jitdumps;
+        self.ended.retain(|&(pid, ended)| {
+            if ended >= time {
+                return true;
+            }
+            if let Some(programs) = processes.get_mut(&pid) {
+                programs.retain(|program| program.from > ended); // the id was used again
+                if programs.is_empty() {
+                    processes.remove(&pid);
+                }
+            }
+            early.retain(|key, _| key.0 != pid);
+            if !processes.contains_key(&pid) {
+                jitdumps.remove(&pid);
+            }
+            false
+        });
+        for programs in processes.values_mut() {
+            // Programs that were replaced before `time`.
+            let current = programs.iter().rposition(|program| program.from <= time);
+            programs.drain(..current.unwrap_or(0));
+            for program in programs {
+                let late = program.replaced.partition_point(|old| old.until <= time);
+                program.replaced.drain(..late);
+            }
+        }
+    }
+}
+
+/// The mapping that holds an address, with its start.
+pub(crate) fn find(mappings: &BTreeMap<u64, Mapping>, address: u64) -> Option<(u64, Mapping)> {
+    let (start, mapping) = mappings.range(..=address).next_back()?;
+    (address < mapping.end).then_some((*start, *mapping))
+}
+
+fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path: &str) -> ImageId {
+    match file {
+        Some(file) => images.file(file, path),
+        _ if path == "[vdso]" => images.named(ImageKind::Vdso, path),
+        _ if path == "[vsyscall]" => images.named(ImageKind::Unknown, path),
+        _ => images.anonymous(pid),
+    }
+}
+
+/// Adds a mapping; what it overlaps is cut, as mmap(2) does. Returns what it overlapped, where that
+/// was anything else.
+fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
+    let mut replaced = Vec::new();
+    let mappings = Rc::make_mut(mappings);
+    let end = mapping.end;
+    let overlapped: Vec<u64> = mappings
+        .range(..end)
+        .rev()
+        .take_while(|(_, old)| old.end > start)
+        .map(|(old_start, _)| *old_start)
+        .collect();
+    for old_start in overlapped {
+        let Some(old) = mappings.remove(&old_start) else {
+            continue;
+        };
+        let same_place =
+            old.file_offset.wrapping_sub(old_start) == mapping.file_offset.wrapping_sub(start);
+        if old.image != mapping.image || !same_place {
+            replaced.push((old_start, old));
+        }
+        if old_start < start {
+            mappings.insert(old_start, Mapping { end: start, ..old });
+        }
+        if old.end > end {
+            let file_offset = old.file_offset.wrapping_add(end - old_start);
+            mappings.insert(end, Mapping { file_offset, ..old });
+        }
+    }
+    mappings.insert(start, mapping);
+    replaced
+}
+
+type MapsLine<'a> = (u64, u64, u64, Option<FileIdentity>, &'a str);
+
+/// An executable mapping out of `/proc/PID/maps`: start, end, file offset, file, path.
+fn parse_maps_line(line: &str) -> Option<MapsLine<'_>> {
+    let mut rest = line;
+    let mut field = || {
+        let trimmed = rest.trim_start();
+        let (first, tail) = trimmed.split_once(' ').unwrap_or((trimmed, ""));
+        rest = tail;
+        first
+    };
+    let (range, permissions, offset, device, inode) = (field(), field(), field(), field(), field());
+    if !permissions.contains('x') {
+        return None;
+    }
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (major, minor) = device.split_once(':')?;
+    let inode: u64 = inode.parse().ok()?;
+    let file = (inode != 0).then_some(FileIdentity {
+        major: hex(major)? as u32,
+        minor: hex(minor)? as u32,
+        inode,
+        generation: 0,
+    });
+    Some((hex(start)?, hex(end)?, hex(offset)?, file, rest.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(pid: u32, time: u64, body: Body) -> Record {
+        Record {
+            time,
+            pid,
+            tid: pid,
+            id: 0,
+            body,
+        }
+    }
+
+    fn mmap(start: u64, length: u64, inode: u64) -> Body {
+        Body::Mmap {
+            start,
+            length,
+            file_offset: 0x1000,
+            file: Some(FileIdentity {
+                major: 8,
+                minor: 1,
+                inode,
+                generation: 1,
+            }),
+            build_id: None,
+            path: format!("/bin/{inode}"),
+        }
+    }
+
+    fn at(maps: &ProcessMaps, images: &mut ImageTable, pid: u32, time: u64, ip: u64) -> String {
+        let location = maps.locate(pid, time, ProcessAddress(ip), images);
+        format!(
+            "{}+{:#x}",
+            images.get(location.image).path,
+            location.offset.0
+        )
+    }
+
+    #[test]
+    fn time_tells_the_programs_of_a_process_apart() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        let exec = || Body::Comm {
+            name: "x".into(),
+            exec: true,
+        };
+        maps.apply(record(1, 10, mmap(0x1000, 0x1000, 5)), &mut images);
+        maps.apply(record(2, 20, Body::Fork { parent: 1 }), &mut images);
+        maps.apply(record(2, 30, exec()), &mut images);
+        maps.apply(record(2, 31, mmap(0x1000, 0x1000, 6)), &mut images);
+        assert_eq!(at(&maps, &mut images, 2, 25, 0x1010), "/bin/5+0x1010");
+        assert_eq!(at(&maps, &mut images, 2, 40, 0x1010), "/bin/6+0x1010");
+        assert_eq!(at(&maps, &mut images, 1, 40, 0x1010), "/bin/5+0x1010");
+        assert_eq!(at(&maps, &mut images, 1, 40, 0x5000), "[unknown]+0x5000");
+        maps.apply(record(2, 50, Body::Exit), &mut images);
+        maps.forget_ended(45);
+        assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "/bin/6+0x1010");
+        maps.forget_ended(60);
+        assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "[unknown]+0x1010");
+    }
+
+    #[test]
+    fn time_tells_apart_what_was_mapped_at_the_same_address() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        maps.apply(record(1, 10, mmap(0x1000, 0x3000, 5)), &mut images);
+        maps.apply(record(1, 20, mmap(0x1000, 0x3000, 6)), &mut images);
+        maps.apply(record(1, 30, mmap(0x2000, 0x1000, 5)), &mut images);
+        let mut names = |time: u64| {
+            [0x1010, 0x2010, 0x3010].map(|ip| at(&maps, &mut images, 1, time, ip)[..6].to_owned())
+        };
+        assert_eq!(names(15), ["/bin/5"; 3]);
+        assert_eq!(names(25), ["/bin/6"; 3]);
+        assert_eq!(names(35), ["/bin/6", "/bin/5", "/bin/6"]);
+        maps.forget_ended(26);
+        let mut at = |time: u64| at(&maps, &mut images, 1, time, 0x2010);
+        assert_eq!(at(27), "/bin/6+0x2010");
+        assert_eq!(at(31), "/bin/5+0x1010");
+    }
+
+    #[test]
+    fn a_mapping_over_another_cuts_it() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        maps.apply(record(1, 1, mmap(0x1000, 0x3000, 5)), &mut images);
+        maps.apply(record(1, 2, mmap(0x2000, 0x1000, 6)), &mut images);
+        assert_eq!(at(&maps, &mut images, 1, 3, 0x1fff), "/bin/5+0x1fff");
+        assert_eq!(at(&maps, &mut images, 1, 3, 0x2000), "/bin/6+0x1000");
+        assert_eq!(at(&maps, &mut images, 1, 3, 0x3000), "/bin/5+0x3000");
+    }
+
+    #[test]
+    fn build_ids_find_their_mapping_before_or_after_it() {
+        let id = BuildId::new(&[1, 2]).unwrap();
+        let with_id = |start| Body::Mmap {
+            start,
+            length: 0x1000,
+            file_offset: 0,
+            file: None,
+            build_id: Some(id.clone()),
+            path: "/bin/5".into(),
+        };
+        for early in [true, false] {
+            let mut images = ImageTable::new();
+            let mut maps = ProcessMaps::default();
+            let mut bodies = vec![mmap(0x1000, 0x1000, 5), with_id(0x1000)];
+            if early {
+                bodies.reverse();
+            }
+            for (time, body) in bodies.into_iter().enumerate() {
+                maps.apply(record(1, time as u64, body), &mut images);
+            }
+            let location = maps.locate(1, 9, ProcessAddress(0x1000), &mut images);
+            assert_eq!(images.get(location.image).build_id, Some(id.clone()));
+        }
+    }
+
+    #[test]
+    fn lines_of_proc_maps() {
+        let line = "7f00-8f00 r-xp 00001000 fe:01 42   /opt/a b/lib.so (deleted)";
+        let (start, end, offset, file, path) = parse_maps_line(line).unwrap();
+        assert_eq!((start, end, offset), (0x7f00, 0x8f00, 0x1000));
+        assert_eq!(file.unwrap().major, 0xfe);
+        assert_eq!(path, "/opt/a b/lib.so (deleted)");
+        for bad in ["", "x", "1-2 r-xp", "1-2 rw-p 0 0:0 0 ", "g-h r-xp 0 0:0 0"] {
+            assert!(parse_maps_line(bad).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A process that is held for a moment: its registers, its memory, and running it on to a place.
+
+use crate::events::breakpoint::{Breakpoint, is_ours, signal_for};
+use machine::Registers;
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// How long a process may take on its way to a place.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// How long it is looked after without sleeping.
+const EAGER: Duration = Duration::from_micros(300);
+
+/// Passes of a place before the one that is waited for: each is an exception.
+const MOST_PASSES: u32 = 100;
+
+/// The flag of one that goes on from a breakpoint, which does not hold it again.
+const RESUMES: u64 = 1 << 16;
+
+/// Of the control register of vectors: how numbers are rounded, and whether small ones are taken for 0.
+const UNUSUAL: u32 = 0xe040;
+
+/// A process of ours that is stopped. Dropped, it goes on, with the signal that it stopped for. It
+/// goes on unharmed too if we are killed: what it stops for by our doing ends no process.
+pub(crate) struct Tracee {
+    pid: libc::pid_t,
+    memory: File,
+    /// The signal to be delivered when we leave.
+    signal: libc::c_int,
+    /// Whether it is stopped; else it has ended.
+    stopped: bool,
+    /// Where it stops, once it was to run to a place.
+    breakpoint: Option<Breakpoint>,
+}
+
+impl Tracee {
+    /// Stops a process. `None` if it cannot be traced, or ended.
+    pub fn attach(pid: libc::pid_t) -> Option<Self> {
+        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        if !ptrace(libc::PTRACE_SEIZE, pid, 0, 0) {
+            return None;
+        }
+        let mut tracee = Self {
+            pid,
+            memory,
+            signal: 0,
+            stopped: false,
+            breakpoint: None,
+        };
+        if !tracee.interrupt() {
+            return None;
+        }
+        Some(tracee)
+    }
+
+    /// Whether a signal is to be delivered: it is not to be run before that.
+    pub fn is_signalled(&self) -> bool {
+        self.signal != 0
+    }
+
+    /// Reads its memory; `false` if it is not there.
+    pub fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
+        self.memory.read_exact_at(buffer, at).is_ok()
+    }
+
+    fn integers(&self) -> Option<libc::user_regs_struct> {
+        let mut all = MaybeUninit::<libc::user_regs_struct>::zeroed();
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the request fills the structure, which is plain data.
+        unsafe {
+            let done = libc::ptrace(libc::PTRACE_GETREGS, self.pid, nothing, all.as_mut_ptr());
+            (done == 0).then(|| all.assume_init())
+        }
+    }
+
+    /// Its registers.
+    pub fn registers(&self) -> Option<Registers> {
+        let all = self.integers()?;
+        Some(Registers {
+            integer: [
+                all.rax, all.rcx, all.rdx, all.rbx, all.rsp, all.rbp, all.rsi, all.rdi, all.r8,
+                all.r9, all.r10, all.r11, all.r12, all.r13, all.r14, all.r15,
+            ],
+            flags: all.eflags,
+            counter: all.rip,
+            thread: Some(all.fs_base),
+            vector: self.vectors(),
+        })
+    }
+
+    /// Its vector registers, unless it rounds as nobody does.
+    fn vectors(&self) -> Option<[[u64; 2]; 16]> {
+        let mut all = MaybeUninit::<libc::user_fpregs_struct>::zeroed();
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the request fills the structure, which is plain data.
+        let all = unsafe {
+            let done = libc::ptrace(libc::PTRACE_GETFPREGS, self.pid, nothing, all.as_mut_ptr());
+            (done == 0).then(|| all.assume_init())?
+        };
+        let quarter = |index: usize| u64::from(all.xmm_space.get(index).copied().unwrap_or(0));
+        let half = |index: usize| quarter(index) | quarter(index + 1) << 32;
+        (all.mxcsr & UNUSUAL == 0)
+            .then(|| std::array::from_fn(|index| [half(4 * index), half(4 * index + 2)]))
+    }
+
+    /// Lets it run until it has come by a place so many times and comes there once more, with a
+    /// breakpoint of the processor. `false` if it does not come, or cannot be waited for.
+    pub fn run_to(&mut self, place: u64, passes: u32) -> bool {
+        if passes > MOST_PASSES {
+            return false;
+        }
+        let Some(now) = self.integers() else {
+            return false;
+        };
+        // Where it stands at the place it is held there first.
+        let held = now.rip == place && now.eflags & RESUMES == 0;
+        let times = u64::from(passes) + 1 + u64::from(held);
+        let set = match &mut self.breakpoint {
+            Some(breakpoint) => breakpoint.move_to(place, times).is_ok(),
+            none => {
+                let signal = signal_for(self.pid);
+                *none = signal.and_then(|of| Breakpoint::set(self.pid, place, times, of).ok());
+                none.is_some()
+            }
+        };
+        if !set {
+            return false;
+        }
+        self.go(libc::PTRACE_CONT) && self.integers().is_some_and(|now| now.rip == place)
+    }
+
+    /// Lets it go on and waits until it stops. `false` if it does not by itself, or for a signal
+    /// of its own.
+    fn go(&mut self, how: libc::c_uint) -> bool {
+        if self.signal != 0 || !ptrace(how, self.pid, 0, 0) {
+            return false;
+        }
+        self.stopped = false;
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            match stop(self.pid, libc::WNOHANG) {
+                Stop::Not if started.elapsed() < EAGER => {
+                    std::thread::yield_now();
+                }
+                Stop::Not => std::thread::sleep(EAGER),
+                Stop::Ended => return false,
+                Stop::At(signal) => {
+                    self.stopped_for(signal);
+                    return self.signal == 0;
+                }
+            }
+        }
+        self.interrupt();
+        false
+    }
+
+    fn interrupt(&mut self) -> bool {
+        if ptrace(libc::PTRACE_INTERRUPT, self.pid, 0, 0)
+            && let Stop::At(signal) = stop(self.pid, 0)
+        {
+            self.stopped_for(signal);
+        }
+        self.stopped
+    }
+
+    /// Takes note of a stop. Signals of our breakpoints are not for the process.
+    fn stopped_for(&mut self, signal: libc::c_int) {
+        self.stopped = true;
+        let ours = signal != 0 && is_ours(signal, self.code());
+        self.signal = if ours { 0 } else { signal };
+    }
+
+    /// What kind of thing sent the signal that it stopped for; 0 if that is not known.
+    fn code(&self) -> libc::c_int {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the request fills the structure, which is plain data.
+        unsafe {
+            libc::ptrace(
+                libc::PTRACE_GETSIGINFO,
+                self.pid,
+                nothing,
+                info.as_mut_ptr(),
+            );
+            info.assume_init().si_code
+        }
+    }
+}
+
+impl Drop for Tracee {
+    fn drop(&mut self) {
+        self.breakpoint = None;
+        if self.stopped {
+            ptrace(libc::PTRACE_DETACH, self.pid, 0, self.signal as u64);
+        }
+    }
+}
+
+fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: u64) -> bool {
+    // SAFETY: the requests that are made here neither read nor write our memory.
+    unsafe { libc::ptrace(request, pid, address, data) == 0 }
+}
+
+enum Stop {
+    Not,
+    /// Which is left for those who wait for that.
+    Ended,
+    /// For a signal that it is to be given, or 0.
+    At(libc::c_int),
+}
+
+/// Waits until the process stops.
+fn stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
+    let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL | options;
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the structure is written through the pointer, and is plain data; the process
+        // and the status are the fields of the kind of information that waitid gives.
+        let (done, code, who, status) = unsafe {
+            let done = libc::waitid(libc::P_PID, pid as libc::id_t, info.as_mut_ptr(), what);
+            let info = info.assume_init_ref();
+            (done, info.si_code, info.si_pid(), info.si_status())
+        };
+        if done == 0 {
+            return match code {
+                _ if who == 0 => Stop::Not,
+                // Our interrupts, with an event above the signal, are no signals to it.
+                libc::CLD_TRAPPED if status > 0xff => Stop::At(0),
+                libc::CLD_TRAPPED => Stop::At(status),
+                _ => Stop::Ended,
+            };
+        }
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return Stop::Ended;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Interpreter;
+    use std::process::Command;
+
+    impl Tracee {
+        /// Lets it execute one instruction.
+        pub fn step(&mut self) -> bool {
+            self.breakpoint = None;
+            self.go(libc::PTRACE_SINGLESTEP);
+            let stepped = self.stopped && self.signal == libc::SIGTRAP;
+            if stepped {
+                self.signal = 0;
+            }
+            stepped
+        }
+    }
+
+    /// A branch that the interpreter comes by many times: run to one of these times, the process
+    /// goes on as the interpreter says that it does from then on; and it ends as it should.
+    #[test]
+    fn it_runs_to_the_right_time_of_many() {
+        let script = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exit 9";
+        let mut child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
+        let pid = child.id() as libc::pid_t;
+        let (mut repeated, mut compared) = (0, 0);
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(3));
+            let Some(mut tracee) = Tracee::attach(pid) else {
+                break;
+            };
+            let start = tracee.registers().expect("registers");
+            let mut said = Vec::new();
+            let read = |at, buffer: &mut [u8]| tracee.read(at, buffer);
+            Interpreter::new().walk(&start, 0, 6000, read, |one| said.push(one));
+            let passes = |turn: usize| {
+                let branch = said[turn].branch;
+                said[..turn]
+                    .iter()
+                    .filter(|one| one.branch == branch)
+                    .count() as u32
+            };
+            let Some(turn) = (0..said.len())
+                .rev()
+                .find(|turn| (1..20).contains(&passes(*turn)))
+            else {
+                continue;
+            };
+            let (branch, from) = (said[turn].branch.0, &said[turn..]);
+            if start.counter == branch || !tracee.run_to(branch, passes(turn)) {
+                continue;
+            }
+            repeated += 1;
+            let (mut at, mut from) = (branch, from.iter().take(40).peekable());
+            while from.peek().is_some() && tracee.step() {
+                let next = tracee.registers().expect("registers").counter;
+                if let Some(one) = from.next_if(|one| one.branch.0 == at) {
+                    assert_eq!(one.target.0, next, "after {at:x}");
+                    compared += 1;
+                }
+                at = next;
+            }
+        }
+        assert_eq!(child.wait().expect("waited for").code(), Some(9));
+        assert!(repeated > 5, "{repeated} times");
+        assert!(compared >= repeated, "{compared} branches");
+    }
+}

@@ -1,0 +1,237 @@
+//! Where branches go and which data are accessed: from the registers at samples, and what is known of memory
+//! (DCPI section 7: interpretation), and from the processor's own records.
+
+use crate::events::records::Record;
+use crate::processes::images::open_same;
+use crate::recording::collection::Collection;
+use machine::{Interpreter, Registers, Seen, Slice};
+use object::Endianness;
+use object::elf::{EM_X86_64, FileHeader64, PF_W, PF_X, PT_LOAD, ProgramHeader64};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader};
+use profile::{
+    ImageAddress, ImageId, ImageKind, ImageOffset, Location, OnWay, Stretches, TakenBranch, add_way,
+};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Images whose code is looked at.
+const MOST_IMAGES: usize = 512;
+
+/// Kinds of stretches between branches that are kept: more than the largest programs have warm.
+const MOST_STRETCHES: usize = 1 << 20;
+
+/// Instructions of which data addresses are kept: 60 MB of them at most, mostly far less.
+const MOST_ACCESSING: usize = 1 << 15;
+
+/// Segments of an image that are looked at.
+const MOST_SEGMENTS: usize = 64;
+
+/// Sees where branches go. Code is read from the images' files, by offset.
+pub(crate) struct Branches {
+    /// Nothing for what cannot be read.
+    code: FxHashMap<ImageId, Option<Image>>,
+}
+
+/// The file of an image, and what was seen of its code.
+struct Image {
+    file: File,
+    /// What of it is mapped, and is not written.
+    segments: Vec<Segment>,
+    interpreter: Interpreter,
+}
+
+/// A part of a file that is mapped to an address, but for where the image lies in the process.
+struct Segment {
+    offset: u64,
+    address: u64,
+    length: u64,
+    is_code: bool,
+}
+
+impl Image {
+    /// The file as it was when it was mapped, if it has code that can be interpreted: x86-64's.
+    fn open(collection: &Collection, id: ImageId) -> Option<Self> {
+        let image = collection.images.get(id);
+        if image.kind != ImageKind::File {
+            return None;
+        }
+        let file = match collection.images.held(id) {
+            Some(file) => file.try_clone().ok(),
+            None => open_same(&image.path, image.file?, None),
+        }?;
+        let segments = segments(&file)?;
+        Some(Self {
+            file,
+            segments,
+            interpreter: Interpreter::new(),
+        })
+    }
+}
+
+/// The segments of an ELF file of x86-64 that are not written.
+fn segments(file: &File) -> Option<Vec<Segment>> {
+    let file = ReadCache::new(file);
+    let header = FileHeader64::<Endianness>::parse(&file).ok()?;
+    let endian = header.endian().ok()?;
+    if header.e_machine(endian) != EM_X86_64 {
+        return None;
+    }
+    let all = header.program_headers(endian, &file).ok()?.iter();
+    let is_constant = |one: &&ProgramHeader64<Endianness>| {
+        one.p_type(endian) == PT_LOAD && !one.p_flags(endian).contains(PF_W)
+    };
+    let segment = |one: &ProgramHeader64<Endianness>| Segment {
+        offset: one.p_offset(endian),
+        address: one.p_vaddr(endian),
+        length: one.p_filesz(endian),
+        is_code: one.p_flags(endian).contains(PF_X),
+    };
+    Some(
+        all.filter(is_constant)
+            .take(MOST_SEGMENTS)
+            .map(segment)
+            .collect(),
+    )
+}
+
+/// The code that is at an offset of the file.
+fn code_at(segments: &[Segment], at: ImageOffset) -> Option<&Segment> {
+    let mut of_code = segments.iter().filter(|one| one.is_code);
+    of_code.find(|one| at.0.wrapping_sub(one.offset) < one.length)
+}
+
+/// Eight bytes at an address of an image that is not written.
+fn constant(file: &File, segments: &[Segment], at: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let from = segments.iter().find_map(|one| {
+        let from = at.checked_sub(one.address)?;
+        let fits = one.length.checked_sub(from)? >= 8;
+        one.offset.checked_add(from).filter(|_| fits)
+    })?;
+    file.read_exact_at(&mut bytes, from).ok()?;
+    Some(u64::from_le_bytes(bytes))
+}
+
+impl Branches {
+    pub fn new() -> Self {
+        Self {
+            code: FxHashMap::default(),
+        }
+    }
+
+    fn image(&mut self, collection: &Collection, id: ImageId) -> Option<&mut Image> {
+        if self.code.len() >= MOST_IMAGES && !self.code.contains_key(&id) {
+            return None;
+        }
+        let code = self.code.entry(id);
+        code.or_insert_with(|| Image::open(collection, id)).as_mut()
+    }
+
+    /// Counts the branches and the data addresses that follow from a process' registers at a place, and
+    /// from its memory, as far as it is known by a slice, which learns what else is needed.
+    pub fn observe(
+        &mut self,
+        collection: &mut Collection,
+        pid: u32,
+        at: Location,
+        registers: &Registers,
+        slice: Option<(&mut Slice, &[Option<u64>])>,
+    ) {
+        let Some(image) = self.image(collection, at.image) else {
+            return;
+        };
+        let Image {
+            file,
+            segments,
+            interpreter,
+        } = image;
+        // By how much addresses in the process are higher than in the file.
+        let moved = code_at(segments, at.offset).map(|code| {
+            let address = (at.offset.0 - code.offset).wrapping_add(code.address);
+            registers.counter.wrapping_sub(address)
+        });
+        let Collection {
+            branches,
+            accesses,
+            warnings,
+            ..
+        } = collection;
+        let space = u64::from(pid);
+        let place = |address: ImageAddress| (at.image, ImageOffset(address.0));
+        let mut way: Vec<OnWay<(ImageId, ImageOffset)>> = Vec::new();
+        interpreter.follow(
+            ImageAddress(at.offset.0),
+            registers,
+            slice,
+            |place, buffer| file.read_at(buffer, place.0).unwrap_or(0),
+            |word| constant(file, segments, word.wrapping_sub(moved?)),
+            |seen| match seen {
+                Seen::Branch(seen) => {
+                    let (branch, target) = (ImageOffset(seen.branch.0), ImageOffset(seen.target.0));
+                    // Calls through pointers may lead to other images.
+                    if code_at(segments, target).is_some() {
+                        branches.entry((at.image, branch, target)).or_default().0 += 1;
+                    }
+                }
+                Seen::Access(seen) => way.push(OnWay {
+                    instruction: place(seen.instruction),
+                    address: seen.address,
+                    has_room: seen.has_room,
+                }),
+                Seen::Before(instruction, address) => {
+                    if let Some(one) = accesses.get_mut(&place(instruction)) {
+                        one.wait(space, address);
+                    }
+                }
+            },
+        );
+        add_way(space, &way, MOST_ACCESSING, accesses);
+        if accesses.len() >= MOST_ACCESSING {
+            warnings.insert(format!(
+                "data addresses are of the first {MOST_ACCESSING} instructions that were seen"
+            ));
+        }
+    }
+
+    /// Counts what was executed between the branches that came with a sample.
+    pub fn add_stack(&self, collection: &mut Collection, record: &Record, stack: &[TakenBranch]) {
+        let Collection {
+            images,
+            maps,
+            stretches,
+            warnings,
+            ..
+        } = collection;
+        if stretches.kinds() >= MOST_STRETCHES {
+            warnings.insert(format!(
+                "of {} kinds of code between branches no more are counted: branch records are of the first {} samples",
+                MOST_STRETCHES, stretches.stacks
+            ));
+            return;
+        }
+        // Where an address is needs the table of images, and whether that is a file too.
+        let images = RefCell::new(images);
+        let (pid, time) = (record.pid, record.time);
+        let locate = |address| maps.locate(pid, time, address, &mut images.borrow_mut());
+        let is_file = |image| images.borrow().get(image).kind == ImageKind::File;
+        stretches.add(stack, locate, is_file);
+    }
+}
+
+/// What there was of branch records, in a sentence.
+pub(crate) fn summary(stretches: &Stretches) -> Option<String> {
+    let Stretches {
+        stacks,
+        used,
+        impossible,
+        ..
+    } = stretches;
+    (*stacks > 0).then(|| {
+        format!(
+            "{stacks} branch stacks, with {used} stretches of code between branches, and {impossible} that no execution can have led through"
+        )
+    })
+}

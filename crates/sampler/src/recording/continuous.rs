@@ -1,0 +1,631 @@
+//! Sampling the whole machine for as long as there is somebody to store what was counted (DCPI
+//! section 4).
+//!
+//! Two buffers in the kernel, one of them being filled. A *drain* flips them, reads the full one
+//! without emptying it, and hands over a recording; only when that is stored is the buffer emptied.
+//! Whenever the process dies, what it had not stored is still in the kernel, and the number of the
+//! drain tells the next process whether the buffer it finds was stored already.
+
+use crate::bpf::kernel::{LoaderMemory, Setting};
+use crate::bpf::layout::{Accounting, MAX_EVENTS};
+use crate::bpf::pins::{self, LeftBehind};
+use crate::bpf::tables::Tables;
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::events::cost::rate_within;
+use crate::events::jitter::Jitter;
+use crate::events::perf;
+use crate::host::host;
+use crate::options::Rate;
+use crate::processes::unreadable::FindNames;
+use crate::recording::collection::{Collection, Total};
+use crate::recording::finish;
+use crate::recording::kernel_source::{KernelSource, count_place, count_thread};
+use crate::{Error, EventSpec};
+use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use symbols::KernelSymbols;
+
+/// What the continuous collector does: places of the whole machine, of any kind of event.
+const SETTING: Setting = Setting {
+    only_targets: false,
+    stacks: false,
+    per_process: false,
+    per_thread: false,
+    off_cpu: false,
+    tracepoints: true,
+    off_events: [0, 0],
+};
+
+/// How often images are looked through for such as nobody maps any more, in drains.
+const FORGET_EVERY: u32 = 8;
+
+/// How many processes that have ended are remembered, a kilobyte each, before a drain lets them be
+/// forgotten.
+const ENDED_MOST: usize = 3000;
+
+/// A jump of the clock that is worth a word, in nanoseconds.
+const CLOCK_JUMP_NS: i64 = 1_000_000_000;
+
+/// What to sample.
+#[derive(Clone, Debug)]
+pub struct ContinuousOptions {
+    /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
+    pub events: Vec<EventSpec>,
+    /// How often to sample events that have a rate.
+    pub rate: Rate,
+    /// The longest time between two drains.
+    pub interval: Duration,
+    /// How long a pinned collector goes on sampling after the last [tick](Continuous::tick).
+    pub outlive: Duration,
+    /// A directory in the BPF file system where the collector is pinned, if it can be.
+    pub pins: Option<PathBuf>,
+    /// Finds names that cannot be found later, perhaps in a process of its own:
+    /// [`find_names`](crate::find_names) may take much memory.
+    pub find_names: FindNames,
+}
+
+/// Whether it is time to drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainDue {
+    /// No.
+    NotYet,
+    /// The interval has passed.
+    Interval,
+    /// Tables are getting full.
+    Room,
+}
+
+/// A drain: what was counted since the one before.
+pub struct Drain {
+    /// Its number, from 0.
+    pub number: u32,
+    /// What was counted. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
+    pub recording: Recording,
+}
+
+/// A collector at work.
+pub struct Continuous<'memory> {
+    source: KernelSource<'memory>,
+    collection: Collection,
+    options: ContinuousOptions,
+    layout: Option<KernelSymbols>,
+    drained_unix_ns: u64,
+    drained_ns: u64,
+    /// Whether a buffer was read and not emptied yet.
+    unstored: bool,
+    sample_cost_ns: u64,
+    frequency: u64,
+    pinned: Result<(), String>,
+    drains: u32,
+    /// Whether the kernel can end the events by itself when nobody ticks any more, not only their counting.
+    can_cease: bool,
+    /// How long nothing was sampled since the last drain, and in all, because nobody ticked.
+    unsampled_ns: (u64, u64),
+    /// The CPUs that are sampled, and how long the event of each was enabled.
+    cpus: (Vec<i32>, Vec<u64>),
+}
+
+/// Loads a collector and hands it to `body`, after which it ends, unless it is left behind.
+///
+/// # Errors
+/// Whatever keeps it from being loaded.
+pub fn sample_continuously<T>(
+    options: ContinuousOptions,
+    body: impl FnOnce(&mut Continuous<'_>) -> T,
+) -> Result<T, Error> {
+    let mut memory = MaybeUninit::uninit();
+    let mut continuous = Continuous::prepare(options, &mut memory)?;
+    Ok(body(&mut continuous))
+}
+
+impl<'memory> Continuous<'memory> {
+    fn prepare(
+        options: ContinuousOptions,
+        memory: &'memory mut LoaderMemory,
+    ) -> Result<Self, Error> {
+        let specs = crate::recording::session::chosen(&options.events)?;
+        if specs.len() > MAX_EVENTS {
+            return Err(Error::TooManyEvents {
+                asked: specs.len(),
+                limit: MAX_EVENTS,
+            });
+        }
+        if let Some(spec) = specs.iter().find(|spec| spec.branches) {
+            return Err(Error::EventSyntax {
+                text: spec.name.clone(),
+                reason: "branch records do not come while samples are counted in the kernel; use vitalfew record --branches".into(),
+            });
+        }
+        let capabilities = crate::capabilities::probe();
+        if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
+            return Err(Error::Refused {
+                what: "counting in the kernel".into(),
+                reason: format!("{}; {}", gap.missing, gap.fix),
+            });
+        }
+        let cpus = perf::online_cpus();
+        let jitter = Some(Jitter::new(unix_ns()));
+        let mut source = KernelSource::open(memory, SETTING, &cpus, jitter)?;
+        let mut collection = Collection::new(specs.len());
+        collection.images.spare_mounts();
+        source.watch_processes()?;
+        collection.maps.scan_all(&mut collection.images);
+        let timed = specs.iter().find(|spec| spec.is_timed());
+        let sample_cost_ns = timed.map_or(Ok(0), |spec| source.sample_cost(spec))?;
+        let most = perf::max_sample_rate().max(1);
+        let frequency = match options.rate {
+            Rate::Frequency(frequency) => frequency.min(most),
+            Rate::Overhead(percent) => {
+                rate_within(percent, sample_cost_ns, (1, Rate::MOST.min(most)))
+            }
+        };
+        let events: Vec<(EventSpec, u64)> = specs
+            .iter()
+            .map(|spec| (spec.clone(), spec.period_at(frequency)))
+            .collect();
+        let can_cease = options.pins.is_some() && source.limits_spare_handled().unwrap_or(false);
+        // The loader lets events run as soon as programs are attached.
+        source.hold(true);
+        source.open_events(&events, None, &cpus)?;
+        // Before it is pinned: from then on it may be left alone.
+        source.expect_until(
+            monotonic_ns() + options.outlive.as_nanos() as u64,
+            can_cease,
+        )?;
+        let pinned = match &options.pins {
+            None => Err("there is no BPF file system".to_owned()),
+            Some(directory) => source.pin(directory).map_err(|error| {
+                let _ = pins::unpin(directory);
+                error.to_string()
+            }),
+        };
+        let mut collector = Self {
+            source,
+            collection,
+            options,
+            layout: KernelSymbols::read_layout().ok(),
+            drained_unix_ns: unix_ns(),
+            drained_ns: monotonic_ns(),
+            unstored: false,
+            sample_cost_ns,
+            frequency,
+            pinned,
+            drains: 0,
+            can_cease,
+            unsampled_ns: (0, 0),
+            cpus: (cpus, Vec::new()),
+        };
+        collector.describe_events()?;
+        Ok(collector)
+    }
+
+    /// Leaves word of the events beside the pinned tables, for whoever takes them over.
+    fn describe_events(&mut self) -> Result<(), Error> {
+        let described = self.described_events();
+        match (&self.options.pins, &self.pinned) {
+            (Some(directory), Ok(())) => pins::describe(directory, &described),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the interrupts, too, end when nobody ticks any more; else only what they count.
+    pub fn can_cease(&self) -> bool {
+        self.can_cease
+    }
+
+    /// How long nothing was sampled so far because nobody ticked, in nanoseconds.
+    pub fn unsampled_ns(&self) -> u64 {
+        self.unsampled_ns.1
+    }
+
+    /// Whether the collector would outlive this process, or why not.
+    pub fn pinned(&self) -> Result<(), &str> {
+        self.pinned.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// What one sample costs, in nanoseconds, by a measurement before the start.
+    pub fn sample_cost_ns(&self) -> u64 {
+        self.sample_cost_ns
+    }
+
+    /// Samples a second on each CPU, of events that have a rate.
+    pub fn frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    /// Names of the events.
+    pub fn events(&self) -> impl Iterator<Item = &str> {
+        self.source
+            .events
+            .iter()
+            .map(|event| event.spec.name.as_str())
+    }
+
+    /// Images and processes that are remembered.
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.collection.images.len(), self.collection.maps.len())
+    }
+
+    /// Begins, or goes on, to count.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn enable(&mut self) -> Result<(), Error> {
+        if !self.unstored && self.drains == 0 {
+            (self.drained_unix_ns, self.drained_ns) = (unix_ns(), monotonic_ns());
+        }
+        self.source.hold(false);
+        self.source.enable()
+    }
+
+    /// Stops counting; what was counted stays in the kernel.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn disable(&mut self) -> Result<(), Error> {
+        self.cpus.1.clear();
+        self.source.hold(true);
+        self.source.disable()
+    }
+
+    /// Changes how often events that have a rate are sampled, from the next period on.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn set_frequency(&mut self, frequency: u64) -> Result<(), Error> {
+        self.frequency = frequency.max(1);
+        for event in self.source.events.iter_mut().filter(|e| e.spec.is_timed()) {
+            event.period = event.spec.period_at(self.frequency);
+        }
+        self.describe_events()
+    }
+
+    /// What became of the CPUs, if they are not those any more that are sampled, each all the time: an
+    /// event ends with its CPU and does not come back with it, not even after a suspend. To be called
+    /// some seconds apart, while it counts; then a new collector is needed.
+    pub fn changed_cpus(&mut self) -> Option<String> {
+        let times = self.source.enabled_times();
+        let before = std::mem::replace(&mut self.cpus.1, times);
+        changed_cpus(&self.cpus.0, &perf::online_cpus(), &before, &self.cpus.1)
+    }
+
+    /// Waits for so long, or until records of processes have to be read.
+    pub fn wait(&self, timeout: Duration) {
+        let descriptors: Vec<_> = self.source.descriptors().collect();
+        crate::recording::session::poll(&descriptors, timeout);
+    }
+
+    /// To be called some times a second: new random periods, records of processes, and word that
+    /// somebody is there. Says whether it is time to [drain](Self::drain).
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn tick(&mut self) -> Result<DrainDue, Error> {
+        self.attend()?;
+        self.source.set_periods();
+        self.source.read_bookkeeping(&mut self.collection);
+        let age = monotonic_ns().saturating_sub(self.drained_ns);
+        let events = self.collection.totals.len();
+        let full =
+            self.collection.maps.ended() >= ENDED_MOST || self.source.is_filling_up(events)?;
+        Ok(match age >= self.options.interval.as_nanos() as u64 {
+            _ if full => DrainDue::Room,
+            true => DrainDue::Interval,
+            false => DrainDue::NotYet,
+        })
+    }
+
+    /// Holds the dead-man's switch, and begins again if it was let go for too long.
+    fn attend(&mut self) -> Result<(), Error> {
+        let now = monotonic_ns();
+        let until = now + self.options.outlive.as_nanos() as u64;
+        self.source.expect_until(until, false)?;
+        let Some(ceased_ns) = self.source.take_ceased() else {
+            return Ok(());
+        };
+        let silence = now.saturating_sub(ceased_ns);
+        self.unsampled_ns.0 += silence;
+        self.unsampled_ns.1 += silence;
+        // Events that were disabled look like those of CPUs that were away.
+        self.cpus.1.clear();
+        self.source.expect_until(until, self.can_cease)
+    }
+
+    /// Reads what was counted since the last drain. The kernel forgets it only by
+    /// [`stored`](Self::stored), which must come before the next drain.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn drain(&mut self) -> Result<Drain, Error> {
+        let mut until = self.drained_ns;
+        if !self.unstored {
+            until = monotonic_ns();
+            self.source.flip();
+            self.unstored = true;
+        }
+        let number = self.source.fill().wrapping_sub(1);
+        let mut recording = self.recording();
+        // After the flip: whatever was mapped before a sample in the buffer has its record.
+        self.source.read_bookkeeping(&mut self.collection);
+        let tables = self.source.tables(number & 1);
+        read(&mut self.collection, &tables, self.source.events.len())?;
+        for (number, total) in self.collection.totals.iter().enumerate() {
+            let scale = self.source.multiplex_scale(number);
+            recording
+                .events
+                .push(event(&self.source.events[number], *total, scale));
+        }
+        self.move_samples(&mut recording);
+        // Samples of processes that had ended by the flip are all in.
+        self.collection.maps.forget_ended(until);
+        let used = self.collection.maps.used_images();
+        self.collection.images.release_but(&used);
+        self.drains += 1;
+        if self.drains.is_multiple_of(FORGET_EVERY) {
+            self.collection.images.forget_unused(&used);
+        }
+        Ok(Drain { number, recording })
+    }
+
+    /// A recording of the time since the last drain, without its samples.
+    fn recording(&mut self) -> Recording {
+        let (unix, now) = (unix_ns(), monotonic_ns());
+        let passed = now.saturating_sub(self.drained_ns);
+        let mut recording = empty();
+        recording.duration_ns = passed;
+        recording.start_unix_ns = unix.saturating_sub(passed);
+        let expected = self.drained_unix_ns.saturating_add(passed);
+        let jump = unix as i64 - expected as i64;
+        if jump.abs() > CLOCK_JUMP_NS {
+            let way = if jump < 0 { "back" } else { "forward" };
+            let seconds = jump.abs() as f64 / 1e9;
+            let warning =
+                format!("the clock was set {way} by {seconds:.1} s while this was recorded");
+            recording.warnings.push(warning);
+        }
+        (self.drained_unix_ns, self.drained_ns) = (unix, now);
+        let unsampled_ns = std::mem::take(&mut self.unsampled_ns.0);
+        if unsampled_ns > 0 {
+            recording.warnings.push(format!(
+                "nothing was sampled for {:.1} s, because the daemon did not run for longer than --outlive",
+                unsampled_ns as f64 / 1e9
+            ));
+        }
+        recording
+    }
+
+    fn move_samples(&mut self, recording: &mut Recording) {
+        let kernel = self.layout.take();
+        self.layout = finish::move_samples(
+            &mut self.collection,
+            recording,
+            kernel,
+            self.options.find_names,
+        );
+    }
+
+    /// The last drain is safe: the kernel forgets it.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn stored(&mut self) -> Result<(), Error> {
+        if self.unstored {
+            self.source
+                .tables(self.source.fill().wrapping_sub(1) & 1)
+                .clear()?;
+            self.unstored = false;
+        }
+        Ok(())
+    }
+
+    /// What a collector before us had counted and not given to be stored: `is_stored` tells of a
+    /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
+    /// `since_unix_ns` is when it was last heard of.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Bpf`].
+    pub fn take_over(
+        &mut self,
+        left: &LeftBehind,
+        since_unix_ns: u64,
+        is_stored: impl Fn(u32) -> bool,
+    ) -> Result<Vec<Drain>, Error> {
+        let events = left.events()?;
+        let fill = left.fill()?;
+        let ceased_ago_ns = left.ceased_ago_ns()?;
+        let until = unix_ns().saturating_sub(ceased_ago_ns.unwrap_or(0));
+        let mut drains = Vec::new();
+        for number in [fill.wrapping_sub(1), fill] {
+            let tables = left.tables(number & 1)?;
+            let taken: u64 = tables.accounts(events.len())?.iter().map(|a| a.taken).sum();
+            if taken == 0 || is_stored(number) {
+                continue;
+            }
+            let mut recording = empty();
+            recording.start_unix_ns = since_unix_ns.min(until);
+            recording.duration_ns = until - recording.start_unix_ns;
+            let own = std::mem::replace(
+                &mut self.collection.totals,
+                vec![Total::default(); events.len()],
+            );
+            let result = read(&mut self.collection, &tables, events.len());
+            let totals = std::mem::replace(&mut self.collection.totals, own);
+            result?;
+            for (event, total) in events.iter().zip(totals) {
+                recording.events.push(Event {
+                    taken: total.taken,
+                    stored: total.stored,
+                    dropped: total.dropped,
+                    lost: 0,
+                    ..event.clone()
+                });
+            }
+            recording.warnings.push(
+                "a part was counted while no daemon ran: programs that only ran then are named by their inode".into(),
+            );
+            if let Some(ago_ns) = ceased_ago_ns {
+                recording.warnings.push(format!(
+                    "the collector stopped by itself {:.0} s before a daemon came back: nothing was sampled in between",
+                    ago_ns as f64 / 1e9
+                ));
+            }
+            self.move_samples(&mut recording);
+            drains.push(Drain { number, recording });
+        }
+        Ok(drains)
+    }
+
+    /// The events as a recording has them, for those who take over.
+    fn described_events(&self) -> Vec<Event> {
+        let open = self.source.events.iter();
+        open.map(|open| event(open, Total::default(), 1.0))
+            .collect()
+    }
+
+    /// Whether anything was counted since the last drain.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn is_counting(&self) -> Result<bool, Error> {
+        let tables = self.source.tables(self.source.fill() & 1);
+        let accounts = tables.accounts(self.collection.totals.len())?;
+        Ok(accounts.iter().any(|account| account.taken > 0))
+    }
+
+    /// Lets a pinned collector go on when this value is gone.
+    pub fn leave(&mut self) {
+        self.source.leave();
+    }
+
+    /// Ends the collector and removes its pins.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.source.detach();
+        match &self.options.pins {
+            Some(directory) => {
+                pins::unpin(directory)?;
+                // Others may be pinned beside it.
+                let _ = directory.parent().map(std::fs::remove_dir);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn changed_cpus(sampled: &[i32], online: &[i32], before: &[u64], after: &[u64]) -> Option<String> {
+    if online != sampled {
+        let list = |cpus: &[i32]| {
+            let cpus: Vec<String> = cpus.iter().map(i32::to_string).collect();
+            cpus.join(", ")
+        };
+        let (were, are) = (list(sampled), list(online));
+        return Some(format!("CPUs {were} were sampled, now {are} are online"));
+    }
+    let mut stopped = sampled.iter().zip(before.iter().zip(after));
+    let (cpu, _) = stopped.find(|(_, (before, after))| after <= before)?;
+    Some(format!("CPU {cpu} was offline for a while"))
+}
+
+fn empty() -> Recording {
+    Recording::new(host(), Target::Machine, Collector::Bpf, CallGraph::None)
+}
+
+fn event(
+    open: &crate::recording::kernel_source::Open,
+    total: Total,
+    multiplex_scale: f64,
+) -> Event {
+    let timed = open.spec.is_timed();
+    let rate = open.spec.period_at(1).checked_div(open.period).unwrap_or(0);
+    Event {
+        name: open.spec.name.clone(),
+        unit: Unit::Samples,
+        period: open.period,
+        frequency: timed.then_some(rate as f64),
+        multiplex_scale,
+        taken: total.taken,
+        stored: total.stored,
+        dropped: total.dropped,
+        lost: 0,
+    }
+}
+
+/// Reads a buffer into the collection, whose totals are then those of the buffer.
+fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Result<(), Error> {
+    let mut stored = vec![0u64; MAX_EVENTS];
+    let setting = SETTING;
+    tables.read_places(|place| {
+        if let Some(stored) = stored.get_mut(usize::from(place.event)) {
+            *stored += u64::from(place.count);
+            count_place(collection, setting, place);
+        }
+    })?;
+    tables.read_threads(|key, count| count_thread(collection, key, count))?;
+    let accounts = tables.accounts(events)?;
+    for (number, account) in accounts.iter().enumerate() {
+        let Accounting { taken, dropped, .. } = *account;
+        let stored = stored[number];
+        collection.totals[number] = Total {
+            taken,
+            stored,
+            dropped,
+            lost: 0,
+        };
+        if taken != stored + dropped {
+            collection.warnings.insert(format!(
+                "accounting: in one drain {taken} samples of event {number} were taken, {stored} stored and {dropped} dropped"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The collectors that are pinned below this directory, oldest first, with their names.
+///
+/// # Errors
+/// [`Error::System`].
+pub fn left_behind(pins: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let entries = match std::fs::read_dir(pins) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries,
+    };
+    let failed = |source| Error::System {
+        what: format!("reading {}", pins.display()),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in entries.map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        found.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        ));
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_come_go_or_were_away_are_noticed() {
+        let changed = |online: &[i32], before: &[u64], after: &[u64]| {
+            changed_cpus(&[0, 1], online, before, after).unwrap_or_default()
+        };
+        assert_eq!(changed(&[0, 1], &[], &[5, 5]), "");
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 9]), "");
+        let away = "CPU 1 was offline for a while";
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 5]), away);
+        assert_eq!(changed(&[0, 1], &[5, 5], &[9, 0]), away);
+        let more = changed(&[0, 1, 2], &[5, 5], &[9, 9]);
+        assert_eq!(more, "CPUs 0, 1 were sampled, now 0, 1, 2 are online");
+        assert!(changed(&[0], &[5, 5], &[9, 0]).contains("now 0 are"));
+    }
+}

@@ -1,0 +1,404 @@
+//! From what was gathered to a recording: only images that have samples, the kernel split into its
+//! parts, and the symbols of everything that cannot be read again later.
+
+use crate::processes::images::{ImageTable, KERNEL, open_regular, open_same};
+use crate::processes::maps::ProcessMaps;
+use crate::processes::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
+use crate::recording::collection::Collection;
+use profile::{
+    AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
+    Location, ProcessAddress, Recording, StretchCount,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use symbols::{ImageSymbols, KernelSymbols};
+
+/// Moves everything gathered into the recording.
+pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
+    if collection.images.has_nameless() {
+        // A process whose records did not reach us may still be there.
+        collection.maps.scan_all(&mut collection.images);
+    }
+    move_samples(&mut collection, recording, None, find_names);
+    crate::recording::wakers::drop_own_frames(recording);
+    crate::recording::wakers::name_interrupts(recording);
+}
+
+/// Moves the samples gathered so far into the recording; images and maps stay for those to come.
+/// The kernel's addresses are placed by `kernel`, which costs time and memory to read in full;
+/// so do names of what cannot be read later, which `find_names` finds.
+pub(crate) fn move_samples(
+    collection: &mut Collection,
+    recording: &mut Recording,
+    kernel: Option<KernelSymbols>,
+    find_names: FindNames,
+) -> Option<KernelSymbols> {
+    let tally = collection.take_tally();
+    let mut finisher = Finisher {
+        images: &collection.images,
+        maps: &collection.maps,
+        kernel: kernel.map(Some),
+        new: Vec::new(),
+        moved: FxHashMap::default(),
+        named: FxHashMap::default(),
+        sources: Vec::new(),
+        embedded: BTreeSet::new(),
+        warnings: BTreeSet::new(),
+    };
+    tally.finish(recording, |location| finisher.place(location));
+    let branches = std::mem::take(&mut collection.branches).into_iter();
+    recording.branches = branches
+        .map(
+            |((image, branch, target), (observed, walked))| BranchCount {
+                image: finisher.image(image),
+                branch,
+                target,
+                observed,
+                walked,
+            },
+        )
+        .collect();
+    recording.branches.sort_unstable();
+    let stretches = std::mem::take(&mut collection.stretches);
+    let finished = |one: StretchCount| StretchCount {
+        image: finisher.image(one.image),
+        ..one
+    };
+    recording.stretches = stretches.iter().map(finished).collect();
+    recording.stretches.sort_unstable();
+    let accesses = std::mem::take(&mut collection.accesses).into_iter();
+    let finished = |((image, instruction), accesses)| AccessCount {
+        image: finisher.image(image),
+        instruction,
+        accesses,
+    };
+    recording.accesses = accesses.map(finished).collect();
+    recording.accesses.sort_unstable();
+    finisher.embed_names(find_names);
+    recording.images = finisher.new;
+    recording.symbols = finisher.embedded.into_iter().collect();
+    let kernel = finisher.kernel.flatten();
+    let warnings = finisher.warnings;
+    recording
+        .warnings
+        .extend(std::mem::take(&mut collection.warnings));
+    recording.warnings.extend(warnings);
+    kernel
+}
+
+/// Where the symbols of an image come from that have to be embedded.
+enum Source {
+    /// From nowhere: the reader finds them in the file.
+    Later,
+    /// An ELF image in memory.
+    Elf(Box<ImageSymbols>),
+    /// A file that names the places that are collected here.
+    Places(File, Names, BTreeSet<ImageOffset>),
+}
+
+struct Finisher<'a> {
+    images: &'a ImageTable,
+    maps: &'a ProcessMaps,
+    kernel: Option<Option<KernelSymbols>>,
+    new: Vec<Image>,
+    /// New numbers of images.
+    moved: FxHashMap<ImageId, ImageId>,
+    /// Parts of the kernel by name.
+    named: FxHashMap<String, ImageId>,
+    /// By new number.
+    sources: Vec<Source>,
+    embedded: BTreeSet<EmbeddedSymbol>,
+    warnings: BTreeSet<String>,
+}
+
+impl Finisher<'_> {
+    /// Where a location is in the recording.
+    fn place(&mut self, location: Location) -> Location {
+        if location.image == KERNEL {
+            return self.place_in_kernel(ProcessAddress(location.offset.0));
+        }
+        let image = self.image(location.image);
+        self.embed(image, location.offset);
+        Location { image, ..location }
+    }
+
+    /// The number in the recording of what is not the kernel.
+    fn image(&mut self, old: ImageId) -> ImageId {
+        match self.moved.get(&old) {
+            Some(id) => *id,
+            None => self.take_image(old),
+        }
+    }
+
+    fn add(&mut self, image: Image, source: Source) -> ImageId {
+        let id = ImageId(self.new.len() as u32);
+        self.new.push(image);
+        self.sources.push(source);
+        id
+    }
+
+    fn take_image(&mut self, old: ImageId) -> ImageId {
+        let mut image = self.images.finished(old);
+        let source = match image.kind {
+            ImageKind::File => self.file_source(old, &mut image),
+            ImageKind::Vdso => crate::processes::vdso::bytes().map_or(Source::Later, vdso_source),
+            ImageKind::Anonymous => self.generated_code(&image),
+            _ => Source::Later,
+        };
+        if let Source::Elf(elf) = &source
+            && image.build_id.is_none()
+        {
+            image.build_id = elf.build_id().cloned();
+        }
+        let id = self.add(image, source);
+        self.moved.insert(old, id);
+        id
+    }
+
+    /// A file that will not be found under its path is read now, if it still can be.
+    fn file_source(&mut self, id: ImageId, image: &mut Image) -> Source {
+        let Some(identity) = image.file else {
+            return Source::Later;
+        };
+        if let Some(file) = open_same(&image.path, identity, None) {
+            if image.build_id.is_none() {
+                image.build_id = build_id(&file);
+            }
+            return Source::Later;
+        }
+        image.gone = true;
+        let held = self.images.held(id).and_then(|file| file.try_clone().ok());
+        match held.or_else(|| self.maps.open_mapped(id, identity)) {
+            Some(file) => {
+                if image.build_id.is_none() {
+                    image.build_id = build_id(&file);
+                }
+                Source::Places(file, Names::Elf, BTreeSet::new())
+            }
+            None => Source::Later,
+        }
+    }
+
+    /// Code without a file: a perf map or a jitdump may name it.
+    fn generated_code(&self, image: &Image) -> Source {
+        let Some(pid) = generating_process(image) else {
+            return Source::Later;
+        };
+        let own = format!("/proc/{pid}/root/tmp/perf-{pid}.map");
+        let maps = [own, format!("/tmp/perf-{pid}.map")].into_iter();
+        let maps = maps.map(|path| (path, Names::PerfMap));
+        let dump = self.maps.jitdumps().get(&pid).cloned();
+        maps.chain(dump.map(|path| (path, Names::JitDump)))
+            .find_map(|(path, kind)| {
+                let file = open_regular(&path)?;
+                let filled = file.metadata().is_ok_and(|meta| meta.len() > 0);
+                filled.then(|| Source::Places(file, kind, BTreeSet::new()))
+            })
+            .unwrap_or(Source::Later)
+    }
+
+    /// Sees to it that the recording has the symbol at a place, if the reader could not find it.
+    fn embed(&mut self, image: ImageId, offset: ImageOffset) {
+        match &mut self.sources[image.0 as usize] {
+            Source::Later => {}
+            Source::Elf(elf) => {
+                self.embedded
+                    .extend(elf_name(elf, offset).map(|named| EmbeddedSymbol {
+                        image,
+                        start: named.start,
+                        end: named.end,
+                        name: named.name,
+                    }));
+            }
+            Source::Places(_, _, offsets) => {
+                offsets.insert(offset);
+            }
+        }
+    }
+
+    /// Puts the names of the places that were collected into the recording.
+    fn embed_names(&mut self, find_names: FindNames) {
+        let sources = std::mem::take(&mut self.sources);
+        let numbered = (0..).map(ImageId).zip(sources);
+        let wanted = numbered.filter_map(|(image, source)| match source {
+            Source::Places(file, kind, offsets) if !offsets.is_empty() => {
+                let offsets = offsets.into_iter().collect();
+                let unreadable = Unreadable {
+                    file,
+                    kind,
+                    offsets,
+                };
+                Some((image, unreadable))
+            }
+            _ => None,
+        });
+        let (ids, unreadable): (Vec<ImageId>, Vec<Unreadable>) = wanted.unzip();
+        if ids.is_empty() {
+            return;
+        }
+        let found = find_names(&unreadable);
+        for (image, names) in ids.into_iter().zip(found) {
+            let Some(names) = names else { continue };
+            let described = &mut self.new[image.0 as usize];
+            if let Some(pid) = generating_process(described) {
+                described.kind = ImageKind::Jit;
+                described.path = format!("[jit {pid}]");
+            }
+            self.embedded
+                .extend(names.into_iter().map(|named| EmbeddedSymbol {
+                    image,
+                    start: named.start,
+                    end: named.end,
+                    name: named.name,
+                }));
+        }
+    }
+
+    fn place_in_kernel(&mut self, address: ProcessAddress) -> Location {
+        let warnings = &mut self.warnings;
+        let kernel = self.kernel.get_or_insert_with(|| match KernelSymbols::read() {
+            Ok(kernel) => Some(kernel),
+            Err(error) => {
+                warnings.insert(format!(
+                    "kernel samples have no symbols: {error}; as root: sysctl kernel.kptr_restrict=0"
+                ));
+                None
+            }
+        });
+        let symbol = kernel.as_ref().and_then(|kernel| kernel.find(address));
+        let symbol = symbol.cloned();
+        let module = kernel.as_ref().and_then(|kernel| kernel.module_at(address));
+        let text = kernel.as_ref().and_then(KernelSymbols::text_start);
+        // Offsets count from where the part is loaded, so that they survive the next boot.
+        let (name, base) = match (module, symbol.as_ref().and_then(|s| s.module.clone())) {
+            (Some(module), _) => (module.name.clone(), module.start.0),
+            (None, Some(other)) => (other, 0),
+            (None, None) => ("kernel".to_owned(), text.map_or(0, |text| text.0)),
+        };
+        let image = self.kernel_part(&name);
+        let relative = |address: ProcessAddress| ImageOffset(address.0.wrapping_sub(base));
+        if let Some(symbol) = symbol {
+            self.embedded.insert(EmbeddedSymbol {
+                image,
+                start: relative(symbol.start),
+                end: relative(symbol.end),
+                name: symbol.name,
+            });
+        }
+        Location {
+            image,
+            offset: relative(address),
+        }
+    }
+
+    fn kernel_part(&mut self, name: &str) -> ImageId {
+        if let Some(id) = self.named.get(name) {
+            return *id;
+        }
+        let image = Image {
+            kind: if name == "kernel" {
+                ImageKind::Kernel
+            } else {
+                ImageKind::KernelModule
+            },
+            path: format!("[{name}]"),
+            build_id: (name == "kernel").then(kernel_build_id).flatten(),
+            file: None,
+            gone: false,
+        };
+        let id = self.add(image, Source::Later);
+        self.named.insert(name.to_owned(), id);
+        id
+    }
+}
+
+fn vdso_source(bytes: Vec<u8>) -> Source {
+    let options = symbols::Options::default();
+    let elf = ImageSymbols::from_bytes(Path::new("[vdso]"), bytes, &options);
+    elf.map_or(Source::Later, |elf| Source::Elf(Box::new(elf)))
+}
+
+/// Whose code an image without a file is.
+fn generating_process(image: &Image) -> Option<u32> {
+    let pid = image.path.strip_prefix("[anon ")?.strip_suffix(']')?;
+    pid.parse().ok()
+}
+
+fn descriptor_path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn build_id(file: &File) -> Option<BuildId> {
+    symbols::build_id_of_file(Path::new(&descriptor_path(file)))
+        .ok()
+        .flatten()
+}
+
+/// The build-id of the running kernel, from its notes.
+fn kernel_build_id() -> Option<BuildId> {
+    let notes = std::fs::read("/sys/kernel/notes").ok()?;
+    let mut rest = &notes[..];
+    let word = |bytes: &[u8], at: usize| -> Option<usize> {
+        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize)
+    };
+    loop {
+        let (name_len, len, kind) = (word(rest, 0)?, word(rest, 4)?, word(rest, 8)?);
+        let name = rest.get(12..12 + name_len)?;
+        let start = 12 + name_len.next_multiple_of(4);
+        let value = rest.get(start..start + len)?;
+        if kind == 3 && name == b"GNU\0" {
+            return BuildId::new(value);
+        }
+        rest = rest.get(start + len.next_multiple_of(4)..)?;
+    }
+}
+
+/// Puts the names of the kernel's procedures into a recording of this machine that was made without
+/// them, if it still runs the same kernel.
+pub fn name_kernel(recording: &mut Recording) {
+    let running = kernel_build_id();
+    let is_kernel =
+        |image: &Image| matches!(image.kind, ImageKind::Kernel | ImageKind::KernelModule);
+    let same = |image: &Image| image.kind == ImageKind::Kernel && image.build_id == running;
+    let kernels = recording
+        .images
+        .iter()
+        .filter(|i| i.kind == ImageKind::Kernel);
+    if running.is_none() || !kernels.clone().all(same) || kernels.count() == 0 {
+        return;
+    }
+    let Ok(kernel) = KernelSymbols::read() else {
+        return; // hidden from this user
+    };
+    let mut embedded: BTreeSet<EmbeddedSymbol> = recording.symbols.drain(..).collect();
+    for frame in recording.stacks.frames() {
+        let location = frame.location;
+        let image = recording.image(location.image);
+        if !is_kernel(image) {
+            continue;
+        }
+        let module = image.path.trim_start_matches('[').trim_end_matches(']');
+        let base = match image.kind {
+            ImageKind::Kernel => kernel.text_start().map(|text| text.0),
+            _ => {
+                let mut modules = kernel.modules().iter();
+                modules.find(|m| m.name == module).map(|m| m.start.0)
+            }
+        };
+        let Some(base) = base else { continue };
+        let address = ProcessAddress(location.offset.0.wrapping_add(base));
+        let Some(symbol) = kernel.find(address) else {
+            continue;
+        };
+        embedded.insert(EmbeddedSymbol {
+            image: location.image,
+            start: ImageOffset(symbol.start.0.wrapping_sub(base)),
+            end: ImageOffset(symbol.end.0.wrapping_sub(base)),
+            name: symbol.name.clone(),
+        });
+    }
+    recording.symbols = embedded.into_iter().collect();
+}

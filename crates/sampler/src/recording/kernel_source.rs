@@ -1,0 +1,586 @@
+//! Recording by counting in the kernel.
+
+use crate::bpf::kernel::{self, Kernel, LoaderMemory, Setting};
+use crate::bpf::layout::{
+    self, Accounting, Count, Frames, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
+};
+use crate::bpf::tables::Tables;
+use crate::clock::{monotonic_ns, own_cpu_ns};
+use crate::events::cost;
+use crate::events::jitter::Jitter;
+use crate::events::perf::{self, Scope};
+use crate::events::rings::{self, Mappings, Rings};
+use crate::recording::collection::{Collection, kernel_location};
+use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
+use crate::{Error, EventSpec};
+use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::num::NonZeroU32;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
+
+/// Tables are emptied when they are half full, or after this time.
+const LONGEST_FILL_NS: u64 = 15_000_000_000;
+
+/// An event that is being recorded.
+pub(crate) struct Open {
+    pub spec: EventSpec,
+    pub period: u64,
+    /// One for each CPU; none for a tracepoint.
+    fds: Vec<OwnedFd>,
+}
+
+/// The collector in the kernel, what reads it, and the records about processes.
+pub(crate) struct KernelSource<'memory> {
+    kernel: Kernel<'memory>,
+    bookkeeping: Rings,
+    pub events: Vec<Open>,
+    setting: Setting,
+    jitter: Option<Jitter>,
+    /// Stacks by their number, and the drain in which they were last seen.
+    frames: FxHashMap<u64, (Vec<u64>, u64)>,
+    drains: u64,
+    drained_at: u64,
+}
+
+impl<'memory> KernelSource<'memory> {
+    /// Loads the collector and opens the records about processes; counts nothing yet.
+    pub fn open(
+        memory: &'memory mut LoaderMemory,
+        setting: Setting,
+        cpus: &[i32],
+        jitter: Option<Jitter>,
+    ) -> Result<Self, Error> {
+        let kernel = Kernel::load(memory, setting)?;
+        let mut bookkeeping = Rings::new([256; 2]);
+        let like = rings::sampling(&EventSpec::cpu_clock(), 1);
+        for &cpu in cpus {
+            for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
+                let attr = rings::bookkeeping(&like, mappings);
+                if let Err(source) = bookkeeping.open(&attr, Scope { pid: -1, cpu }) {
+                    // Before Linux 5.12 records have no build-ids: they are read from the files.
+                    if mappings == Mappings::ByInode {
+                        return Err(crate::events::advice::event_refused(
+                            &EventSpec::cpu_clock(),
+                            source,
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(Self {
+            kernel,
+            bookkeeping,
+            events: Vec::new(),
+            setting,
+            jitter,
+            frames: FxHashMap::default(),
+            drains: 0,
+            drained_at: monotonic_ns(),
+        })
+    }
+
+    /// Starts the records about processes.
+    pub fn watch_processes(&mut self) -> Result<(), Error> {
+        self.bookkeeping.enable()
+    }
+
+    /// Measures what a sample costs a CPU here, in nanoseconds.
+    pub fn sample_cost(&mut self, spec: &EventSpec) -> Result<u64, Error> {
+        let own = std::process::id();
+        if self.setting.only_targets {
+            self.kernel.add_target(own, true)?;
+        }
+        let attr = perf::attributes(spec, spec.period_at(cost::PROBE_HERTZ));
+        let cost = cost::measure(spec, &attr, |fd| self.kernel.attach_event(fd, 0, false))?;
+        self.kernel.detach();
+        if self.setting.only_targets {
+            self.kernel.remove_target(own);
+        }
+        // What we counted of ourselves goes.
+        let buffer = self.kernel.flip();
+        self.kernel.tables(buffer).clear()?;
+        self.kernel.drain_stacks(buffer, |_, _| ())?;
+        self.kernel.drain_frames(buffer, |_, _| ())?;
+        Ok(cost)
+    }
+
+    /// Opens the events, disabled, and makes the process a target.
+    pub fn open_events(
+        &mut self,
+        events: &[(EventSpec, u64)],
+        target: Option<(u32, bool)>,
+        cpus: &[i32],
+    ) -> Result<(), Error> {
+        if let Some((tgid, armed)) = target {
+            self.kernel.add_target(tgid, armed)?;
+        }
+        for (number, (spec, period)) in events.iter().enumerate() {
+            let start = match &mut self.jitter {
+                Some(jitter) if spec.is_timed() => jitter.period(*period),
+                _ => *period,
+            };
+            let number = number as u16;
+            let fds = kernel::open_everywhere(&mut self.kernel, spec, number, start, cpus)?;
+            self.events.push(Open {
+                spec: spec.clone(),
+                period: *period,
+                fds,
+            });
+        }
+        self.kernel.attach_tracing()
+    }
+
+    /// Starts counting.
+    pub fn enable(&mut self) -> Result<(), Error> {
+        self.drained_at = monotonic_ns();
+        self.all_fds().try_for_each(perf::enable)
+    }
+
+    fn all_fds(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.events.iter().flat_map(|event| &event.fds)
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.bookkeeping.descriptors()
+    }
+
+    /// To be called some times a second: new periods, and a drain when it is time.
+    pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        self.set_periods();
+        let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
+        if due || self.kernel.is_filling_up(collection.totals.len())? {
+            self.drain(collection)
+        } else {
+            self.read_bookkeeping(collection);
+            Ok(())
+        }
+    }
+
+    /// Gives the events that have a rate new random periods.
+    pub fn set_periods(&mut self) {
+        if let Some(jitter) = &mut self.jitter {
+            for event in self.events.iter().filter(|event| event.spec.is_timed()) {
+                jitter.set(&event.fds, event.period);
+            }
+        }
+    }
+
+    /// Whether the tables should be emptied soon.
+    pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
+        self.kernel.is_filling_up(events)
+    }
+
+    /// The samples that lie in the tables that are being filled.
+    pub fn undrained(&self, events: usize) -> u64 {
+        let accounts = self.kernel.tables(self.kernel.fill() & 1).accounts(events);
+        let stored = |account: &Accounting| account.stored;
+        accounts.map_or(0, |all| all.iter().map(stored).sum())
+    }
+
+    /// Lets the other buffer be filled.
+    pub fn flip(&mut self) {
+        self.kernel.flip();
+    }
+
+    /// Lets the programs count nothing, or go on.
+    pub fn hold(&mut self, stopped: bool) {
+        self.kernel.hold(stopped);
+    }
+
+    /// The number of what is being filled.
+    pub fn fill(&self) -> u32 {
+        self.kernel.fill()
+    }
+
+    /// The tables of a buffer.
+    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+        self.kernel.tables(buffer)
+    }
+
+    /// Pins the collector.
+    pub fn pin(&self, directory: &Path) -> Result<(), Error> {
+        crate::bpf::pins::pin(&self.kernel, directory)
+    }
+
+    /// Lets the programs sample until then (monotonic clock), unless they are given more time. With `arm`, the events are
+    /// enabled and end with the first sample after it.
+    pub fn expect_until(&mut self, until_ns: u64, arm: bool) -> Result<(), Error> {
+        self.kernel.expect_until(until_ns);
+        match arm {
+            true => self.all_fds().try_for_each(perf::allow_one_overflow),
+            false => Ok(()),
+        }
+    }
+
+    /// When the programs ceased to sample because the time was over, if they did since it was asked for last.
+    pub fn take_ceased(&mut self) -> Option<u64> {
+        self.kernel.take_ceased()
+    }
+
+    /// Whether the kernel lets an event run on, whatever its limit, while the program on it returns 0. Tried, because it
+    /// depends on more than the release.
+    pub fn limits_spare_handled(&mut self) -> Result<bool, Error> {
+        let spec = EventSpec::cpu_clock();
+        let attr = perf::attributes(&spec, spec.period_at(cost::PROBE_HERTZ));
+        let own = Scope { pid: 0, cpu: -1 };
+        let fd =
+            perf::open(&attr, own).map_err(|e| crate::events::advice::event_refused(&spec, e))?;
+        self.kernel.attach_event(&fd, 0, true)?;
+        perf::allow_one_overflow(&fd)?;
+        let period_ns = 1_000_000_000 / cost::PROBE_HERTZ;
+        // Some periods of our own CPU time, of which the event must have seen more than one.
+        let begin = own_cpu_ns();
+        while own_cpu_ns() - begin < 20 * period_ns {}
+        let enabled_ns = perf::times(&fd).map_or(0, |(enabled, _)| enabled);
+        self.kernel.detach();
+        Ok(enabled_ns > 10 * period_ns)
+    }
+
+    /// Stops counting.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.all_fds().try_for_each(perf::disable)
+    }
+
+    /// Takes the programs off the events.
+    pub fn detach(&mut self) {
+        self.kernel.detach();
+    }
+
+    /// Leaves the programs on the events when this value is gone, if something else holds them.
+    pub fn leave(&mut self) {
+        self.kernel.leave();
+    }
+
+    /// Stops counting and takes in what is left.
+    pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        self.all_fds().try_for_each(perf::disable)?;
+        self.kernel.detach();
+        let end = monotonic_ns();
+        self.drain(collection)?; // the tables that were being filled
+        let mut unfinished = Vec::new();
+        self.kernel.waiting(|waiting| unfinished.push(*waiting));
+        for waiting in unfinished {
+            self.unfinished_wait(collection, &waiting, end);
+        }
+        self.bookkeeping.disable()
+    }
+
+    /// How long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
+    /// that cannot be read any more.
+    pub fn enabled_times(&self) -> Vec<u64> {
+        let per_cpu = self.events.iter().find(|event| !event.fds.is_empty());
+        let times = |fd| perf::times(fd).map_or(0, |(enabled, _)| enabled);
+        per_cpu.map_or_else(Vec::new, |event| event.fds.iter().map(times).collect())
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter.
+    pub fn multiplex_scale(&self, event: usize) -> f64 {
+        match self.events.get(event) {
+            Some(event) if event.spec.shares_counters() => perf::multiplex_scale(&event.fds),
+            _ => 1.0,
+        }
+    }
+
+    pub fn read_bookkeeping(&mut self, collection: &mut Collection) {
+        let Collection { images, maps, .. } = collection;
+        let mut lost = 0;
+        self.bookkeeping.read(monotonic_ns(), |record| {
+            if let crate::events::records::Body::Lost { count } = record.body {
+                lost += count;
+            }
+            maps.apply(record, images);
+        });
+        if lost > 0 {
+            collection.warnings.insert(rings::RECORDS_LOST.into());
+        }
+    }
+
+    fn drain(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        let before = self.drained_at;
+        let buffer = self.kernel.flip();
+        self.drained_at = monotonic_ns();
+        // After the flip: whatever was mapped before a sample in `buffer` has its record.
+        self.read_bookkeeping(collection);
+        self.drains += 1;
+        let mut stored = vec![0; layout::MAX_EVENTS];
+        self.take_places(collection, buffer, &mut stored)?;
+        self.take_stacks(collection, buffer, &mut stored)?;
+        self.take_waits(collection, buffer, &mut stored)?;
+        self.take_threads(collection, buffer)?;
+        self.settle(collection, buffer, &stored)?;
+        self.forget_frames();
+        collection.maps.forget_ended(before);
+        Ok(())
+    }
+
+    /// Checks that nothing was lost unseen, and adds up the accounts.
+    fn settle(
+        &self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &[u64],
+    ) -> Result<(), Error> {
+        let tables = self.kernel.tables(buffer);
+        let accounts = tables.accounts(collection.totals.len())?;
+        tables.clear_accounts()?;
+        for (event, account) in accounts.iter().enumerate() {
+            let Accounting { taken, dropped, .. } = *account;
+            let total = &mut collection.totals[event];
+            total.taken += taken;
+            total.stored += stored[event];
+            total.dropped += dropped;
+            if taken != stored[event] + dropped {
+                collection.warnings.insert(format!(
+                    "accounting: in one drain {taken} samples of event {event} were taken, {} stored and {dropped} dropped",
+                    stored[event]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_places(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        if self.setting.stacks {
+            return Ok(());
+        }
+        let setting = self.setting;
+        self.kernel.tables(buffer).drain_places(|place| {
+            stored[usize::from(place.event)] += u64::from(place.count);
+            count_place(collection, setting, place);
+        })
+    }
+
+    fn take_stacks(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        let (frames, drain) = (&mut self.frames, self.drains);
+        if self.setting.stacks || self.setting.off_cpu {
+            self.kernel.drain_frames(buffer, |&number, kept: Frames| {
+                frames.insert(number, (kept.addresses().to_vec(), drain));
+            })?;
+        }
+        if !self.setting.stacks {
+            return Ok(());
+        }
+        let mut resolved: FxHashMap<(u64, u64, u32, u32), Option<StackId>> = FxHashMap::default();
+        self.kernel.drain_stacks(buffer, |key, count| {
+            let place = (key.user, key.kernel, key.tgid, key.space);
+            let stack = *resolved
+                .entry(place)
+                .or_insert_with(|| stack(collection, frames, key, count.first_ns));
+            // A collector that could not keep the frames has dropped the sample.
+            let Some(stack) = stack else { return };
+            let process = collection.name(&key.name);
+            let key = SampleKey {
+                event: EventId(key.event),
+                process,
+                pid: self.setting.per_process.then_some(key.tgid),
+                tid: self.setting.per_thread.then_some(key.tid),
+                stack,
+                waker: None,
+            };
+            stored[key.event.0 as usize] += count.count;
+            collection.tally.sample(key, samples(count.count));
+        })
+    }
+
+    fn take_waits(
+        &mut self,
+        collection: &mut Collection,
+        buffer: u32,
+        stored: &mut [u64],
+    ) -> Result<(), Error> {
+        if !self.setting.off_cpu {
+            return Ok(());
+        }
+        let (setting, frames) = (self.setting, &self.frames);
+        self.kernel.drain_waits(buffer, |key, wait| {
+            let amount = Amount {
+                count: wait.count,
+                weight: wait.weight_ns,
+            };
+            stored[key.thread.event as usize] += wait.count;
+            count_wait(collection, frames, setting, key, wait.first_ns, amount);
+        })
+    }
+
+    fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
+        let tables = self.kernel.tables(buffer);
+        tables.drain_threads(|key, count| count_thread(collection, key, count))
+    }
+
+    /// A thread that had not come back when the recording ended.
+    fn unfinished_wait(&self, collection: &mut Collection, waiting: &Waiting, end: u64) {
+        let woken = if waiting.woken_ns == 0 {
+            end
+        } else {
+            waiting.woken_ns
+        };
+        let mut part = |event: u16, from: u64, to: u64| {
+            if from >= to {
+                return;
+            }
+            let mut key = waiting.key;
+            key.thread.event = event;
+            let amount = Amount {
+                count: 1,
+                weight: to - from,
+            };
+            count_wait(collection, &self.frames, self.setting, &key, from, amount);
+            let total = &mut collection.totals[event as usize];
+            total.taken += 1;
+            total.stored += 1;
+        };
+        part(self.setting.off_events[0], waiting.since_ns, woken);
+        part(self.setting.off_events[1], woken, end);
+    }
+
+    /// Drops the stacks that no table can refer to any more.
+    fn forget_frames(&mut self) {
+        let mut used = FxHashSet::default();
+        self.kernel.waiting(|waiting| {
+            let key = &waiting.key;
+            used.extend([key.thread.user, key.thread.kernel]);
+            used.extend([key.waker_user, key.waker_kernel]);
+        });
+        // A thread that came back since is in the tables that are being filled: one drain more.
+        let drains = self.drains;
+        self.frames
+            .retain(|number, (_, seen)| *seen + 1 >= drains || used.contains(number));
+        for number in used {
+            if let Some((_, seen)) = self.frames.get_mut(&number) {
+                *seen = drains;
+            }
+        }
+    }
+}
+
+fn samples(count: u64) -> Amount {
+    Amount {
+        count,
+        weight: count,
+    }
+}
+
+/// Counts the samples of a place.
+pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: &Place) {
+    let key = tally::PlaceKey {
+        location: location(collection, place),
+        event: EventId(place.event.into()),
+        process: collection.name(&place.name),
+        pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
+        tid: NonZeroU32::new(place.tid), // kept only where threads are
+    };
+    collection.tally.place(key, place.count.into());
+}
+
+/// Counts the samples of a thread.
+pub(crate) fn count_thread(collection: &mut Collection, key: &layout::ThreadKey, count: Count) {
+    let key = ThreadKey {
+        event: EventId(key.event),
+        pid: key.tgid,
+        tid: key.tid,
+        process: collection.name(&key.name),
+    };
+    collection.tally.thread(key, samples(count.count));
+}
+
+/// Where a counted place is.
+fn location(collection: &mut Collection, place: &Place) -> Location {
+    match place.kind {
+        PLACE_KERNEL => kernel_location(place.offset),
+        PLACE_FILE => Location {
+            image: collection.images.file_without_path(FileIdentity {
+                major: place.device >> 20,
+                minor: place.device & 0xf_ffff,
+                inode: place.inode,
+                generation: place.generation.into(),
+            }),
+            offset: ImageOffset(place.offset),
+        },
+        _ => {
+            let address = ProcessAddress(place.offset);
+            collection.maps.locate(
+                place.tgid,
+                place.first_ns(),
+                address,
+                &mut collection.images,
+            )
+        }
+    }
+}
+
+type FrameTable = FxHashMap<u64, (Vec<u64>, u64)>;
+
+/// The stack of a thread's key.
+fn stack(
+    collection: &mut Collection,
+    frames: &FrameTable,
+    key: &StackKey,
+    first_ns: u64,
+) -> Option<StackId> {
+    let of = |number: u64| frames.get(&number).map_or(&[][..], |kept| &kept.0);
+    collection.stack(key.tgid, first_ns, of(key.user), of(key.kernel))
+}
+
+fn count_wait(
+    collection: &mut Collection,
+    frames: &FrameTable,
+    setting: Setting,
+    key: &OffKey,
+    first_ns: u64,
+    amount: Amount,
+) {
+    let thread = &key.thread;
+    let process = collection.name(&thread.name);
+    let stack = stack(collection, frames, thread, first_ns).unwrap_or_else(|| {
+        // Neither stack could be read: the wait is still counted, at an unknown place.
+        let unknown = Location {
+            image: crate::processes::images::UNKNOWN,
+            offset: ImageOffset(0),
+        };
+        collection.tally.stacks.intern(unknown, None)
+    });
+    let waker = (key.waker_name[0] != 0).then(|| waker(collection, frames, key, first_ns));
+    let sample = SampleKey {
+        event: EventId(thread.event),
+        process,
+        pid: setting.per_process.then_some(thread.tgid),
+        tid: setting.per_thread.then_some(thread.tid),
+        stack,
+        waker,
+    };
+    collection.tally.sample(sample, amount);
+    let thread = ThreadKey {
+        event: EventId(thread.event),
+        pid: thread.tgid,
+        tid: thread.tid,
+        process,
+    };
+    collection.tally.thread(thread, amount);
+}
+
+fn waker(collection: &mut Collection, frames: &FrameTable, key: &OffKey, first_ns: u64) -> Waker {
+    let thread = StackKey {
+        user: key.waker_user,
+        kernel: key.waker_kernel,
+        tgid: key.waker_tgid,
+        space: key.waker_space,
+        ..Default::default()
+    };
+    Waker {
+        process: collection.name(&key.waker_name),
+        tid: key.waker_tid,
+        stack: stack(collection, frames, &thread, first_ns),
+    }
+}

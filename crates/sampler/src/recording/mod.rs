@@ -1,0 +1,24 @@
+//! Recording: a session from the target's start to its end (or drain by drain, as long as a daemon runs), the two ways in which
+//! samples come (counted in the kernel, or through ring buffers), and how they are collected and finished.
+
+pub(crate) mod branches;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod bursts;
+pub(crate) mod collection;
+pub(crate) mod continuous;
+pub(crate) mod finish;
+pub(crate) mod kernel_source;
+pub(crate) mod replay;
+pub(crate) mod ring_source;
+pub(crate) mod session;
+pub(crate) mod stacks;
+pub(crate) mod tally;
+pub(crate) mod wakers;
+
+pub use continuous::{
+    Continuous, ContinuousOptions, Drain, DrainDue, left_behind, sample_continuously,
+};
+pub use finish::name_kernel;
+#[doc(hidden)]
+pub use replay::{RingRecord, replay};
+pub use session::{Outcome, Progress, record};

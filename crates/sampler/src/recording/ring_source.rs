@@ -1,0 +1,709 @@
+//! Recording through ring buffers: without BPF, without privileges, or with a copy of the stack.
+
+use crate::bpf::followed::{FollowedTarget, SampleFilter};
+use crate::bpf::snapshots::{Snapshot, Snapshots};
+use crate::events::cost;
+use crate::events::jitter::Jitter;
+use crate::events::perf::{self, Scope};
+use crate::events::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
+use crate::events::rings::{self, Mappings, Rings};
+use crate::recording::branches::Branches;
+use crate::recording::collection::{Collection, kernel_location};
+use crate::recording::stacks::StackReader;
+use crate::recording::tally::{Amount, SampleKey, ThreadKey};
+use crate::{Error, EventSpec, Options, Separation};
+use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
+use profile::{CallGraph, EventId, Location, NameId, ProcessAddress, StackId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+
+/// Pages of the rings of a CPU, for samples and for records about processes: together what an
+/// unprivileged user may lock.
+const PAGES: usize = 64;
+const PAGES_FOR_RECORDS: usize = 32;
+/// The same where all processes are watched.
+const PAGES_OF_ALL: usize = 256;
+const PAGES_FOR_ALL_RECORDS: usize = 512;
+/// For copies of stacks.
+const PAGES_FOR_STACKS: usize = 4096;
+/// For branch stacks, of up to 64 entries.
+const PAGES_FOR_BRANCHES: usize = 512;
+/// A ring that was fuller than this when it was read may be too full the next time.
+const TOO_FULL: f64 = 0.5;
+/// The rate is lowered to this at the least, in samples a second.
+const LOWEST_RATE: u64 = 50;
+
+/// Which tasks events are opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tasks {
+    /// A process that is about to execute its command, and what it starts.
+    Command(u32),
+    /// A running process, and what it starts.
+    Process(u32),
+    /// Everything on each CPU, of which a command's samples are kept.
+    AllForCommand(u32),
+    /// Everything on each CPU, of which a process's samples are kept.
+    AllForProcess(u32),
+    /// Everything.
+    All,
+}
+
+impl Tasks {
+    fn on_each_cpu(self) -> bool {
+        !matches!(self, Self::Command(_) | Self::Process(_))
+    }
+
+    /// Whose samples are kept, where those of others come too.
+    fn followed(self) -> Option<FollowedTarget> {
+        match self {
+            Self::AllForCommand(pid) => Some(FollowedTarget { pid, armed: false }),
+            Self::AllForProcess(pid) => Some(FollowedTarget { pid, armed: true }),
+            Self::Command(_) | Self::Process(_) | Self::All => None,
+        }
+    }
+}
+
+/// Events with rings, and what reads them.
+pub(crate) struct RingSource {
+    rings: Rings,
+    /// Number of the event by the kernel's id.
+    numbers: FxHashMap<u64, usize>,
+    /// The timed events: descriptor, nominal period.
+    timed: Vec<(OwnedFd, u64)>,
+    /// Their numbers.
+    timed_events: FxHashSet<usize>,
+    on_each_cpu: bool,
+    names: FxHashMap<u32, NameId>,
+    /// The processes whose samples are kept; `None`: all.
+    followed: Option<FxHashSet<u32>>,
+    /// The process that is followed from its next program on.
+    awaited: Option<u32>,
+    separation: Separation,
+    stacks: StackReader,
+    branches: Branches,
+    /// Where registers at samples come with what the code reads of memory.
+    snapshots: Option<Snapshots>,
+    /// What leaves the samples of others in the kernel, where that is possible.
+    filter: Option<SampleFilter>,
+    /// Samples that were read, and how many of them were asked for, by event.
+    read_samples: Vec<(u64, u64)>,
+    /// How many times as long as they were to be the periods of timed events are.
+    slowdown: u64,
+    /// Why they do not, though registers were asked for.
+    pub without_snapshots: Option<Error>,
+    jitter: Option<Jitter>,
+    pub kernel: bool,
+    call_graph: CallGraph,
+    stack_bytes: u32,
+}
+
+impl RingSource {
+    /// A source of nothing.
+    pub fn none(options: &Options) -> Self {
+        Self {
+            rings: Rings::new([PAGES, PAGES_FOR_RECORDS]),
+            numbers: FxHashMap::default(),
+            timed: Vec::new(),
+            timed_events: FxHashSet::default(),
+            on_each_cpu: false,
+            names: FxHashMap::default(),
+            followed: None,
+            awaited: None,
+            separation: options.separation,
+            stacks: StackReader::new(),
+            branches: Branches::new(),
+            snapshots: None,
+            filter: None,
+            read_samples: Vec::new(),
+            slowdown: 1,
+            without_snapshots: None,
+            jitter: None,
+            kernel: true,
+            call_graph: options.call_graph,
+            stack_bytes: options.stack_bytes,
+        }
+    }
+
+    /// A source of records that are given to [`pretend`](Self::pretend), of events that are not
+    /// open: the first one's number is 1.
+    pub fn pretended(options: &Options, events: &[EventSpec]) -> Result<Self, Error> {
+        let mut source = Self::none(options);
+        let attributes = |spec: &EventSpec| {
+            let mut attr = rings::sampling(spec, 1);
+            add_stacks(&mut attr, spec, options, false);
+            attr
+        };
+        source
+            .rings
+            .pretend(&attributes(&EventSpec::cpu_clock()), 0)?;
+        for (number, spec) in events.iter().enumerate() {
+            let id = number as u64 + 1;
+            source.rings.pretend(&attributes(spec), id)?;
+            source.numbers.insert(id, number);
+        }
+        Ok(source)
+    }
+
+    /// Takes a record as if the kernel had written it.
+    pub fn pretend(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        self.rings.put(kind, misc, body);
+    }
+
+    /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
+    pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
+        let snapshots = options.registers.then(|| Snapshots::new(None));
+        let mut snapshots = snapshots.and_then(Result::ok);
+        let mut attr = rings::sampling(spec, spec.period_at(cost::PROBE_HERTZ));
+        add_stacks(&mut attr, spec, options, snapshots.is_some());
+        cost::of_unread(spec, &attr, PAGES, |fd| {
+            snapshots.as_mut().map_or(Ok(()), |one| one.attach(fd))
+        })
+    }
+
+    /// Opens the events for the tasks.
+    pub fn open(
+        options: &Options,
+        events: &[(EventSpec, u64)],
+        tasks: &Tasks,
+        cpus: &[i32],
+        jitter: Option<Jitter>,
+    ) -> Result<Self, Error> {
+        let branches = events.iter().any(|(spec, _)| spec.branches);
+        let mut pages = match tasks.on_each_cpu() {
+            true => [PAGES_OF_ALL, PAGES_FOR_ALL_RECORDS],
+            false => [PAGES, PAGES_FOR_RECORDS],
+        };
+        match (options.call_graph, branches) {
+            (CallGraph::Dwarf, _) => pages[0] = PAGES_FOR_STACKS,
+            (_, true) => pages[0] = PAGES_FOR_BRANCHES,
+            (_, false) => {}
+        }
+        let mut source = Self::none(options);
+        source.rings = Rings::new(pages);
+        source.jitter = jitter;
+        source.on_each_cpu = tasks.on_each_cpu();
+        source.read_samples = vec![(0, 0); events.len()];
+        let target = tasks.followed();
+        if options.registers {
+            match Snapshots::new(target) {
+                Ok(snapshots) => source.snapshots = Some(snapshots),
+                Err(error) => source.without_snapshots = Some(error),
+            }
+        }
+        // Without it, what others have is passed over when it is read.
+        source.filter = target.and_then(|target| SampleFilter::new(target).ok());
+        let with_snapshots = source.snapshots.is_some();
+        let threads = match tasks {
+            Tasks::Command(pid) => vec![*pid as i32],
+            Tasks::Process(pid) => threads_of(*pid)?,
+            Tasks::AllForCommand(pid) => {
+                source.followed = Some(FxHashSet::default());
+                source.awaited = Some(*pid);
+                vec![-1]
+            }
+            Tasks::AllForProcess(pid) => {
+                source.followed = Some(std::iter::once(*pid).collect());
+                vec![-1]
+            }
+            Tasks::All => vec![-1],
+        };
+        let attributes = |spec: &EventSpec, period: u64| {
+            let mut attr = rings::sampling(spec, period);
+            add_stacks(&mut attr, spec, options, with_snapshots);
+            attr.set_inherit(u64::from(!tasks.on_each_cpu()));
+            attr.set_enable_on_exec(u64::from(matches!(tasks, Tasks::Command(_))));
+            attr.set_watermark(1); // at a quarter
+            attr
+        };
+        let scopes = || {
+            let of = |&pid| cpus.iter().map(move |&cpu| Scope { pid, cpu });
+            threads.iter().flat_map(of)
+        };
+        let like = attributes(&EventSpec::cpu_clock(), 1);
+        for scope in scopes() {
+            source.open_bookkeeping(&like, scope)?;
+        }
+        for (number, (spec, period)) in events.iter().enumerate() {
+            let attr = attributes(spec, *period);
+            for scope in scopes() {
+                source.open_event(spec, number, *period, attr, scope)?;
+            }
+        }
+        Ok(source)
+    }
+
+    /// Records about processes come first, so that a ring starts with them.
+    fn open_bookkeeping(&mut self, like: &perf_event_attr, scope: Scope) -> Result<(), Error> {
+        for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
+            let attr = rings::bookkeeping(like, mappings);
+            match self.rings.open(&attr, scope) {
+                Ok(_) => {}
+                Err(error) if is_gone(&error, scope) => {}
+                Err(_) if mappings == Mappings::ByBuildId => {}
+                // These records are of user mode only, which everybody may have of his own processes.
+                Err(source) if perf::is_refused(&source) && scope.pid > 0 => {
+                    let pid = scope.pid as u32;
+                    return Err(Error::ProcessRefused { pid, source });
+                }
+                Err(source) => {
+                    return Err(crate::events::advice::event_refused(
+                        &EventSpec::cpu_clock(),
+                        source,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_event(
+        &mut self,
+        spec: &EventSpec,
+        number: usize,
+        nominal: u64,
+        mut attr: perf_event_attr,
+        scope: Scope,
+    ) -> Result<(), Error> {
+        if !self.kernel {
+            perf::user_only(&mut attr);
+        }
+        if let Some(jitter) = &mut self.jitter
+            && spec.is_timed()
+        {
+            attr.__bindgen_anon_1.sample_period = jitter.period(nominal);
+        }
+        let fd = match self.rings.open(&attr, scope) {
+            Ok(fd) => fd,
+            Err(error) if is_gone(&error, scope) => return Ok(()),
+            // kernel.perf_event_paranoid >= 2: user mode only.
+            Err(error) if perf::is_refused(&error) && self.kernel && !spec.exclude_kernel => {
+                self.kernel = false;
+                return self.open_event(spec, number, nominal, attr, scope);
+            }
+            Err(source) => return Err(crate::events::advice::event_refused(spec, source)),
+        };
+        self.numbers.insert(perf::id(fd)?, number);
+        match (&mut self.snapshots, &mut self.filter) {
+            (Some(snapshots), _) if !spec.branches => snapshots.attach(fd)?,
+            (_, Some(filter)) => filter.attach(fd)?,
+            _ => {}
+        }
+        if spec.is_timed() {
+            let copy = fd.try_clone().map_err(|source| Error::System {
+                what: "copying a descriptor".into(),
+                source,
+            })?;
+            self.timed.push((copy, nominal));
+            self.timed_events.insert(number);
+        }
+        Ok(())
+    }
+
+    /// Starts sampling; events of a command start by themselves when it is executed.
+    pub fn enable(&self, tasks: &Tasks) -> Result<(), Error> {
+        if matches!(tasks, Tasks::Command(_)) {
+            return Ok(());
+        }
+        self.rings.enable()
+    }
+
+    /// The factor by which an event's counts are multiplied because it shared a counter.
+    pub fn multiplex_scale(&self, event: usize) -> f64 {
+        let own = |id: &u64| self.numbers.get(id) == Some(&event);
+        self.rings.multiplex_scale(own)
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let snapshots = self.snapshots.iter().map(Snapshots::descriptor);
+        self.rings.descriptors().chain(snapshots)
+    }
+
+    /// To be called some times a second, and when a ring fills: takes in what is there, and where it is
+    /// time for them gives events new random periods.
+    pub fn tick(&mut self, collection: &mut Collection, new_periods: bool) {
+        if let Some(jitter) = &mut self.jitter
+            && new_periods
+        {
+            for (fd, nominal) in &self.timed {
+                jitter.set(std::slice::from_ref(fd), *nominal);
+            }
+        }
+        if self.read(collection, crate::clock::monotonic_ns()) > TOO_FULL {
+            self.slow_down(collection);
+        }
+    }
+
+    /// Samples timed events half as often, and thins those out that were taken, before some are lost
+    /// that nobody chose.
+    fn slow_down(&mut self, collection: &mut Collection) {
+        let lowest = 1_000_000_000 / LOWEST_RATE;
+        let is_lowest = |(_, nominal): &(OwnedFd, u64)| *nominal > lowest / 2;
+        // Children of events have periods of their own.
+        if !self.on_each_cpu || self.timed.is_empty() || self.timed.iter().any(is_lowest) {
+            return;
+        }
+        self.slowdown *= 2;
+        for (fd, nominal) in &mut self.timed {
+            *nominal *= 2;
+            let _ = perf::set_period(fd, *nominal);
+        }
+        let thinned = &self.timed_events;
+        let seed = crate::clock::monotonic_ns();
+        let left = collection.tally.thin_out(
+            collection.totals.len(),
+            |event| thinned.contains(&usize::from(event.0)),
+            seed ^ seed >> 7,
+        );
+        for &event in thinned {
+            let total = &mut collection.totals[event];
+            total.stored = left[event];
+            total.dropped /= 2;
+            total.taken = total.stored + total.dropped;
+        }
+    }
+
+    /// How many times as long as it was to be the period of an event is: samples came faster than
+    /// they could be read.
+    pub fn slowdown(&self, event: usize) -> u64 {
+        match self.timed_events.contains(&event) {
+            true => self.slowdown,
+            false => 1,
+        }
+    }
+
+    /// Stops sampling and takes in what is left.
+    pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
+        self.rings.disable()?;
+        self.read(collection, u64::MAX);
+        self.count_lost(collection);
+        if self.slowdown > 1 {
+            collection.warnings.insert(format!(
+                "samples came faster than they could be read: the rate was lowered to 1/{} of what it was to be, for the whole recording",
+                self.slowdown
+            ));
+        }
+        collection
+            .warnings
+            .extend(self.stacks.cut_short(self.stack_bytes));
+        let snapshots = self.snapshots.iter();
+        collection
+            .warnings
+            .extend(snapshots.flat_map(Snapshots::warnings));
+        Ok(())
+    }
+
+    /// Counts the samples that found no room. Where those of others come too, as many were lost as
+    /// there were among those that were read.
+    fn count_lost(&self, collection: &mut Collection) {
+        for (event, (read, asked)) in self.read_samples.iter().enumerate() {
+            let own = |id: &u64| self.numbers.get(id) == Some(&event);
+            let total = &mut collection.totals[event];
+            let lost = self.rings.lost_samples(own).unwrap_or(total.lost);
+            total.lost =
+                (u128::from(lost) * u128::from(*asked) / u128::from((*read).max(1))) as u64;
+        }
+    }
+
+    fn read(&mut self, collection: &mut Collection, until: u64) -> f64 {
+        let snapshots = self.snapshots.as_mut().map(|all| all.take(until));
+        let mut records = Vec::new();
+        let fullest = self.rings.read(until, |record| records.push(record));
+        let mut last = 0;
+        for record in records {
+            last = record.time;
+            self.take(collection, record);
+        }
+        // What is mapped where is known by now.
+        for one in snapshots.unwrap_or_default() {
+            self.observe(collection, &one);
+        }
+        collection
+            .maps
+            .forget_ended(last.saturating_sub(1_000_000_000));
+        fullest
+    }
+
+    fn take(&mut self, collection: &mut Collection, record: Record) {
+        match &record.body {
+            Body::Sample { .. } => self.sample(collection, &record),
+            Body::Lost { count } => {
+                match self.numbers.get(&record.id) {
+                    // Of a ring of samples.
+                    Some(event) => collection.totals[*event].lost += count,
+                    None => {
+                        collection.warnings.insert(rings::RECORDS_LOST.into());
+                    }
+                }
+            }
+            body => {
+                match body {
+                    Body::Comm { name, exec } => {
+                        if *exec && self.awaited == Some(record.pid) {
+                            self.awaited = None;
+                            self.followed.get_or_insert_default().insert(record.pid);
+                        }
+                        let name = collection.tally.names.intern(name);
+                        self.names.insert(record.tid, name);
+                    }
+                    Body::Fork { parent } => {
+                        if let Some(followed) = &mut self.followed
+                            && *parent != record.pid
+                        {
+                            // An id that is used again may come to somebody else.
+                            if followed.contains(parent) {
+                                followed.insert(record.pid);
+                            } else {
+                                followed.remove(&record.pid);
+                            }
+                        }
+                        // A thread starts with the name of the one that made it, and not of the last
+                        // that had its id.
+                        match self.names.get(parent).copied() {
+                            Some(name) => self.names.insert(record.tid, name),
+                            None => self.names.remove(&record.tid),
+                        };
+                    }
+                    _ => {}
+                }
+                collection.maps.apply(record, &mut collection.images);
+            }
+        }
+    }
+
+    /// Whether a process is not the idle task, nor somebody else's.
+    fn is_asked_for(&self, pid: u32) -> bool {
+        let followed = self.followed.as_ref();
+        pid != 0 && followed.is_none_or(|pids| pids.contains(&pid))
+    }
+
+    fn observe(&mut self, collection: &mut Collection, one: &Snapshot) {
+        let counter = one.registers.counter;
+        if !self.is_asked_for(one.pid) {
+            return;
+        }
+        let at = collection.locate(one.pid, one.time, ProcessAddress(counter));
+        let branches = &mut self.branches;
+        if let Some(all) = &mut self.snapshots {
+            all.learn(counter, |slice| {
+                let slice = slice.map(|slice| (slice, one.values.as_slice()));
+                branches.observe(collection, one.pid, at, &one.registers, slice);
+            });
+        }
+    }
+
+    fn sample(&mut self, collection: &mut Collection, record: &Record) {
+        let Some(&event) = self.numbers.get(&record.id) else {
+            return;
+        };
+        let is_asked_for = self.is_asked_for(record.pid);
+        if let Some((read, asked)) = self.read_samples.get_mut(event) {
+            *read += 1;
+            *asked += u64::from(is_asked_for);
+        }
+        if !is_asked_for {
+            return;
+        }
+        let total = &mut collection.totals[event];
+        total.taken += 1;
+        let Some(stack) = self.stack(collection, record) else {
+            collection.totals[event].dropped += 1;
+            return;
+        };
+        collection.totals[event].stored += 1;
+        let process = self.name(collection, record.pid, record.tid);
+        let one = Amount {
+            count: 1,
+            weight: 1,
+        };
+        let event = EventId(event as u16);
+        let key = SampleKey {
+            event,
+            process,
+            pid: (self.separation >= Separation::Processes).then_some(record.pid),
+            tid: (self.separation >= Separation::Threads).then_some(record.tid),
+            stack,
+            waker: None,
+        };
+        collection.tally.sample(key, one);
+        let key = ThreadKey {
+            event,
+            pid: record.pid,
+            tid: record.tid,
+            process,
+        };
+        collection.tally.thread(key, one);
+    }
+
+    fn stack(&mut self, collection: &mut Collection, record: &Record) -> Option<StackId> {
+        let Body::Sample {
+            ip,
+            in_kernel,
+            callchain,
+            stack,
+            registers,
+            branches,
+            ..
+        } = &record.body
+        else {
+            return None;
+        };
+        if let Some(branches) = branches {
+            self.branches.add_stack(collection, record, branches);
+            // Its samples have no call stack.
+            let location = place(collection, record, *ip, *in_kernel);
+            return Some(collection.tally.stacks.intern(location, None));
+        }
+        if let Some(registers) = registers
+            && !in_kernel
+        {
+            let address = ProcessAddress(*ip);
+            let at = collection.locate(record.pid, record.time, address);
+            let pid = record.pid;
+            self.branches.observe(collection, pid, at, registers, None);
+        }
+        match self.call_graph {
+            CallGraph::None => {
+                let location = place(collection, record, *ip, *in_kernel);
+                Some(collection.tally.stacks.intern(location, None))
+            }
+            CallGraph::FramePointer => {
+                let (kernel, user) = split_callchain(callchain);
+                collection.stack(record.pid, record.time, &user, &kernel)
+            }
+            CallGraph::Dwarf => {
+                let (kernel, _) = split_callchain(callchain);
+                let user = stack.as_ref().map(|(registers, bytes)| {
+                    self.stacks.unwind(collection, record, registers, bytes)
+                });
+                let user = user.unwrap_or_default();
+                collection.unwound_stack(record.pid, record.time, &user, &kernel)
+            }
+        }
+    }
+
+    fn name(&mut self, collection: &mut Collection, pid: u32, tid: u32) -> NameId {
+        *self.names.entry(tid).or_insert_with(|| {
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+            let comm = comm.unwrap_or_else(|_| format!("[{tid}]"));
+            collection.tally.names.intern(comm.trim_end())
+        })
+    }
+}
+
+/// Where a sample is.
+fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool) -> Location {
+    match in_kernel {
+        true => kernel_location(ip),
+        false => collection.locate(record.pid, record.time, ProcessAddress(ip)),
+    }
+}
+
+/// Asks for what comes with samples, but for those with branch stacks.
+fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, snapshots: bool) {
+    if spec.branches {
+        return;
+    }
+    if options.registers && !snapshots {
+        attr.sample_type |= u64::from(pe::PERF_SAMPLE_REGS_USER);
+        attr.sample_regs_user = ALL_REGISTERS;
+    }
+    match options.call_graph {
+        CallGraph::None => {}
+        CallGraph::FramePointer => attr.sample_type |= u64::from(pe::PERF_SAMPLE_CALLCHAIN),
+        CallGraph::Dwarf => {
+            attr.sample_type |= u64::from(
+                pe::PERF_SAMPLE_CALLCHAIN | pe::PERF_SAMPLE_REGS_USER | pe::PERF_SAMPLE_STACK_USER,
+            );
+            attr.set_exclude_callchain_user(1);
+            attr.sample_regs_user |= USER_REGISTERS;
+            // The kernel wants a multiple of eight, and a record holds less than 64 KiB.
+            attr.sample_stack_user =
+                options.stack_bytes.clamp(1024, Options::MOST_STACK_BYTES) & !7;
+        }
+    }
+}
+
+/// A thread that has ended since it was listed.
+fn is_gone(error: &io::Error, scope: Scope) -> bool {
+    scope.pid > 0 && error.raw_os_error() == Some(libc::ESRCH)
+}
+
+fn threads_of(pid: u32) -> Result<Vec<i32>, Error> {
+    let entries =
+        std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::NoSuchProcess { pid })?;
+    Ok(entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TargetSpec;
+
+    #[test]
+    fn the_rate_is_lowered_for_the_whole_recording() {
+        let options = Options::new(TargetSpec::Machine);
+        let mut source = RingSource::none(&options);
+        let null = std::fs::File::open("/dev/null").expect("it is there");
+        source.timed = vec![(null.into(), 1_000_000)]; // 1 kHz
+        source.timed_events = FxHashSet::from_iter([0]);
+        source.on_each_cpu = true;
+        let mut collection = Collection::new(2);
+        let process = collection.tally.names.intern("x");
+        for event in [0, 1] {
+            for place in 0..100 {
+                let stack = collection.tally.stacks.intern(kernel_location(place), None);
+                let amount = Amount {
+                    count: place % 7,
+                    weight: place % 7,
+                };
+                let key = SampleKey {
+                    event: EventId(event),
+                    process,
+                    pid: None,
+                    tid: None,
+                    stack,
+                    waker: None,
+                };
+                collection.tally.sample(key, amount);
+                let total = &mut collection.totals[usize::from(event)];
+                (total.taken, total.stored) =
+                    (total.taken + amount.count, total.stored + amount.count);
+            }
+        }
+        let before: Vec<u64> = collection.totals.iter().map(|total| total.stored).collect();
+        source.slow_down(&mut collection);
+        assert_eq!((source.slowdown(0), source.slowdown(1)), (2, 1));
+        assert_eq!(source.timed[0].1, 2_000_000);
+        let after: Vec<u64> = collection.totals.iter().map(|total| total.taken).collect();
+        assert!(
+            after[0].abs_diff(before[0] / 2) <= 1,
+            "{before:?}, {after:?}"
+        );
+        assert_eq!(after[1], before[1], "no event of time");
+        let mut recording = profile::Recording::new(
+            crate::host::host(),
+            profile::Target::Machine,
+            profile::Collector::Ring,
+            CallGraph::None,
+        );
+        let tally = collection.take_tally();
+        tally.finish(&mut recording, |location| location);
+        let kept = recording.samples.iter().filter(|one| one.event.0 == 0);
+        let (count, places) = kept.fold((0, 0), |(n, places), one| (n + one.count, places + 1));
+        assert_eq!(count, after[0]);
+        assert!(
+            places > 60,
+            "samples are taken back everywhere: {places} places"
+        );
+        // Not below what still is a profile.
+        for _ in 0..20 {
+            source.slow_down(&mut Collection::new(2));
+        }
+        assert_eq!(source.slowdown(0), 16);
+    }
+}

@@ -1,0 +1,663 @@
+//! One recording, from the target's start to the recording in memory.
+
+use crate::bpf::kernel::{LoaderMemory, Setting};
+use crate::bpf::layout::MAX_EVENTS;
+use crate::bpf::task_accounts::TaskAccounts;
+use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
+use crate::events::cost::rate_within;
+use crate::events::jitter::Jitter;
+use crate::events::perf::{self, Scope};
+use crate::host::host;
+use crate::options::{Options, Path, Rate, Separation, TargetSpec};
+use crate::processes::launch::{Exit, Launched};
+use crate::recording::branches;
+use crate::recording::collection::Collection;
+use crate::recording::kernel_source::KernelSource;
+use crate::recording::ring_source::{RingSource, Tasks};
+use crate::{Error, EventKind, EventSpec};
+use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often new periods are set and the tables looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often records of processes are looked at: a program that removes itself can be read for as
+/// long as it runs.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
+const BURST_TICK: Duration = Duration::from_millis(20);
+
+/// What a recording is doing, for people who wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// How samples are taken, once that is settled.
+    Started {
+        /// The events with their rates in samples a second per CPU, where they have one.
+        events: Vec<(String, Option<u64>)>,
+        /// Which way samples come.
+        collector: Collector,
+        /// What one sample costs, in nanoseconds, where that was measured.
+        sample_cost_ns: Option<u64>,
+        /// What the reader should know: each a sentence.
+        notes: Vec<String>,
+    },
+    /// Samples so far; some times a second.
+    Samples(u64),
+}
+
+/// A recording that has ended.
+pub struct Outcome {
+    /// What was recorded.
+    pub recording: Recording,
+    /// How the command ended; `None` without one, or if it still runs.
+    pub exit: Option<Exit>,
+    /// The command, if it still runs: the recording was stopped before it ended.
+    pub running: Option<Launched>,
+    /// CPU time that this process used for the recording, in nanoseconds.
+    pub own_cpu_ns: u64,
+}
+
+enum Source<'memory> {
+    Kernel(Box<KernelSource<'memory>>),
+    Rings(Box<RingSource>, Tasks),
+}
+
+/// Records until the target ends, the time is up, or `stop` becomes true.
+///
+/// # Errors
+/// Whatever keeps the recording from starting; the target has then not been started, or was not
+/// touched.
+pub fn record(
+    options: &Options,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Progress),
+) -> Result<Outcome, Error> {
+    let cpu_before = own_cpu_ns();
+    let mut memory = MaybeUninit::uninit();
+    let mut session = Session::prepare(options, &mut memory)?;
+    let rates = session.events.iter().map(|(spec, period)| {
+        let rate = spec.is_timed().then(|| session.frequency_of(spec, *period));
+        (spec.name.clone(), rate)
+    });
+    observe(Progress::Started {
+        events: rates.collect(),
+        collector: session.collector(),
+        sample_cost_ns: session.sample_cost_ns,
+        notes: session
+            .notes
+            .iter()
+            .chain(&session.rate_note)
+            .cloned()
+            .collect(),
+    });
+    let (start, start_unix_ns) = session.start()?;
+    let result = session.run(stop, start, observe);
+    // Even if reading failed, what was gathered until then is kept.
+    let finished = session.stop_collecting();
+    if let Err(error) = result.and(finished) {
+        session
+            .collection
+            .warnings
+            .insert(format!("the recording ended early: {error}"));
+    }
+    let duration_ns = monotonic_ns() - start;
+    let mut launched = session.launched.take();
+    let exit = launched.as_mut().and_then(Launched::try_wait);
+    let task_times = (session.accounts).finish(perf::online_cpus().len(), exit.is_some());
+    let mut recording = session.into_recording(start_unix_ns, duration_ns);
+    recording.task_times = task_times;
+    Ok(Outcome {
+        recording,
+        exit,
+        running: launched.filter(|_| exit.is_none()),
+        own_cpu_ns: own_cpu_ns() - cpu_before,
+    })
+}
+
+struct Session<'a, 'memory> {
+    options: &'a Options,
+    events: Vec<(EventSpec, u64)>,
+    sample_cost_ns: Option<u64>,
+    notes: Vec<String>,
+    /// Of interest while recording, not to the reader of the result.
+    rate_note: Option<String>,
+    source: Source<'memory>,
+    launched: Option<Launched>,
+    process: Option<OwnedFd>,
+    accounts: TaskAccounts,
+    #[cfg(target_arch = "x86_64")]
+    bursts: Option<crate::recording::bursts::Bursts>,
+    collection: Collection,
+}
+
+impl<'a, 'memory> Session<'a, 'memory> {
+    /// Everything up to, and not including, the first sample.
+    fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
+        let mut specs = chosen(&options.events)?;
+        if options.branches && !specs.iter().any(|spec| spec.branches) {
+            specs.push(EventSpec::branch_records());
+            if options.events.is_empty() {
+                // They say how much it is altogether.
+                specs.push(EventSpec::parse("instructions")?);
+            }
+        }
+        let off_cpu_events = if options.off_cpu { 2 } else { 0 };
+        if specs.len() + off_cpu_events > MAX_EVENTS {
+            return Err(Error::TooManyEvents {
+                asked: specs.len() + off_cpu_events,
+                limit: MAX_EVENTS,
+            });
+        }
+        check_rate(options)?;
+        if options.path_bursts.is_some()
+            && !(cfg!(target_arch = "x86_64") && matches!(options.target, TargetSpec::Command(_)))
+        {
+            return Err(Error::Refused {
+                what: "path bursts".into(),
+                reason: "only commands that vitalfew starts are followed, and x86-64 code".into(),
+            });
+        }
+        if options.registers && !cfg!(target_arch = "x86_64") {
+            return Err(Error::Refused {
+                what: "branches from registers".into(),
+                reason: "only x86-64 code is interpreted".into(),
+            });
+        }
+        let process = match options.target {
+            TargetSpec::Process(pid) => Some(open_process(pid)?),
+            _ => None,
+        };
+        let mut session = Self {
+            options,
+            events: Vec::new(),
+            sample_cost_ns: None,
+            notes: Vec::new(),
+            rate_note: None,
+            source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
+            launched: None,
+            process,
+            accounts: TaskAccounts::open(&options.target),
+            #[cfg(target_arch = "x86_64")]
+            bursts: None,
+            collection: Collection::new(specs.len() + off_cpu_events),
+        };
+        let cpus = perf::online_cpus();
+        match session.kernel_source(&specs, memory, &cpus)? {
+            Some(source) => session.source = Source::Kernel(source),
+            None => session.ring_source(&specs, &cpus)?,
+        }
+        Ok(session)
+    }
+
+    /// The collector in the kernel, if it is wanted and to be had.
+    fn kernel_source(
+        &mut self,
+        specs: &[EventSpec],
+        memory: &'memory mut LoaderMemory,
+        cpus: &[i32],
+    ) -> Result<Option<Box<KernelSource<'memory>>>, Error> {
+        let options = self.options;
+        let branches = specs.iter().any(|spec| spec.branches);
+        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers || branches;
+        if options.path == Path::Rings || one_by_one {
+            if options.off_cpu || options.path == Path::Kernel {
+                return Err(Error::Refused {
+                    what: "time off the CPU and counting in the kernel".into(),
+                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g (frame pointers)".into(),
+                });
+            }
+            return Ok(None);
+        }
+        // The doctor's probe picks the way and says why.
+        if options.path == Path::Best && !options.off_cpu {
+            let capabilities = crate::capabilities::probe();
+            if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
+                self.notes.push(format!(
+                    "samples come through ring buffers, because {}; {}",
+                    gap.missing, gap.fix
+                ));
+                return Ok(None);
+            }
+        }
+        let first = specs.len() as u16;
+        let setting = Setting {
+            only_targets: options.target != TargetSpec::Machine,
+            stacks: options.call_graph == CallGraph::FramePointer,
+            per_process: options.separation >= Separation::Processes,
+            per_thread: options.separation >= Separation::Threads,
+            off_cpu: options.off_cpu,
+            tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
+            off_events: [first, first + 1],
+        };
+        let mut source = match KernelSource::open(memory, setting, cpus, self.jitter()) {
+            Ok(source) => Box::new(source),
+            Err(error) if options.path == Path::Best && !options.off_cpu => {
+                self.notes.push(format!(
+                    "samples come through ring buffers, because counting in the kernel is not possible: {}",
+                    first_cause(&error)
+                ));
+                return Ok(None);
+            }
+            Err(error) => {
+                let capabilities = crate::capabilities::probe();
+                return Err(match capabilities.system_wide().and(capabilities.bpf()) {
+                    Err(gap) => Error::Refused {
+                        what: "counting in the kernel".into(),
+                        reason: format!("{}; {}", gap.missing, gap.fix),
+                    },
+                    Ok(()) => error,
+                });
+            }
+        };
+        let (collection, target) = (&mut self.collection, &options.target);
+        source.watch_processes()?;
+        match target {
+            TargetSpec::Machine => collection.maps.scan_all(&mut collection.images),
+            TargetSpec::Process(pid) => {
+                collection.maps.scan_process(*pid, &mut collection.images);
+            }
+            TargetSpec::Command(_) => {}
+        }
+        let cost = self.measured(specs, |spec| source.sample_cost(spec))?;
+        self.settle_periods(specs, cost);
+        let target = match &options.target {
+            TargetSpec::Machine => None,
+            TargetSpec::Process(pid) => Some((*pid, true)),
+            TargetSpec::Command(command) => Some((self.launch(command)?, false)),
+        };
+        source.open_events(&self.events, target, cpus)?;
+        Ok(Some(source))
+    }
+
+    fn ring_source(&mut self, specs: &[EventSpec], cpus: &[i32]) -> Result<(), Error> {
+        let options = self.options;
+        let cost = self.measured(specs, |spec| RingSource::sample_cost(options, spec))?;
+        self.settle_periods(specs, cost);
+        // A clock that a process inherits starts anew with it, so that short processes are seen too
+        // rarely. With the right to, every CPU is sampled, and what is not asked for passed over.
+        let all = crate::capabilities::probe().system_wide().is_ok();
+        let tasks = match &options.target {
+            TargetSpec::Machine => Tasks::All,
+            TargetSpec::Process(pid) if all => Tasks::AllForProcess(*pid),
+            TargetSpec::Process(pid) => Tasks::Process(*pid),
+            TargetSpec::Command(command) if all => Tasks::AllForCommand(self.launch(command)?),
+            TargetSpec::Command(command) => Tasks::Command(self.launch(command)?),
+        };
+        if matches!(tasks, Tasks::Command(_)) {
+            self.notes.push(
+                "processes that live for less than a sampling period are seen too rarely this way"
+                    .into(),
+            );
+        }
+        let source = RingSource::open(options, &self.events, &tasks, cpus, self.jitter())?;
+        if !source.kernel {
+            self.notes.push(
+                "only user mode is sampled: kernel.perf_event_paranoid forbids the kernel to this user; as root: sysctl kernel.perf_event_paranoid=1".into(),
+            );
+            for (spec, _) in &self.events {
+                if ["context-switches", "cpu-migrations"].contains(&spec.name.as_str()) {
+                    self.notes.push(format!(
+                        "{} happen in the kernel, so none will be seen",
+                        spec.name
+                    ));
+                }
+            }
+        }
+        if let Some(error) = &source.without_snapshots {
+            self.notes.push(format!(
+                "of memory nothing is known at samples, so that fewer branches are seen: {}",
+                first_cause(error)
+            ));
+        }
+        self.source = Source::Rings(Box::new(source), tasks);
+        Ok(())
+    }
+
+    /// What a sample of the first timed event costs, if the rate depends on it.
+    fn measured(
+        &self,
+        specs: &[EventSpec],
+        measure: impl FnOnce(&EventSpec) -> Result<u64, Error>,
+    ) -> Result<Option<u64>, Error> {
+        let timed = specs.iter().find(|spec| spec.is_timed());
+        match (self.options.rate, timed) {
+            (Rate::Overhead(_), Some(spec)) => measure(spec).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn settle_periods(&mut self, specs: &[EventSpec], cost_ns: Option<u64>) {
+        let frequency = match self.options.rate {
+            Rate::Frequency(frequency) => frequency,
+            Rate::Overhead(percent) => {
+                let most = Rate::MOST.min(perf::max_sample_rate()).max(1);
+                let least = Rate::LEAST.min(most);
+                if let Some(cost) = cost_ns
+                    && cost * least > (percent * 1e7) as u64
+                {
+                    self.rate_note = Some(format!(
+                        "at the least rate, {least} Hz, samples take {:.1} % of each busy CPU, more than the {percent} % asked for",
+                        (cost * least) as f64 / 1e7
+                    ));
+                }
+                rate_within(percent, cost_ns.unwrap_or(0), (least, most))
+            }
+        };
+        self.sample_cost_ns = cost_ns;
+        self.events = specs
+            .iter()
+            .map(|spec| (spec.clone(), spec.period_at(frequency)))
+            .collect();
+    }
+
+    fn launch(&mut self, command: &[String]) -> Result<u32, Error> {
+        let launched = Launched::prepare(command)?;
+        let pid = launched.pid();
+        self.launched = Some(launched);
+        Ok(pid)
+    }
+
+    fn jitter(&self) -> Option<Jitter> {
+        (!self.options.fixed_period).then(|| Jitter::new(unix_ns()))
+    }
+
+    fn collector(&self) -> Collector {
+        match self.source {
+            Source::Kernel(_) => Collector::Bpf,
+            Source::Rings(..) => Collector::Ring,
+        }
+    }
+
+    fn frequency_of(&self, spec: &EventSpec, period: u64) -> u64 {
+        // The inverse of period_at, which rounds down.
+        spec.period_at(1).checked_div(period).unwrap_or(0)
+    }
+
+    /// Lets the samples and the target begin; when, on the monotonic clock and since 1970.
+    fn start(&mut self) -> Result<(u64, u64), Error> {
+        match &mut self.source {
+            Source::Kernel(source) => source.enable()?,
+            Source::Rings(source, tasks) => {
+                let (collection, tasks) = (&mut self.collection, &*tasks);
+                source.enable(tasks)?;
+                match tasks {
+                    Tasks::All => collection.maps.scan_all(&mut collection.images),
+                    Tasks::Process(pid) | Tasks::AllForProcess(pid) => {
+                        collection.maps.scan_process(*pid, &mut collection.images);
+                    }
+                    Tasks::Command(_) | Tasks::AllForCommand(_) => {}
+                }
+            }
+        }
+        self.accounts.begin(match self.options.target {
+            TargetSpec::Process(pid) => Some(pid),
+            _ => self.launched.as_ref().map(Launched::pid),
+        });
+        let start = (monotonic_ns(), unix_ns());
+        if let Some(launched) = &mut self.launched {
+            launched.start()?;
+            #[cfg(target_arch = "x86_64")]
+            if let Some(percent) = self.options.path_bursts {
+                self.bursts = Some(crate::recording::bursts::Bursts::new(
+                    launched.pid(),
+                    percent,
+                ));
+            }
+        }
+        Ok(start)
+    }
+
+    fn run(
+        &mut self,
+        stop: &AtomicBool,
+        start: u64,
+        observe: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let end = self
+            .options
+            .duration
+            .map(|duration| start.saturating_add(duration.as_nanos() as u64));
+        let tick = match self.options.path_bursts {
+            Some(_) => BURST_TICK,
+            None => TICK,
+        };
+        let mut ticked = Instant::now();
+        loop {
+            let left = end.map_or(LOOK, |end| {
+                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(LOOK)
+            });
+            self.poll(left);
+            if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {
+                return Ok(());
+            }
+            let exited = self
+                .launched
+                .as_mut()
+                .is_some_and(|l| l.try_wait().is_some());
+            if exited || self.process.as_ref().is_some_and(is_readable) {
+                return Ok(());
+            }
+            let is_due = ticked.elapsed() >= tick;
+            if is_due {
+                ticked = Instant::now();
+            }
+            match &mut self.source {
+                Source::Kernel(source) if is_due => source.tick(&mut self.collection)?,
+                Source::Kernel(source) => source.read_bookkeeping(&mut self.collection),
+                Source::Rings(source, _) => source.tick(&mut self.collection, is_due),
+            }
+            if !is_due {
+                continue;
+            }
+            #[cfg(target_arch = "x86_64")]
+            if let Some(bursts) = &mut self.bursts {
+                bursts.tick(&mut self.collection);
+            }
+            self.accounts.tick();
+            observe(Progress::Samples(self.samples_taken()));
+        }
+    }
+
+    /// The samples so far, also those that are still in the kernel's tables.
+    fn samples_taken(&self) -> u64 {
+        let totals = &self.collection.totals;
+        let drained: u64 = totals.iter().map(|total| total.stored).sum();
+        match &self.source {
+            Source::Kernel(source) => drained + source.undrained(totals.len()),
+            Source::Rings(..) => drained,
+        }
+    }
+
+    /// Waits for the target's end, a ring that fills, or the time.
+    fn poll(&self, timeout: Duration) {
+        let mut fds: Vec<RawFd> = match &self.source {
+            Source::Kernel(source) => source.descriptors().collect(),
+            Source::Rings(source, _) => source.descriptors().collect(),
+        };
+        fds.extend(self.launched.as_ref().map(|l| l.pidfd().as_raw_fd()));
+        fds.extend(self.process.as_ref().map(|fd| fd.as_raw_fd()));
+        poll(&fds, timeout);
+    }
+
+    fn stop_collecting(&mut self) -> Result<(), Error> {
+        match &mut self.source {
+            Source::Kernel(source) => source.finish(&mut self.collection),
+            Source::Rings(source, _) => source.finish(&mut self.collection),
+        }
+    }
+
+    fn multiplex_scale(&self, number: usize) -> f64 {
+        match (&self.source, self.events.get(number)) {
+            (Source::Kernel(source), _) => source.multiplex_scale(number),
+            (Source::Rings(source, _), Some((spec, _))) if spec.shares_counters() => {
+                source.multiplex_scale(number)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// How many times as long as it was to be the period of an event is.
+    fn slowdown(&self, number: usize) -> u64 {
+        match &self.source {
+            Source::Kernel(_) => 1,
+            Source::Rings(source, _) => source.slowdown(number),
+        }
+    }
+
+    fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
+        let collector = self.collector();
+        let options = self.options;
+        let target = match &options.target {
+            TargetSpec::Command(command) => Target::Command(command.clone()),
+            TargetSpec::Process(pid) => Target::Process(*pid),
+            TargetSpec::Machine => Target::Machine,
+        };
+        let mut recording = Recording::new(host(), target, collector, options.call_graph);
+        recording.start_unix_ns = start_unix_ns;
+        recording.duration_ns = duration_ns;
+        recording.kernel = match &self.source {
+            Source::Kernel(_) => true,
+            Source::Rings(source, _) => source.kernel,
+        };
+        recording.warnings = self.notes.clone();
+        #[cfg(target_arch = "x86_64")]
+        recording
+            .warnings
+            .extend(self.bursts.iter().map(|bursts| bursts.summary()));
+        recording
+            .warnings
+            .extend(branches::summary(&self.collection.stretches));
+        for (number, total) in self.collection.totals.iter().enumerate() {
+            let scale = self.multiplex_scale(number);
+            let (name, unit, period, frequency) = match self.events.get(number) {
+                Some((spec, period)) => {
+                    let period = period * self.slowdown(number);
+                    let rate = spec
+                        .is_timed()
+                        .then(|| self.frequency_of(spec, period) as f64);
+                    (spec.name.clone(), Unit::Samples, period, rate)
+                }
+                None => {
+                    let off = ["off-cpu", "run-queue"][number - self.events.len()];
+                    (off.to_owned(), Unit::Nanoseconds, 1, None)
+                }
+            };
+            recording.events.push(Event {
+                name,
+                unit,
+                period,
+                frequency,
+                multiplex_scale: scale,
+                taken: total.taken + total.lost,
+                stored: total.stored,
+                dropped: total.dropped,
+                lost: total.lost,
+            });
+        }
+        crate::recording::finish::finish(self.collection, &mut recording);
+        recording
+    }
+}
+
+/// The events that were asked for; else cycles, where the machine has them; else the clock.
+pub(crate) fn chosen(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
+    if !events.is_empty() {
+        for (index, event) in events.iter().enumerate() {
+            if events[..index].iter().any(|e| e.name == event.name) {
+                return Err(Error::EventSyntax {
+                    text: event.name.clone(),
+                    reason: "is given twice".into(),
+                });
+            }
+        }
+        return Ok(events.to_vec());
+    }
+    let mut cycles = perf::attributes(&EventSpec::cycles(), 1_000_000);
+    cycles.set_exclude_kernel(1);
+    let available = perf::open(&cycles, Scope { pid: 0, cpu: -1 }).is_ok();
+    Ok(vec![if available {
+        EventSpec::cycles()
+    } else {
+        EventSpec::cpu_clock()
+    }])
+}
+
+fn check_rate(options: &Options) -> Result<(), Error> {
+    let limit = perf::max_sample_rate();
+    if let Rate::Frequency(asked) = options.rate
+        && asked > limit
+    {
+        return Err(Error::RateTooHigh { asked, limit });
+    }
+    for spec in &options.events {
+        if let (EventKind::Clock, Some(period)) = (spec.kind, spec.period) {
+            let asked = 1_000_000_000 / period;
+            if asked > limit {
+                return Err(Error::RateTooHigh { asked, limit });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until one of the descriptors is readable, or for so long.
+pub(crate) fn poll(fds: &[RawFd], timeout: Duration) {
+    let mut polls: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|&fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout = timeout.as_millis().max(1) as libc::c_int;
+    // SAFETY: the array lives through the call, with the length given.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+    // A ring whose tasks have all ended is always readable; do not spin on it.
+    if polls.iter().any(|p| p.revents & libc::POLLHUP != 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A descriptor that becomes readable when the process ends.
+fn open_process(pid: u32) -> Result<OwnedFd, Error> {
+    // SAFETY: a system call without pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;
+    if fd < 0 {
+        let source = std::io::Error::last_os_error();
+        return Err(match source.raw_os_error() {
+            Some(libc::ESRCH) => Error::NoSuchProcess { pid },
+            _ => Error::ProcessRefused { pid, source },
+        });
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd: fd.as_fd().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, no waiting.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// What is at the bottom of an error, in one line.
+fn first_cause(error: &Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
+        .to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,133 @@
+//! User stacks out of copies of them.
+
+use crate::events::records::{Record, UserRegisters};
+use crate::processes::images::open_same;
+use crate::processes::maps;
+use crate::recording::collection::Collection;
+use profile::{FileIdentity, ImageId, ImageKind, ProcessAddress};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use unwind::{AddressSpace, ModuleCache, ModuleData, Outcome, Registers, Stack, Unwinder};
+
+/// Memory for unwind tables, in bytes.
+const TABLES: usize = 512 << 20;
+/// Address spaces kept ready.
+const SPACES: usize = 4096;
+
+/// Unwinds the stacks of samples.
+pub(crate) struct StackReader {
+    unwinder: Unwinder,
+    modules: ModuleCache,
+    /// By the version of the mappings.
+    spaces: FxHashMap<u64, AddressSpace>,
+    vdso: Option<Arc<ModuleData>>,
+    unwound: u64,
+    truncated: u64,
+}
+
+impl StackReader {
+    pub fn new() -> Self {
+        let vdso = crate::processes::vdso::bytes()
+            .and_then(|bytes| ModuleData::from_bytes("[vdso]", &bytes).ok())
+            .map(Arc::new);
+        Self {
+            unwinder: Unwinder::new(),
+            modules: ModuleCache::new(TABLES),
+            spaces: FxHashMap::default(),
+            vdso,
+            unwound: 0,
+            truncated: 0,
+        }
+    }
+
+    /// What to say if many stacks were longer than what was copied of them.
+    pub fn cut_short(&self, copied: u32) -> Option<String> {
+        let share = self.truncated as f64 / self.unwound.max(1) as f64;
+        let most = crate::Options::MOST_STACK_BYTES;
+        (share > 0.01 && copied < most).then(|| {
+            format!(
+                "{:.1} % of the stacks were cut at {copied} bytes; deeper: --call-graph dwarf,{most}",
+                100.0 * share
+            )
+        })
+    }
+
+    /// The user frames of a sample, innermost first, callers inside their call instructions.
+    pub fn unwind(
+        &mut self,
+        collection: &Collection,
+        record: &Record,
+        registers: &UserRegisters,
+        bytes: &[u8],
+    ) -> Vec<ProcessAddress> {
+        let mut frames = Vec::new();
+        let Some((mappings, version)) = collection.maps.mappings_at(record.pid, record.time) else {
+            return vec![ProcessAddress(registers.ip)];
+        };
+        if self.spaces.len() >= SPACES {
+            self.spaces.clear();
+        }
+        let Self {
+            unwinder,
+            modules,
+            spaces,
+            vdso,
+            unwound,
+            truncated,
+        } = self;
+        let space = spaces.entry(version).or_insert_with(|| {
+            let mut space = AddressSpace::new();
+            for (start, mapping) in mappings.iter() {
+                let range = ProcessAddress(*start)..ProcessAddress(mapping.end);
+                let module = module(collection, modules, vdso.as_ref(), mapping, record.pid);
+                space.add_module(range, mapping.file_offset, module);
+            }
+            space
+        });
+        #[cfg(target_arch = "x86_64")]
+        let registers = Registers::x86_64(registers.ip, registers.sp, registers.fp);
+        #[cfg(target_arch = "aarch64")]
+        let registers = Registers::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
+        let stack = Stack::new(registers.sp(), bytes);
+        let outcome = unwinder.unwind(space, &registers, stack, &mut frames);
+        *unwound += 1;
+        *truncated += u64::from(outcome == Outcome::Truncated);
+        frames
+    }
+}
+
+/// The unwind tables of what a mapping maps.
+fn module(
+    collection: &Collection,
+    modules: &mut ModuleCache,
+    vdso: Option<&Arc<ModuleData>>,
+    mapping: &maps::Mapping,
+    pid: u32,
+) -> Arc<ModuleData> {
+    let image = collection.images.get(mapping.image);
+    let found = match (image.kind, image.file) {
+        (ImageKind::Vdso, _) => vdso.cloned(),
+        (ImageKind::File, Some(identity)) => modules
+            .get(identity, || load(collection, mapping.image, identity, pid))
+            .ok(),
+        _ => None,
+    };
+    // Frame pointers have to do where the tables cannot be read.
+    found.unwrap_or_else(|| Arc::new(ModuleData::without_tables()))
+}
+
+fn load(
+    collection: &Collection,
+    image: ImageId,
+    identity: FileIdentity,
+    pid: u32,
+) -> Result<ModuleData, unwind::Error> {
+    let path = &collection.images.get(image).path;
+    match collection.images.held(image) {
+        Some(file) => ModuleData::from_file(path, file),
+        None => match open_same(path, identity, Some(pid)) {
+            Some(file) => ModuleData::from_file(path, &file),
+            None => ModuleData::open(std::path::Path::new(path)),
+        },
+    }
+}
