@@ -52,6 +52,14 @@ pub enum Error {
         /// The largest that is read, in bytes.
         limit: u64,
     },
+    /// The tables are larger than any real program's, or take too long to compile.
+    #[error("{name}: its unwind tables are not compiled: {reason}")]
+    TooComplex {
+        /// The file.
+        name: String,
+        /// What there is too much of.
+        reason: &'static str,
+    },
     /// The cache is full of tables that are all in use.
     #[error("{name}: its unwind tables of {size} bytes do not fit into the cache of {limit} bytes")]
     CacheFull {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod compact;
 mod elf;
 mod error;
 mod evaluate;
@@ -24,6 +25,9 @@ mod stack;
 mod unwinder;
 
 pub use cache::ModuleCache;
+pub use compact::{
+    CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable, CompactUnwinder,
+};
 pub use error::Error;
 pub use failure::Failure;
 pub use module::ModuleData;

@@ -19,7 +19,7 @@ pub struct ModuleData {
     pub(crate) id: u64,
     pub(crate) machine: Option<Machine>,
     /// In the order of the program headers.
-    segments: Vec<Segment>,
+    pub(crate) segments: Vec<Segment>,
     pub(crate) tables: Vec<Table>,
     /// Image address of the kernel's signal return code, where it needs to be known.
     pub(crate) signal_return: Option<u64>,
@@ -47,6 +47,10 @@ enum Index {
     /// Ours: first address and offset of each entry, sorted.
     Sorted(Vec<(u64, u64)>),
 }
+
+/// The longest table entry that is believed. Entries are run through from the start, and a damaged
+/// length must not make every frame expensive; real ones have some kilobytes.
+pub(crate) const MAX_ENTRY: usize = 256 << 10;
 
 /// `mov x8, #139; svc #0`: how AArch64 returns from a signal handler.
 const SIGNAL_RETURN_AARCH64: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];

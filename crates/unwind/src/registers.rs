@@ -63,6 +63,15 @@ impl Machine {
         }
     }
 
+    /// The column of the register that code without frame pointers builds frames on where it must
+    /// not touch the others.
+    pub(crate) fn base(self) -> Option<usize> {
+        match self {
+            Self::X86_64 => Some(3),
+            Self::Aarch64 => None,
+        }
+    }
+
     /// The link register's column, where the machine has one.
     pub(crate) fn lr(self) -> Option<usize> {
         match self {

@@ -1,7 +1,7 @@
 //! The unwind rules at an address, looked up once and kept: programs are sampled at the same
 //! places again and again, whatever process runs them.
 
-use crate::module::{Kind, Slice, Table, vendor};
+use crate::module::{Kind, MAX_ENTRY, Slice, Table, vendor};
 use crate::{Machine, ModuleData};
 use gimli::{
     CfaRule, DebugFrame, EhFrame, Encoding, LittleEndian, Register, RegisterRule, UnwindContext,
@@ -39,9 +39,6 @@ struct Slot {
 
 /// Slots, as a power of two: a few thousand addresses are hot in a whole machine.
 const SLOT_BITS: u32 = 13;
-/// The longest table entry that is believed. Entries are run through from the start, and a damaged
-/// length must not make every frame expensive; real ones have some kilobytes.
-const MAX_ENTRY: usize = 256 << 10;
 
 impl Rows {
     pub(crate) fn new() -> Self {

@@ -23,6 +23,15 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Offset in the file of the first byte.
+    pub(crate) fn file_offset(&self) -> u64 {
+        self.file_offset
+    }
+
     /// What the image calls the address; `None` if none of its segments has it.
     pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start)?;

@@ -7,10 +7,11 @@ mod support;
 use std::collections::HashMap;
 use std::path::Path;
 use support::{Event, STACK_COPY, Symbols, Traced, compile, ranking};
-use unwind::{AddressSpace, ModuleCache, Outcome, Stack, Unwinder};
+use unwind::{AddressSpace, CompactUnwinder, ModuleCache, Outcome, Stack, Unwinder};
 
 struct Bench {
     unwinder: Unwinder,
+    compact: CompactUnwinder,
     cache: ModuleCache,
     stack: Vec<u8>,
     frames: Vec<profile::ProcessAddress>,
@@ -20,6 +21,7 @@ impl Bench {
     fn new() -> Self {
         Self {
             unwinder: Unwinder::new(),
+            compact: CompactUnwinder::new(),
             cache: ModuleCache::new(256 << 20),
             stack: vec![0; STACK_COPY],
             frames: Vec::new(),
@@ -31,6 +33,15 @@ impl Bench {
         let copied = traced.memory(registers.sp(), &mut self.stack);
         let stack = Stack::new(registers.sp(), &self.stack[..copied]);
         self.unwinder
+            .unwind(space, &registers, stack, &mut self.frames)
+    }
+
+    /// The same by compact tables.
+    fn unwind_compactly(&mut self, traced: &Traced, space: &AddressSpace) -> Outcome {
+        let registers = traced.registers();
+        let copied = traced.memory(registers.sp(), &mut self.stack);
+        let stack = Stack::new(registers.sp(), &self.stack[..copied]);
+        self.compact
             .unwind(space, &registers, stack, &mut self.frames)
     }
 }
@@ -55,7 +66,8 @@ fn in_order(names: &[String], expected: &[&str]) -> bool {
 }
 
 /// Executes everything between the first stop of the program and `stops` later, one instruction
-/// after the other, and unwinds at each. Gives how many, and those that went wrong by function.
+/// after the other, and unwinds at each in both ways. Gives how many unwinds there were, and those
+/// that went wrong by function.
 fn step_through(program: &Path, stops: usize) -> (usize, HashMap<String, usize>) {
     let mut bench = Bench::new();
     let mut traced = Traced::start(program);
@@ -76,18 +88,24 @@ fn step_through(program: &Path, stops: usize) -> (usize, HashMap<String, usize>)
             Event::Stopped(other) => other,
             Event::Exited => panic!("the program ended"),
         };
-        steps += 1;
         let pc = profile::ProcessAddress(traced.registers().pc());
         if !symbols.covers(pc) {
             (space, symbols) = traced.maps(&mut bench.cache);
         }
-        let outcome = bench.unwind(&traced, &space);
-        if outcome != Outcome::Complete || !is_whole(&symbols, &bench.frames) {
-            let names = symbols.names(&bench.frames);
-            let innermost = names[..names.len().min(4)].join(" < ");
-            *wrong
-                .entry(format!("{innermost}: {outcome:?}"))
-                .or_default() += 1;
+        for compactly in [false, true] {
+            steps += 1;
+            let outcome = match compactly {
+                true => bench.unwind_compactly(&traced, &space),
+                false => bench.unwind(&traced, &space),
+            };
+            if outcome != Outcome::Complete || !is_whole(&symbols, &bench.frames) {
+                let names = symbols.names(&bench.frames);
+                let innermost = names[..names.len().min(4)].join(" < ");
+                let way = if compactly { "compact" } else { "whole" };
+                *wrong
+                    .entry(format!("{way}: {innermost}: {outcome:?}"))
+                    .or_default() += 1;
+            }
         }
     }
 }
@@ -109,7 +127,7 @@ fn assert_steps(program: &Path, stops: usize, at_least: usize) {
     wrong.retain(|what, _| !WRONG_TABLES.iter().any(|known| what.contains(known)));
     let known = before - wrong.values().sum::<usize>();
     assert!(known * 500 < steps, "{known} of {steps} at wrong tables");
-    eprintln!("{}: {steps} instructions", program.display());
+    eprintln!("{}: {steps} unwinds", program.display());
     assert!(steps > at_least, "only {steps} steps");
     assert!(wrong.is_empty(), "of {steps}: {:#?}", ranking(&wrong));
 }
@@ -178,7 +196,7 @@ fn at_every_instruction_of_c() {
             ],
         ] {
             if let Some(program) = compile(directory.path(), compiler, "chain.c", options) {
-                assert_steps(&program, 2, 1000);
+                assert_steps(&program, 2, 2000);
             }
         }
     }
@@ -189,7 +207,7 @@ fn at_every_instruction_of_the_vdso() {
     let directory = tempfile::tempdir().unwrap();
     let options = ["-O2", NO_FRAME_POINTER];
     if let Some(program) = compile(directory.path(), "gcc", "vdso.c", &options) {
-        assert_steps(&program, 1, 50);
+        assert_steps(&program, 1, 100);
     }
 }
 
@@ -199,7 +217,7 @@ fn at_every_instruction_of_cpp() {
     for compiler in ["g++", "clang++"] {
         let options = ["-O2", NO_FRAME_POINTER, LAZY];
         if let Some(program) = compile(directory.path(), compiler, "throws.cpp", &options) {
-            assert_steps(&program, 1, 5000);
+            assert_steps(&program, 1, 10_000);
         }
     }
 }
@@ -209,6 +227,6 @@ fn at_every_instruction_of_rust() {
     let directory = tempfile::tempdir().unwrap();
     let options = ["-O", "--edition=2021"];
     if let Some(program) = compile(directory.path(), "rustc", "plain.rs", &options) {
-        assert_steps(&program, 1, 5000);
+        assert_steps(&program, 1, 10_000);
     }
 }

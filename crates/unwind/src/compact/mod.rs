@@ -1,0 +1,11 @@
+//! Unwind tables for those who cannot evaluate any, as a BPF program.
+
+mod compile;
+mod expression;
+mod rule;
+mod table;
+mod walk;
+
+pub use rule::{CompactFrame, CompactKind, CompactReturn, CompactRule};
+pub use table::CompactTable;
+pub use walk::CompactUnwinder;

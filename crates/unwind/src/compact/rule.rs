@@ -1,0 +1,155 @@
+//! The unwind rule of a place in a form that fits into 16 bytes and needs no evaluation.
+
+/// How the canonical frame address (CFA) of a frame is found, and whether there is a caller.
+///
+/// `cfa_offset` and `extra` are those of the [`CompactRule`]; the numbers are those that the
+/// collector's BPF program (`unwind.h` of crate `sampler`) knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CompactKind {
+    /// The tables do not cover the place: its frame pointer has to do.
+    Uncovered = 0,
+    /// The function has no caller.
+    Root = 1,
+    /// The tables need more than a compact rule can say.
+    Unsupported = 2,
+    /// Stack pointer and offset.
+    StackPointer = 3,
+    /// Frame pointer and offset.
+    FramePointer = 4,
+    /// `extra` more than the word at stack pointer and offset.
+    StackMemory = 5,
+    /// `extra` more than the word at frame pointer and offset.
+    FrameMemory = 6,
+    /// A stub of the linkage table: stack pointer and offset, and 8 more from byte `extra` of its
+    /// 16 bytes on.
+    LinkageStub = 7,
+    /// The code returns from a signal handler: the kernel put the interrupted registers on the stack.
+    SignalReturn = 8,
+    /// The register with DWARF number `extra` and offset: known in the innermost frame only.
+    Register = 9,
+    /// Base register (`rbx` of x86-64) and offset.
+    BaseRegister = 10,
+}
+
+/// Where the caller's frame pointer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CompactFrame {
+    /// In its register still.
+    Same = 0,
+    /// At an offset from the canonical frame address.
+    AtCfa = 1,
+    /// At an offset from this frame's frame pointer.
+    AtFrame = 2,
+    /// Nowhere that a compact rule can name.
+    Lost = 3,
+}
+
+/// Where the return address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CompactReturn {
+    /// At an offset from the canonical frame address.
+    AtCfa = 0,
+    /// In the link register, which holds it in the innermost frame only.
+    InLink = 1,
+}
+
+/// How the caller of a place is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CompactRule {
+    /// What the canonical frame address builds on.
+    pub kind: CompactKind,
+    /// Where the caller's frame pointer is.
+    pub frame: CompactFrame,
+    /// Where the return address is.
+    pub link: CompactReturn,
+    /// A small number that some kinds need.
+    pub extra: u8,
+    /// Offset of the canonical frame address.
+    pub cfa_offset: i32,
+    /// Offset of the return address.
+    pub return_offset: i16,
+    /// Where the caller's base register (`rbx` of x86-64) is, in words below the canonical frame
+    /// address: glibc's lazy binding builds on it. 0: in its register still.
+    pub base_slot: u16,
+    /// Offset of the caller's frame pointer.
+    pub frame_offset: i32,
+}
+
+/// [`CompactRule::base_slot`] of a register that a compact rule cannot find.
+pub(crate) const BASE_LOST: u16 = u16::MAX;
+
+/// The size of a rule in bytes.
+pub(crate) const RULE_SIZE: usize = 16;
+
+impl CompactRule {
+    /// A rule that consists of its kind.
+    pub const fn bare(kind: CompactKind) -> Self {
+        Self {
+            kind,
+            frame: CompactFrame::Same,
+            link: CompactReturn::AtCfa,
+            extra: 0,
+            cfa_offset: 0,
+            return_offset: 0,
+            base_slot: 0,
+            frame_offset: 0,
+        }
+    }
+
+    /// Returns the rule as the kernel half reads it.
+    pub fn to_bytes(self) -> [u8; RULE_SIZE] {
+        let mut bytes = [0; RULE_SIZE];
+        let small = [
+            self.kind as u8,
+            self.frame as u8,
+            self.link as u8,
+            self.extra,
+        ];
+        bytes[..4].copy_from_slice(&small);
+        bytes[4..8].copy_from_slice(&self.cfa_offset.to_ne_bytes());
+        bytes[8..10].copy_from_slice(&self.return_offset.to_ne_bytes());
+        bytes[10..12].copy_from_slice(&self.base_slot.to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.frame_offset.to_ne_bytes());
+        bytes
+    }
+
+    /// Parses what [`Self::to_bytes`] made; `None` for anything else.
+    pub fn from_bytes(bytes: [u8; RULE_SIZE]) -> Option<Self> {
+        use CompactKind::*;
+        const KINDS: [CompactKind; 11] = [
+            Uncovered,
+            Root,
+            Unsupported,
+            StackPointer,
+            FramePointer,
+            StackMemory,
+            FrameMemory,
+            LinkageStub,
+            SignalReturn,
+            Register,
+            BaseRegister,
+        ];
+        const FRAMES: [CompactFrame; 4] = [
+            CompactFrame::Same,
+            CompactFrame::AtCfa,
+            CompactFrame::AtFrame,
+            CompactFrame::Lost,
+        ];
+        const LINKS: [CompactReturn; 2] = [CompactReturn::AtCfa, CompactReturn::InLink];
+        let [kind, frame, link, extra, rest @ ..] = bytes;
+        let [c0, c1, c2, c3, r0, r1, b0, b1, f0, f1, f2, f3] = rest;
+        Some(Self {
+            kind: *KINDS.get(usize::from(kind))?,
+            frame: *FRAMES.get(usize::from(frame))?,
+            link: *LINKS.get(usize::from(link))?,
+            extra,
+            cfa_offset: i32::from_ne_bytes([c0, c1, c2, c3]),
+            return_offset: i16::from_ne_bytes([r0, r1]),
+            base_slot: u16::from_ne_bytes([b0, b1]),
+            frame_offset: i32::from_ne_bytes([f0, f1, f2, f3]),
+        })
+    }
+}

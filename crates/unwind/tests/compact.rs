@@ -1,0 +1,173 @@
+//! Compact tables against the unwinder that evaluates the tables as they are.
+#![allow(missing_docs)]
+
+use profile::ProcessAddress;
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+use unwind::{
+    AddressSpace, CallerRule, CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable,
+    CompactUnwinder, Failure, Machine, ModuleData, Outcome, Registers, Stack, Unwinder,
+};
+
+fn fixtures() -> [(Machine, &'static [u8]); 2] {
+    [
+        (Machine::X86_64, include_bytes!("fixtures/x86_64")),
+        (Machine::Aarch64, include_bytes!("fixtures/aarch64")),
+    ]
+}
+
+/// What the rule says in the words of [`CallerRule`], if that has words for it.
+fn in_offsets(rule: CompactRule) -> Option<CallerRule> {
+    let from_frame_pointer = match rule.kind {
+        CompactKind::StackPointer => false,
+        CompactKind::FramePointer => true,
+        _ => return None,
+    };
+    let frame_pointer = (rule.frame == CompactFrame::AtCfa).then_some(rule.frame_offset.into());
+    Some(CallerRule {
+        from_frame_pointer,
+        cfa: rule.cfa_offset.into(),
+        return_address: match rule.link {
+            CompactReturn::AtCfa => Some(rule.return_offset.into()),
+            CompactReturn::InLink => None,
+        },
+        frame_pointer,
+    })
+}
+
+/// Compares each place in the code, and counts those with an ordinary rule.
+fn compare(name: &str, module: &ModuleData, offsets: impl Iterator<Item = u64>) -> usize {
+    let table = CompactTable::compile(name, module).unwrap();
+    let mut unwinder = Unwinder::new();
+    let mut ordinary = 0;
+    for offset in offsets {
+        let rule = table.find_rule(offset);
+        let expected = unwinder.caller_rule(module, offset);
+        // The linker's stubs have rules of their own here, and offsets there.
+        if rule.kind != CompactKind::LinkageStub {
+            assert_eq!(
+                in_offsets(rule),
+                expected,
+                "{name} at {offset:#x}: {rule:?}"
+            );
+        }
+        ordinary += usize::from(expected.is_some());
+    }
+    ordinary
+}
+
+#[test]
+fn every_place_of_the_fixtures_has_the_same_rule() {
+    for (machine, elf) in fixtures() {
+        let module = ModuleData::from_bytes("fixture", elf).unwrap();
+        let ordinary = compare("fixture", &module, 0..elf.len() as u64);
+        assert!(ordinary > 200, "{machine:?}: {ordinary}");
+    }
+}
+
+#[test]
+fn places_all_over_real_images_have_the_same_rule() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut images: Vec<&str> = maps
+        .split_whitespace()
+        .filter(|w| w.starts_with('/'))
+        .collect();
+    images.sort_unstable();
+    images.dedup();
+    let mut ordinary = 0;
+    for path in images {
+        let Ok(module) = ModuleData::open(Path::new(path)) else {
+            continue;
+        };
+        let size = std::fs::metadata(path).unwrap().len();
+        let step = (size / 30_000).max(1);
+        ordinary += compare(path, &module, (0..size / step).map(|n| n * step));
+    }
+    assert!(ordinary > 10_000, "{ordinary}");
+}
+
+#[derive(Debug)]
+struct Made {
+    space: AddressSpace,
+    registers: Registers,
+    words: Vec<u8>,
+}
+
+/// A stack of random words, many of them addresses of code and of the stack itself.
+fn made() -> impl Strategy<Value = Made> {
+    let word = prop_oneof![
+        (0u64..0x2000).prop_map(|n| 0x40_0000 + n),
+        (0u64..600).prop_map(|n| 0x7000_0000 + 8 * n),
+        Just(0u64),
+        any::<u64>(),
+    ];
+    let words = prop::collection::vec(word, 1..500);
+    let place = (0usize..2, 0u64..0x2000, 0u64..20, 0u64..600, any::<u64>());
+    (words, place).prop_map(|(words, (which, pc, sp, fp, other))| {
+        let (machine, elf) = fixtures()[which];
+        let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000 + 8 * sp, 0x7000_0000 + 8 * fp);
+        let registers = match machine {
+            Machine::X86_64 => Registers::x86_64(pc, sp, fp).with(3, other),
+            Machine::Aarch64 => Registers::aarch64(pc, sp, fp, pc ^ (other & 0xff0)),
+        };
+        let mut space = AddressSpace::new();
+        let (range, offset) = match machine {
+            Machine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
+            Machine::Aarch64 => (0x40_0000..0x40_1000, 0),
+        };
+        let module = Arc::new(ModuleData::from_bytes("fixture", elf).unwrap());
+        let range = ProcessAddress(range.start)..ProcessAddress(range.end);
+        space.add_module(range, offset, module);
+        Made {
+            space,
+            registers,
+            words: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    /// Frames agree as far as compact rules go, on whatever is on the stack.
+    #[test]
+    fn made_up_stacks_unwind_alike(made in made()) {
+        let Made { space, registers, words } = made;
+        let stack = Stack::new(0x7000_0000, &words);
+        let (mut whole, mut compact) = (Vec::new(), Vec::new());
+        let expected = Unwinder::new().unwind(&space, &registers, stack, &mut whole);
+        let outcome = CompactUnwinder::new().unwind(&space, &registers, stack, &mut compact);
+        match outcome {
+            Outcome::Failed(Failure::BadTable | Failure::UnknownRegister(_)) => {
+                prop_assert!(whole.starts_with(&compact), "{whole:?} {compact:?}");
+            }
+            _ => prop_assert_eq!((&compact, outcome), (&whole, expected)),
+        }
+    }
+
+    /// Damaged images are refused, or give a table that every search ends in.
+    #[test]
+    fn damaged_images_give_sound_tables(
+        which in 0usize..2, at in any::<prop::sample::Index>(), bytes: [u8; 6], asked in 0u64..0x3000,
+    ) {
+        let mut elf = fixtures()[which].1.to_vec();
+        let at = at.index(elf.len() - bytes.len());
+        elf[at..at + bytes.len()].copy_from_slice(&bytes);
+        if let Ok(module) = ModuleData::from_bytes("damaged", &elf)
+            && let Ok(table) = CompactTable::compile("damaged", &module)
+        {
+            table.find_rule(asked);
+            prop_assert_eq!(CompactTable::from_bytes(&table.to_bytes()), Some(table));
+        }
+    }
+}
+
+/// The table of an image is no larger than its code.
+#[test]
+fn an_entry_for_all_addresses_covers_the_code_that_there_is() {
+    let elf = fixtures()[0].1;
+    let module = ModuleData::from_bytes("fixture", elf).unwrap();
+    let table = CompactTable::compile("fixture", &module).unwrap();
+    assert!(u64::from(table.blocks()) * 256 <= elf.len() as u64 + 256);
+    assert_eq!(table.find_rule(u64::MAX).kind, CompactKind::Uncovered);
+}
