@@ -286,7 +286,7 @@ impl Step<'_> {
             },
             // siginfo (128), then ucontext with uc_mcontext at 176, whose registers begin at 8.
             Machine::Aarch64 => Position {
-                pc: strip(self.machine, word(312 + 8 * 32)?),
+                pc: word(312 + 8 * 32)?,
                 sp: word(312 + 8 * 31)?,
                 fp: Some(word(312 + 8 * 29)?),
                 base: None,
