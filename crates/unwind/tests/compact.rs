@@ -103,8 +103,8 @@ fn made() -> impl Strategy<Value = Made> {
         any::<u64>(),
     ];
     let words = prop::collection::vec(word, 1..500);
-    let place = (0usize..2, 0u64..0x2000, 0u64..20, 0u64..600, any::<u64>());
-    (words, place).prop_map(|(words, (which, pc, sp, fp, other))| {
+    let place = (0usize..2, 0u64..0x2000, 0u64..600, any::<u64>());
+    (words, place).prop_map(|(words, (which, pc, fp, other))| {
         let (machine, elf) = fixtures()[which];
         let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000 + 8 * sp, 0x7000_0000 + 8 * fp);
         let registers = match machine {
