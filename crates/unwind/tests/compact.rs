@@ -106,7 +106,7 @@ fn made() -> impl Strategy<Value = Made> {
     let place = (0usize..2, 0u64..0x2000, 0u64..600, any::<u64>());
     (words, place).prop_map(|(words, (which, pc, fp, other))| {
         let (machine, elf) = fixtures()[which];
-        let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000 + 8 * sp, 0x7000_0000 + 8 * fp);
+        let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000, 0x7000_0000 + 8 * fp);
         let registers = match machine {
             Machine::X86_64 => Registers::x86_64(pc, sp, fp).with(3, other),
             Machine::Aarch64 => Registers::aarch64(pc, sp, fp, pc ^ (other & 0xff0)),
