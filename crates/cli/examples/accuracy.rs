@@ -5,8 +5,6 @@
 //! --collect-jumps=yes --compress-pos=no --compress-strings=no`. LINES are counts of source lines of the same
 //! work, by gcov or llvm-cov.
 
-#[path = "../src/commands/annotate/counts/lines.rs"]
-mod lines;
 #[path = "../../machine/examples/loaded/mod.rs"]
 mod loaded;
 
@@ -245,7 +243,7 @@ fn count(procedures: &mut [Procedure<'_>], image: &str, counts: &str) -> Result<
         _ => return Err("no counts of lines".into()),
     };
     let code = symbols::ImageSymbols::open(image.as_ref(), &symbols::Options::default())?;
-    let lines = lines::Lines::new(&code, &counts)?;
+    let lines = results::annotation::CountedLines::new(&code, &counts)?;
     let (mut of, mut used) = (0, 0);
     for one in procedures {
         let (counted, all) = lines.of(&one.graph, &one.classes, 1.0);

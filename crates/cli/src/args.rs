@@ -2,6 +2,7 @@
 
 use crate::screen::{ColorChoice, ScreenSettings};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use results::{CompareBy, CompareOptions, MeasurePer, RecordingSource, ReportBy, SampleFilter};
 use std::path::PathBuf;
 use std::time::Duration;
 use store::Range;
@@ -342,8 +343,8 @@ pub struct Report {
     #[command(flatten)]
     pub source: Source,
     /// What to count samples by
-    #[arg(long, value_enum, default_value_t = By::Procedure)]
-    pub by: By,
+    #[arg(long, value_enum, default_value_t = ReportBy::Procedure)]
+    pub by: ReportBy,
     /// The call tree from the outermost frame down, instead of a table
     #[arg(long, conflicts_with_all = ["by", "json"])]
     pub tree: bool,
@@ -461,6 +462,18 @@ pub struct Source {
     pub debug_dir: Vec<PathBuf>,
 }
 
+impl Source {
+    /// Returns it as the library has it.
+    pub fn recording_source(&self) -> RecordingSource {
+        RecordingSource {
+            path: self.path.clone(),
+            epoch: self.epoch.clone(),
+            host: self.host.clone(),
+            debug_dirs: self.debug_dir.clone(),
+        }
+    }
+}
+
 /// Which samples of a recording.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Filter {
@@ -481,25 +494,17 @@ pub struct Filter {
     pub procedure: Option<String>,
 }
 
-/// `--by` of `report`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum By {
-    /// Executable, shared library, kernel
-    Image,
-    /// Procedure
-    Procedure,
-    /// Source line
-    Line,
-    /// Instruction
-    Instruction,
-    /// Process
-    Process,
-    /// Thread
-    Thread,
-    /// Off-CPU time: who ended the wait
-    Waker,
-    /// Host, of a database that several machines write to
-    Host,
+impl Filter {
+    /// Returns it as the library has it.
+    pub fn sample_filter(&self) -> SampleFilter {
+        SampleFilter {
+            event: self.event.clone(),
+            process: self.process.clone(),
+            pid: self.pid,
+            image: self.image.clone(),
+            procedure: self.procedure.clone(),
+        }
+    }
 }
 
 /// Where a database is, and what of it.
@@ -630,11 +635,11 @@ pub struct Compare {
     pub work: Vec<f64>,
     /// What a set is measured by (default: run where every set is a command's, else time)
     #[arg(long, value_enum, conflicts_with = "work")]
-    pub per: Option<Per>,
+    pub per: Option<MeasurePer>,
     /// Text in paths and names of earlier sets, and what it is in the last one; can be repeated.
     /// Other build directories, versions and compilers' suffixes are matched without it
     #[arg(long, value_name = "A=B")]
-    pub map: Vec<crate::matching::NameMap>,
+    pub map: Vec<results::NameMap>,
     /// Which samples.
     #[command(flatten)]
     pub filter: Filter,
@@ -646,28 +651,18 @@ pub struct Compare {
     pub shown: Shown,
 }
 
-/// `--by` of `stats` and `diff`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompareBy {
-    /// Executable, shared library, kernel
-    Image,
-    /// Procedure
-    Procedure,
-    /// Source line
-    Line,
-    /// Call path
-    Path,
-}
-
-/// `--per`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Per {
-    /// Each set is one run of the same work
-    Run,
-    /// Its samples: shares are compared
-    Samples,
-    /// Its length in time
-    Time,
+impl Compare {
+    /// Returns it as the library has it.
+    pub fn compare_options(&self) -> CompareOptions {
+        CompareOptions {
+            by: self.by,
+            work: self.work.clone(),
+            per: self.per,
+            maps: self.map.clone(),
+            filter: self.filter.sample_filter(),
+            debug_dirs: self.debug_dir.clone(),
+        }
+    }
 }
 
 /// `vitalfew export`.

@@ -1,186 +1,34 @@
 //! Which rows of compared sets differ by more than chance, and what `stats` and `diff` alike say of
 //! them.
 
-use crate::args::{Compare, CompareBy};
-use crate::claims::{JsonClaims, command_words};
-use crate::exit::INCONCLUSIVE;
+use crate::args::Compare;
+use crate::claims::JsonClaims;
+use crate::exit::{INCONCLUSIVE, note_left_out};
 use crate::output::{Align, Table, printable, shortened};
 use crate::screen::{sentence, tell_user, warn_user};
-use crate::sets::{Key, Measure, Sets};
-use analysis::variation::{
-    Change, Noise, PairComparison, PairRow, PairVerdict, RowOrigin, benjamini_hochberg,
-    common_factors, compare_pair,
-};
-use profile::{
-    Claim, Finding, FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, Unit,
+use analysis::variation::Change;
+use profile::Unit;
+use results::{
+    CompareBy, ComparedRow, ComparedSets, FALSE_DISCOVERIES, JudgedRows, Measure, RowClaim,
 };
 use serde::Serialize;
-use std::cmp::Ordering;
 use std::io::Write;
 use std::process::ExitCode;
-
-/// The rate of false discoveries that is allowed among the rows that are called different.
-const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// The widest name in a table, in characters.
 const WIDEST: usize = 60;
 
-/// A row of the result, with what the command says of it.
-pub struct Row<T> {
-    /// What it is about.
-    pub key: Key,
-    /// The command's numbers.
-    pub numbers: T,
-    /// q-value; `None` where it was not tested.
-    pub q: Option<f64>,
-    /// Samples, or nanoseconds, in each set.
-    pub counts: Vec<u64>,
+/// Rows that were judged, as both commands show them.
+pub struct ComparisonTable<T> {
+    /// The rows.
+    pub judged: JudgedRows<T>,
 }
 
-impl<T> Row<T> {
-    /// Where it is, for a finding about it.
-    fn place(&self, by: CompareBy) -> FindingPlace {
-        let name = self.key.name.clone();
-        let what = match by {
-            CompareBy::Image => PlaceInCode::File { path: name },
-            CompareBy::Procedure => PlaceInCode::Procedure { name },
-            CompareBy::Line => PlaceInCode::Line {
-                line: name,
-                procedure: self.key.detail.clone().unwrap_or_default(),
-            },
-            CompareBy::Path => PlaceInCode::CallPath {
-                path: name.split(';').map(str::to_owned).collect(),
-            },
-        };
-        FindingPlace {
-            image: self.key.image.clone(),
-            what,
-        }
-    }
-
-    /// Whether it differs by more than chance.
-    pub fn differs(&self) -> bool {
-        self.q.is_some_and(|q| q <= FALSE_DISCOVERIES)
-    }
-}
-
-/// What differs between sets without being a change of a row.
-#[derive(Clone, Debug)]
-pub struct Background {
-    /// Of two sets.
-    pub pair: Option<PairComparison>,
-    /// Relative deviation of the program's rows from run to run.
-    noise: f64,
-    /// How many rows it was estimated from.
-    informative: usize,
-}
-
-/// The rows, judged, and how many there are of which kind.
-pub struct Judged<T> {
-    /// Those that differ first, then those that could be tested.
-    pub rows: Vec<Row<T>>,
-    /// What they were tested against.
-    pub background: Background,
-    found: usize,
-    tested: usize,
-    different: usize,
-}
-
-/// Tests the rows; `measure` gives a row's numbers (nothing: it is left out), with what is known of
-/// it if there are two sets; `order` says which come first among those that the test tells no
-/// difference between.
-pub fn judge<T>(
-    sets: &Sets,
-    measure: impl Fn(&[u64], Option<&PairVerdict>, &Background) -> Option<T>,
-    order: impl Fn(&T, &T) -> Ordering,
-) -> Judged<T> {
-    let (background, p) = test_rows(sets);
-    let sampled = sets.unit == Unit::Samples;
-    let p: Vec<Option<f64>> = p.into_iter().map(|p| p.filter(|_| sampled)).collect();
-    let q = benjamini_hochberg(&p);
-    let numbered = sets.rows.iter().zip(q).enumerate();
-    let judged = numbered.filter_map(|(index, ((key, counts), q))| {
-        let verdict = background
-            .pair
-            .as_ref()
-            .and_then(|pair| pair.rows.get(index));
-        let numbers = measure(counts, verdict, &background)?;
-        Some(Row {
-            key: key.clone(),
-            numbers,
-            q,
-            counts: counts.clone(),
-        })
-    });
-    let mut rows: Vec<Row<T>> = judged.collect();
-    rows.sort_by(|a, b| {
-        b.differs()
-            .cmp(&a.differs())
-            .then(b.q.is_some().cmp(&a.q.is_some()))
-            .then_with(|| order(&a.numbers, &b.numbers))
-            .then_with(|| a.key.cmp(&b.key))
-    });
-    Judged {
-        background,
-        found: rows.len(),
-        tested: rows.iter().filter(|row| row.q.is_some()).count(),
-        different: rows.iter().filter(|row| row.differs()).count(),
-        rows,
-    }
-}
-
-/// The probability of each row by chance.
-fn test_rows(sets: &Sets) -> (Background, Vec<Option<f64>>) {
-    let scale = sets.measure.scale();
-    if let &[exposure_a, exposure_b] = sets.exposure.as_slice() {
-        let of_row = |(key, counts): &(Key, Vec<u64>)| PairRow {
-            counts: [counts[0], counts[1]],
-            origin: sets.origin(key),
-        };
-        let rows: Vec<PairRow> = sets.rows.iter().map(of_row).collect();
-        let pair = compare_pair(&rows, [exposure_a, exposure_b], scale);
-        let p = match &pair {
-            Some(pair) => pair.rows.iter().map(|row| row.p).collect(),
-            None => vec![None; rows.len()],
-        };
-        let background = Background {
-            noise: pair.as_ref().map_or(0.0, |pair| pair.noise),
-            informative: pair.as_ref().map_or(0, |pair| pair.informative),
-            pair,
-        };
-        return (background, p);
-    }
-    let rows = sets
-        .rows
-        .iter()
-        .map(|(key, counts)| (counts.clone(), sets.origin(key)));
-    let rows: Vec<(Vec<u64>, RowOrigin)> = rows.collect();
-    let common = common_factors(&rows, &sets.exposure, scale);
-    let exposure: Vec<f64> = sets
-        .exposure
-        .iter()
-        .zip(common)
-        .map(|(e, c)| e * c)
-        .collect();
-    let noise = |origin: RowOrigin| Noise::fit(&rows, &exposure, origin);
-    let (program, kernel) = (noise(RowOrigin::Program), noise(RowOrigin::Kernel));
-    let p_value = |(counts, origin): &(Vec<u64>, RowOrigin)| match origin {
-        RowOrigin::Program => program.p_value(counts, &exposure),
-        RowOrigin::Kernel => kernel.p_value(counts, &exposure),
-    };
-    let background = Background {
-        pair: None,
-        noise: program.relative,
-        informative: program.rows,
-    };
-    (background, rows.iter().map(p_value).collect())
-}
-
-impl<T> Judged<T> {
+impl<T> ComparisonTable<T> {
     /// Keeps as many rows as were asked for.
     pub fn limit(&mut self, compare: &Compare) {
         if !compare.shown.all {
-            self.rows.truncate(compare.shown.limit);
+            self.judged.rows.truncate(compare.shown.limit);
         }
     }
 
@@ -188,14 +36,18 @@ impl<T> Judged<T> {
     pub fn print(
         &self,
         out: &mut impl Write,
-        sets: &Sets,
+        sets: &ComparedSets,
         compare: &Compare,
         headings: &[&str],
-        cells: impl Fn(&Row<T>) -> Vec<String>,
+        cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> std::io::Result<()> {
         write!(out, "{}", self.table(compare, headings, cells).render())?;
-        if self.found > self.rows.len() {
-            writeln!(out, "{} more with --all", self.found - self.rows.len())?;
+        if self.judged.found > self.judged.rows.len() {
+            writeln!(
+                out,
+                "{} more with --all",
+                self.judged.found - self.judged.rows.len()
+            )?;
         }
         writeln!(out)?;
         let verdict = self.verdict(sets);
@@ -208,9 +60,9 @@ impl<T> Judged<T> {
     pub fn print_markdown(
         &self,
         out: &mut impl Write,
-        sets: &Sets,
+        sets: &ComparedSets,
         headings: &[&str],
-        cells: impl Fn(&Row<T>) -> Vec<String>,
+        cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> std::io::Result<()> {
         let verdict = self.verdict(sets);
         let (found, background) = verdict.split_once('\n').unwrap_or((&verdict, ""));
@@ -220,7 +72,7 @@ impl<T> Judged<T> {
         writeln!(out, "{}", line(named.map(str::to_owned).collect()))?;
         let aligned = headings.iter().map(|_| "---:").chain(["---", "---"]);
         writeln!(out, "{}", line(aligned.map(str::to_owned).collect()))?;
-        for row in &self.rows {
+        for row in &self.judged.rows {
             let image = row.key.image.as_deref().unwrap_or("");
             let names = [row.key.name.as_str(), image].map(markdown_code);
             let mut cells = cells(row);
@@ -232,11 +84,11 @@ impl<T> Judged<T> {
             }
             writeln!(out, "{}", line(cells.into_iter().chain(names).collect()))?;
         }
-        if self.found > self.rows.len() {
+        if self.judged.found > self.judged.rows.len() {
             writeln!(
                 out,
                 "\n{} more rows are not shown",
-                self.found - self.rows.len()
+                self.judged.found - self.judged.rows.len()
             )?;
         }
         writeln!(out, "\n{background}")
@@ -246,7 +98,7 @@ impl<T> Judged<T> {
         &self,
         compare: &Compare,
         headings: &[&str],
-        cells: impl Fn(&Row<T>) -> Vec<String>,
+        cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> Table {
         let name = match compare.by {
             CompareBy::Image => "image",
@@ -254,7 +106,7 @@ impl<T> Judged<T> {
             CompareBy::Line => "line",
             CompareBy::Path => "path",
         };
-        let images = self.rows.iter().any(|row| row.key.image.is_some());
+        let images = self.judged.rows.iter().any(|row| row.key.image.is_some());
         let numbers = headings.iter().map(|n| ((*n).to_owned(), Align::Right));
         let mut columns: Vec<(String, Align)> = numbers.collect();
         columns.push((name.to_owned(), Align::Left));
@@ -267,7 +119,7 @@ impl<T> Judged<T> {
             WIDEST
         };
         let mut table = Table::new(columns);
-        for row in &self.rows {
+        for row in &self.judged.rows {
             let mut cells = cells(row);
             cells.push(shortened(&printable(&row.key.name), width));
             if images {
@@ -279,30 +131,33 @@ impl<T> Judged<T> {
     }
 
     /// What the test found, and on which terms.
-    fn verdict(&self, sets: &Sets) -> String {
+    fn verdict(&self, sets: &ComparedSets) -> String {
         if sets.unit == Unit::Nanoseconds {
             return format!(
                 "{} is measured, not sampled: there is no sampling error to test against",
                 sets.event
             );
         }
-        let found = match self.different {
+        let found = match self.judged.different {
             0 => "no difference found".to_owned(),
             1 => "1 row differs by more than chance (q ≤ 0.05)".to_owned(),
             n => format!("{n} rows differ by more than chance (q ≤ 0.05)"),
         };
-        let noise = 100.0 * self.background.noise;
-        let rows = match self.background.informative {
+        let noise = 100.0 * self.judged.background.noise;
+        let rows = match self.judged.background.informative {
             1 => "1 row".to_owned(),
             rows => format!("{rows} rows"),
         };
-        let by = match (self.background.informative, &self.background.pair) {
+        let by = match (
+            self.judged.background.informative,
+            &self.judged.background.pair,
+        ) {
             (0, _) => "experience: too few rows have samples enough".to_owned(),
             (_, Some(_)) => format!("experience and {rows}"),
             (_, None) => rows,
         };
         let background = format!("noise from run to run {noise:.1}%, by {by}");
-        let (tested, all) = (self.tested, sets.rows.len());
+        let (tested, all) = (self.judged.tested, sets.rows.len());
         format!("{found}; {tested} of {all} rows have enough samples to tell\n{background}")
     }
 
@@ -310,32 +165,12 @@ impl<T> Judged<T> {
     pub fn print_json<'a, N: Serialize>(
         &'a self,
         out: &mut impl Write,
-        sets: &'a Sets,
+        sets: &'a ComparedSets,
         kind: Kind,
         numbers: impl Fn(&'a T) -> N,
-        claim: impl Fn(&Row<T>) -> RowClaim,
+        claim: impl Fn(&ComparedRow<T>) -> RowClaim,
     ) -> std::io::Result<()> {
-        let differing = self.rows.iter().filter(|row| row.differs());
-        let finding = |row: &Row<T>| {
-            let RowClaim {
-                claim,
-                amount,
-                evidence,
-            } = claim(row);
-            let one_run = sets.exposure.len() == 2;
-            Finding {
-                claim,
-                place: row.place(kind.by),
-                amount,
-                evidence: vec![evidence],
-                doubts: one_run
-                    .then_some(FindingDoubt::OneRun)
-                    .into_iter()
-                    .collect(),
-                next: command_words(&["annotate", &row.key.name]),
-            }
-        };
-        let row = |row: &'a Row<T>| JsonRow {
+        let row = |row: &'a ComparedRow<T>| JsonRow {
             name: &row.key.name,
             image: row.key.image.as_deref(),
             detail: row.key.detail.as_deref(),
@@ -349,26 +184,28 @@ impl<T> Judged<T> {
             unit: sets.unit,
             per: kind.compared.then_some(sets.measure).map(Measure::name),
             totals: &sets.totals,
-            noise: Some(self.background.noise),
-            noise_rows: self.background.informative,
+            noise: Some(self.judged.background.noise),
+            noise_rows: self.judged.background.informative,
             common: self
+                .judged
                 .background
                 .pair
                 .as_ref()
                 .map(|pair| interval(pair.common)),
             total: self
+                .judged
                 .background
                 .pair
                 .as_ref()
                 .map(|pair| interval(pair.total)),
             confidence: kind.confidence,
             false_discovery_rate: FALSE_DISCOVERIES,
-            rows_total: self.found,
-            rows_tested: self.tested,
-            rows_different: self.different,
+            rows_total: self.judged.found,
+            rows_tested: self.judged.tested,
+            rows_different: self.judged.different,
             warnings: &sets.warnings,
-            rows: self.rows.iter().map(row).collect(),
-            claims: JsonClaims::of_findings(differing.map(finding).collect()),
+            rows: self.judged.rows.iter().map(row).collect(),
+            claims: JsonClaims::of_findings(self.judged.findings(sets, kind.by, claim)),
         };
         serde_json::to_writer_pretty(&mut *out, &json)?;
         writeln!(out)
@@ -394,8 +231,11 @@ pub fn q_text(q: Option<f64>) -> String {
 }
 
 /// The warnings, after the result; the exit code says if there was `nothing` to say, and why.
-pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
+pub fn conclude(sets: &ComparedSets, nothing: Option<&str>) -> ExitCode {
     warn_of_sets(sets);
+    if sets.is_incomplete {
+        note_left_out();
+    }
     let Some(why) = nothing else {
         return ExitCode::SUCCESS;
     };
@@ -403,7 +243,7 @@ pub fn conclude(sets: &Sets, nothing: Option<&str>) -> ExitCode {
     ExitCode::from(INCONCLUSIVE)
 }
 
-fn warn_of_sets(sets: &Sets) {
+fn warn_of_sets(sets: &ComparedSets) {
     for warning in &sets.warnings {
         warn_user(warning);
     }
@@ -419,16 +259,6 @@ pub struct Kind {
     pub confidence: Option<f64>,
     /// What rows are about.
     pub by: CompareBy,
-}
-
-/// What a row that differs claims.
-pub struct RowClaim {
-    /// What.
-    pub claim: Claim,
-    /// How much.
-    pub amount: FindingAmount,
-    /// The counts.
-    pub evidence: FindingEvidence,
 }
 
 #[derive(Serialize)]

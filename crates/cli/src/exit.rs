@@ -2,6 +2,7 @@
 
 use crate::args::Command;
 use crate::screen::tell_user;
+use results::{Refusal, RefusalReason};
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,6 +84,12 @@ pub fn message(error: &anyhow::Error) -> String {
 fn code(command: &Command, error: &anyhow::Error) -> u8 {
     if let Some(coded) = error.downcast_ref::<Coded>() {
         return coded.code;
+    }
+    if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        return match refusal.reason {
+            RefusalReason::Usage => USAGE,
+            RefusalReason::Inconclusive => INCONCLUSIVE,
+        };
     }
     let wraps = match command {
         Command::Record(record) => !record.command.is_empty(),

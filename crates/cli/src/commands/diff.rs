@@ -1,13 +1,16 @@
 //! `vitalfew diff`: what changed from one sample set to another.
 
-use crate::args::{CompareBy, Diff as Args};
-use crate::comparison::{self, Background, Judged, Kind, Row, RowClaim, q_text};
+use crate::args::Diff as Args;
+use crate::comparison::{self, ComparisonTable, Kind, q_text};
 use crate::exit::WORSE;
 use crate::output::{printable, time};
 use crate::screen::{Screen, sentence, tell_user};
-use crate::sets::{self, Measure, Sets};
 use analysis::variation::{Change, PairComparison, PairVerdict, amount_change, share_change};
 use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
+use results::{
+    Background, CompareBy, ComparedRow, ComparedSets, JudgedRows, Measure, RowClaim, judge_rows,
+    load_sets,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,7 +35,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.folded {
         compare.by = CompareBy::Path;
     }
-    let sets = sets::load(&[args.a.clone(), args.b.clone()], &compare)?;
+    let sets = load_sets(
+        &[args.a.clone(), args.b.clone()],
+        &compare.compare_options(),
+    )?;
     let mut out = Screen::open(compare.shown.json);
     if args.folded {
         folded(&mut out, &sets)?;
@@ -46,17 +52,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
         difference(&sets, counts, verdict, background)
     };
-    let mut judged = comparison::judge(&sets, measure, by_size);
-    let nothing = judged.rows.is_empty().then_some(NOTHING);
+    let judged = judge_rows(&sets, measure, by_size);
+    let mut table = ComparisonTable { judged };
+    let nothing = table.judged.rows.is_empty().then_some(NOTHING);
     let worse = args
         .fail_over
-        .map(|limit| too_much(&sets, &judged, limit / 100.0));
-    judged.limit(&compare);
+        .map(|limit| too_much(&sets, &table.judged, limit / 100.0));
+    table.limit(&compare);
     let mut headings = vec!["A", "B", "change"];
     if sets.unit == Unit::Samples {
         headings.extend(["least", "most", "q"]);
     }
-    let cells = |row: &Row<Difference>| cells(&sets, row);
+    let cells = |row: &ComparedRow<Difference>| cells(&sets, row);
     if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.diff/1",
@@ -64,19 +71,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             confidence: Some(CONFIDENCE),
             by: compare.by,
         };
-        judged.print_json(&mut out, &sets, kind, numbers, claim)?;
+        table.print_json(&mut out, &sets, kind, numbers, claim)?;
     } else {
-        for line in heading(&sets, &judged.background) {
+        for line in heading(&sets, &table.judged.background) {
             match args.markdown {
                 true => writeln!(out, "{line}\n")?,
                 false => write!(out, "{}", sentence(&line))?,
             }
         }
         if args.markdown {
-            judged.print_markdown(&mut out, &sets, &headings, cells)?;
+            table.print_markdown(&mut out, &sets, &headings, cells)?;
         } else {
             writeln!(out)?;
-            judged.print(&mut out, &sets, &compare, &headings, cells)?;
+            table.print(&mut out, &sets, &compare, &headings, cells)?;
         }
     }
     out.flush()?;
@@ -95,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 const NOTHING: &str = "one of the sets has no sample of what was asked for";
 
 /// What is compared, all samples together, and what all rows have in common.
-fn heading(sets: &Sets, background: &Background) -> Vec<String> {
+fn heading(sets: &ComparedSets, background: &Background) -> Vec<String> {
     let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
     let Some(pair) = &background.pair else {
         return lines;
@@ -132,7 +139,7 @@ fn is_common(pair: &PairComparison) -> bool {
 
 /// What takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
 /// of A.
-fn too_much(sets: &Sets, judged: &Judged<Difference>, limit: f64) -> Vec<String> {
+fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) -> Vec<String> {
     let all = sets.totals[0] as f64 / sets.exposure[0];
     let mut reasons = Vec::new();
     if let Some(pair) = &judged.background.pair
@@ -158,7 +165,7 @@ fn too_much(sets: &Sets, judged: &Judged<Difference>, limit: f64) -> Vec<String>
 }
 
 fn difference(
-    sets: &Sets,
+    sets: &ComparedSets,
     counts: &[u64],
     verdict: Option<&PairVerdict>,
     background: &Background,
@@ -204,7 +211,7 @@ fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
 }
 
 /// An amount for people.
-fn show(sets: &Sets, amount: f64) -> String {
+fn show(sets: &ComparedSets, amount: f64) -> String {
     let time_like = sets.clock || sets.unit == Unit::Nanoseconds;
     let sign = if amount < 0.0 { "-" } else { "" };
     match sets.measure {
@@ -216,7 +223,7 @@ fn show(sets: &Sets, amount: f64) -> String {
     }
 }
 
-fn cells(sets: &Sets, row: &Row<Difference>) -> Vec<String> {
+fn cells(sets: &ComparedSets, row: &ComparedRow<Difference>) -> Vec<String> {
     let signed = |amount: f64| {
         let sign = if amount > 0.0 { "+" } else { "" };
         format!("{sign}{}", show(sets, amount))
@@ -238,7 +245,7 @@ fn cells(sets: &Sets, row: &Row<Difference>) -> Vec<String> {
 }
 
 /// `stack A B`, as differential flame graphs are drawn from; B at the exposure of A.
-fn folded(out: &mut impl Write, sets: &Sets) -> std::io::Result<()> {
+fn folded(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
     let exposure = |set: usize| sets.exposure.get(set).copied().unwrap_or(1.0);
     let scale = exposure(0) / exposure(1);
     for (key, counts) in &sets.rows {
@@ -281,7 +288,7 @@ fn numbers(row: &Difference) -> Numbers {
 }
 
 /// A row that differs changed by its factor, beyond what all rows have in common.
-fn claim(row: &Row<Difference>) -> RowClaim {
+fn claim(row: &ComparedRow<Difference>) -> RowClaim {
     let factor = row.numbers.factor;
     let [before, after] = row.numbers.amounts;
     RowClaim {

@@ -6,6 +6,7 @@ use crate::output::{write_all, write_file};
 use crate::screen::Screen;
 use crate::source;
 use formats::coz;
+use results::{event_named, symbolize};
 use std::io::Write;
 use std::process::ExitCode;
 use store::Wanted;
@@ -25,9 +26,14 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
     } else {
         Detail::Lines
     };
-    let resolved = source::symbolize(&recording, locations, detail, &args.source);
+    let resolved = symbolize(
+        &recording,
+        locations,
+        detail,
+        &args.source.recording_source(),
+    );
     let options = formats::write::Options {
-        event: source::event(&recording, args.event.as_deref())?,
+        event: event_named(&recording, args.event.as_deref())?,
         inline: !args.no_inline,
         wakers: args.wakers,
         mark_kernel: args.mark_kernel,

@@ -3,12 +3,13 @@
 //! The engine is SQLite, in memory: the tables (and, of the samples, the columns) that the query
 //! names are filled from the epochs, and the query runs on them.
 
-use crate::args::{Query as Args, Source};
+use crate::args::Query as Args;
 use crate::exit::{self, Coded, USAGE};
 use crate::output::{Align, Table, printable};
 use crate::screen::{Screen, warn_user};
 use crate::source;
 use profile::{EventId, ImageId, NameId, Procedure, Recording, Sample, StackId, SymbolTable, Unit};
+use results::{RecordingSource, symbol_gaps, symbolize};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use rustc_hash::FxHashMap;
@@ -256,14 +257,12 @@ fn fill_samples(
             .collect(),
         _ => Vec::new(),
     };
-    let source = Source {
-        path: None,
-        epoch: None,
-        host: None,
-        debug_dir: args.debug_dir.clone(),
+    let source = RecordingSource {
+        debug_dirs: args.debug_dir.clone(),
+        ..RecordingSource::default()
     };
-    let resolved = source::symbolize(recording, locations, Detail::Procedures, &source);
-    for gap in source::gaps(recording, None, &resolved, false) {
+    let resolved = symbolize(recording, locations, Detail::Procedures, &source);
+    for gap in symbol_gaps(recording, None, &resolved, false) {
         if !warnings.contains(&gap) {
             warnings.push(gap);
         }

@@ -2,7 +2,6 @@
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
-use crate::kept;
 use crate::losses::loss_warnings;
 use crate::output::{bytes, create_private_files, grouped, time};
 use crate::screen::{tell_user, warn_user};
@@ -63,11 +62,11 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
 /// Keeps the code beside what was measured. If that fails, the recording says so: it matters more.
 fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Record) {
     let directory = match (database, &args.output) {
-        (Some(database), _) => kept::in_database(database.path()),
-        (None, Some(file)) => kept::beside_file(file),
+        (Some(database), _) => results::in_database(database.path()),
+        (None, Some(file)) => results::beside_file(file),
         (None, None) => return,
     };
-    let warnings = kept::keep_images(recording, &directory);
+    let warnings = results::keep_images(recording, &directory);
     let warnings = warnings.unwrap_or_else(|error| vec![format!("{error:#}")]);
     recording.warnings.extend(warnings);
 }

@@ -1,15 +1,18 @@
 //! `vitalfew report`.
 
-use crate::args::{By, Report as Args};
+use crate::args::Report as Args;
 use crate::exit::{Coded, INCONCLUSIVE, USAGE};
 use crate::losses::loss_warnings;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
-use crate::report::{self, EventTotal, Node, Report};
 use crate::runtimes::runtime_advice;
 use crate::screen::{Emphasis, Screen, sentence, tell_user, warn_user, width};
 use crate::source;
 use crate::times::{main_event, time_advice, time_line};
 use profile::{CallGraph, Collector, EventId, Location, Recording, Target, TaskTimes, Unit};
+use results::{
+    CallNode, EventTotal, Report, ReportBy, call_tree, event_named, join_hosts, make_report,
+    symbolize,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,15 +37,18 @@ const WIDEST: usize = 72;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let by_thread = matches!(args.by, By::Process | By::Thread);
+    let by_thread = matches!(args.by, ReportBy::Process | ReportBy::Thread);
     let wanted = Wanted {
-        processes: by_thread || args.by == By::Waker || args.filter.process.is_some(),
+        processes: by_thread || args.by == ReportBy::Waker || args.filter.process.is_some(),
         ids: by_thread || args.filter.pid.is_some(),
         callers: true,
         threads: by_thread,
     };
     let mut chosen = args.source.clone();
-    if args.by == By::Host && chosen.epoch.is_none() && source::is_database(&chosen) {
+    if args.by == ReportBy::Host
+        && chosen.epoch.is_none()
+        && chosen.recording_source().is_database()
+    {
         chosen.epoch = Some(Range::default()); // all epochs: the last is of one host
     }
     let recording = source::open(&chosen, wanted)?;
@@ -51,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let event = event(&recording, args)?;
     let resolved = resolve(&recording, args);
+    let filter = args.filter.sample_filter();
     // What changes what the table means comes before it.
     recording
         .warnings
@@ -64,12 +71,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.tree {
         print_head(&mut out, &recording)?;
-        let root = report::tree(&recording, &resolved.table, &args.filter, event);
+        let root = call_tree(&recording, &resolved.table, &filter, event);
         print_tree(&mut out, &recording, &root, event)?;
     } else {
         let mut report = match args.by {
-            By::Host => by_host(args, wanted)?,
-            _ => report::make(&recording, &resolved.table, args.by, &args.filter, event),
+            ReportBy::Host => by_host(args, wanted)?,
+            _ => make_report(&recording, &resolved.table, args.by, &filter, event),
         };
         let rows = report.rows.len();
         if !args.shown.all {
@@ -106,15 +113,15 @@ fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
             continue;
         };
         let resolved = resolve(&recording, args);
-        hosts.push(report::make(
+        hosts.push(make_report(
             &recording,
             &resolved.table,
             args.by,
-            &args.filter,
+            &args.filter.sample_filter(),
             event,
         ));
     }
-    Ok(report::of_hosts(hosts))
+    Ok(join_hosts(hosts))
 }
 
 /// Where the time went, before what the samples say of a part of it.
@@ -134,10 +141,10 @@ fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()>
 fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     let named = match &args.filter.event {
         None => EventId(main_event(recording) as u16),
-        name => source::event(recording, name.as_deref())?,
+        name => event_named(recording, name.as_deref())?,
     };
     let waits = |event: &EventId| recording.events[event.0 as usize].unit == Unit::Nanoseconds;
-    if args.by != By::Waker || waits(&named) {
+    if args.by != ReportBy::Waker || waits(&named) {
         return Ok(named);
     }
     let first = (0..recording.events.len() as u16).map(EventId).find(waits);
@@ -157,15 +164,17 @@ fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
 /// Looks up no more than the report shows.
 fn resolve(recording: &Recording, args: &Args) -> Resolved {
     let detail = match args.by {
-        By::Line => Detail::Lines,
+        ReportBy::Line => Detail::Lines,
         _ => Detail::Procedures,
     };
     let stacks = &recording.stacks;
-    let all = args.tree || args.by == By::Waker || recording.call_graph != CallGraph::None;
+    let all = args.tree || args.by == ReportBy::Waker || recording.call_graph != CallGraph::None;
     let locations: Vec<Location> = if all {
         stacks.frames().iter().map(|f| f.location).collect()
-    } else if matches!(args.by, By::Image | By::Process | By::Thread | By::Host)
-        && args.filter.procedure.is_none()
+    } else if matches!(
+        args.by,
+        ReportBy::Image | ReportBy::Process | ReportBy::Thread | ReportBy::Host
+    ) && args.filter.procedure.is_none()
     {
         Vec::new()
     } else {
@@ -177,7 +186,12 @@ fn resolve(recording: &Recording, args: &Args) -> Resolved {
         };
         recording.samples.iter().map(leaf).filter(wanted).collect()
     };
-    source::symbolize(recording, locations, detail, &args.source)
+    symbolize(
+        recording,
+        locations,
+        detail,
+        &args.source.recording_source(),
+    )
 }
 
 fn show(event: &EventTotal, amount: f64) -> String {
@@ -197,7 +211,7 @@ fn percent(part: f64, total: f64) -> String {
 
 fn print_table(
     out: &mut impl Write,
-    by: By,
+    by: ReportBy,
     report: &Report,
     rows: usize,
     wide: bool,
@@ -211,14 +225,14 @@ fn print_table(
     writeln!(out, "{}", sentence(&totals))?;
     let inclusive = report.rows.iter().any(|row| row.inclusive.is_some());
     let (name, detail) = match by {
-        By::Image => ("image", None),
-        By::Procedure => ("procedure", None),
-        By::Line => ("line", Some("function")),
-        By::Instruction => ("offset", Some("procedure")),
-        By::Process => ("process", Some("id")),
-        By::Thread => ("thread", Some("ids")),
-        By::Waker => ("waker", Some("procedure")),
-        By::Host => ("host", None),
+        ReportBy::Image => ("image", None),
+        ReportBy::Procedure => ("procedure", None),
+        ReportBy::Line => ("line", Some("function")),
+        ReportBy::Instruction => ("offset", Some("procedure")),
+        ReportBy::Process => ("process", Some("id")),
+        ReportBy::Thread => ("thread", Some("ids")),
+        ReportBy::Waker => ("waker", Some("procedure")),
+        ReportBy::Host => ("host", None),
     };
     let mut columns = vec![];
     let mut spared = vec![];
@@ -416,7 +430,7 @@ fn print_json(
 fn print_tree(
     out: &mut impl Write,
     recording: &Recording,
-    root: &Node,
+    root: &CallNode,
     event: EventId,
 ) -> anyhow::Result<()> {
     let event = recording.event(event);
@@ -442,7 +456,7 @@ fn print_tree(
                 shortened(&printable(&node.name), room),
             )?;
         }
-        let mut children: Vec<&Node> = node
+        let mut children: Vec<&CallNode> = node
             .children
             .values()
             .filter(|child| child.inclusive >= TREE_CUTOFF * root.inclusive)

@@ -1,12 +1,12 @@
 //! `vitalfew stats`: variation across sample sets, as in DCPI's Figure 3.
 
 use crate::args::Stats as Args;
-use crate::comparison::{self, Kind, Row, RowClaim, q_text};
+use crate::comparison::{self, ComparisonTable, Kind, q_text};
 use crate::output::grouped;
 use crate::screen::Screen;
-use crate::sets::{self, Sets};
 use analysis::variation::{Description, describe};
 use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
+use results::{ComparedRow, ComparedSets, RowClaim, judge_rows, load_sets};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ const HEADINGS: [&str; 9] = [
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let compare = &args.compare;
-    let sets = sets::load(&args.sets, compare)?;
+    let sets = load_sets(&args.sets, &compare.compare_options())?;
     let mean = sets.exposure.iter().sum::<f64>() / sets.exposure.len() as f64;
     // Counts as they would be, had all sets the same exposure.
     let scaled = |counts: &[u64]| -> Vec<f64> {
@@ -30,8 +30,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         b.range.total_cmp(&a.range).then_with(by_sum)
     };
     let measure = |counts: &[u64], _: Option<&_>, _: &_| Some(describe(&scaled(counts)));
-    let mut judged = comparison::judge(&sets, measure, by_range);
-    judged.limit(compare);
+    let judged = judge_rows(&sets, measure, by_range);
+    let mut table = ComparisonTable { judged };
+    table.limit(compare);
     let mut out = Screen::open(compare.shown.json);
     if compare.shown.json {
         let kind = Kind {
@@ -40,20 +41,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             confidence: None,
             by: compare.by,
         };
-        judged.print_json(&mut out, &sets, kind, numbers, claim)?;
+        table.print_json(&mut out, &sets, kind, numbers, claim)?;
     } else {
         print_heading(&mut out, &sets)?;
         let total: f64 = scaled(&sets.totals).iter().sum();
-        let cells = |row: &Row<Description>| cells(row, total);
-        judged.print(&mut out, &sets, compare, &HEADINGS, cells)?;
+        let cells = |row: &ComparedRow<Description>| cells(row, total);
+        table.print(&mut out, &sets, compare, &HEADINGS, cells)?;
     }
     out.flush()?;
-    let none = judged.rows.is_empty();
+    let none = table.judged.rows.is_empty();
     let nothing = none.then_some("no sample is of what was asked for");
     Ok(comparison::conclude(&sets, nothing))
 }
 
-fn print_heading(out: &mut impl Write, sets: &Sets) -> std::io::Result<()> {
+fn print_heading(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
     let unit = match sets.unit {
         Unit::Samples => "samples",
         Unit::Nanoseconds => "nanoseconds",
@@ -69,7 +70,7 @@ fn print_heading(out: &mut impl Write, sets: &Sets) -> std::io::Result<()> {
     writeln!(out, "TOTAL {}\n", grouped(sets.totals.iter().sum()))
 }
 
-fn cells(row: &Row<Description>, total: f64) -> Vec<String> {
+fn cells(row: &ComparedRow<Description>, total: f64) -> Vec<String> {
     let s = &row.numbers;
     vec![
         format!("{:.2}%", 100.0 * s.range),
@@ -108,7 +109,7 @@ fn numbers(s: &Description) -> Numbers {
 }
 
 /// A row that differs varies from the least of its amounts to the greatest.
-fn claim(row: &Row<Description>) -> RowClaim {
+fn claim(row: &ComparedRow<Description>) -> RowClaim {
     let Description { mean, min, max, .. } = row.numbers;
     RowClaim {
         claim: Claim::Varies,

@@ -1,9 +1,9 @@
 //! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
 
 use super::cycles::amount_text;
-use super::procedure::Analysed;
 use crate::output::{grouped, printable, shortened};
 use machine::{Edge, EdgeKind};
+use results::annotation::AnnotatedProcedure;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
@@ -15,7 +15,7 @@ const MOST: usize = 1000;
 const SHOWN: usize = 12;
 
 /// The file's contents; `None` if its name does not end in a format.
-pub fn render(path: &Path, analysed: &Analysed) -> Option<String> {
+pub fn render(path: &Path, analysed: &AnnotatedProcedure) -> Option<String> {
     let drawing = Drawing::new(analysed);
     match path.extension()?.to_str()? {
         "dot" => Some(drawing.dot()),
@@ -25,13 +25,13 @@ pub fn render(path: &Path, analysed: &Analysed) -> Option<String> {
 }
 
 struct Drawing<'a> {
-    analysed: &'a Analysed,
+    analysed: &'a AnnotatedProcedure,
     /// The blocks that are drawn, by address.
     blocks: Vec<usize>,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(analysed: &'a Analysed) -> Self {
+    fn new(analysed: &'a AnnotatedProcedure) -> Self {
         let mut blocks: Vec<usize> = (0..analysed.graph.blocks.len()).collect();
         if blocks.len() > MOST {
             blocks.sort_by(|a, b| samples(analysed, *b).total_cmp(&samples(analysed, *a)));
@@ -217,7 +217,7 @@ fn gap_text(places: Range<usize>) -> Option<String> {
     (count > 0).then(|| format!("... {count} more"))
 }
 
-fn samples(analysed: &Analysed, block: usize) -> f64 {
+fn samples(analysed: &AnnotatedProcedure, block: usize) -> f64 {
     let range = analysed.graph.blocks[block].instructions.clone();
     analysed.samples[range].iter().sum()
 }

@@ -1,8 +1,8 @@
 //! Cycles as text: with few samples a range, and nothing where they are not known.
 
-use super::procedure::{Analysed, Basis};
 use analysis::stall::{Confidence, CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
+use results::annotation::{AnnotatedProcedure, FrequencyBasis};
 
 /// From so many samples on their number alone says enough: the half of its interval is a third of it.
 const ENOUGH: f64 = 30.0;
@@ -41,7 +41,7 @@ pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
 }
 
 /// What a block took, or why that is not known.
-pub fn actual_text(analysed: &Analysed, index: usize, samples: f64) -> String {
+pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) -> String {
     let estimate = analysed.frequencies.blocks[index];
     let often = estimate.map_or(0.0, |one| one.frequency);
     if let CycleTrust::Unknown(doubt) = analysed.trust[index] {
@@ -55,7 +55,7 @@ pub fn actual_text(analysed: &Analysed, index: usize, samples: f64) -> String {
         };
     }
     let confidence = match analysed.basis {
-        Basis::Counts => "exact",
+        FrequencyBasis::Counts => "exact",
         _ => estimate.map_or("none", |one| confidence_name(one.confidence)),
     };
     let count = analysed.graph.blocks[index].instructions.len();

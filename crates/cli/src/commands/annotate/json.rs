@@ -1,16 +1,19 @@
 //! The documented JSON form.
 
-use super::Setting;
 use super::cycles::{confidence_name, doubt_name, sample_range};
-use super::procedure::{Analysed, Basis};
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
 use machine::{Block, Limit};
+use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// Writes a procedure.
-pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> anyhow::Result<()> {
+pub fn write(
+    out: &mut impl Write,
+    setting: &AnnotationSetting,
+    analysed: &AnnotatedProcedure,
+) -> anyhow::Result<()> {
     let graph = &analysed.graph;
     let blocks: Vec<Value> = (graph.blocks.iter().enumerate())
         .map(|(index, block)| {
@@ -47,7 +50,7 @@ pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> an
     let value = json!({
         "schema": "vitalfew.annotate/1",
         "procedure": analysed.name,
-        "image": setting.image,
+        "image": analysed.image,
         "event": setting.event,
         "model": setting.model.processor().name,
         "frequencies": basis(analysed.basis),
@@ -66,7 +69,7 @@ pub fn write(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> an
 /// Writes the summary of a profile.
 pub fn write_summary(
     out: &mut impl Write,
-    setting: &Setting,
+    setting: &AnnotationSetting,
     sum: &Summary,
     procedures: usize,
 ) -> anyhow::Result<()> {
@@ -82,7 +85,11 @@ pub fn write_summary(
 }
 
 /// What bounds the best case of a block, where it is not the width of the processor.
-fn bound_name(setting: &Setting, analysed: &Analysed, block: &Block) -> Option<&'static str> {
+fn bound_name(
+    setting: &AnnotationSetting,
+    analysed: &AnnotatedProcedure,
+    block: &Block,
+) -> Option<&'static str> {
     let model = &setting.model;
     let limit = model.bounds(analysed.graph.instructions_of(block)).limit();
     match limit {
@@ -99,17 +106,17 @@ fn emit(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn basis(basis: Basis) -> &'static str {
+fn basis(basis: FrequencyBasis) -> &'static str {
     match basis {
-        Basis::Counts => "counts",
-        Basis::Lines(_) => "counts of lines",
-        Basis::Instructions => "out-of-order, instructions counted",
-        Basis::InOrder => "in-order",
-        Basis::OutOfOrder => "out-of-order, relative",
+        FrequencyBasis::Counts => "counts",
+        FrequencyBasis::Lines(_) => "counts of lines",
+        FrequencyBasis::Instructions => "out-of-order, instructions counted",
+        FrequencyBasis::InOrder => "in-order",
+        FrequencyBasis::OutOfOrder => "out-of-order, relative",
     }
 }
 
-fn instruction(analysed: &Analysed, place: usize) -> Value {
+fn instruction(analysed: &AnnotatedProcedure, place: usize) -> Value {
     let address = |index: &usize| {
         analysed
             .graph

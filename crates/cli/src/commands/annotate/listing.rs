@@ -1,13 +1,11 @@
 //! The listing of a procedure (the paper's Figure 2).
 
-use super::Setting;
-use super::counts::Used;
 use super::cycles::{actual_text, amount_text};
-use super::procedure::{Analysed, Basis};
 use crate::output::{grouped, printable, shortened};
 use crate::screen::warn_user;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
+use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, UsedLines};
 use std::collections::BTreeSet;
 use std::io::Write;
 use symbols::ImageSymbols;
@@ -30,7 +28,7 @@ pub struct Lines(Vec<Option<String>>);
 
 impl Lines {
     /// From the debug information, with the text where the source file is there.
-    pub fn of(code: &ImageSymbols, analysed: &Analysed) -> Self {
+    pub fn of(code: &ImageSymbols, analysed: &AnnotatedProcedure) -> Self {
         let debug = match code.debug_info() {
             Ok(Some(debug)) => debug,
             Ok(None) => {
@@ -72,13 +70,17 @@ impl Lines {
 }
 
 /// What the listing or summary is of.
-pub fn head(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> anyhow::Result<()> {
+pub fn head(
+    out: &mut impl Write,
+    setting: &AnnotationSetting,
+    analysed: &AnnotatedProcedure,
+) -> anyhow::Result<()> {
     let total = analysed.total();
     writeln!(
         out,
         "{} in {}",
         printable(&analysed.name),
-        printable(&setting.image)
+        printable(&analysed.image)
     )?;
     writeln!(
         out,
@@ -97,9 +99,9 @@ pub fn head(out: &mut impl Write, setting: &Setting, analysed: &Analysed) -> any
 /// What the summary of a profile is of.
 pub fn whole_head(
     out: &mut impl Write,
-    setting: &Setting,
+    setting: &AnnotationSetting,
     procedures: usize,
-    found: Option<(Basis, u64)>,
+    found: Option<(FrequencyBasis, u64)>,
 ) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -116,7 +118,7 @@ pub fn whole_head(
 }
 
 /// Where the frequencies come from, with so many stretches between branch records.
-fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
+fn basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u64) -> String {
     let estimated = match records {
         0 => "estimated".to_owned(),
         _ => format!(
@@ -129,17 +131,17 @@ fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
         format!("a sample is {} cycles", grouped(period as u64))
     };
     match basis {
-        Basis::Counts => format!("frequencies: exact counts; {}", sample()),
-        Basis::Lines(Used { lines, used }) => format!(
+        FrequencyBasis::Counts => format!("frequencies: exact counts; {}", sample()),
+        FrequencyBasis::Lines(UsedLines { lines, used }) => format!(
             "frequencies: from the counts of {used} of {lines} source lines, whose code runs equally often; the rest {estimated}; {}",
             sample()
         ),
-        Basis::Instructions => format!(
+        FrequencyBasis::Instructions => format!(
             "frequencies: {estimated}, their scale from samples of instructions; {}",
             sample()
         ),
-        Basis::InOrder => "frequencies: estimated from the samples".to_owned(),
-        Basis::OutOfOrder => format!(
+        FrequencyBasis::InOrder => "frequencies: estimated from the samples".to_owned(),
+        FrequencyBasis::OutOfOrder => format!(
             "frequencies: {estimated}, without a scale: how blocks compare is known, cycles are not; samples of \
              instructions (record -e cycles -e instructions) or --counts give them"
         ),
@@ -149,8 +151,8 @@ fn basis(setting: &Setting, basis: Basis, records: u64) -> String {
 /// Writes the listing.
 pub fn write(
     out: &mut impl Write,
-    setting: &Setting,
-    analysed: &Analysed,
+    setting: &AnnotationSetting,
+    analysed: &AnnotatedProcedure,
     lines: &Lines,
     all: bool,
 ) -> anyhow::Result<()> {
@@ -211,8 +213,8 @@ fn skipped(out: &mut impl Write, passed: &mut (usize, f64), total: f64) -> anyho
 
 fn block_head(
     out: &mut impl Write,
-    setting: &Setting,
-    analysed: &Analysed,
+    setting: &AnnotationSetting,
+    analysed: &AnnotatedProcedure,
     index: usize,
     samples: f64,
 ) -> anyhow::Result<()> {
@@ -260,7 +262,7 @@ fn block_head(
 }
 
 /// Whether an instruction has more than its share of the samples of its block, where that alone shows a stall.
-fn stands_out(analysed: &Analysed, block: &machine::Block, place: usize) -> bool {
+fn stands_out(analysed: &AnnotatedProcedure, block: &machine::Block, place: usize) -> bool {
     let range = block.instructions.clone();
     let count = range.len().min(10) as f64;
     let all: f64 = analysed.samples[range].iter().sum();
@@ -270,7 +272,7 @@ fn stands_out(analysed: &Analysed, block: &machine::Block, place: usize) -> bool
 /// The bubble above an instruction whose cycles are not known: what it may have waited for.
 fn suspicion(
     out: &mut impl Write,
-    analysed: &Analysed,
+    analysed: &AnnotatedProcedure,
     place: usize,
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
@@ -296,7 +298,7 @@ fn named_causes(culprits: &[Culprit]) -> (String, Vec<(char, String)>) {
 /// The bubbles above a stalled instruction: who may be guilty, for how long.
 fn bubble(
     out: &mut impl Write,
-    analysed: &Analysed,
+    analysed: &AnnotatedProcedure,
     place: usize,
     account: &Account,
     legend: &mut BTreeSet<char>,
@@ -331,7 +333,11 @@ fn bubble(
 }
 
 /// What was seen of the memory that the suspects for a data miss access.
-fn data(out: &mut impl Write, analysed: &Analysed, culprits: &[Culprit]) -> anyhow::Result<()> {
+fn data(
+    out: &mut impl Write,
+    analysed: &AnnotatedProcedure,
+    culprits: &[Culprit],
+) -> anyhow::Result<()> {
     let misses = |cause| matches!(cause, Cause::DataCache | Cause::DataTlb);
     let suspects = culprits.iter().filter(|one| misses(one.cause));
     let suspects: BTreeSet<usize> = suspects.flat_map(|one| one.at.iter().copied()).collect();
@@ -369,7 +375,7 @@ fn bubble_line(
 
 fn instruction(
     out: &mut impl Write,
-    analysed: &Analysed,
+    analysed: &AnnotatedProcedure,
     place: usize,
     line: &str,
 ) -> anyhow::Result<()> {
@@ -377,7 +383,7 @@ fn instruction(
     let account = analysed.accounts[place].as_ref();
     let cycles = match account {
         Some(account) if account.cycles == 0.0 => match analysed.basis {
-            Basis::InOrder if account.minimum == 0.0 => "(dual issue)".to_owned(),
+            FrequencyBasis::InOrder if account.minimum == 0.0 => "(dual issue)".to_owned(),
             _ => String::new(),
         },
         Some(account) => {

@@ -10,6 +10,7 @@ use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
 use formats::read::{self, Group, ReadOptions, TreeProfile};
 use profile::{CallGraph, CallTree, EventId};
+use results::{symbol_gaps, symbolize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -114,9 +115,14 @@ fn read(
     };
     let recording = source::open(&source, Wanted::ALL)?;
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
-    let resolved = source::symbolize(&recording, locations, Detail::Lines, &source);
+    let resolved = symbolize(
+        &recording,
+        locations,
+        Detail::Lines,
+        &source.recording_source(),
+    );
     let mut profile = read::from_recording(&recording, &resolved.table, options)?;
-    let gaps = source::gaps(&recording, Some(EventId(0)), &resolved, false);
+    let gaps = symbol_gaps(&recording, Some(EventId(0)), &resolved, false);
     profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {
         profile

@@ -1,27 +1,17 @@
 //! Sample sets that are compared: the rows they have in common, and how much one sample of each
 //! stands for.
 
-use crate::args::{By, Compare, CompareBy, Filter, Per, Source};
-use crate::exit::{Coded, USAGE};
-use crate::matching::{SetRows, align_rows};
-use crate::{report, source};
+use crate::matching::{RowKey, SetRows, align_rows};
+use crate::refusal::usage_refusal;
+use crate::report::{is_wanted, make_report};
+use crate::selection::{CompareBy, CompareOptions, MeasurePer, ReportBy, SampleFilter};
+use crate::source::{RecordingSource, event_named, open_recording, symbolize};
 use analysis::variation::{PairScale, RowOrigin};
 use profile::{Event, EventId, ImageKind, Location, Recording, SymbolTable, Target, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use store::Wanted;
 use symbols::Detail;
-
-/// What a row is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Procedure, image, line or path.
-    pub name: String,
-    /// The image, where the row is in one.
-    pub image: Option<String>,
-    /// By line: the function.
-    pub detail: Option<String>,
-}
 
 /// What amounts are measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +57,7 @@ impl Measure {
 }
 
 /// Sets, and their rows.
-pub struct Sets {
+pub struct ComparedSets {
     /// The event that is compared.
     pub event: String,
     /// What its amounts are in.
@@ -81,16 +71,18 @@ pub struct Sets {
     /// How many samples one unit of what is compared yields in each set.
     pub exposure: Vec<f64>,
     /// The rows, with their samples in each set.
-    pub rows: Vec<(Key, Vec<u64>)>,
+    pub rows: Vec<(RowKey, Vec<u64>)>,
     /// Images of the kernel, and those of which nothing is known.
     kernel_images: BTreeSet<String>,
+    /// Whether damaged data are missing in one of them.
+    pub is_incomplete: bool,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,
 }
 
-impl Sets {
+impl ComparedSets {
     /// Returns where a row's code runs. A call path has no image, and ends anywhere.
-    pub fn origin(&self, key: &Key) -> RowOrigin {
+    pub fn origin(&self, key: &RowKey) -> RowOrigin {
         let image = key.image.as_deref().unwrap_or(&key.name);
         match self.kernel_images.contains(image) {
             true => RowOrigin::Kernel,
@@ -107,20 +99,17 @@ struct Set {
     command: bool,
     counts: SetRows,
     kernel_images: BTreeSet<String>,
+    is_incomplete: bool,
 }
 
 /// Reads the sets.
-pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
+pub fn load_sets(paths: &[PathBuf], compare: &CompareOptions) -> anyhow::Result<ComparedSets> {
     if !compare.work.is_empty() && compare.work.len() != paths.len() {
-        return Err(Coded {
-            code: USAGE,
-            message: format!(
-                "--work has {} values for {} sets",
-                compare.work.len(),
-                paths.len()
-            ),
-        }
-        .into());
+        return Err(usage_refusal(format!(
+            "--work has {} values for {} sets",
+            compare.work.len(),
+            paths.len()
+        )));
     }
     let mut warnings = Vec::new();
     let mut sets: Vec<Set> = Vec::new();
@@ -139,7 +128,7 @@ pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
         .iter_mut()
         .flat_map(|set| std::mem::take(&mut set.kernel_images))
         .collect();
-    align_rows(&mut counts, &compare.map);
+    align_rows(&mut counts, &compare.maps);
     let rows = table_of(counts);
     let total = |set: usize| rows.iter().filter_map(|row| row.1.get(set)).sum();
     let totals: Vec<u64> = (0..sets.len()).map(total).collect();
@@ -161,7 +150,7 @@ pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
     let exposure: Vec<f64> = exposure.collect();
     let first = sets.first().map(|set| &set.event);
     let event = first.map_or_else(String::new, |event| event.name.clone());
-    Ok(Sets {
+    Ok(ComparedSets {
         clock: event.starts_with("cpu-clock") || event.starts_with("task-clock"),
         event,
         unit: first.map_or(Unit::Samples, |event| event.unit),
@@ -170,14 +159,15 @@ pub fn load(paths: &[PathBuf], compare: &Compare) -> anyhow::Result<Sets> {
         exposure,
         rows,
         kernel_images,
+        is_incomplete: sets.iter().any(|set| set.is_incomplete),
         warnings,
     })
 }
 
 /// The rows of all sets, with their samples in each.
-fn table_of(sets: Vec<SetRows>) -> Vec<(Key, Vec<u64>)> {
+fn table_of(sets: Vec<SetRows>) -> Vec<(RowKey, Vec<u64>)> {
     let count = sets.len();
-    let mut rows: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+    let mut rows: BTreeMap<RowKey, Vec<u64>> = BTreeMap::new();
     for (number, set) in sets.into_iter().enumerate() {
         for (key, count_here) in set {
             let counts = rows.entry(key).or_insert_with(|| vec![0; count]);
@@ -191,13 +181,13 @@ fn table_of(sets: Vec<SetRows>) -> Vec<(Key, Vec<u64>)> {
 
 /// What was asked for; else runs of commands are taken to do the same work, and of anything else a
 /// second is compared with a second.
-fn measure_of(compare: &Compare, sets: &[Set]) -> Measure {
+fn measure_of(compare: &CompareOptions, sets: &[Set]) -> Measure {
     let commands = sets.iter().all(|set| set.command);
     match compare.per {
         _ if !compare.work.is_empty() => Measure::Work,
-        Some(Per::Run) => Measure::Run,
-        Some(Per::Samples) => Measure::Samples,
-        Some(Per::Time) => Measure::Time,
+        Some(MeasurePer::Run) => Measure::Run,
+        Some(MeasurePer::Samples) => Measure::Samples,
+        Some(MeasurePer::Time) => Measure::Time,
         None if commands => Measure::Run,
         None => Measure::Time,
     }
@@ -205,15 +195,14 @@ fn measure_of(compare: &Compare, sets: &[Set]) -> Measure {
 
 fn read(
     path: &Path,
-    compare: &Compare,
+    compare: &CompareOptions,
     event: Option<String>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<Set> {
-    let source = Source {
+    let source = RecordingSource {
         path: Some(path.to_owned()),
-        epoch: None,
-        host: None,
-        debug_dir: compare.debug_dir.clone(),
+        debug_dirs: compare.debug_dirs.clone(),
+        ..RecordingSource::default()
     };
     let wanted = Wanted {
         processes: compare.filter.process.is_some(),
@@ -221,11 +210,14 @@ fn read(
         callers: compare.by == CompareBy::Path,
         threads: false,
     };
-    let recording = source::open(&source, wanted)?;
+    let opened = open_recording(&source, wanted)?;
+    let is_incomplete = opened.is_incomplete();
+    warnings.extend(opened.passed_over);
+    let recording = opened.recording;
     if recording.events.is_empty() {
         anyhow::bail!("{}: the recording has no events", path.display());
     }
-    let event = source::event(&recording, event.as_deref())?;
+    let event = event_named(&recording, event.as_deref())?;
     let detail = match compare.by {
         CompareBy::Line => Detail::Lines,
         _ => Detail::Procedures,
@@ -240,7 +232,7 @@ fn read(
         CompareBy::Path => frames.collect(),
         _ => leaves.collect(),
     };
-    let resolved = source::symbolize(&recording, locations, detail, &source);
+    let resolved = symbolize(&recording, locations, detail, &source);
     let mut note = |text: String| {
         let text = format!("{}: {text}", path.display());
         if !warnings.contains(&text) {
@@ -256,9 +248,15 @@ fn read(
     let filter = &compare.filter;
     let counts = match compare.by {
         CompareBy::Path => by_path(&recording, &resolved.table, filter, event),
-        CompareBy::Image => by_row(&recording, &resolved.table, By::Image, filter, event),
-        CompareBy::Procedure => by_row(&recording, &resolved.table, By::Procedure, filter, event),
-        CompareBy::Line => by_row(&recording, &resolved.table, By::Line, filter, event),
+        CompareBy::Image => by_row(&recording, &resolved.table, ReportBy::Image, filter, event),
+        CompareBy::Procedure => by_row(
+            &recording,
+            &resolved.table,
+            ReportBy::Procedure,
+            filter,
+            event,
+        ),
+        CompareBy::Line => by_row(&recording, &resolved.table, ReportBy::Line, filter, event),
     };
     Ok(Set {
         event: recording.event(event).clone(),
@@ -266,6 +264,7 @@ fn read(
         command: matches!(recording.target, Target::Command(_)),
         counts,
         kernel_images: kernel_images(&recording),
+        is_incomplete,
     })
 }
 
@@ -279,12 +278,12 @@ fn kernel_images(recording: &Recording) -> BTreeSet<String> {
 fn by_row(
     recording: &Recording,
     table: &SymbolTable,
-    by: By,
-    filter: &Filter,
+    by: ReportBy,
+    filter: &SampleFilter,
     event: EventId,
-) -> HashMap<Key, u64> {
+) -> HashMap<RowKey, u64> {
     let name = Some(recording.event(event).name.clone());
-    let filter = Filter {
+    let filter = SampleFilter {
         event: name,
         ..filter.clone()
     };
@@ -293,9 +292,9 @@ fn by_row(
         Unit::Nanoseconds => 1.0,
     };
     let mut counts = HashMap::new();
-    for row in report::make(recording, table, by, &filter, event).rows {
+    for row in make_report(recording, table, by, &filter, event).rows {
         let amount = row.amounts.first().copied().unwrap_or(0.0);
-        let key = Key {
+        let key = RowKey {
             name: without_pid(row.name),
             image: row.image.map(without_pid),
             detail: row.detail,
@@ -312,12 +311,12 @@ fn by_row(
 fn by_path(
     recording: &Recording,
     table: &SymbolTable,
-    filter: &Filter,
+    filter: &SampleFilter,
     event: EventId,
-) -> HashMap<Key, u64> {
+) -> HashMap<RowKey, u64> {
     let mut counts = HashMap::new();
     for sample in &recording.samples {
-        if sample.event != event || !report::wanted(recording, table, filter, sample) {
+        if sample.event != event || !is_wanted(recording, table, filter, sample) {
             continue;
         }
         let mut frames: Vec<String> = recording
@@ -333,7 +332,7 @@ fn by_path(
             .collect();
         frames.push(recording.names.get(sample.process).replace(';', ":"));
         frames.reverse();
-        let key = Key {
+        let key = RowKey {
             name: frames.join(";"),
             image: None,
             detail: None,

@@ -1,6 +1,6 @@
 //! Branches that were seen, by the edges of a graph and its calls.
 
-use super::procedure::Given;
+use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::mispredicted_at_most;
 use analysis::stall::out_of_order::EdgeEvidence;
 use machine::{Edge, EdgeKind, Flow, Graph};
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// What was seen of a graph.
-pub struct Observed {
+pub struct SeenBranches {
     /// For each edge how often it was taken.
     pub edges: Vec<EdgeEvidence>,
     /// For each edge the largest share of the times when it was taken in which that can have been
@@ -25,7 +25,7 @@ pub struct Observed {
 type Ends = (ImageAddress, ImageAddress);
 
 /// What was seen of a graph.
-pub fn observed(given: &Given<'_>, graph: &Graph) -> Observed {
+pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranches {
     let address = |offset| given.code.0.address_of(offset);
     let mut counts: FxHashMap<Ends, EdgeEvidence> = FxHashMap::default();
     for one in &given.branches {
@@ -74,7 +74,7 @@ pub fn observed(given: &Given<'_>, graph: &Graph) -> Observed {
         let seen = judged.get(&(*ends)?)?;
         mispredicted_at_most(seen.mispredicted, seen.judged)
     };
-    Observed {
+    SeenBranches {
         edges,
         mispredicted: ends.iter().map(said).collect(),
         callees: callees(graph, &counts),

@@ -10,7 +10,7 @@ use symbols::ImageSymbols;
 const MOST_PIECES: usize = 1 << 24;
 
 /// The counted lines of an image, and where their code is.
-pub struct Lines {
+pub struct CountedLines {
     /// From where to where is code of which line; by address.
     pieces: Vec<(u64, u64, u32)>,
     /// For each line the lowest and highest address of its code, and its count.
@@ -19,14 +19,14 @@ pub struct Lines {
 
 /// Which counts of lines could be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct UsedLines {
     /// Lines with a count and code in the procedure.
     pub lines: usize,
     /// Those whose code is all executed equally often.
     pub used: usize,
 }
 
-impl Lines {
+impl CountedLines {
     /// Joins counts with the line table of an image. Of what the linker left out the table still
     /// has lines: only what is in a procedure counts.
     ///
@@ -73,7 +73,12 @@ impl Lines {
     /// What is known of a procedure's blocks: of lines all of whose code, in the whole image, runs
     /// equally often. Of others (inlined or unrolled more than once, or several blocks) nothing can
     /// be said of one place.
-    pub fn of(&self, graph: &Graph, classes: &Equivalence, period: f64) -> (Vec<Counted>, Used) {
+    pub fn of(
+        &self,
+        graph: &Graph,
+        classes: &Equivalence,
+        period: f64,
+    ) -> (Vec<Counted>, UsedLines) {
         let (low, high) = (graph.start.0, graph.end.0);
         let mut blocks: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (index, block) in graph.blocks.iter().enumerate() {
@@ -89,7 +94,7 @@ impl Lines {
             }
         }
         let mut counted = Vec::new();
-        let mut used = Used {
+        let mut used = UsedLines {
             lines: blocks.len(),
             used: 0,
         };

@@ -5,9 +5,9 @@ use profile::ImageAddress;
 use symbols::ImageSymbols;
 
 /// The bytes and names of an image.
-pub struct Code<'a>(pub &'a ImageSymbols);
+pub struct ProcedureCode<'a>(pub &'a ImageSymbols);
 
-impl Code<'_> {
+impl ProcedureCode<'_> {
     /// What the image is for; `None` if it cannot be decoded.
     pub fn architecture(&self) -> Option<Architecture> {
         match self.0.machine() {
@@ -24,7 +24,7 @@ impl Code<'_> {
     }
 }
 
-impl Image for Code<'_> {
+impl Image for ProcedureCode<'_> {
     fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
         self.0.read(address, buffer)
     }

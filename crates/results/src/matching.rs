@@ -1,7 +1,6 @@
 //! Which rows of compared sets are the same code: of another build directory, of another version of
 //! a library, under a name that the compiler made anew.
 
-use crate::sets::Key;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Two images are the same if procedures of the same names have this part of both their samples.
@@ -44,8 +43,19 @@ impl std::str::FromStr for NameMap {
     }
 }
 
+/// What a row of a comparison is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// Procedure, image, line or path.
+    pub name: String,
+    /// The image, where the row is in one.
+    pub image: Option<String>,
+    /// By line: the function.
+    pub detail: Option<String>,
+}
+
 /// Samples by row, of one set.
-pub type SetRows = HashMap<Key, u64>;
+pub type SetRows = HashMap<RowKey, u64>;
 
 /// Gives rows of all sets that are the same code the same key: that of the last set, which is the
 /// newest.
@@ -59,12 +69,12 @@ pub fn align_rows(sets: &mut [SetRows], maps: &[NameMap]) {
         let renamed = match_images(set, &known);
         rename_rows(set, |key| {
             match key.image.as_ref().and_then(|i| renamed.get(i)) {
-                Some(image) => Key {
+                Some(image) => RowKey {
                     image: Some(image.clone()),
                     ..key
                 },
                 None if key.image.is_none() => match renamed.get(&key.name) {
-                    Some(name) => Key {
+                    Some(name) => RowKey {
                         name: name.clone(),
                         ..key
                     },
@@ -83,7 +93,7 @@ pub fn align_rows(sets: &mut [SetRows], maps: &[NameMap]) {
     }
 }
 
-fn rename_rows(set: &mut SetRows, rename: impl Fn(Key) -> Key) {
+fn rename_rows(set: &mut SetRows, rename: impl Fn(RowKey) -> RowKey) {
     let mut renamed = SetRows::with_capacity(set.len());
     for (key, count) in set.drain() {
         let sum = renamed.entry(rename(key)).or_insert(0u64);
@@ -92,12 +102,12 @@ fn rename_rows(set: &mut SetRows, rename: impl Fn(Key) -> Key) {
     *set = renamed;
 }
 
-fn mapped_key(key: Key, maps: &[NameMap]) -> Key {
+fn mapped_key(key: RowKey, maps: &[NameMap]) -> RowKey {
     let apply = |text: String| {
         let replace = |text: String, map: &NameMap| text.replace(&map.from, &map.to);
         maps.iter().fold(text, replace)
     };
-    Key {
+    RowKey {
         name: apply(key.name),
         image: key.image.map(apply),
         detail: key.detail.map(apply),
@@ -216,16 +226,16 @@ fn is_hexadecimal(text: &str) -> bool {
 
 /// New keys of rows that not all sets have, where rows differ only in what a compiler appended or
 /// in the directory of a source file. Clones of a function are its rows together.
-fn match_names(sets: &[SetRows]) -> HashMap<Key, Key> {
-    let all: BTreeSet<&Key> = sets.iter().flat_map(HashMap::keys).collect();
-    let mut groups: BTreeMap<Key, Vec<&Key>> = BTreeMap::new();
+fn match_names(sets: &[SetRows]) -> HashMap<RowKey, RowKey> {
+    let all: BTreeSet<&RowKey> = sets.iter().flat_map(HashMap::keys).collect();
+    let mut groups: BTreeMap<RowKey, Vec<&RowKey>> = BTreeMap::new();
     for key in all {
         groups.entry(base_key(key)).or_default().push(key);
     }
-    let everywhere = |key: &Key| sets.iter().all(|set| set.contains_key(key));
+    let everywhere = |key: &RowKey| sets.iter().all(|set| set.contains_key(key));
     let mut renamed = HashMap::new();
     for (base, members) in groups.into_iter().filter(|group| group.1.len() > 1) {
-        let partial: Vec<&Key> = members.iter().copied().filter(|k| !everywhere(k)).collect();
+        let partial: Vec<&RowKey> = members.iter().copied().filter(|k| !everywhere(k)).collect();
         // The name that people know, of the last set that has one of them.
         let shown = match sets
             .iter()
@@ -239,7 +249,7 @@ fn match_names(sets: &[SetRows]) -> HashMap<Key, Key> {
                     .iter()
                     .rev()
                     .find_map(|set| partial.iter().copied().find(|key| set.contains_key(*key)));
-                Key {
+                RowKey {
                     name: newest
                         .map_or(base.name.clone(), |key| strip_clones(&key.name).to_owned()),
                     ..newest.cloned().unwrap_or(base)
@@ -251,8 +261,8 @@ fn match_names(sets: &[SetRows]) -> HashMap<Key, Key> {
     renamed
 }
 
-fn base_key(key: &Key) -> Key {
-    Key {
+fn base_key(key: &RowKey) -> RowKey {
+    RowKey {
         name: base_name(&key.name),
         image: key.image.clone(),
         detail: key.detail.as_deref().map(base_name),
@@ -329,8 +339,8 @@ fn without_directory(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn row(image: &str, name: &str) -> Key {
-        Key {
+    fn row(image: &str, name: &str) -> RowKey {
+        RowKey {
             name: name.to_owned(),
             image: Some(image.to_owned()),
             detail: None,

@@ -1,7 +1,7 @@
 //! What ran how often, as a sample profile for a compiler (§7).
 
-use super::Setting;
-use super::procedure::{Analysed, Basis};
+use super::procedure::{AnnotatedProcedure, FrequencyBasis};
+use super::setting::AnnotationSetting;
 use formats::write::autofdo::{Count, Function, Place, discriminator, is_name};
 use machine::Flow;
 use profile::ImageAddress;
@@ -16,8 +16,8 @@ const LEAST_SAMPLES: f64 = 20.0;
 
 /// Why a procedure is not known well enough to be told to a compiler, which believes that what has no count does not
 /// run; `None` if it is.
-pub fn omission_reason(analysed: &Analysed) -> Option<&'static str> {
-    if analysed.basis == Basis::Counts {
+pub fn omission_reason(analysed: &AnnotatedProcedure) -> Option<&'static str> {
+    if analysed.basis == FrequencyBasis::Counts {
         return None;
     }
     if analysed.graph.misses_edges() {
@@ -42,10 +42,10 @@ impl SampleProfile {
     /// If the debug information is damaged.
     pub fn add(
         &mut self,
-        analysed: &Analysed,
+        analysed: &AnnotatedProcedure,
         code: &ImageSymbols,
         debug: &DebugInfo,
-        setting: &Setting,
+        setting: &AnnotationSetting,
     ) -> anyhow::Result<()> {
         let scale = setting.period.unwrap_or(CYCLES);
         let graph = &analysed.graph;

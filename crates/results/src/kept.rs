@@ -1,6 +1,5 @@
 //! Images that are kept with a recording, so that its code can be read after a rebuild or elsewhere.
 
-use crate::args::Source;
 use anyhow::Context;
 use profile::{BuildId, Image, ImageKind, Recording};
 use std::collections::BTreeSet;
@@ -24,21 +23,21 @@ pub fn in_database(database: &Path) -> PathBuf {
     database.join(IN_DATABASE)
 }
 
-/// Returns where the images and the debug information of a source's recordings are looked for: what
-/// was kept with them, and the usual places.
-pub fn symbol_options(source: &Source) -> Options {
+/// Returns where images and debug information of a recording's file, epoch or database are looked for: in the directories
+/// given, in what was kept with it, and in the usual places.
+pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> Options {
     let mut options = Options::default();
-    let default = store::default_database();
-    let path = source.path.as_deref().unwrap_or(&default);
-    let kept = if path.is_dir() {
+    let kept = if recording.is_dir() {
         // Of an epoch's directory, DB/epoch=…/host=…, the database is two above.
-        let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let absolute = recording
+            .canonicalize()
+            .unwrap_or_else(|_| recording.to_owned());
         let ancestors = absolute.ancestors().take(3).map(in_database);
         ancestors.filter(|directory| directory.is_dir()).collect()
     } else {
-        vec![beside_file(path)]
+        vec![beside_file(recording)]
     };
-    let given = source.debug_dir.iter().cloned();
+    let given = debug_dirs.iter().cloned();
     options.debug_dirs.splice(0..0, given.chain(kept));
     options
 }

@@ -1,20 +1,19 @@
 //! Which samples, and which procedure.
 
-use super::{inconclusive, usage};
-use crate::args::Source;
-use crate::output::{grouped, printable};
-use crate::screen::tell_user;
-use crate::source;
+use crate::refusal::{inconclusive_refusal, usage_refusal};
+use crate::report::sample_amount;
+use crate::source::{RecordingSource, symbolize};
 use analysis::stall::culprits::Cause;
 use profile::{EventId, ImageId, ImageKind, ImageOffset, Location, Recording};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use symbols::Detail;
 
 type ByOffset = FxHashMap<ImageOffset, f64>;
 
 /// The samples of a recording, by image.
-pub struct Selection<'a> {
+pub struct SampleSelection<'a> {
     recording: &'a Recording,
     /// All samples of the event in the images that are looked at.
     pub total: f64,
@@ -31,7 +30,7 @@ pub struct Selection<'a> {
 
 /// A procedure that was chosen.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ChosenProcedure {
     /// Its image.
     pub image: ImageId,
     /// Its name, demangled.
@@ -43,6 +42,17 @@ pub struct Chosen {
     /// Its samples.
     pub samples: f64,
 }
+
+/// A procedure that was chosen among those of its name.
+pub struct ChosenAmong {
+    /// That with most samples.
+    pub chosen: ChosenProcedure,
+    /// Some of the others.
+    pub others: Vec<ChosenProcedure>,
+}
+
+/// As many others of the same name are told of.
+const MOST_OTHERS: usize = 4;
 
 /// What an event is a sign of.
 fn cause(name: &str) -> Option<Cause> {
@@ -57,7 +67,7 @@ fn cause(name: &str) -> Option<Cause> {
     })
 }
 
-impl<'a> Selection<'a> {
+impl<'a> SampleSelection<'a> {
     /// The samples of an event, in images with a text in their path.
     pub fn new(recording: &'a Recording, event: EventId, image: Option<&str>) -> Self {
         let mut selection = Self {
@@ -72,7 +82,7 @@ impl<'a> Selection<'a> {
         };
         for sample in &recording.samples {
             let location = recording.stacks.frame(sample.stack).location;
-            let weight = crate::report::amount(recording, sample);
+            let weight = sample_amount(recording, sample);
             let described = recording.event(sample.event);
             if sample.event != event {
                 if described.name.split(':').next() == Some("instructions") {
@@ -130,7 +140,7 @@ impl<'a> Selection<'a> {
     }
 
     /// How many instructions a procedure executed, by samples of that event, and how many samples.
-    pub fn instructions(&self, chosen: &Chosen) -> (f64, f64) {
+    pub fn instructions(&self, chosen: &ChosenProcedure) -> (f64, f64) {
         let counts = self.instructions.get(&chosen.image);
         let own = counts
             .into_iter()
@@ -141,20 +151,18 @@ impl<'a> Selection<'a> {
     }
 
     /// All procedures with samples, by image and the most sampled first.
-    pub fn by_image(&self) -> BTreeMap<ImageId, Vec<Chosen>> {
-        let mut all: BTreeMap<ImageId, Vec<Chosen>> = BTreeMap::new();
+    pub fn by_image(&self) -> BTreeMap<ImageId, Vec<ChosenProcedure>> {
+        let mut all: BTreeMap<ImageId, Vec<ChosenProcedure>> = BTreeMap::new();
         for chosen in self.procedures(&[]) {
             all.entry(chosen.image).or_default().push(chosen);
         }
         all
     }
 
-    fn procedures(&self, debug_dirs: &[std::path::PathBuf]) -> Vec<Chosen> {
-        let source = Source {
-            path: None,
-            epoch: None,
-            host: None,
-            debug_dir: debug_dirs.to_vec(),
+    fn procedures(&self, debug_dirs: &[PathBuf]) -> Vec<ChosenProcedure> {
+        let source = RecordingSource {
+            debug_dirs: debug_dirs.to_vec(),
+            ..RecordingSource::default()
         };
         let places = self.images.iter().flat_map(|(image, samples)| {
             samples.keys().map(|offset| Location {
@@ -163,13 +171,13 @@ impl<'a> Selection<'a> {
             })
         });
         let places: Vec<Location> = places.collect();
-        let resolved = source::symbolize(
+        let resolved = symbolize(
             self.recording,
             places.iter().copied(),
             Detail::Procedures,
             &source,
         );
-        let mut found: FxHashMap<(ImageId, ImageOffset), Chosen> = FxHashMap::default();
+        let mut found: FxHashMap<(ImageId, ImageOffset), ChosenProcedure> = FxHashMap::default();
         for place in places {
             let Some(procedure) = resolved.table.procedure(place) else {
                 continue;
@@ -177,7 +185,7 @@ impl<'a> Selection<'a> {
             let samples = self.samples(place.image).get(&place.offset).copied();
             let chosen = found
                 .entry((place.image, procedure.start))
-                .or_insert_with(|| Chosen {
+                .or_insert_with(|| ChosenProcedure {
                     image: place.image,
                     name: procedure.name.to_string(),
                     start: procedure.start,
@@ -186,56 +194,59 @@ impl<'a> Selection<'a> {
                 });
             chosen.samples += samples.unwrap_or(0.0);
         }
-        let mut all: Vec<Chosen> = found.into_values().collect();
+        let mut all: Vec<ChosenProcedure> = found.into_values().collect();
         all.sort_by(|a, b| b.samples.total_cmp(&a.samples).then(a.name.cmp(&b.name)));
         all
     }
 
-    /// The procedure that is asked for: of several with this name that with most samples.
-    pub fn choose(&self, wanted: &str, source: &Source) -> anyhow::Result<Chosen> {
+    /// Finds the procedure that is asked for: of several with this name that with most samples.
+    ///
+    /// # Errors
+    /// If no sample is in a procedure of this name, or in this range of an image.
+    pub fn choose(&self, wanted: &str, debug_dirs: &[PathBuf]) -> anyhow::Result<ChosenAmong> {
         if let Some((start, end)) = range(wanted) {
-            return self.by_range(wanted, start, end);
+            return Ok(ChosenAmong {
+                chosen: self.by_range(wanted, start, end)?,
+                others: Vec::new(),
+            });
         }
-        let all = self.procedures(&source.debug_dir);
-        let exact =
-            |one: &&Chosen| one.name == wanted || one.name.split('(').next() == Some(wanted);
-        let mut named: Vec<&Chosen> = all.iter().filter(exact).collect();
+        let all = self.procedures(debug_dirs);
+        let exact = |one: &&ChosenProcedure| {
+            one.name == wanted || one.name.split('(').next() == Some(wanted)
+        };
+        let mut named: Vec<&ChosenProcedure> = all.iter().filter(exact).collect();
         if named.is_empty() {
             named = all.iter().filter(|one| one.name.contains(wanted)).collect();
         }
         let Some(chosen) = named.first() else {
-            let most: Vec<String> = all.iter().take(5).map(|one| printable(&one.name)).collect();
-            return Err(inconclusive(if most.is_empty() {
+            let most: Vec<String> = all.iter().take(5).map(|one| one.name.clone()).collect();
+            return Err(inconclusive_refusal(if most.is_empty() {
                 "no sample is in a procedure with a name; give START..END with --image".to_owned()
             } else {
                 format!(
                     "no sample is in a procedure '{}'; most are in: {}",
-                    printable(wanted),
+                    wanted,
                     most.join(", ")
                 )
             }));
         };
-        for other in named.iter().skip(1).take(4) {
-            tell_user(&format!(
-                "also '{}' of {}, {} samples",
-                other.name,
-                self.recording.image(other.image).path,
-                grouped(other.samples as u64)
-            ));
-        }
-        Ok((*chosen).clone())
+        let others = named.iter().skip(1).take(MOST_OTHERS);
+        Ok(ChosenAmong {
+            chosen: (*chosen).clone(),
+            others: others.map(|other| (*other).clone()).collect(),
+        })
     }
 
-    fn by_range(&self, wanted: &str, start: u64, end: u64) -> anyhow::Result<Chosen> {
+    fn by_range(&self, wanted: &str, start: u64, end: u64) -> anyhow::Result<ChosenProcedure> {
         let mut images = self.images.keys();
         let (Some(image), None) = (images.next(), images.next()) else {
-            return Err(usage(format!(
+            return Err(usage_refusal(format!(
                 "{wanted} is of which image? --image TEXT names one"
             )));
         };
         let within = |offset: &ImageOffset| (start..end).contains(&offset.0);
         let samples = self.samples(*image).iter();
-        Ok(Chosen {
+        Ok(ChosenProcedure {
             image: *image,
             name: wanted.to_owned(),
             start: ImageOffset(start),

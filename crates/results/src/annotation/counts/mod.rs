@@ -2,9 +2,9 @@
 
 mod lines;
 
-pub use lines::{Lines, Used};
+pub use lines::{CountedLines, UsedLines};
 
-use super::usage;
+use crate::refusal::usage_refusal;
 use formats::counts::callgrind;
 use formats::counts::{Counts, LineCounts, read};
 use formats::read::{BranchStacks, Limits};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The counts that were given.
 #[derive(Default)]
-pub struct Given {
+pub struct GivenCounts {
     /// Of instructions.
     pub instructions: Option<callgrind::Counts>,
     /// Branches before samples.
@@ -21,7 +21,7 @@ pub struct Given {
     pub lines: Option<LineCounts>,
 }
 
-impl Given {
+impl GivenCounts {
     /// Reads files.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Given {
             };
             if twice {
                 let path = path.display();
-                return Err(usage(format!(
+                return Err(usage_refusal(format!(
                     "{path}: give one file of callgrind, and one of perf; only counts of lines are added up"
                 )));
             }

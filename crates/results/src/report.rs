@@ -1,7 +1,7 @@
 //! Counting the samples of a recording by image, procedure, line, instruction, process or thread,
 //! in the manner of DCPI's Figure 1.
 
-use crate::args::{By, Filter};
+use crate::selection::{ReportBy, SampleFilter};
 use profile::{
     CallGraph, EventId, ImageKind, Location, Recording, Sample, SymbolTable, ThreadCount, Unit,
 };
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 /// A row: what it counts, and how much of each event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// What the samples have in common; by [`By::Image`] the image's path, and so on.
+pub struct ReportRow {
+    /// What the samples have in common; by [`ReportBy::Image`] the image's path, and so on.
     pub name: String,
     /// The image, where the row is of one place in one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct Report {
     /// The events, the one that sorts first.
     pub events: Vec<EventTotal>,
     /// The rows, by descending amount of the first event.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
     /// Of call stacks: the share that does not reach it and is as deep as the kernel follows frame
     /// pointers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct EventTotal {
 type Key = (String, Option<String>, Option<String>);
 
 /// The amount of a sample in the unit of its event, corrected for shared counters.
-pub fn amount(recording: &Recording, sample: &Sample) -> f64 {
+pub fn sample_amount(recording: &Recording, sample: &Sample) -> f64 {
     scaled(recording, sample.event, sample.count, sample.weight)
 }
 
@@ -75,7 +75,12 @@ fn scaled(recording: &Recording, event: EventId, count: u64, weight: u64) -> f64
 }
 
 /// Whether a sample is one that is asked for.
-pub fn wanted(recording: &Recording, table: &SymbolTable, filter: &Filter, s: &Sample) -> bool {
+pub fn is_wanted(
+    recording: &Recording,
+    table: &SymbolTable,
+    filter: &SampleFilter,
+    s: &Sample,
+) -> bool {
     let location = recording.stacks.frame(s.stack).location;
     let has = |text: &str, part: &Option<String>| part.as_ref().is_none_or(|p| text.contains(p));
     has(recording.names.get(s.process), &filter.process)
@@ -91,11 +96,11 @@ fn procedure(table: &SymbolTable, location: Location) -> String {
 }
 
 /// Makes the report.
-pub fn make(
+pub fn make_report(
     recording: &Recording,
     table: &SymbolTable,
-    by: By,
-    filter: &Filter,
+    by: ReportBy,
+    filter: &SampleFilter,
     first: EventId,
 ) -> Report {
     let mut order: Vec<EventId> = (0..recording.events.len() as u16).map(EventId).collect();
@@ -116,15 +121,15 @@ pub fn make(
     };
     let mut totals = vec![(0.0, 0.0); order.len()];
     let (mut complete, mut with_stack, mut too_deep) = (0.0, 0.0, 0.0);
-    let by_thread = matches!(by, By::Thread | By::Process) && filter.places_are_free();
+    let by_thread = matches!(by, ReportBy::Thread | ReportBy::Process) && filter.is_of_all_places();
     for (number, sample) in recording.samples.iter().enumerate() {
         let Some(column) = column(sample.event) else {
             continue;
         };
-        if !by_thread && !wanted(recording, table, filter, sample) {
+        if !by_thread && !is_wanted(recording, table, filter, sample) {
             continue;
         }
-        let amount = amount(recording, sample);
+        let amount = sample_amount(recording, sample);
         if !by_thread {
             totals[column].0 += amount;
             counter.add(sample, column, amount, number + 1);
@@ -174,7 +179,7 @@ pub fn make(
 }
 
 /// One report of the reports of several hosts, each of one row or none.
-pub fn of_hosts(hosts: Vec<Report>) -> Report {
+pub fn join_hosts(hosts: Vec<Report>) -> Report {
     let mut all = Report {
         events: Vec::new(),
         rows: Vec::new(),
@@ -206,7 +211,7 @@ pub fn of_hosts(hosts: Vec<Report>) -> Report {
             for (column, amount) in columns.iter().zip(row.amounts) {
                 amounts[*column] = amount;
             }
-            Row { amounts, ..row }
+            ReportRow { amounts, ..row }
         }));
     }
     for row in &mut all.rows {
@@ -216,21 +221,14 @@ pub fn of_hosts(hosts: Vec<Report>) -> Report {
     all
 }
 
-impl Filter {
-    /// Whether samples are wanted wherever they landed, so that the threads' own counts serve.
-    fn places_are_free(&self) -> bool {
-        self.image.is_none() && self.procedure.is_none()
-    }
-}
-
 /// Adds up rows.
 struct Counter<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
-    by: By,
+    by: ReportBy,
     keys: FxHashMap<Key, usize>,
     of_location: FxHashMap<Location, usize>,
-    rows: Vec<Row>,
+    rows: Vec<ReportRow>,
     /// By row: the last sample whose stack had it.
     seen: Vec<usize>,
     columns: usize,
@@ -240,24 +238,27 @@ impl Counter<'_> {
     fn add(&mut self, sample: &Sample, column: usize, amount: f64, number: usize) {
         let leaf = self.recording.stacks.frame(sample.stack).location;
         let row = match self.by {
-            By::Process | By::Thread => {
+            ReportBy::Process | ReportBy::Thread => {
                 let name = self.recording.names.get(sample.process).to_owned();
-                let id = if self.by == By::Thread {
+                let id = if self.by == ReportBy::Thread {
                     sample.tid
                 } else {
                     sample.pid
                 };
                 self.row((name, None, id.map(|id| id.to_string())))
             }
-            By::Waker => {
+            ReportBy::Waker => {
                 let key = self.waker(sample);
                 self.row(key)
             }
-            By::Host => self.row((self.recording.host.name.clone(), None, None)),
+            ReportBy::Host => self.row((self.recording.host.name.clone(), None, None)),
             _ => self.row_at(leaf),
         };
         self.rows[row].amounts[column] += amount;
-        let places = !matches!(self.by, By::Process | By::Thread | By::Waker | By::Host);
+        let places = !matches!(
+            self.by,
+            ReportBy::Process | ReportBy::Thread | ReportBy::Waker | ReportBy::Host
+        );
         if column == 0 && places && self.recording.call_graph != CallGraph::None {
             let recording = self.recording;
             for location in recording.stacks.locations(sample.stack) {
@@ -273,7 +274,7 @@ impl Counter<'_> {
     fn add_thread(&mut self, thread: &ThreadCount, column: usize) -> f64 {
         let name = self.recording.names.get(thread.process).to_owned();
         let ids = match self.by {
-            By::Thread => format!("pid {} tid {}", thread.pid, thread.tid),
+            ReportBy::Thread => format!("pid {} tid {}", thread.pid, thread.tid),
             _ => format!("pid {}", thread.pid),
         };
         let row = self.row((name, None, Some(ids)));
@@ -297,7 +298,7 @@ impl Counter<'_> {
             return *row;
         }
         let row = self.rows.len();
-        self.rows.push(Row {
+        self.rows.push(ReportRow {
             name: key.0.clone(),
             image: key.1.clone(),
             detail: key.2.clone(),
@@ -312,7 +313,7 @@ impl Counter<'_> {
     fn key_at(&self, location: Location) -> Key {
         let image = self.recording.image(location.image);
         let path = image.path.clone();
-        if self.by == By::Image {
+        if self.by == ReportBy::Image {
             return (path, None, None);
         }
         if image.kind == ImageKind::Unknown {
@@ -322,7 +323,7 @@ impl Counter<'_> {
         let procedure = resolution.and_then(|r| r.procedure.as_ref());
         let name = procedure.map_or_else(|| "[no symbol]".to_owned(), |p| p.name.to_string());
         match self.by {
-            By::Line => {
+            ReportBy::Line => {
                 let frame = resolution.and_then(|r| r.inlined.first());
                 let line = frame.and_then(|f| Some((f.file.as_ref()?, f.line?)));
                 match (line, frame) {
@@ -334,7 +335,7 @@ impl Counter<'_> {
                     _ => ("[no line]".to_owned(), Some(path), Some(name)),
                 }
             }
-            By::Instruction => {
+            ReportBy::Instruction => {
                 let within = procedure.map_or(String::new(), |p| {
                     let distance = location.offset.0.wrapping_sub(p.start.0);
                     format!("{}+{distance:#x}", p.name)
@@ -370,7 +371,7 @@ impl Counter<'_> {
         (name, Some(image), Some(place))
     }
 
-    fn into_rows(self, inclusive: bool) -> Vec<Row> {
+    fn into_rows(self, inclusive: bool) -> Vec<ReportRow> {
         let mut rows = self.rows;
         if !inclusive {
             rows.retain(|row| row.amounts.iter().any(|amount| *amount > 0.0));
@@ -380,7 +381,7 @@ impl Counter<'_> {
     }
 }
 
-fn sort(rows: &mut [Row]) {
+fn sort(rows: &mut [ReportRow]) {
     rows.sort_by(|a, b| {
         b.amounts
             .partial_cmp(&a.amounts)
@@ -433,7 +434,7 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
 }
 
 /// A node of the call tree.
-pub struct Node {
+pub struct CallNode {
     /// The procedure.
     pub name: String,
     /// The amount of the event in it and what it called.
@@ -441,17 +442,22 @@ pub struct Node {
     /// The amount in itself.
     pub own: f64,
     /// What it called.
-    pub children: BTreeMap<(String, String), Node>,
+    pub children: BTreeMap<(String, String), CallNode>,
 }
 
 /// The call tree from the outermost frames down, by procedure.
-pub fn tree(recording: &Recording, table: &SymbolTable, filter: &Filter, event: EventId) -> Node {
-    let mut root = Node::new(String::new());
+pub fn call_tree(
+    recording: &Recording,
+    table: &SymbolTable,
+    filter: &SampleFilter,
+    event: EventId,
+) -> CallNode {
+    let mut root = CallNode::new(String::new());
     for sample in &recording.samples {
-        if sample.event != event || !wanted(recording, table, filter, sample) {
+        if sample.event != event || !is_wanted(recording, table, filter, sample) {
             continue;
         }
-        let amount = amount(recording, sample);
+        let amount = sample_amount(recording, sample);
         let mut locations: Vec<Location> = recording.stacks.locations(sample.stack).collect();
         locations.reverse();
         root.inclusive += amount;
@@ -472,7 +478,7 @@ pub fn tree(recording: &Recording, table: &SymbolTable, filter: &Filter, event: 
     root
 }
 
-impl Node {
+impl CallNode {
     fn new(name: String) -> Self {
         Self {
             name,
@@ -489,10 +495,10 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for CallNode {
     /// Deep recursion in the target must not become deep recursion in us.
     fn drop(&mut self) {
-        let mut stack: Vec<Node> = std::mem::take(&mut self.children).into_values().collect();
+        let mut stack: Vec<CallNode> = std::mem::take(&mut self.children).into_values().collect();
         while let Some(mut node) = stack.pop() {
             stack.extend(std::mem::take(&mut node.children).into_values());
         }

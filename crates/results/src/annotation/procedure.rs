@@ -1,8 +1,8 @@
 //! One procedure from its samples to its accounts.
 
-use super::branches::{Observed, observed, shares};
-use super::code::Code;
-use super::counts::{Lines, Used};
+use super::branches::{SeenBranches, seen_branches, shares};
+use super::counts::UsedLines;
+use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::{
     Account, Culprit, EventCounts, Evidence, Expected, Summary, culprits, expectations,
 };
@@ -10,9 +10,9 @@ use analysis::stall::{
     Confidence, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale, cycle_trust, in_order,
     out_of_order,
 };
-use formats::counts::callgrind::{Counts, OfProcedure};
+use formats::counts::callgrind::OfProcedure;
 use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
-use profile::{AccessCount, Accesses, BranchCount, ImageAddress, ImageOffset, Seen, Stretch};
+use profile::{Accesses, ImageAddress, ImageOffset};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ const LEAST_INSTRUCTIONS: f64 = 400.0;
 
 /// Where the frequencies come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
-    /// Given: exact counts.
+pub enum FrequencyBasis {
+    /// ProcedureEvidence: exact counts.
     Counts,
     /// Counts of source lines, where they say something of one place, and the samples.
-    Lines(Used),
+    Lines(UsedLines),
     /// From the samples, on a processor that issues in order.
     InOrder,
     /// From the samples and the number of instructions that were counted, out of order.
@@ -34,7 +34,7 @@ pub enum Basis {
     OutOfOrder,
 }
 
-impl Basis {
+impl FrequencyBasis {
     /// Whether frequencies compare with the clock.
     fn is_absolute(self) -> bool {
         matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
@@ -50,51 +50,12 @@ impl Basis {
     }
 }
 
-/// What is known of a procedure before it is analysed.
-pub struct Given<'a> {
-    /// Its name, demangled.
-    pub name: String,
-    /// Its image.
-    pub code: Code<'a>,
-    /// Where it starts.
-    pub start: ImageOffset,
-    /// Its bytes.
-    pub size: usize,
-    /// Its time samples, by place.
-    pub samples: &'a FxHashMap<ImageOffset, f64>,
-    /// Samples of other events, times their periods.
-    pub events: &'a [(
-        analysis::stall::culprits::Cause,
-        FxHashMap<ImageOffset, f64>,
-    )],
-    /// Branches of the image that were seen.
-    pub branches: Vec<&'a BranchCount>,
-    /// Stretches between branch records, and how often each was seen.
-    pub stretches: Vec<(Stretch, Seen)>,
-    /// What was seen of the memory that its instructions access.
-    pub accesses: Vec<&'a AccessCount>,
-    /// All samples of the event, in whatever code, if those in the kernel were recorded too.
-    pub everywhere: Option<f64>,
-    /// Exact counts.
-    pub counts: Option<&'a Counts>,
-    /// Counts of source lines.
-    pub lines: Option<&'a Lines>,
-    /// Instructions that the procedure executed, by samples of that event, and how many samples.
-    pub instructions: (f64, f64),
-    /// Cycles between samples, if known.
-    pub period: Option<f64>,
-    /// Samples in the kernel.
-    pub kernel: Option<f64>,
-    /// Instructions by which samples may come late.
-    pub late: usize,
-    /// Whether other threads may write what it accesses.
-    pub shared: bool,
-}
-
 /// A procedure with its accounts.
-pub struct Analysed {
+pub struct AnnotatedProcedure {
     /// Its name.
     pub name: String,
+    /// The path of its image, as recorded.
+    pub image: String,
     /// Its graph.
     pub graph: Graph,
     /// Its loops.
@@ -118,7 +79,7 @@ pub struct Analysed {
     /// What each instruction may have waited for whose cycles are not known.
     pub suspects: Vec<Vec<Culprit>>,
     /// Where the frequencies come from.
-    pub basis: Basis,
+    pub basis: FrequencyBasis,
     /// Stretches between branch records that go ways that the graph does not have, and all.
     pub contradictions: (u64, u64),
     /// Where indirect calls went, with the share of each call's, by their positions among the graph's
@@ -126,7 +87,7 @@ pub struct Analysed {
     pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 }
 
-impl Analysed {
+impl AnnotatedProcedure {
     /// All its samples.
     pub fn total(&self) -> f64 {
         self.samples.iter().sum::<f64>() + self.astray
@@ -152,7 +113,7 @@ impl Analysed {
 ///
 /// # Errors
 /// If its code cannot be read or decoded.
-pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
+pub fn analyse(given: &ProcedureEvidence<'_>, model: &Model) -> anyhow::Result<AnnotatedProcedure> {
     let architecture = model.processor().architecture;
     let (name, image) = (&given.name, given.code.0.path().display());
     let start = given.code.0.address_of(given.start);
@@ -207,7 +168,7 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         })
         .collect();
     let loops = Loops::of(&graph);
-    let seen = observed(given, &graph);
+    let seen = seen_branches(given, &graph);
     let (frequencies, basis) = frequencies(given, model, &graph, &samples, &seen);
     let mut accesses: Vec<Option<Accesses>> = vec![None; graph.instructions.len()];
     for one in &given.accesses {
@@ -244,8 +205,9 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
         trust: &trust,
         shared: given.shared,
     });
-    Ok(Analysed {
+    Ok(AnnotatedProcedure {
         name: given.name.clone(),
+        image: given.image.clone(),
         loops,
         texts,
         samples,
@@ -265,15 +227,15 @@ pub fn analyse(given: &Given<'_>, model: &Model) -> anyhow::Result<Analysed> {
 
 /// Where indirect calls went: by exact counts, where those are used.
 fn callees(
-    given: &Given<'_>,
+    given: &ProcedureEvidence<'_>,
     graph: &Graph,
-    basis: Basis,
+    basis: FrequencyBasis,
     seen: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 ) -> BTreeMap<usize, Vec<(ImageAddress, f64)>> {
     let counts = given
         .counts
         .and_then(|counts| counts.of(&given.name, graph.start));
-    let Some(counts) = counts.filter(|_| basis == Basis::Counts) else {
+    let Some(counts) = counts.filter(|_| basis == FrequencyBasis::Counts) else {
         return seen;
     };
     let calls = graph.instructions.iter().enumerate();
@@ -287,12 +249,12 @@ fn callees(
 }
 
 fn frequencies(
-    given: &Given<'_>,
+    given: &ProcedureEvidence<'_>,
     model: &Model,
     graph: &Graph,
     samples: &[f64],
-    seen: &Observed,
-) -> (Frequencies, Basis) {
+    seen: &SeenBranches,
+) -> (Frequencies, FrequencyBasis) {
     let edges: Vec<Ends> = graph
         .edges
         .iter()
@@ -301,7 +263,7 @@ fn frequencies(
     if let Some((counts, period)) = given.counts.zip(given.period)
         && let Some(counts) = counts.of(&given.name, graph.start)
     {
-        return (exact(graph, &counts, period), Basis::Counts);
+        return (exact(graph, &counts, period), FrequencyBasis::Counts);
     }
     let classes = Equivalence::of(graph);
     let lines = given.lines.zip(given.period);
@@ -328,7 +290,7 @@ fn frequencies(
             .collect();
         return (
             in_order::frequencies(&blocks, &edges, &classes),
-            Basis::InOrder,
+            FrequencyBasis::InOrder,
         );
     }
     let costs: Vec<f64> = graph
@@ -350,9 +312,9 @@ fn frequencies(
     let options = out_of_order::Options::default();
     let mut found = out_of_order::estimate(graph, &classes, &observed, &options).frequencies;
     let basis = match (counted.is_empty(), observed.instructions) {
-        (false, _) => Basis::Lines(used),
-        (true, Some(_)) => Basis::Instructions,
-        (true, None) => Basis::OutOfOrder,
+        (false, _) => FrequencyBasis::Lines(used),
+        (true, Some(_)) => FrequencyBasis::Instructions,
+        (true, None) => FrequencyBasis::OutOfOrder,
     };
     if !basis.is_absolute() {
         rescale(graph, samples, &costs, &mut found);

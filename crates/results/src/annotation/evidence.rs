@@ -1,0 +1,50 @@
+//! What is known of a procedure before it is analysed.
+
+use super::code::ProcedureCode;
+use super::counts::CountedLines;
+use formats::counts::callgrind::Counts;
+use profile::{AccessCount, BranchCount, ImageOffset, Seen, Stretch};
+use rustc_hash::FxHashMap;
+
+/// What is known of a procedure before it is analysed.
+pub struct ProcedureEvidence<'a> {
+    /// Its name, demangled.
+    pub name: String,
+    /// The path of its image, as recorded.
+    pub image: String,
+    /// Its image.
+    pub code: ProcedureCode<'a>,
+    /// Where it starts.
+    pub start: ImageOffset,
+    /// Its bytes.
+    pub size: usize,
+    /// Its time samples, by place.
+    pub samples: &'a FxHashMap<ImageOffset, f64>,
+    /// Samples of other events, times their periods.
+    pub events: &'a [(
+        analysis::stall::culprits::Cause,
+        FxHashMap<ImageOffset, f64>,
+    )],
+    /// Branches of the image that were seen.
+    pub branches: Vec<&'a BranchCount>,
+    /// Stretches between branch records, and how often each was seen.
+    pub stretches: Vec<(Stretch, Seen)>,
+    /// What was seen of the memory that its instructions access.
+    pub accesses: Vec<&'a AccessCount>,
+    /// All samples of the event, in whatever code, if those in the kernel were recorded too.
+    pub everywhere: Option<f64>,
+    /// Exact counts.
+    pub counts: Option<&'a Counts>,
+    /// Counts of source lines.
+    pub lines: Option<&'a CountedLines>,
+    /// Instructions that the procedure executed, by samples of that event, and how many samples.
+    pub instructions: (f64, f64),
+    /// Cycles between samples, if known.
+    pub period: Option<f64>,
+    /// Samples in the kernel.
+    pub kernel: Option<f64>,
+    /// Instructions by which samples may come late.
+    pub late: usize,
+    /// Whether other threads may write what it accesses.
+    pub shared: bool,
+}

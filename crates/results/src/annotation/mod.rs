@@ -1,0 +1,18 @@
+//! How often each instruction of a procedure ran, how long it took, and what it may have waited for.
+
+mod annotator;
+mod autofdo;
+mod branches;
+mod code;
+mod counts;
+mod evidence;
+mod procedure;
+mod select;
+mod setting;
+
+pub use annotator::{Annotator, CompilerProfile, OmittedProcedure, WholeSummary};
+pub use autofdo::SampleProfile;
+pub use counts::{CountedLines, UsedLines};
+pub use procedure::{AnnotatedProcedure, FrequencyBasis};
+pub use select::{ChosenAmong, ChosenProcedure, SampleSelection};
+pub use setting::{AnnotationOptions, AnnotationSetting};

@@ -1,0 +1,115 @@
+//! What holds for all procedures of a recording.
+
+use super::counts::{CountedLines, GivenCounts};
+use crate::kept::symbol_options;
+use crate::refusal::usage_refusal;
+use crate::source::RecordingSource;
+use machine::{Model, PROCESSORS, Processor};
+use profile::{EventId, Recording};
+use std::path::PathBuf;
+use symbols::ImageSymbols;
+
+/// What the user says of the machine and the program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnnotationOptions<'a> {
+    /// The name of the processor's model; `None`: the recording's.
+    pub processor: Option<&'a str>,
+    /// The clock in GHz; `None`: the recording's.
+    pub clock_ghz: Option<f64>,
+    /// Files of what other tools counted.
+    pub counts: &'a [PathBuf],
+}
+
+/// What holds for all procedures of a recording.
+pub struct AnnotationSetting {
+    /// The model of the processor.
+    pub model: Model,
+    /// The name of the time event.
+    pub event: String,
+    /// Cycles between samples, where the clock is known.
+    pub period: Option<f64>,
+    /// All samples of the event.
+    pub total: f64,
+    /// What other tools counted.
+    pub counts: GivenCounts,
+    /// Whether there are branch records, recorded or given.
+    pub records: bool,
+    /// Instructions by which its samples may come late on this machine.
+    pub late: usize,
+    /// Directories with debug information.
+    pub(super) options: symbols::Options,
+}
+
+impl AnnotationSetting {
+    /// Finds the model of the processor, and reads what other tools counted.
+    ///
+    /// # Errors
+    /// If no model is of the processor, or counts cannot be read or compared.
+    pub fn new(
+        options: &AnnotationOptions<'_>,
+        source: &RecordingSource,
+        recording: &Recording,
+        event: EventId,
+    ) -> anyhow::Result<Self> {
+        let event = recording.event(event);
+        let host = &recording.host;
+        let names = || {
+            PROCESSORS
+                .iter()
+                .map(|one| one.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let processor = match (options.processor, &host.cpu_id) {
+        (Some(name), _) => Processor::named(name).ok_or_else(|| {
+            usage_refusal(format!("there is no model of '{name}'; there are: {}", names()))
+        })?,
+        (None, Some(id)) => Processor::of_machine(id).ok_or_else(|| {
+            usage_refusal(format!(
+                "there is no model of the recording's processor ({}); choose the nearest with --cpu: {}",
+                id,
+                names()
+            ))
+        })?,
+        (None, None) => {
+            return Err(usage_refusal(format!(
+                "the recording does not say which processor it is of; say it with --cpu: {}",
+                names()
+            )));
+        }
+    };
+        let clock = options
+            .clock_ghz
+            .map(|clock| clock * 1e9)
+            .or(host.clock_hz.map(|hz| hz as f64));
+        let period = match event.name.split(':').next() {
+            Some("cpu-clock" | "task-clock") => clock.map(|hz| event.period as f64 * hz / 1e9),
+            Some("cycles" | "cpu-cycles") => Some(event.period as f64),
+            _ => None,
+        };
+        let counts = GivenCounts::read(options.counts)?;
+        if counts.has_executions() && period.is_none() {
+            return Err(usage_refusal(
+                "counts compare with time only if the clock is known: --clock GHZ".to_owned(),
+            ));
+        }
+        Ok(Self {
+            model: Model::new(processor),
+            event: event.name.clone(),
+            period: period.filter(|period| *period > 0.0),
+            total: 0.0,
+            records: counts.branches.is_some() || !recording.stretches.is_empty(),
+            counts,
+            late: 0,
+            options: symbol_options(&source.path_or_default(), &source.debug_dirs),
+        })
+    }
+
+    /// Joins the counted lines with an image, if lines were counted.
+    pub(super) fn lines(&self, code: &ImageSymbols) -> anyhow::Result<Option<CountedLines>> {
+        let counts = self.counts.lines.as_ref();
+        counts
+            .map(|counts| CountedLines::new(code, counts))
+            .transpose()
+    }
+}

@@ -1,0 +1,274 @@
+//! Finding and opening the recording that a command is about.
+
+use crate::kept::symbol_options;
+use crate::refusal::{inconclusive_refusal, usage_refusal};
+use anyhow::Context;
+use profile::{EventId, ImageId, Location, Recording};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use store::{Database, Epoch, Opened, Range, Wanted};
+use symbols::{Detail, Resolved, Warning};
+
+/// Where a recording is, and what of it.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingSource {
+    /// A recording's file, an epoch's directory or a database; `None`: the default database.
+    pub path: Option<PathBuf>,
+    /// Of a database, the epochs that began then; `None`: the last.
+    pub epoch: Option<Range>,
+    /// Of a database, the epochs of this host.
+    pub host: Option<String>,
+    /// Directories with further debug information, laid out like `/usr/lib/debug`.
+    pub debug_dirs: Vec<PathBuf>,
+}
+
+impl RecordingSource {
+    /// Returns the path, or that of the default database.
+    pub fn path_or_default(&self) -> PathBuf {
+        self.path.clone().unwrap_or_else(store::default_database)
+    }
+
+    /// Returns whether it is a database.
+    pub fn is_database(&self) -> bool {
+        let path = self.path_or_default();
+        path.is_dir() && Database::open(&path).is_ok()
+    }
+}
+
+/// A recording, and what was passed over to get it.
+pub struct OpenedRecording {
+    /// The recording.
+    pub recording: Recording,
+    /// Newer recordings that are damaged: a sentence for each.
+    pub passed_over: Vec<String>,
+}
+
+impl OpenedRecording {
+    /// Returns whether damaged data are missing in it.
+    pub fn is_incomplete(&self) -> bool {
+        let warnings = self.recording.warnings.iter();
+        let mut left_out = warnings.filter(|warning| store::is_left_out(warning));
+        !self.passed_over.is_empty() || left_out.next().is_some()
+    }
+}
+
+impl From<Recording> for OpenedRecording {
+    fn from(recording: Recording) -> Self {
+        Self {
+            recording,
+            passed_over: Vec::new(),
+        }
+    }
+}
+
+/// Opens the recording: a file, an epoch, the last epoch of a database. Of a database it has at least
+/// what is wanted.
+///
+/// # Errors
+/// If there is none, it is damaged or no recording, or its source asks for what cannot be meant.
+pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
+    let path = source.path_or_default();
+    if source.path.is_none() && !path.exists() {
+        return Err(nothing_recorded(&path));
+    }
+    let some = source.epoch.is_some() || source.host.is_some();
+    let opened = match store::open(&path) {
+        Err(store::Error::NotARecording { .. }) if path.is_file() && !some => {
+            return Ok(import(&path)?.into());
+        }
+        opened => opened?,
+    };
+    match opened {
+        Opened::Recording(_) if some => Err(usage_refusal(format!(
+            "{} is one recording: --epoch and --host choose of a database",
+            path.display()
+        ))),
+        Opened::Recording(recording) => Ok((*recording).into()),
+        Opened::Database(database) if some => {
+            let range = source.epoch.clone().unwrap_or_default();
+            let mut epochs = database.select(&range, source.host.as_deref())?;
+            if source.epoch.is_none() {
+                // Without a time, the last one, as without a host.
+                let last = epochs.iter().rposition(|epoch| epoch.summary.is_ok());
+                epochs.drain(..last.unwrap_or(0));
+                epochs.truncate(1);
+            }
+            if epochs.is_empty() {
+                return Err(no_epoch(database.path()));
+            }
+            Ok(read_epochs(&epochs, wanted)?.into())
+        }
+        Opened::Database(database) => latest_recording(&database, wanted),
+    }
+}
+
+/// Reads another tool's profile as a recording without processes, addresses and time.
+fn import(path: &Path) -> anyhow::Result<Recording> {
+    let profile = formats::read::read(path, &formats::read::ReadOptions::default())?;
+    Ok(formats::read::to_recording(&profile))
+}
+
+/// Reads epochs together. What an open one has not merged yet has no names for the kernel's
+/// procedures; the kernel that runs now gives them, if it is the same.
+///
+/// # Errors
+/// If none of them can be read.
+pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::Error> {
+    let mut recording = store::read_all(epochs, wanted)?;
+    if epochs.iter().any(|epoch| epoch.open) {
+        sampler::name_kernel(&mut recording);
+    }
+    Ok(recording)
+}
+
+/// Opens what can be read of each host, as [`open_recording`] does what is of all.
+///
+/// # Errors
+/// If there is none.
+pub fn open_by_host(
+    source: &RecordingSource,
+    wanted: Wanted,
+) -> anyhow::Result<Vec<OpenedRecording>> {
+    if !source.is_database() {
+        return Ok(vec![open_recording(source, wanted)?]);
+    }
+    let path = source.path_or_default();
+    let range = source.epoch.clone().unwrap_or_default();
+    let mut hosts: BTreeMap<String, Vec<Epoch>> = BTreeMap::new();
+    for epoch in Database::open(&path)?.select(&range, source.host.as_deref())? {
+        let host = epoch.summary.as_ref().map(|summary| summary.host.clone());
+        hosts
+            .entry(host.unwrap_or_default())
+            .or_default()
+            .push(epoch);
+    }
+    if hosts.is_empty() {
+        return Err(no_epoch(&path));
+    }
+    // What cannot be read is named where all are read together.
+    let of_host = |epochs: &Vec<Epoch>| read_epochs(epochs, wanted).ok();
+    Ok(hosts
+        .values()
+        .filter_map(of_host)
+        .map(OpenedRecording::from)
+        .collect())
+}
+
+/// Opens a database (`None`: the default one) and chooses epochs of it, of which there is at least one.
+///
+/// # Errors
+/// If there is no such database or epoch.
+pub fn choose_epochs(
+    database: Option<&Path>,
+    range: &Range,
+    host: Option<&str>,
+) -> anyhow::Result<Vec<Epoch>> {
+    let path = database.map_or_else(store::default_database, Path::to_owned);
+    if database.is_none() && !path.exists() {
+        return Err(nothing_recorded(&path));
+    }
+    if path.is_file() {
+        return Err(usage_refusal(format!(
+            "{} is a file, not a database: vitalfew report and vitalfew bottlenecks read files",
+            path.display()
+        )));
+    }
+    let epochs = Database::open(&path)?.select(range, host)?;
+    if epochs.is_empty() {
+        return Err(no_epoch(&path));
+    }
+    Ok(epochs)
+}
+
+fn no_epoch(path: &Path) -> anyhow::Error {
+    inconclusive_refusal(format!("{} has no such epoch", path.display()))
+}
+
+fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
+    let (epoch, damaged) = database.latest()?;
+    let epoch = epoch.ok_or_else(|| nothing_recorded(database.path()))?;
+    let recording = read_epochs(std::slice::from_ref(&epoch), wanted);
+    let recording =
+        recording.with_context(|| format!("the last recording, {}", epoch.path.display()))?;
+    Ok(OpenedRecording {
+        recording,
+        passed_over: damaged.iter().map(store::left_out).collect(),
+    })
+}
+
+fn nothing_recorded(path: &Path) -> anyhow::Error {
+    inconclusive_refusal(format!(
+        "nothing has been recorded in {}; record something: vitalfew record -- COMMAND",
+        path.display()
+    ))
+}
+
+/// Returns the event of this name; the first one without a name.
+///
+/// # Errors
+/// If the recording has no such event.
+pub fn event_named(recording: &Recording, name: Option<&str>) -> anyhow::Result<EventId> {
+    let Some(name) = name else {
+        return Ok(EventId(0));
+    };
+    let names: Vec<&str> = recording.events.iter().map(|e| e.name.as_str()).collect();
+    match names.iter().position(|n| *n == name) {
+        Some(index) => Ok(EventId(index as u16)),
+        None => Err(usage_refusal(format!(
+            "the recording has no event '{name}'; it has: {}",
+            names.join(", ")
+        ))),
+    }
+}
+
+/// Names locations, by the debug information that a source has.
+pub fn symbolize(
+    recording: &Recording,
+    locations: impl IntoIterator<Item = Location>,
+    detail: Detail,
+    source: &RecordingSource,
+) -> Resolved {
+    let options = symbol_options(&source.path_or_default(), &source.debug_dirs);
+    symbols::resolve(recording, locations, detail, &options)
+}
+
+/// Images below this share of the samples are warned of together.
+const WORTH_A_WARNING: f64 = 0.01;
+
+/// Says what is missing to name more: image by image for those that matter (with `all` for each), the rest in a
+/// line. Images matter by their share of the event's weight, or of the samples of all events.
+pub fn symbol_gaps(
+    recording: &Recording,
+    event: Option<EventId>,
+    resolved: &Resolved,
+    all: bool,
+) -> Vec<String> {
+    let mut weight = vec![0_u64; recording.images.len()];
+    for sample in &recording.samples {
+        let image = recording.stacks.frame(sample.stack).location.image;
+        weight[image.0 as usize] += match event {
+            None => sample.count,
+            Some(event) if event == sample.event => sample.weight,
+            Some(_) => 0,
+        };
+    }
+    let total = weight.iter().sum::<u64>().max(1) as f64;
+    let share = |warning: &Warning| weight[warning.image.0 as usize] as f64 / total;
+    let (shown, rest): (Vec<_>, Vec<_>) = resolved
+        .warnings
+        .iter()
+        .partition(|warning| all || share(warning) >= WORTH_A_WARNING);
+    let mut gaps: Vec<String> = shown.iter().map(|warning| warning.to_string()).collect();
+    if !rest.is_empty() {
+        let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
+        let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
+        gaps.push(format!(
+            "{} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
+            images.len(),
+            if images.len() == 1 { "" } else { "s" },
+            if images.len() == 1 { "s" } else { "" },
+            weight as f64 / total * 100.0
+        ));
+    }
+    gaps
+}
