@@ -74,6 +74,8 @@ impl Trace {
             probe_ticks: 0,
             refused: None,
             unfinished: 0,
+            calls: 0,
+            represented: 0,
         });
         self.head.blocks.len() as BlockId - 1
     }

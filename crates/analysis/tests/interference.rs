@@ -524,7 +524,7 @@ fn sampling_keeps_the_score() {
     let truth = of(&analyse(&whole), "pthread_mutex_lock").sci.estimate;
     for period in [4u32, 16, 64] {
         let mut sampled = whole.clone();
-        for (thread, items) in sampled.items.iter_mut().enumerate() {
+        for items in &mut sampled.items {
             let mut seen = 0;
             items.retain(|item| match item {
                 TraceItem::Execution(_) => {
@@ -533,10 +533,8 @@ fn sampling_keeps_the_score() {
                 }
                 _ => true,
             });
-            if thread == 0 {
-                let announce = |block| TraceItem::Period { block, period };
-                items.splice(0..0, [announce(0), announce(1)]);
-            }
+            let announce = |block| TraceItem::Period { block, period };
+            items.splice(0..0, [announce(0), announce(1)]);
         }
         let result = analyse(&sampled);
         let found = of(&result, "pthread_mutex_lock");
@@ -544,6 +542,64 @@ fn sampling_keeps_the_score() {
         assert!((0.7..1.3).contains(&ratio), "{period}: {ratio}");
         assert!(found.doubts.iter().any(|d| d.kind == DoubtKind::Sampled));
         assert_eq!(found.period, period);
+    }
+}
+
+/// Threads take a period when they notice it, each at another time: what one recorded before stands for itself, and what the
+/// threads counted themselves decides about the rest.
+#[test]
+fn periods_are_those_of_threads() {
+    const CALLS: u64 = 64_000;
+    let run = |announced: [Option<u64>; 2], counted: bool| {
+        let mut trace = Trace::new("./late");
+        let block = trace.block("block", &[]);
+        for (thread, from) in announced.into_iter().enumerate() {
+            trace.thread("worker", 0);
+            let mut clock = 1_000;
+            for call in 0..CALLS {
+                let since = from.and_then(|from| call.checked_sub(from));
+                if since == Some(0) {
+                    trace.items[thread].push(TraceItem::Period { block, period: 64 });
+                }
+                if since.is_none_or(|since| since % 64 == 0) {
+                    trace.execute(thread, block, clock, 100);
+                }
+                clock += 400;
+            }
+        }
+        trace.end();
+        trace.head.blocks[0].period = 64;
+        if counted {
+            trace.head.blocks[0].calls = 2 * CALLS + 6_400;
+            trace.head.blocks[0].represented = 2 * CALLS;
+        }
+        let result = analyse(&trace);
+        of(&result, "block").clone()
+    };
+    let close = |found: u64, truth: u64| found.abs_diff(truth) * 200 <= truth;
+    for announced in [
+        [Some(0), Some(0)],
+        [Some(32_000), None],
+        [Some(6_400), Some(57_600)],
+    ] {
+        let found = run(announced, false);
+        assert!(
+            close(found.calls, 2 * CALLS),
+            "{announced:?}: {}",
+            found.calls
+        );
+        let counted = run(announced, true);
+        assert!(
+            close(counted.calls, 2 * CALLS + 6_400),
+            "{announced:?}: {}",
+            counted.calls
+        );
+        let (time, more) = (found.total_ns, counted.total_ns);
+        assert!(
+            (more / time - 1.05).abs() < 0.001,
+            "{announced:?}: {time} {more}"
+        );
+        assert_eq!(found.period, 64);
     }
 }
 

@@ -464,6 +464,84 @@ fn the_result_stays_out_of_the_programs_output() {
     );
 }
 
+/// What a program says of itself and what the report says of it, when whoever reads its records is stopped for two seconds.
+fn lags(kind: &str, options: &[&str]) -> ([f64; 2], [f64; 2], Value) {
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "lag.c", C);
+    let traced = run(
+        &lab,
+        &[&["-f", "bump"], options].concat(),
+        &program,
+        &[kind],
+    );
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(traced.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&traced.stdout);
+    let mut numbers = printed
+        .split_whitespace()
+        .map(|n| n.parse().expect("a number"));
+    let own = [(); 2].map(|()| numbers.next().expect("two numbers"));
+    let found = report(&lab, &[]);
+    let bump = finding(&found, "bump");
+    let number = |of: &Value, key: &str| of[key].as_f64().expect("a number");
+    let ours = [number(bump, "calls"), number(&found, "duration_ns")];
+    (own, ours, found)
+}
+
+/// Calls and the run's duration are the program's own, whatever the reading of its records is late by.
+#[test]
+fn calls_and_durations_are_right_when_the_records_are_read_late() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
+    // Periods that are set late; from the start; none, and buffers that are full before the reading goes on.
+    let all: [&[&str]; 3] = [
+        &[],
+        &["--every", "64"],
+        &["--overhead", "100", "--buffer", "16"],
+    ];
+    for (kind, options) in all
+        .map(|options| ("stop", options))
+        .into_iter()
+        .chain([("end", all[0])])
+    {
+        let (own, ours, found) = lags(kind, options);
+        assert!(
+            close(ours[0], own[0]),
+            "{kind} {options:?}: calls {own:?} {ours:?} {found}"
+        );
+        assert!(
+            close(ours[1], own[1]),
+            "{kind} {options:?}: duration {own:?} {ours:?} {found}"
+        );
+        let bump = finding(&found, "bump");
+        let recorded = bump["recorded"].as_f64().expect("a count");
+        assert!(
+            recorded < 0.9 * own[0],
+            "{kind} {options:?}: not all were to be recorded: {bump}"
+        );
+    }
+}
+
+/// A thread that calls a function fewer times than a period has counts as much as it calls it.
+#[test]
+fn short_threads_do_not_count_for_whole_periods() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let (own, ours, found) = lags("short", &["--every", "64"]);
+    assert_eq!(own[0], 10_000.0);
+    assert!((ours[0] - own[0]).abs() <= 100.0, "{found}");
+    // Each call is as likely to be recorded: 156 of them, give or take five standard deviations.
+    let recorded = finding(&found, "bump")["recorded"]
+        .as_f64()
+        .expect("a count");
+    assert!((95.0..=220.0).contains(&recorded), "{recorded}");
+}
+
 /// Runs the default command, which runs the program twice, in a shell.
 fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
     let output = Command::new("sh")
@@ -555,11 +633,12 @@ fn buffers_that_overflow_are_counted() {
         let (leaf, lost) = (finding(&found, "leaf"), count(&found, "lost"));
         // Two threads and a buffer of 65,536 records; what follows the stop found room again.
         assert!(lost > CALLS / 2 && lost < CALLS - 20_000, "{lost}");
-        let seen = count(leaf, "calls") + count(leaf, "warm_up");
+        let seen = count(leaf, "recorded") + count(leaf, "warm_up");
         assert_eq!(seen + lost, CALLS, "{found}");
+        assert!(count(leaf, "calls").abs_diff(CALLS) < 100, "{leaf}");
         let warnings = found["warnings"].to_string();
         assert!(
-            warnings.contains(&lost.to_string()) && warnings.contains("too low"),
+            warnings.contains(&lost.to_string()) && warnings.contains("scaled up"),
             "{warnings}"
         );
     }

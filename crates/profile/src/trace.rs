@@ -34,7 +34,7 @@ pub struct TraceHead {
     pub start_unix_ns: u64,
     /// Ticks of the time-stamp counter in a second.
     pub ticks_per_second: u64,
-    /// From the first instruction of `main` to the end, in ticks.
+    /// From the first instruction of `main` to the end of the process (or of tracing), in ticks.
     pub duration: u64,
     /// What the two time stamps of an execution cost by themselves: the duration that an empty
     /// block shows, in ticks.
@@ -103,6 +103,13 @@ pub struct TracedBlock {
     pub refused: Option<String>,
     /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.
     pub unfinished: u64,
+    /// How often it was called, as its threads counted; 0: not known.
+    #[serde(default)]
+    pub calls: u64,
+    /// How many calls the recorded executions stand for by their periods. It differs from `calls` by chance, and by
+    /// what was lost or did not end.
+    #[serde(default)]
+    pub represented: u64,
 }
 
 /// What a block is.
@@ -168,12 +175,12 @@ pub enum TraceItem {
         /// Callers.
         places: Vec<u32>,
     },
-    /// From now on one in so many executions of a block is recorded: nothing can be said any more
-    /// about which calls of it a caller made.
+    /// From now on each recorded execution of a block in this thread stands for so many: nothing can be said any more
+    /// about which calls of it a caller in the thread made.
     Period {
         /// The block.
         block: BlockId,
-        /// See [`TracedBlock::period`].
+        /// One in so many, on average, is recorded.
         period: u32,
     },
     /// So many executions of the thread were lost here.

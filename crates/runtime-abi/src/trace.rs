@@ -10,7 +10,7 @@ use core::sync::atomic::{
 };
 
 /// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_7472_6163_0003;
+pub const MAGIC: u64 = 0x7666_7472_6163_0004;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 
@@ -45,8 +45,14 @@ pub const SEGMENTS_OFFSET: usize = size_of::<Memory>().next_multiple_of(SEGMENT)
 pub const CODE_OFFSET: usize = SEGMENTS_OFFSET + SEGMENTS * SEGMENT;
 /// Bytes of code at most.
 pub const CODE: usize = 1 << 29;
+/// Blocks whose calls a [`CallPage`] counts.
+pub const PAGE_BLOCKS: usize = 1024;
+/// Call pages; a thread has one for each [`PAGE_BLOCKS`] blocks of which it calls some.
+pub const CALL_PAGES: usize = THREADS + 4096;
+/// Where the call pages begin.
+pub const CALL_PAGES_OFFSET: usize = CODE_OFFSET + CODE;
 /// Size of the whole object. What is not touched takes no memory.
-pub const LENGTH: usize = CODE_OFFSET + CODE;
+pub const LENGTH: usize = CALL_PAGES_OFFSET + CALL_PAGES * size_of::<CallPage>();
 
 /// The fields of a record's first word: a time above a tag.
 ///
@@ -65,6 +71,11 @@ pub mod record {
     pub const STACK: u64 = (1 << TAG) - 3;
     /// Executions that found no room: their number in the second word.
     pub const LOST: u64 = (1 << TAG) - 4;
+    /// From now on each recorded execution of a block in this thread stands for so many calls: their number
+    /// in the second word, the block above it.
+    pub const PERIOD: u64 = (1 << TAG) - 5;
+    /// Tags below this are blocks.
+    pub const BLOCKS_END: u64 = PERIOD;
 }
 
 /// What [`Memory::state`] says.
@@ -123,14 +134,25 @@ pub struct Memory {
     pub raise_exception: AtomicU64,
     /// Address of the function that the unwinding information is registered with; runtime.
     pub register_frame: AtomicU64,
+    /// When the process came to the end of `exit`, in ticks; runtime.
+    pub ended: AtomicU64,
     /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.
     pub threads: [Thread; THREADS],
     /// Calls on stacks that are not the thread's, which are not traced, by slot; never set back; runtime.
     pub foreign: [AtomicU64; THREADS],
-    /// What a block's executions between two records are: 0 none, else so many less one; controller.
+    /// 0: all executions of a block are recorded; else one in so many halves of this. A thread with as many calls left
+    /// before it asks the runtime as stand here, or more, asks now; controller.
     pub periods: [AtomicU32; BLOCKS],
+    /// Call pages that have been in use so far.
+    pub used_call_pages: AtomicU32,
+    /// Head of the list of free call pages, as for segments.
+    pub free_call_pages: AtomicU64,
+    /// Index + 1 of the next call page, of a thread's or of the free ones.
+    pub next_call_page: [AtomicU32; CALL_PAGES],
+    /// The first block of each call page, over [`PAGE_BLOCKS`]; runtime.
+    pub call_page_part: [AtomicU32; CALL_PAGES],
     /// Next of each free segment.
     pub next_segment: [AtomicU32; SEGMENTS],
     /// Marked blocks.
@@ -160,6 +182,57 @@ pub struct Thread {
     pub name: [AtomicU64; 2],
     /// Executions that found no room so far; runtime.
     pub lost: AtomicU64,
+    /// Its first call page, index + 1; runtime.
+    pub call_pages: AtomicU32,
+    /// There was no call page for some of its blocks; runtime.
+    pub uncounted: AtomicU32,
+}
+
+/// Counts a thread's calls of [`PAGE_BLOCKS`] blocks. The first page of it is mapped into the thread's counts too, so that
+/// the controller knows them however the program ends.
+#[repr(C, align(4096))]
+pub struct CallPage {
+    /// Calls of each block before the next that asks the runtime, less one below zero when it does.
+    pub left: [AtomicU32; PAGE_BLOCKS],
+    /// What the runtime knows of each block.
+    pub blocks: [CallCount; PAGE_BLOCKS],
+}
+
+/// How a thread counts its calls of a block.
+#[repr(C)]
+pub struct CallCount {
+    /// Calls so far, were none [`CallPage::left`].
+    pub calls: AtomicU64,
+    /// The period by which it counts.
+    pub period: AtomicU32,
+    /// The period that its records say; 0: none.
+    pub said: AtomicU32,
+}
+
+impl CallPage {
+    /// How often the thread has called a block of the page.
+    pub fn calls(&self, at: usize) -> u64 {
+        let (Some(block), Some(left)) = (self.blocks.get(at), self.left.get(at)) else {
+            return 0;
+        };
+        let left = i64::from(left.load(Relaxed) as i32);
+        (block.calls.load(Relaxed) as i64).wrapping_sub(left).max(0) as u64
+    }
+
+    /// Forgets a block. What was never touched takes no memory, and is not written to.
+    pub fn clear(&self, at: usize) {
+        let (Some(block), Some(left)) = (self.blocks.get(at), self.left.get(at)) else {
+            return;
+        };
+        if block.calls.load(Relaxed) != 0 || left.load(Relaxed) != 0 {
+            left.store(0, Relaxed);
+            block.calls.store(0, Relaxed);
+        }
+        if block.period.load(Relaxed) != 0 {
+            block.period.store(0, Relaxed);
+            block.said.store(0, Relaxed);
+        }
+    }
 }
 
 /// A block that is marked in the source.
@@ -215,10 +288,12 @@ pub struct Local {
     pub stack_size: u64,
     /// Address of its count in [`Memory::foreign`].
     pub foreign: u64,
+    /// Its call pages: index + 1, 0 none yet, `u16::MAX` there is none.
+    pub call_pages: [u16; BLOCKS / PAGE_BLOCKS],
 }
 
-/// Where a thread's counts of executions begin, in bytes from its [`Local`]: one `u32` a block.
-pub const COUNTS: usize = 256;
+/// Where a thread's counts of calls begin, in bytes from its [`Local`]: one `u32` a block, [`CallPage::left`].
+pub const COUNTS: usize = 4096;
 
 /// A traced execution that has not ended.
 #[repr(C)]
@@ -339,6 +414,8 @@ impl Memory {
         thread.tid.store(0, Relaxed);
         thread.first.store(0, Relaxed);
         thread.lost.store(0, Relaxed);
+        thread.call_pages.store(0, Relaxed);
+        thread.uncounted.store(0, Relaxed);
         thread.state.store(0, Release);
         give(&self.free, index, |next| thread.next.store(next, Relaxed));
     }
@@ -355,6 +432,26 @@ impl Memory {
                 fresh(&self.used_segments, room.min(SEGMENTS))
             })
             .filter(|index| (*index as usize) < SEGMENTS)
+    }
+
+    /// An empty call page; `None` if all are in use.
+    pub fn take_call_page(&self) -> Option<u32> {
+        let next = |index: u32| {
+            let next = self.next_call_page.get(index as usize);
+            next.map_or(0, |next| next.load(Relaxed))
+        };
+        take(&self.free_call_pages, next)
+            .or_else(|| fresh(&self.used_call_pages, CALL_PAGES))
+            .filter(|index| (*index as usize) < CALL_PAGES)
+    }
+
+    /// Gives a call page back whose bytes are all zero.
+    pub fn give_call_page(&self, index: u32) {
+        if let Some(own) = self.next_call_page.get(index as usize) {
+            give(&self.free_call_pages, index, |next| {
+                own.store(next, Relaxed)
+            });
+        }
     }
 
     /// Gives a segment back whose bytes are all zero.

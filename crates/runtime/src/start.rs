@@ -18,6 +18,11 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: unsafe extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) = start;
 
+#[cfg(target_arch = "x86_64")]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = crate::trace::stop;
+
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }

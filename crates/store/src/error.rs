@@ -42,6 +42,18 @@ pub enum Error {
         /// The newest version that this program reads.
         supported: u64,
     },
+    /// An older program wrote a trace that says something else by the same words.
+    #[error(
+        "{} has format version {version}, and not all calls in it were recorded: which of them stand for how many was not \
+         written down then, so that its figures would be wrong; trace the program again",
+        path.display()
+    )]
+    Outdated {
+        /// The trace.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
     /// A member is missing, or shorter or longer than it was written.
     #[error(
         "{}: {member} has {found} bytes of {expected}: the recording was cut short or changed",

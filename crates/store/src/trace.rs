@@ -23,8 +23,9 @@ use tempfile::NamedTempFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-/// Version 2 may have samples of events.
-const VERSION: u32 = 2;
+/// Version 2 may have samples of events; since version 3 a period is that of a thread, from the moment on in which the
+/// thread took it.
+const VERSION: u32 = 3;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
 const END_LEN: u64 = 16;
@@ -234,7 +235,7 @@ impl TraceReader {
     /// Opens the trace in the file `path`, and reads its head.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotARecording`] of a file of another kind; [`Error::Newer`];
+    /// [`Error::Io`]; [`Error::NotARecording`] of a file of another kind; [`Error::Newer`]; [`Error::Outdated`];
     /// [`Error::Checksum`] and [`Error::Damaged`], also of a trace whose end was not written.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = || Error::io("read", path);
@@ -289,6 +290,12 @@ impl TraceReader {
         }
         let head: Result<TraceHead, _> = serde_json::from_slice(&bytes);
         reader.head = head.map_err(|e| reader.damaged(head_at, format!("the head: {e}")))?;
+        if version < 3 && reader.head.blocks.iter().any(|block| block.period > 1) {
+            return Err(Error::Outdated {
+                path: path.to_owned(),
+                version: version.into(),
+            });
+        }
         reader.end = head_at;
         reader.seek(START_LEN)?;
         Ok(reader)

@@ -28,8 +28,6 @@ pub struct Analyser {
     /// See [`Worker::lap`].
     lap: Option<u64>,
     clock: u64,
-    /// See [`Worker::periods`].
-    periods: u64,
     cells: usize,
 }
 
@@ -59,7 +57,6 @@ impl Analyser {
             retired: FxHashMap::default(),
             tallies: Tallies::default(),
             clock: 0,
-            periods: 0,
             cells: 0,
         };
         analyser.set_blocks(blocks);
@@ -86,7 +83,6 @@ impl Analyser {
             None => self.new_thread(),
         };
         thread.last_active = self.clock;
-        thread.take_periods(self.periods);
         let before = thread.cells.all.len();
         let mut worker = Worker {
             options: &self.options,
@@ -94,7 +90,6 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
-            periods: &mut self.periods,
             lap: self.lap,
             thread: &mut thread,
             index: batch.thread,
@@ -150,7 +145,6 @@ impl Analyser {
             kinds: &mut self.kinds,
             pairs: &mut self.pairs,
             tallies: &mut self.tallies,
-            periods: &mut self.periods,
             lap: self.lap,
             thread: &mut thread,
             index,

@@ -23,8 +23,9 @@ pub(super) struct BlockState {
     pub excluded: bool,
     /// See [`TracedBlock::probe_ticks`].
     pub probe_ticks: u64,
+    /// The longest period of a thread.
     pub period: u32,
-    /// Nothing but its calls is to be thought of: see [`BlockState::followed`]; and no probes.
+    /// Nothing but its calls is to be thought of, unless a thread does not record all of them.
     pub plain: bool,
     /// Positions of the arguments that executions are told apart by.
     grouping: Vec<usize>,
@@ -92,18 +93,6 @@ impl BlockState {
     #[inline]
     pub fn kinds_of(&self, exact: u64, collapsed: u64) -> (u64, u64) {
         (mix(self.base, exact), mix(!self.base, collapsed))
-    }
-
-    /// From now on one in so many executions is recorded.
-    pub fn set_period(&mut self, period: u32) {
-        self.period = period.max(1);
-        self.plain = self.followed() && self.probe_ticks == 0;
-    }
-
-    /// Whether its executions are recorded one by one, and are part of the kinds of their callers.
-    #[inline]
-    pub fn followed(&self) -> bool {
-        self.period <= 1 && !self.excluded
     }
 
     /// Whether executions are told apart by arguments.

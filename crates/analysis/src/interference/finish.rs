@@ -118,8 +118,14 @@ impl Analyser {
         let lost = head.lost.max(tallies.lost);
         if lost > 0 {
             let share = 100.0 * lost as f64 / (executions + lost as f64);
+            let means = match head.blocks.iter().any(|block| block.calls > 0) {
+                true => {
+                    "what is said of functions is scaled up from the others to the calls that the threads counted"
+                }
+                false => "scores are too low by as much",
+            };
             warnings.push(format!(
-                "{lost} executions ({share:.1} %) were lost because buffers were full: scores are too low by as much, and \
+                "{lost} executions ({share:.1} %) were lost because buffers were full: {means}, and \
                  blocks that they were called from are compared less finely; use --overhead or --every, or trace fewer functions"
             ));
         }
@@ -253,7 +259,14 @@ fn score(
     let n: u64 = groups.iter().map(|group| group.total().n).sum();
     let ticks: f64 = groups.iter().map(|group| group.total().sum as f64).sum();
     let period = state.period.max(block.period);
-    let mut excess = interval(&groups, &kinds);
+    let exact = scale(block, period, run.head.lost);
+    let (n, ticks) = ((n as f64 * exact).round() as u64, ticks * exact);
+    let excess = interval(&groups, &kinds);
+    let mut excess = Between {
+        estimate: excess.estimate * exact,
+        low: excess.low * exact,
+        high: excess.high * exact,
+    };
     if period > 1 {
         // The longest count most and are rare: as few as were recorded may be three more by chance.
         let longest = histogram.steps().last().map_or(0, |(duration, _)| duration);
@@ -266,7 +279,7 @@ fn score(
         .enumerate()
         .map(|(at, group)| judge(group, &per_thread.minima(at), run.enough, run.ns))
         .collect();
-    let parts = parts(state, n, excess.estimate);
+    let parts = parts(state, n, excess.estimate, exact);
     let event_samples: Vec<u64> = run.head.events.iter().map(|event| event.samples).collect();
     let events = state.events.scores(&run.head.events, n, run.ns);
     let known = Known {
@@ -316,6 +329,16 @@ fn score(
         events,
         stacks: stacks(state, run),
         floor: floors.into_iter().next().unwrap_or_default(),
+    }
+}
+
+/// By how much sums over executions are to be multiplied where not all of them were recorded: the calls that the threads
+/// counted, over those that the recorded ones stand for by their periods.
+fn scale(block: &TracedBlock, period: u32, lost: u64) -> f64 {
+    let some_missing = period > 1 || lost > 0;
+    match some_missing && block.calls > 0 && block.represented > 0 {
+        true => block.calls as f64 / block.represented as f64,
+        false => 1.0,
     }
 }
 
@@ -403,14 +426,14 @@ pub(super) struct Parts {
 
 /// Time ready without a CPU is lost as such; of the time blocked, what is more than the least of
 /// any execution.
-fn parts(state: &BlockState, n: u64, excess: f64) -> Parts {
+fn parts(state: &BlockState, n: u64, excess: f64, exact: f64) -> Parts {
     let waits = &state.waits;
-    let scheduler = (waits.queued as f64 + waits.preempted as f64).min(excess);
+    let scheduler = (exact * (waits.queued as f64 + waits.preempted as f64)).min(excess);
     let least = match state.least_blocked {
         u64::MAX => 0.0,
         least => least as f64,
     };
-    let blocked = (waits.blocked as f64 - n as f64 * least).clamp(0.0, excess - scheduler);
+    let blocked = (exact * waits.blocked as f64 - n as f64 * least).clamp(0.0, excess - scheduler);
     Parts {
         scheduler,
         blocked,

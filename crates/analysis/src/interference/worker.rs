@@ -25,8 +25,6 @@ pub(super) struct Thread {
     pub cells: Cells,
     pub last_active: u64,
     last_leave: u64,
-    /// See [`Worker::periods`].
-    periods: u64,
 }
 
 /// A block in a thread.
@@ -35,6 +33,9 @@ pub(super) struct Local {
     pub block: BlockId,
     /// See [`BlockState::base`].
     base: u64,
+    /// Each recorded execution stands for so many. Of more than one nothing is known of those that are not recorded: they
+    /// are not followed, which is to say, part of the kinds of their callers.
+    period: u32,
     /// It is plain, no arguments are looked at, and no stack is expected: see [`Worker::execution`].
     short: bool,
     /// Arguments tell executions apart: these bits of them.
@@ -57,17 +58,17 @@ pub(super) struct Local {
 }
 
 impl Thread {
-    /// Takes the long way once for each block if any period was set since.
-    pub fn take_periods(&mut self, periods: u64) {
-        if std::mem::replace(&mut self.periods, periods) != periods {
-            self.locals.iter_mut().for_each(|local| local.short = false);
-        }
-    }
-
     #[inline]
     pub fn local(&self, block: BlockId) -> Option<usize> {
         let slot = self.slots.get(block as usize)?;
         (*slot as usize).checked_sub(1)
+    }
+
+    /// For how many an execution of a block stands.
+    #[inline]
+    fn period(&self, block: BlockId) -> u32 {
+        let local = self.local(block).and_then(|at| self.locals.get(at));
+        local.map_or(1, |local| local.period)
     }
 
     #[cold]
@@ -80,6 +81,7 @@ impl Thread {
         self.locals.push(Local {
             block,
             base: state.base,
+            period: 1,
             short: false,
             grouped: state.has_grouping(),
             kept: state.kept,
@@ -121,8 +123,6 @@ pub(super) struct Worker<'a> {
     pub tallies: &'a mut Tallies,
     /// How long groups are that events are compared by; `None`: there are no events.
     pub lap: Option<u64>,
-    /// How often a period was set.
-    pub periods: &'a mut u64,
     pub thread: &'a mut Thread,
     pub index: ThreadIndex,
 }
@@ -220,8 +220,9 @@ impl Worker<'_> {
         }
         self.thread.last_leave = leave;
         let enter = leave - duration;
+        let plain = block.plain && self.thread.period(number) <= 1;
         let pending = &mut self.thread.pending;
-        let called = if !block.plain {
+        let called = if !plain {
             None
         } else if pending.is_leaf(enter) {
             Some(Called {
@@ -263,6 +264,7 @@ impl Worker<'_> {
         let Some(block) = self.blocks.get(number as usize) else {
             return;
         };
+        let followed = !block.excluded && self.thread.period(number) <= 1;
         let (pending, pairs) = (&mut self.thread.pending, &mut *self.pairs);
         let mut inside = pending.take(enter, pairs);
         let (exact, collapsed) = block.kinds_with(&inside);
@@ -273,7 +275,7 @@ impl Worker<'_> {
         if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
             WaitSum::inside(waits, number);
         }
-        if block.followed() {
+        if followed {
             pending.push(times, number, (exact, collapsed), size, pairs);
             if inside.waits.is_some() || probes > 0 {
                 pending.say_more(inside.waits.clone(), probes);
@@ -325,7 +327,7 @@ impl Worker<'_> {
             block.twice += u64::from(local.contained(enter));
         }
         local.last_enter = enter;
-        local.short = block.plain && !block.has_watched();
+        local.short = block.plain && local.period <= 1 && !block.has_watched();
         let cell = match (called.exact == block.base, block.has_grouping()) {
             (true, false) => local.leaf,
             (_, false) => thread.cells.known(called.exact),
@@ -338,7 +340,7 @@ impl Worker<'_> {
             enter,
             leave,
             net: called.net,
-            weight: block.period,
+            weight: local.period,
             cell,
             detailed: false,
             waited: false,
@@ -443,13 +445,22 @@ impl Worker<'_> {
     }
 
     fn period(&mut self, number: BlockId, period: u32) {
-        match self.blocks.get_mut(number as usize) {
-            Some(block) => {
-                block.set_period(period);
-                *self.periods += 1;
-                self.thread.take_periods(*self.periods);
-            }
-            None => self.tallies.unknown += 1,
+        let Some(block) = self.blocks.get_mut(number as usize) else {
+            self.tallies.unknown += 1;
+            return;
+        };
+        if block.excluded {
+            return;
+        }
+        let period = period.max(1);
+        block.period = block.period.max(period);
+        let at = match self.thread.local(number) {
+            Some(at) => at,
+            None => self.thread.add_local(number, self.index, block),
+        };
+        if let Some(local) = self.thread.locals.get_mut(at) {
+            local.period = period;
+            local.short = false;
         }
     }
 }

@@ -4,8 +4,10 @@ use super::memory::Shared;
 use super::probes::Probes;
 use super::stacks::Stacks;
 use super::waiting::Waiting;
-use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedThread};
-use runtime_abi::trace::{RECORD, RECORDS, SEGMENT, SPARE, Thread, record};
+use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedBlock, TracedThread};
+use runtime_abi::trace::{
+    CALL_PAGES, PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SPARE, Thread, record,
+};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -22,6 +24,8 @@ struct Reading {
     position: usize,
     /// Of the execution that comes next.
     arguments: [u64; 3],
+    /// The blocks of which not all executions are recorded, and what each stands for.
+    periods: FxHashMap<BlockId, u32>,
     /// Executions that its records say were lost.
     lost: u64,
 }
@@ -39,8 +43,17 @@ pub(super) struct Drain {
     /// All that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
-    /// Executions read, by block: all, and by unwinding.
+    /// Executions read, by block.
     pub executions: Vec<u64>,
+    /// Those of them that were recorded by the period that the block has when they are read: what was recorded before says
+    /// nothing of what is recorded now.
+    pub current: Vec<u64>,
+    /// Calls that they stand for.
+    represented: Vec<u64>,
+    /// Calls that threads counted, by block.
+    calls: Vec<u64>,
+    /// A thread could not count all of its calls.
+    uncounted: bool,
 }
 
 impl Drain {
@@ -53,6 +66,10 @@ impl Drain {
             threads: Vec::new(),
             lost: 0,
             executions: Vec::new(),
+            current: Vec::new(),
+            represented: Vec::new(),
+            calls: Vec::new(),
+            uncounted: false,
         }
     }
 
@@ -99,6 +116,7 @@ impl Drain {
                     segment: thread.first.load(Relaxed).checked_sub(1),
                     position: 0,
                     arguments: [0; 3],
+                    periods: FxHashMap::default(),
                     lost: 0,
                 }
             });
@@ -108,6 +126,7 @@ impl Drain {
             let ended = state == 2;
             if ended || all {
                 self.lost_at_the_end(thread, &reading, &mut batch);
+                self.count_calls(shared, thread, ended);
             }
             let end = if ended { thread.end.load(Relaxed) } else { now };
             if let Some(known) = self.threads.get_mut(reading.index as usize) {
@@ -229,7 +248,7 @@ impl Drain {
     ) {
         while let Some(segment) = reading.segment {
             let words = shared.segment(segment);
-            self.records(words, reading, stacks, now, batch);
+            self.records(shared, words, reading, stacks, now, batch);
             // The head: what follows, and how many records there are.
             let head = words.first().map_or(0, |word| word.load(Acquire));
             let (next, records) = (head as u32, (head >> 32) as usize);
@@ -245,6 +264,7 @@ impl Drain {
     /// Reads the records of a segment up to the first that is not there.
     fn records(
         &mut self,
+        shared: &Shared,
         words: &[AtomicU64],
         reading: &mut Reading,
         stacks: &mut Stacks,
@@ -254,6 +274,7 @@ impl Drain {
         let Reading {
             position,
             arguments,
+            periods,
             lost,
             ..
         } = reading;
@@ -277,6 +298,11 @@ impl Drain {
                     *lost += second;
                     batch.items.push(TraceItem::Lost(second));
                 }
+                record::PERIOD => {
+                    let (block, period) = ((second >> 32) as BlockId, second as u32);
+                    periods.insert(block, period);
+                    batch.items.push(TraceItem::Period { block, period });
+                }
                 record::STACK => {
                     let count = (value as usize).min(SEGMENT / 8);
                     let raw: Vec<u64> = (0..count).map(|n| word(at + WORDS + n)).collect();
@@ -294,9 +320,11 @@ impl Drain {
                     } else {
                         (tag as BlockId, second)
                     };
-                    if let Some(count) = self.count(block) {
-                        *count += 1;
-                    }
+                    let period = match periods.is_empty() {
+                        true => 1,
+                        false => periods.get(&block).copied().unwrap_or(1),
+                    };
+                    self.count(shared, block, period);
                     batch.items.push(TraceItem::Execution(Execution {
                         block,
                         unwound,
@@ -309,12 +337,71 @@ impl Drain {
         }
     }
 
-    fn count(&mut self, block: BlockId) -> Option<&mut u64> {
-        let block = block as usize;
-        if block >= self.executions.len() && block < runtime_abi::trace::BLOCKS {
-            self.executions.resize(block + 1, 0);
+    /// Counts an execution that was recorded and stands for so many.
+    fn count(&mut self, shared: &Shared, block: BlockId, period: u32) {
+        let at = block as usize;
+        let (Some(read), Some(current), Some(represented), Some(limit)) = (
+            self.executions.get_mut(at),
+            self.current.get_mut(at),
+            self.represented.get_mut(at),
+            shared.periods.get(at),
+        ) else {
+            return;
+        };
+        *read += 1;
+        *represented += u64::from(period);
+        *current += u64::from((limit.load(Relaxed) / 2).max(1) == period);
+    }
+
+    /// Adds the calls that a thread has counted. It has ended: it does not need the memory of them any more.
+    fn count_calls(&mut self, shared: &Shared, thread: &Thread, ended: bool) {
+        self.uncounted |= thread.uncounted.load(Relaxed) != 0;
+        let mut next = thread.call_pages.load(Acquire);
+        // No longer than there are pages: the target may have written anything there.
+        for _ in 0..CALL_PAGES {
+            let Some(index) = next.checked_sub(1) else {
+                break;
+            };
+            let at = index as usize;
+            let (Some(page), Some(part), Some(link)) = (
+                shared.call_page(index),
+                shared.call_page_part.get(at),
+                shared.next_call_page.get(at),
+            ) else {
+                break;
+            };
+            next = link.load(Relaxed);
+            let first = part.load(Relaxed) as usize * PAGE_BLOCKS;
+            let calls = self.calls.get_mut(first..).unwrap_or_default();
+            for (number, sum) in calls.iter_mut().enumerate().take(PAGE_BLOCKS) {
+                *sum = sum.saturating_add(page.calls(number));
+                if ended {
+                    page.clear(number);
+                }
+            }
+            if ended {
+                shared.give_call_page(index);
+            }
         }
-        self.executions.get_mut(block)
+    }
+
+    /// There are so many blocks.
+    pub fn set_blocks(&mut self, blocks: usize) {
+        for counts in [&mut self.executions, &mut self.represented, &mut self.calls] {
+            counts.resize(blocks.max(counts.len()), 0);
+        }
+    }
+
+    /// Says of each block how often it was called, and that no thread was there after the end.
+    pub fn settle(&mut self, end: u64, blocks: &mut [TracedBlock]) {
+        for thread in &mut self.threads {
+            thread.end = thread.end.min(end).max(thread.start);
+        }
+        let counts = self.calls.iter().zip(&self.represented);
+        for (block, (calls, represented)) in blocks.iter_mut().zip(counts) {
+            block.calls = if self.uncounted { 0 } else { *calls };
+            block.represented = *represented;
+        }
     }
 }
 

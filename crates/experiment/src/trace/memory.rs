@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::memory::{Object, Words};
 use runtime_abi::trace::{
-    CODE, CODE_OFFSET, LENGTH, MAGIC, Memory, SEGMENT, SEGMENTS, SEGMENTS_OFFSET,
+    CALL_PAGES, CALL_PAGES_OFFSET, CODE, CODE_OFFSET, CallPage, LENGTH, MAGIC, Memory, SEGMENT,
+    SEGMENTS, SEGMENTS_OFFSET,
 };
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -45,6 +46,14 @@ impl Shared {
             let at = self.0.start().add(SEGMENTS_OFFSET + index * SEGMENT);
             std::slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), SEGMENT / 8)
         }
+    }
+
+    /// Where a thread counts its calls.
+    pub fn call_page(&self, index: u32) -> Option<&CallPage> {
+        let offset = CALL_PAGES_OFFSET + index as usize * size_of::<CallPage>();
+        // SAFETY: inside the mapping, aligned; everything in it is atomic, and any bytes are valid.
+        ((index as usize) < CALL_PAGES)
+            .then(|| unsafe { self.0.start().add(offset).cast::<CallPage>().as_ref() })
     }
 
     /// Writes into the code; false if that is beyond its end.

@@ -5,6 +5,7 @@
 //! threads write while they run. `docs/interference.md` describes the protocol.
 
 mod drain;
+mod ending;
 mod events;
 mod functions;
 mod hazards;

@@ -1,7 +1,7 @@
 //! How often a block is traced: not at all where that would cost too much (section 3.2.3).
 
 use super::memory::Shared;
-use profile::{BlockId, TracedBlock};
+use profile::TracedBlock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -21,10 +21,12 @@ const COUNTING: f64 = 0.1;
 const WAIT: f64 = 1100.0;
 /// The longest one.
 const LONGEST: u32 = 1 << 20;
+/// The longest that can be asked for: the runtime counts to half as much again, in 31 bits.
+const MOST: u32 = 1 << 30;
 
 /// What was seen of the target so far.
 pub(super) struct Seen<'a> {
-    /// Executions that were recorded, by block.
+    /// Executions that were recorded by the period of now, by block.
     pub executions: &'a [u64],
     /// Waits of its threads.
     pub waits: u64,
@@ -57,16 +59,17 @@ impl Pace {
         }
     }
 
-    /// Sets the period of a block.
+    /// Sets the period of a block. Threads say in their records from when on they count by it.
     pub fn set(shared: &Shared, blocks: &mut [TracedBlock], block: usize, period: u32) {
         if let (Some(known), Some(word)) = (blocks.get_mut(block), shared.periods.get(block)) {
+            let period = period.clamp(1, MOST);
             known.period = period;
-            word.store(if period <= 1 { 0 } else { period }, Relaxed);
+            word.store(if period <= 1 { 0 } else { 2 * period }, Relaxed);
         }
     }
 
     /// Looks at what was executed since the last time, and lengthens the periods of the blocks that
-    /// cost most: which ones. A target that uses all CPUs waits for us, too: what we take counts, and what its waits cost.
+    /// cost most. A target that uses all CPUs waits for us, too: what we take counts, and what its waits cost.
     pub fn step(
         &mut self,
         shared: &Shared,
@@ -74,7 +77,7 @@ impl Pace {
         seen: &Seen<'_>,
         now: u64,
         ticks_per_ns: f64,
-    ) -> Vec<BlockId> {
+    ) {
         let Seen {
             executions,
             waits,
@@ -112,12 +115,11 @@ impl Pace {
         let mut left: f64 = costs.iter().map(|(cost, _)| *cost as f64).sum();
         let whole = WINDOW.as_nanos() as f64 * ticks_per_ns;
         if (window as f64) < whole && left <= budget * whole * threads.max(1) as f64 {
-            return Vec::new();
+            return;
         }
         (self.since, self.own_before) = (now, own_now);
         self.before.copy_from_slice(executions);
         self.waits_before = waits;
-        let mut changed = Vec::new();
         costs.sort_unstable_by(|a, b| b.cmp(a));
         for (cost, block) in costs {
             if left <= budget * time || cost == 0 {
@@ -130,11 +132,9 @@ impl Pace {
             let period = longer.next_power_of_two().clamp(SHORTEST, LONGEST).max(old);
             if period > old {
                 Self::set(shared, blocks, block, period);
-                changed.push(block as BlockId);
             }
             left -= cost as f64 * (1.0 - f64::from(old) / f64::from(period));
         }
-        changed
     }
 }
 
@@ -162,6 +162,8 @@ mod tests {
             probe_ticks: 0,
             refused: None,
             unfinished: 0,
+            calls: 0,
+            represented: 0,
         }
     }
 
@@ -180,7 +182,14 @@ mod tests {
                 waits,
                 threads: 1,
             };
-            pace.step(&shared, blocks, &seen, now, 1.0)
+            let periods =
+                |blocks: &[TracedBlock]| blocks.iter().map(|b| b.period).collect::<Vec<_>>();
+            let before = periods(blocks);
+            pace.step(&shared, blocks, &seen, now, 1.0);
+            let both = before.into_iter().zip(periods(blocks)).enumerate();
+            both.filter(|(_, (before, after))| before != after)
+                .map(|(block, _)| block)
+                .collect::<Vec<_>>()
         };
         // 50 % of 5 ms is within what 100 ms allow; the next 5 ms are not.
         assert!(step(&[50_000, 10], 0, 5 * MS, &mut blocks).is_empty());

@@ -418,6 +418,8 @@ impl Planner {
                 probe_ticks: 0,
                 refused: None,
                 unfinished: 0,
+                calls: 0,
+                represented: 0,
             });
             marked.block.store(
                 self.blocks.len() as u32,
@@ -516,6 +518,8 @@ impl Planner {
             probe_ticks: 0,
             refused,
             unfinished: 0,
+            calls: 0,
+            represented: 0,
         });
     }
 

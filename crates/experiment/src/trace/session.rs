@@ -3,6 +3,7 @@
 mod warnings;
 
 use super::drain::Drain;
+use super::ending::Ending;
 use super::events::Events;
 use super::memory::Shared;
 use super::pace::{Pace, Seen};
@@ -15,7 +16,7 @@ use super::waiting::Waiting;
 use crate::host::Usage;
 use crate::memory::wake;
 use crate::{Error, launch};
-use profile::{BlockId, TraceBatch, TraceHead, TraceItem, TracedBlock};
+use profile::{TraceBatch, TraceHead, TracedBlock};
 use runtime_abi::state;
 use sampler::{EventSpec, Exit, Launched, ThreadEvents};
 use std::path::PathBuf;
@@ -140,6 +141,8 @@ struct Session<'a> {
     pace: Pace,
     start: Instant,
     start_ticks: u64,
+    /// When the process ended, or tracing it.
+    end_ticks: u64,
     start_unix_ns: u64,
     answered: u32,
     warnings: Vec<String>,
@@ -175,6 +178,7 @@ impl<'a> Session<'a> {
             pace,
             start: Instant::now(),
             start_ticks: ticks(),
+            end_ticks: 0,
             start_unix_ns: 0,
             answered: 0,
             warnings: Vec::new(),
@@ -278,25 +282,26 @@ impl<'a> Session<'a> {
         self.start_ticks = ticks();
         self.start_unix_ns = launch::unix_ns();
         self.host = Usage::machine();
+        let ending = Ending::watch(launched.pid());
         self.shared.words().set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, TICK);
-        if self.options.every > 1 {
-            let blocks = 0..self.planner.blocks.len() as BlockId;
-            self.tell_periods(&blocks.collect::<Vec<_>>(), sink);
-        }
         loop {
             let seen = self.shared.news.load(Acquire);
             let exit = launched.try_wait();
-            self.answer(sink);
+            self.answer();
             self.read(false, sink);
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
             if exit.is_some() || over || stop.load(Relaxed) {
+                self.end_ticks = match exit {
+                    Some(_) => ending.ticks(&self.shared, &mut self.waiting),
+                    None => ticks(),
+                };
                 return exit;
             }
             if now >= looked {
                 looked = now + TICK;
-                self.look_at_cost(sink);
+                self.look_at_cost();
             }
             if now >= said {
                 said = now + Duration::from_millis(250);
@@ -308,6 +313,7 @@ impl<'a> Session<'a> {
 
     fn read(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
         let blocks = &self.planner.blocks;
+        self.drain.set_blocks(blocks.len());
         self.drain.read(
             &self.shared,
             &mut self.stacks,
@@ -319,21 +325,16 @@ impl<'a> Session<'a> {
     }
 
     /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
-    fn answer(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+    fn answer(&mut self) {
         let asked = self.shared.asked.load(Acquire);
         if asked == self.answered {
             return;
         }
         self.answered = asked;
-        let known = self.planner.blocks.len() as BlockId;
         if let Err(error) = self.plan() {
             self.warnings.push(format!(
                 "a library that was loaded later is not traced: {error}"
             ));
-        }
-        if self.options.every > 1 {
-            let new = known..self.planner.blocks.len() as BlockId;
-            self.tell_periods(&new.collect::<Vec<_>>(), sink);
         }
         if let Some((image, hazard)) = &self.planner.hazard {
             let reason = hazard.reason();
@@ -347,7 +348,7 @@ impl<'a> Session<'a> {
         wake(&self.shared.answered);
     }
 
-    fn look_at_cost(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+    fn look_at_cost(&mut self) {
         if self.options.budget.is_none() {
             return;
         }
@@ -355,36 +356,17 @@ impl<'a> Session<'a> {
         let threads = self.drain.active().min(cpus);
         let now = ticks();
         let elapsed = self.start.elapsed().as_nanos().max(1) as f64;
-        let changed = self.pace.step(
+        self.pace.step(
             &self.shared,
             &mut self.planner.blocks,
             &Seen {
-                executions: &self.drain.executions,
+                executions: &self.drain.current,
                 waits: self.waiting.seen,
                 threads,
             },
             now,
             now.saturating_sub(self.start_ticks) as f64 / elapsed,
         );
-        self.tell_periods(&changed, sink);
-    }
-
-    /// Says which periods have changed.
-    fn tell_periods(&self, changed: &[BlockId], sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
-        let items = changed.iter().filter_map(|block| {
-            let period = self.planner.blocks.get(*block as usize)?.period;
-            Some(TraceItem::Period {
-                block: *block,
-                period,
-            })
-        });
-        let batch = TraceBatch {
-            thread: 0,
-            items: items.collect(),
-        };
-        if !batch.items.is_empty() {
-            sink(&self.planner.blocks, &batch);
-        }
     }
 
     /// Whoever calls a traced function from now on is let through.
@@ -423,16 +405,18 @@ impl<'a> Session<'a> {
             self.let_go();
         }
         self.read(true, sink);
-        let end = ticks();
         let elapsed = self.start.elapsed().as_secs_f64();
-        let duration = end.saturating_sub(self.start_ticks);
+        // Over all the time that we know the clock for; the program's own may have been over long before.
+        let rate = ticks().saturating_sub(self.start_ticks) as f64 / elapsed.max(1e-9);
+        let end = self.end_ticks;
+        self.drain.settle(end, &mut self.planner.blocks);
         self.warn();
         TraceHead {
             command: self.options.command.clone(),
             host: sampler::host(),
             start_unix_ns: self.start_unix_ns,
-            ticks_per_second: (duration as f64 / elapsed.max(1e-9)) as u64,
-            duration,
+            ticks_per_second: rate as u64,
+            duration: end.saturating_sub(self.start_ticks),
             empty_duration: stamp(),
             call_overhead: self.options.call_overhead,
             end: launch::end(exit),

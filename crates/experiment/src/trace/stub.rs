@@ -7,8 +7,8 @@
 use iced_x86::BlockEncoderOptions;
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmRegister64, CodeAssembler, CodeLabel, byte_ptr, dword_ptr, eax, ecx, edx, qword_ptr, r8, r9,
-    rax, rbx, rcx, rdi, rdx, rsi, rsp,
+    AsmRegister64, CodeAssembler, CodeLabel, byte_ptr, dword_ptr, eax, ebx, ecx, edx, qword_ptr,
+    r8, r9, rax, rbx, rcx, rdi, rdx, rsi, rsp,
 };
 use runtime_abi::trace::{COUNTS, ENDED, Frame, Local, RECORD, reason, record};
 use std::mem::offset_of;
@@ -51,13 +51,16 @@ impl Stub<'_> {
         let mut a = CodeAssembler::new(64)?;
         let mut again = a.create_label();
         let mut traced = a.create_label();
+        let mut sampled = a.create_label();
         let mut skip = a.create_label();
         let mut no_frame = a.create_label();
+        let mut no_room = a.create_label();
         let mut counted = a.create_label();
         let mut foreign = a.create_label();
         let mut full = a.create_label();
         let mut written = a.create_label();
         let local = qword_ptr(process.local).fs();
+        let count = dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4));
 
         // The red zone below the stack pointer is ours: nothing of the function has run yet.
         a.mov(qword_ptr(rsp - 16), rbx)?;
@@ -71,45 +74,58 @@ impl Stub<'_> {
         a.sub(rbx, qword_ptr(rax + at!(Local, stack_low)))?;
         a.cmp(rbx, qword_ptr(rax + at!(Local, stack_size)))?;
         a.jae(foreign)?;
-        a.sub(dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4)), 1)?;
+        a.sub(count, 1)?;
         a.js(counted)?;
         a.mov(rbx, process.periods + u64::from(self.block) * 4)?;
-        a.cmp(dword_ptr(rbx), 0)?;
-        a.jne(skip)?;
+        a.mov(ebx, dword_ptr(rbx))?;
+        a.test(ebx, ebx)?;
+        a.jne(sampled)?;
         a.set_label(&mut traced)?;
         a.mov(rbx, qword_ptr(rax + at!(Local, top)))?;
         a.cmp(rbx, qword_ptr(rax + at!(Local, limit)))?;
-        a.jae(no_frame)?;
+        a.jae(no_room)?;
         self.enter(&mut a)?;
         self.leave(&mut a, process, full, &mut written)?;
 
         a.set_label(&mut full)?;
         self.call(&mut a, reason::SEGMENT)?;
         a.jmp(written)?;
-        a.set_label(&mut counted)?;
-        a.lea(rsp, qword_ptr(rsp - BELOW))?;
-        self.call(&mut a, reason::COUNT)?;
-        a.lea(rsp, qword_ptr(rsp + BELOW))?;
-        a.test(eax, eax)?;
-        a.mov(rax, local)?;
-        a.jne(traced)?;
-        a.jmp(skip)?;
         a.set_label(&mut foreign)?;
         a.mov(rbx, qword_ptr(rax + at!(Local, foreign)))?;
         a.add(qword_ptr(rbx), 1)?;
+        a.jmp(skip)?;
+        a.set_label(&mut sampled)?;
+        // The count is from before the period was: the thread would not ask for long.
+        a.cmp(count, ebx)?;
+        a.jae(counted)?;
         a.set_label(&mut skip)?;
         a.mov(rax, qword_ptr(rsp - 24))?;
         a.mov(rbx, qword_ptr(rsp - 16))?;
         a.jmp(self.body)?;
+        a.set_label(&mut counted)?;
+        self.ask(&mut a, reason::COUNT)?;
+        a.mov(rax, local)?;
+        a.jne(traced)?;
+        a.jmp(skip)?;
+        a.set_label(&mut no_room)?;
+        self.ask(&mut a, reason::FRAME)?;
+        a.mov(rax, local)?;
+        a.jne(traced)?;
+        a.jmp(skip)?;
         a.set_label(&mut no_frame)?;
-        a.lea(rsp, qword_ptr(rsp - BELOW))?;
-        self.call(&mut a, reason::FRAME)?;
-        a.lea(rsp, qword_ptr(rsp + BELOW))?;
-        a.test(eax, eax)?;
+        self.ask(&mut a, reason::FRAME)?;
         a.jne(again)?;
         a.jmp(skip)?;
         let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
         Ok(result.inner.code_buffer)
+    }
+
+    /// Asks the runtime whether the execution is traced, with what lies below the stack pointer kept.
+    fn ask(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
+        a.lea(rsp, qword_ptr(rsp - BELOW))?;
+        self.call(a, reason)?;
+        a.lea(rsp, qword_ptr(rsp + BELOW))?;
+        a.test(eax, eax)
     }
 
     /// Asks the runtime; changes rax only.

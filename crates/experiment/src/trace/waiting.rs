@@ -127,6 +127,12 @@ impl Waiting {
         &self.programs
     }
 
+    /// When the last thread of a process ended, if the scheduler was seen.
+    pub fn ended(&self, pid: u32) -> Option<u64> {
+        let ns = self.waits.as_ref()?.ended(pid)?;
+        Some(self.ticks_at(ns))
+    }
+
     /// A thread is traced from now on.
     pub fn begin(&self, pid: u32, tid: u32, local: u64) {
         if let Some(waits) = &self.waits {

@@ -1,6 +1,6 @@
 //! What a thread keeps for tracing, and where it is found.
 
-use super::{frames, memory, segment, ticks};
+use super::{calls, frames, memory, segment, ticks};
 use crate::sys;
 use core::arch::{asm, global_asm};
 use core::ffi::c_void;
@@ -133,6 +133,8 @@ fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
     thread.tid.store(sys::thread_id(), Relaxed);
     thread.first.store(first, Relaxed);
     thread.lost.store(0, Relaxed);
+    thread.call_pages.store(0, Relaxed);
+    thread.uncounted.store(0, Relaxed);
     thread.start.store(ticks(), Relaxed);
     thread.address.store(&raw const *local as u64, Relaxed);
     store_name(thread);
@@ -179,12 +181,7 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
         super::tell(memory);
         return;
     }
-    let (from, to) = (&raw const *local as usize + 4096, FRAMES_OFFSET - 4096);
-    // SAFETY: pages of our own mapping that nothing reads any more.
-    unsafe {
-        let advice = libc::MADV_DONTNEED as usize;
-        sys::call(libc::SYS_madvise, [from, to, advice, 0, 0, 0]);
-    }
+    calls::forget(local);
     super::tell(memory);
 }
 
@@ -199,6 +196,7 @@ unsafe extern "C" fn forked() {
     let local = unsafe { &mut *(own as *mut Local) };
     let Some(memory) = memory() else { return };
     segment::spill(local);
+    calls::forget(local);
     match memory.take_thread().filter(|_| !sys::filtered()) {
         Some(slot) => {
             enroll(memory, local, slot);

@@ -1,11 +1,11 @@
 //! Blocks that are marked in the source (section 3.1, manual instrumentation).
 
-use super::{frames, local, memory, segment, slow, steps, ticks};
+use super::{calls, frames, local, memory, segment, slow, steps, ticks};
 use crate::trace::local::BUSY;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use runtime_abi::state;
-use runtime_abi::trace::{COUNTS, Frame, Local, Marked, Memory, NAME, record};
+use runtime_abi::trace::{Frame, Local, Marked, Memory, NAME, record};
 
 const FREE: u32 = 0;
 const NAMING: u32 = 1;
@@ -75,7 +75,7 @@ pub extern "C" fn vitalfew_enter(block: u32) {
         // SAFETY: this thread's own, which stays.
         let local = unsafe { &mut *(own as *mut Local) };
         let here = frames::is_own_stack(local, &raw const block as u64);
-        if here && counts(memory, local, block) && local.top < local.limit {
+        if here && calls::count(memory, local, block) && local.top < local.limit {
             // SAFETY: a free frame of this thread's.
             let frame = unsafe { &mut *(local.top as *mut Frame) };
             local.top += size_of::<Frame>() as u64;
@@ -87,27 +87,6 @@ pub extern "C" fn vitalfew_enter(block: u32) {
         }
     }
     local::replace(own);
-}
-
-/// Whether this execution is one of those that are traced.
-fn counts(memory: &Memory, local: &mut Local, block: u32) -> bool {
-    let Some(period) = memory
-        .periods
-        .get(block as usize)
-        .map(|period| period.load(Relaxed))
-    else {
-        return false;
-    };
-    if period <= 1 {
-        return true;
-    }
-    let at = &raw mut *local as usize + COUNTS + block as usize * 4;
-    // SAFETY: one of this thread's counts, a number below BLOCKS.
-    unsafe {
-        let count = &mut *(at as *mut u32);
-        *count = count.checked_sub(1).unwrap_or(period - 1);
-        *count == period - 1
-    }
 }
 
 /// Leaves a block; what was entered in it and not left is forgotten.

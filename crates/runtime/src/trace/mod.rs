@@ -4,6 +4,7 @@
 //! itself; the runtime puts it in place ([`steps`]), and is called by it for what is rare ([`slow`]): a
 //! thread's first call, a full segment, a stack. `docs/interference.md` is the protocol.
 
+mod calls;
 pub mod frames;
 mod local;
 mod marked;
@@ -68,6 +69,14 @@ pub fn start(descriptor: usize, main_stack: (u64, u64)) {
         memory.state.store(state::OFF, Release);
     }
     tell(memory);
+}
+
+/// Notes when the process came to its end, late in `exit`.
+pub extern "C" fn stop() {
+    let own = |memory: &&Memory| memory.pid.load(Relaxed) == sys::process_id();
+    if let Some(memory) = memory().filter(own) {
+        memory.ended.store(ticks(), Release);
+    }
 }
 
 /// Tells the controller that there is something to look at.

@@ -21,7 +21,7 @@ fn head(memory: &Memory, index: u64) -> &SegmentHead {
 }
 
 /// Whether the thread's records find no room.
-fn spills(local: &Local) -> bool {
+pub fn spills(local: &Local) -> bool {
     local.end == local.spill + ((SPARE - 1) * RECORD) as u64
 }
 
@@ -106,7 +106,7 @@ pub fn full(memory: &Memory, local: &mut Local) {
     tell(memory);
 }
 
-/// Counts what was written where nobody reads it: the records of executions, but not those of their arguments.
+/// Counts what was written where nobody reads it: the records of executions, but none of what belongs to them.
 pub fn count_lost(memory: &Memory, local: &mut Local) {
     if !spills(local) {
         return;
@@ -115,7 +115,8 @@ pub fn count_lost(memory: &Memory, local: &mut Local) {
     let executions = (0..records).filter(|at| {
         // SAFETY: a record of the thread's own room for those that have none, twice `SPARE` of them.
         let first = unsafe { *((local.spill + at * RECORD as u64) as *const u64) };
-        first & ((1 << record::TAG) - 1) != record::ARGUMENTS
+        let tag = first & ((1 << record::TAG) - 1);
+        tag < record::BLOCKS_END || tag == record::UNWOUND
     });
     let executions = executions.count() as u64;
     local.head = local.spill;

@@ -1,13 +1,11 @@
 //! What the controller's code calls the runtime for.
 
 use super::local::{self, BUSY};
-use super::{frames, memory, segment, ticks, unwind};
+use super::{calls, frames, memory, segment, unwind};
 use crate::sys;
 use core::arch::{global_asm, x86_64::__cpuid};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::trace::{
-    COUNTS, ENDED, Frame, Local, Memory, RECORD, STACK, STACK_PERIOD, reason, record, state,
-};
+use runtime_abi::trace::{ENDED, Frame, Local, Memory, RECORD, STACK, reason, record, state};
 
 // Called with a request in rax; changes no register but that. Everything that the compiler's code or
 // the kernel's system calls could change is kept: the call may be anywhere in front of a function,
@@ -149,28 +147,19 @@ pub fn full(memory: &Memory, local: &mut Local) {
     }
 }
 
-/// A count has run out: the execution is one of those that are recorded, perhaps with its stack.
+/// A count has run out: perhaps the execution is one of those that are recorded, perhaps with its stack.
 ///
 /// # Safety
 /// As [`answer`].
 unsafe fn count(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> bool {
-    let Some(period) = memory.periods.get(block as usize) else {
-        return false;
-    };
-    let period = period.load(Relaxed);
-    // As often a stack whatever the period.
-    let stack = period <= 1 || ticks() % u64::from(STACK_PERIOD) < u64::from(period);
-    let next = if period <= 1 { STACK_PERIOD } else { period } - 1;
-    let at = &raw mut *local as usize + COUNTS + block as usize * 4;
-    // SAFETY: one of this thread's counts, a number below BLOCKS.
-    unsafe { *(at as *mut u32) = next };
+    let turn = calls::turn(memory, local, block);
     if sys::filtered() {
         memory.filtered.store(1, Relaxed);
-    } else if stack {
+    } else if turn.stack {
         // SAFETY: see the caller.
         unsafe { put_stack(local, block, frame) };
     }
-    true
+    turn.recorded
 }
 
 /// Writes the caller's registers and its stack, as it would be if nothing were traced.

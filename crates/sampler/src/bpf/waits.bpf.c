@@ -42,6 +42,13 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } processes SEC(".maps");
+/* When the last thread of each of those ended that has ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u64);
+} ended SEC(".maps");
 /* Where a thread's runtime_abi::trace::Local is. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -202,6 +209,7 @@ int on_exec(u64 *ctx)
 		return 0;
 	/* The runtime is gone with the program that it was in. */
 	bpf_map_delete_elem(&processes, &pid);
+	bpf_map_delete_elem(&ended, &pid); /* Its other threads have ended. */
 	bpf_map_delete_elem(&waiting, &pid);
 	bpf_map_update_elem(&started, &pid, &one, BPF_ANY);
 	char *name = bpf_ringbuf_reserve(&programs, PROGRAM, 0);
@@ -219,6 +227,10 @@ int on_exit(u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 	u32 pid = task->tgid;
 
+	if (is_target(pid)) {
+		u64 now = bpf_ktime_get_ns();
+		bpf_map_update_elem(&ended, &pid, &now, BPF_ANY);
+	}
 	if (task->pid == task->tgid)
 		bpf_map_delete_elem(&started, &pid);
 	return 0;

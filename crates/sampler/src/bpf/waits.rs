@@ -93,6 +93,13 @@ impl Waits {
         }
     }
 
+    /// When the last thread of a watched process ended, by the monotonic clock.
+    pub fn ended(&self, pid: u32) -> Option<u64> {
+        let map = self.map("ended")?;
+        let value = map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
+        Some(u64::from_ne_bytes(value.try_into().ok()?))
+    }
+
     /// Says where a thread keeps its frames.
     pub fn add_thread(&self, tid: u32, address: u64) {
         if let Some(map) = self.map("threads") {

@@ -1,0 +1,49 @@
+//! When the target ended, which is not when its last record was read.
+
+use super::memory::Shared;
+use super::ticks;
+use super::waiting::Waiting;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Notes when a child of ours ends, whatever the reading of its records takes.
+pub(super) struct Ending {
+    pid: u32,
+    /// In ticks; 0: not yet.
+    noticed: Arc<AtomicU64>,
+}
+
+impl Ending {
+    /// Watches a child, in a thread that ends with it.
+    pub fn watch(pid: u32) -> Self {
+        let noticed = Arc::new(AtomicU64::new(0));
+        let to = Arc::clone(&noticed);
+        let wait = move || {
+            // SAFETY: all zeros are a value of it, and the kernel writes to no more.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            // The exit code stays there for whoever asks.
+            let options = libc::WEXITED | libc::WNOWAIT;
+            // SAFETY: waits for a child; the pointer is that of a value which lives longer.
+            let ended = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, options) } == 0;
+            if ended {
+                to.store(ticks(), Release);
+            }
+        };
+        // Without the thread, the end is when the controller sees it.
+        let _ = std::thread::Builder::new().spawn(wait);
+        Self { pid, noticed }
+    }
+
+    /// When the child ended that has ended: as the scheduler saw it, else as its `exit` or the thread did, whichever was
+    /// first.
+    pub fn ticks(&self, shared: &Shared, waiting: &mut Waiting) -> u64 {
+        waiting.tick();
+        if let Some(ended) = waiting.ended(self.pid) {
+            return ended;
+        }
+        let others = [shared.ended.load(Acquire), self.noticed.load(Acquire)];
+        let first = others.into_iter().filter(|at| *at > 0).min();
+        first.unwrap_or_else(ticks)
+    }
+}

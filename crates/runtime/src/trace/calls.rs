@@ -1,0 +1,177 @@
+//! How often a thread calls each block, and which of the calls are recorded.
+//!
+//! The code in front of a block counts down; what it counts lies in memory that the controller can read, so that the
+//! number of calls is exact however the program ends.
+
+use super::{segment, slow, ticks};
+use crate::sys;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use runtime_abi::trace::{
+    BLOCKS, CALL_PAGES_OFFSET, COUNTS, CallCount, CallPage, Local, Memory, PAGE_BLOCKS,
+    STACK_PERIOD, record,
+};
+
+/// In place of the index of a call page: there is none.
+const NO_PAGE: u16 = u16::MAX;
+/// Bytes of [`CallPage::left`], which are mapped into a thread's counts.
+const LEFT: usize = PAGE_BLOCKS * 4;
+/// What a count is when it asks: -1.
+const ASKS: u32 = u32::MAX;
+
+/// What becomes of a call that asks.
+pub struct Turn {
+    /// It is recorded.
+    pub recorded: bool,
+    /// With its stack.
+    pub stack: bool,
+}
+
+fn address(memory: &Memory, index: u16) -> usize {
+    let offset = CALL_PAGES_OFFSET + usize::from(index) * size_of::<CallPage>();
+    core::ptr::from_ref(memory) as usize + offset
+}
+
+/// A thread's count of a block.
+fn left(local: &Local, block: u32) -> &AtomicU32 {
+    let at = core::ptr::from_ref(local) as usize + COUNTS + block as usize % BLOCKS * 4;
+    // SAFETY: one of the counts behind the thread's own, which stay as long as it.
+    unsafe { &*(at as *const AtomicU32) }
+}
+
+/// Counts a call of a block that no code of the controller stands in front of. Whether it is recorded.
+pub fn count(memory: &Memory, local: &mut Local, block: u32) -> bool {
+    let Some(limit) = memory.periods.get(block as usize) else {
+        return false;
+    };
+    let limit = limit.load(Relaxed);
+    let own = left(local, block);
+    let now = own.load(Relaxed).wrapping_sub(1);
+    own.store(now, Relaxed);
+    if (now as i32) < 0 || limit > 0 && now >= limit {
+        return turn(memory, local, block).recorded;
+    }
+    limit == 0
+}
+
+/// Decides about a call that asks, and how many of the next do not.
+pub fn turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
+    let limit = memory.periods.get(block as usize);
+    let period = (limit.map_or(0, |limit| limit.load(Relaxed)) / 2).max(1);
+    let counted = counted(memory, local, block);
+    let before = left(local, block).load(Relaxed);
+    let same = counted.is_none_or(|counted| counted.period.load(Relaxed).max(1) == period);
+    // Calls until the next one that is recorded. Evenly spaced ones would always meet the same of calls that
+    // take turns, and a thread's first call is no likelier than others.
+    let (recorded, next) = match (period, same) {
+        (1, _) => (true, STACK_PERIOD),
+        (_, true) => (true, period - period / 2 + below(period + 1 - period % 2)),
+        (_, false) => match below(period) {
+            0 => (true, period - period / 2 + below(period + 1 - period % 2)),
+            next => (false, next),
+        },
+    };
+    let next = next.max(1) - 1;
+    left(local, block).store(next, Relaxed);
+    if let Some(counted) = counted {
+        let change = i64::from(next).wrapping_sub(i64::from(before as i32));
+        let calls = counted.calls.load(Relaxed);
+        counted
+            .calls
+            .store(calls.wrapping_add_signed(change), Relaxed);
+        counted.period.store(period, Relaxed);
+    }
+    say(memory, local, block, period, counted);
+    // As often a stack whatever the period.
+    let stack = period <= 1 || below(STACK_PERIOD) < period;
+    Turn {
+        recorded,
+        stack: recorded && stack,
+    }
+}
+
+/// Writes down the period, if the thread's records do not say it yet.
+fn say(memory: &Memory, local: &mut Local, block: u32, period: u32, counted: Option<&CallCount>) {
+    let said = counted.map_or(0, |counted| counted.said.load(Relaxed));
+    if said.max(1) == period || segment::spills(local) {
+        return;
+    }
+    if let Some(counted) = counted {
+        counted.said.store(period, Relaxed);
+    }
+    let second = u64::from(block) << 32 | u64::from(period);
+    segment::put(local, ticks() << record::TAG | record::PERIOD, second);
+    slow::full(memory, local);
+}
+
+/// An even choice of a number below a limit.
+fn below(limit: u32) -> u32 {
+    // The counter may go in steps; the high bits of the product have all of them in them.
+    let mixed = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+    (mixed * u64::from(limit) >> 32) as u32
+}
+
+/// Where the calls of a block are counted; `None` if that is the thread's own knowledge.
+fn counted<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a CallCount> {
+    let part = block as usize / PAGE_BLOCKS;
+    let known = local.call_pages.get(part).copied()?;
+    let index = match known {
+        NO_PAGE => None,
+        0 => add_page(memory, local, block),
+        known => Some(known - 1),
+    }?;
+    // SAFETY: inside the memory, which stays; all of it is atomic.
+    let page = unsafe { &*(address(memory, index) as *const CallPage) };
+    page.blocks.get(block as usize % PAGE_BLOCKS)
+}
+
+/// Maps a call page to where the thread counts its calls of this block and those beside it, of which it has called none before.
+#[cold]
+fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
+    let part = block as usize / PAGE_BLOCKS;
+    let to = core::ptr::from_ref(local) as usize + COUNTS + part * LEFT;
+    let index = match sys::filtered() {
+        true => None,
+        false => memory.take_call_page(),
+    };
+    let mapped = index.filter(|index| {
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+        let from = address(memory, *index as u16);
+        // SAFETY: a length of 0 makes a second mapping of shared memory; it replaces a page of the thread's own that
+        // nobody else looks at.
+        unsafe { sys::call(libc::SYS_mremap, [from, 0, LEFT, flags, to, 0]) >= 0 }
+    });
+    let own = local.call_pages.get_mut(part)?;
+    let thread = memory.threads.get(local.slot as usize)?;
+    let (Some(index), Some(number)) = (mapped, index.and_then(|n| u16::try_from(n).ok())) else {
+        *own = NO_PAGE;
+        thread.uncounted.store(1, Relaxed);
+        if let Some(index) = index {
+            memory.give_call_page(index);
+        }
+        return None;
+    };
+    *own = number + 1;
+    // The call that asks was counted in the page that was there before.
+    left(local, block).store(ASKS, Relaxed);
+    if let Some(known) = memory.call_page_part.get(index as usize) {
+        known.store(part as u32, Relaxed);
+    }
+    if let Some(next) = memory.next_call_page.get(index as usize) {
+        next.store(thread.call_pages.load(Relaxed), Relaxed);
+    }
+    thread.call_pages.store(index + 1, Release);
+    Some(number)
+}
+
+/// Counts from the start again, in memory of the thread's own: its pages are the controller's now, or another process's.
+pub fn forget(local: &mut Local) {
+    local.call_pages = [0; BLOCKS / PAGE_BLOCKS];
+    let from = core::ptr::from_ref(local) as usize + COUNTS;
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let map = [from, BLOCKS * 4, access, flags as usize, usize::MAX, 0];
+    // SAFETY: replaces the counts, which only this thread uses.
+    unsafe { sys::call(libc::SYS_mmap, map) };
+}
