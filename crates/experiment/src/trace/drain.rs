@@ -387,7 +387,12 @@ impl Drain {
 
     /// There are so many blocks.
     pub fn set_blocks(&mut self, blocks: usize) {
-        for counts in [&mut self.executions, &mut self.represented, &mut self.calls] {
+        for counts in [
+            &mut self.executions,
+            &mut self.current,
+            &mut self.represented,
+            &mut self.calls,
+        ] {
             counts.resize(blocks.max(counts.len()), 0);
         }
     }
