@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a program do under vitalfew what it does alone? benches/targets.py VITALFEW [--runtime FILE] [--short] [NAME...]
 
-Each program is run alone and by the seven ways in which vitalfew launches one. What it prints on standard output and its exit code
+Each program is run alone and by the eight ways in which vitalfew launches one. What it prints on standard output and its exit code
 must be the same, or vitalfew must refuse it: exit code 125, nothing printed, the reason in one line. Prints a table in Markdown;
 exits with 1 if a cell is neither. What is not installed is left out and named; without --short at least 40 must be there.
 """
@@ -22,6 +22,7 @@ WAYS = {
     "off-cpu": ["record", "-q", "--off-cpu"],
     "causal": ["causal", "run", "-q", "--end-to-end", "--by", "function"],
     "interference": ["interference", "run", "-q", "--no-events", *EVERYTHING],
+    "every 2nd": ["interference", "run", "-q", "--no-events", "--every", "2", *EVERYTHING],
 }
 REFUSED = 125
 SECONDS = 120
@@ -185,7 +186,7 @@ def main():
         del arguments[at : at + 2]
     arguments = [argument for argument in arguments if argument != "--short"]
     vitalfew, names = os.path.realpath(arguments[0]), arguments[1:]
-    ways = {"causal", "interference"}
+    ways = {"causal", "interference", "every 2nd"}
     if short:
         for way in set(WAYS) - ways:
             del WAYS[way]

@@ -131,6 +131,8 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     ];
     is_as_alone(&lab, &program, &libraries);
     is_as_alone(&lab, &program, &["-f", "*", "--every", "50"]);
+    let often = ["-f", "*", "-f", "libc!*", "--every", "2"];
+    is_as_alone(&lab, &program, &often);
 }
 
 /// Whatever compilers put at the entry of functions for profilers and tracers.

@@ -102,20 +102,20 @@ impl Stub<'_> {
         a.mov(rax, qword_ptr(rsp - 24))?;
         a.mov(rbx, qword_ptr(rsp - 16))?;
         a.jmp(self.body)?;
-        a.set_label(&mut counted)?;
-        self.ask(&mut a, reason::COUNT)?;
-        a.mov(rax, local)?;
-        a.jne(traced)?;
-        a.jmp(skip)?;
-        a.set_label(&mut no_room)?;
-        self.ask(&mut a, reason::FRAME)?;
-        a.mov(rax, local)?;
-        a.jne(traced)?;
-        a.jmp(skip)?;
-        a.set_label(&mut no_frame)?;
-        self.ask(&mut a, reason::FRAME)?;
-        a.jne(again)?;
-        a.jmp(skip)?;
+        for (label, reason, then) in [
+            (&mut counted, reason::COUNT, traced),
+            (&mut no_room, reason::FRAME, traced),
+            (&mut no_frame, reason::FRAME, again),
+        ] {
+            a.set_label(label)?;
+            self.ask(&mut a, reason)?;
+            a.je(skip)?;
+            // A child that shares the thread's memory (raw clone) may have let go of it meanwhile.
+            a.mov(rax, local)?;
+            a.cmp(rax, 1)?;
+            a.ja(then)?;
+            a.jmp(skip)?;
+        }
         let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
         Ok(result.inner.code_buffer)
     }

@@ -109,7 +109,7 @@ fn below(limit: u32) -> u32 {
     // The counter may go in steps; the high bits of the product have all of them in them.
     let mixed = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
-    (mixed * u64::from(limit) >> 32) as u32
+    ((mixed * u64::from(limit)) >> 32) as u32
 }
 
 /// Where the calls of a block are counted; `None` if that is the thread's own knowledge.
