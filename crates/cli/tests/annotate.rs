@@ -37,6 +37,20 @@ fn with_many_samples(procedure: &Value) -> Vec<&Value> {
     all.filter(|one| samples(one) >= least).collect()
 }
 
+/// Holds the claims of a procedure to the schema; each must be of an instruction that has samples, and no certain one where
+/// nothing says how often the code ran.
+fn assert_documented_claims(procedure: &Value) {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/finding.schema.json");
+    let schema = std::fs::read_to_string(schema).expect("the schema");
+    let schema = serde_json::from_str(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for claim in procedure["claims"]["list"].as_array().expect("claims") {
+        assert!(validator.is_valid(claim), "{claim:#}");
+        assert_eq!(claim["claim"], "stalls");
+        assert_eq!(claim["amount"]["certainty"], "upper_bound", "{claim:#}");
+    }
+}
+
 /// Adds samples of instructions to a recording of one kernel, as if each had taken four cycles: a scale.
 #[cfg(target_arch = "x86_64")]
 fn add_scale(file: &Path) {
@@ -109,6 +123,11 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
             println!("{kernel}: {causes:?}");
             let told = truth.iter().any(|truth| causes.contains(truth));
             assert!(told, "{kernel}: {found:#}");
+            assert_documented_claims(&found);
+            if kernel == "chase" {
+                let claimed = &found["claims"]["list"][0]["place"]["what"]["address"];
+                assert_eq!(*claimed, hottest(&found).0["address"], "{found:#}");
+            }
         }
     }
 }

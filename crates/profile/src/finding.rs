@@ -351,7 +351,16 @@ impl Finding {
                 "{place} varies from run to run by {} of what it usually takes",
                 part(value)
             ),
-            Claim::Stalls => format!("{place} waits for {} of its time", part(value)),
+            Claim::Stalls => {
+                let most = match self.amount.certainty {
+                    Certainty::UpperBound => "at most ",
+                    _ => "",
+                };
+                format!(
+                    "waits at {place} take {most}{} of its procedure's time",
+                    part(value)
+                )
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod annotator;
 mod autofdo;
 mod branches;
+mod claims;
 mod code;
 mod counts;
 mod evidence;
@@ -12,6 +13,7 @@ mod setting;
 
 pub use annotator::{Annotator, CompilerProfile, OmittedProcedure, WholeSummary};
 pub use autofdo::SampleProfile;
+pub use claims::stall_findings;
 pub use counts::{CountedLines, UsedLines};
 pub use procedure::{AnnotatedProcedure, FrequencyBasis};
 pub use select::{ChosenAmong, ChosenProcedure, SampleSelection};

@@ -1,10 +1,11 @@
 //! The documented JSON form.
 
 use super::cycles::{confidence_name, doubt_name, sample_range};
+use crate::claims::JsonClaims;
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
 use machine::{Block, Limit};
-use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis};
+use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, stall_findings};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -62,6 +63,7 @@ pub fn write(
         "blocks": blocks,
         "edges": edges,
         "summary": summary(&analysed.summary()),
+        "claims": JsonClaims::of_findings(stall_findings(analysed)),
     });
     emit(out, &value)
 }
