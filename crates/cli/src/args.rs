@@ -288,13 +288,6 @@ pub struct DaemonRun {
     pub no_pin: bool,
 }
 
-impl DaemonRun {
-    /// The budget, in percent of the machine.
-    pub fn budget(&self) -> f64 {
-        self.budget.unwrap_or(1.0)
-    }
-}
-
 /// Which closed epochs of this host are kept.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Keep {

@@ -6,7 +6,6 @@ mod cache;
 mod claims;
 mod commands;
 mod comparison;
-mod daemon;
 mod exit;
 mod losses;
 mod output;

@@ -1,22 +1,111 @@
 //! `vitalfew daemon`.
 
-use crate::args::{Daemon, DaemonAction, DaemonAsk};
-use crate::daemon::{self, Request};
-use crate::screen::Screen;
+use crate::args::{Daemon, DaemonAction, DaemonAsk, DaemonMerge, DaemonRun, Keep};
+use crate::exit::{FAILURE, message};
+use crate::output::{bytes, create_private_files, grouped, printable, time};
+use crate::screen::{Screen, tell_user};
+use daemon::{
+    Abandoned, DaemonOptions, HostProgram, MergeOptions, Request, Retention, RunEnd, Status,
+};
+use sampler::EventSpec;
 use std::io::Write;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use store::Database;
 
 /// Runs the command.
 pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
     match &args.action {
-        DaemonAction::Run(run) => daemon::run(run),
-        DaemonAction::Merge(merge) => daemon::merge(merge),
-        DaemonAction::Names => daemon::names(),
+        DaemonAction::Run(run) => collect(run),
+        DaemonAction::Merge(merge) => {
+            daemon::merge(&merge_options(merge)).map(|()| ExitCode::SUCCESS)
+        }
+        DaemonAction::Names => daemon::answer_names().map(|()| ExitCode::SUCCESS),
         DaemonAction::Status(asked) => ask(asked, Request::Status),
         DaemonAction::Flush(asked) => ask(asked, Request::Flush),
         DaemonAction::Epoch(asked) => ask(asked, Request::Epoch),
     }
+}
+
+fn collect(args: &DaemonRun) -> anyhow::Result<ExitCode> {
+    if !args.shared {
+        create_private_files();
+    }
+    let events = args.events.iter().map(|event| EventSpec::parse(event));
+    let options = DaemonOptions {
+        database: args.db.clone().unwrap_or_else(store::default_database),
+        socket: args.socket.clone(),
+        events: events.collect::<Result<_, _>>()?,
+        frequency: args.frequency,
+        budget: args.budget,
+        interval: args.interval,
+        merge_every: args.merge,
+        epoch_length: args.epoch,
+        retention: retention(&args.keep),
+        outlive: args.outlive,
+        pinned: !args.no_pin,
+    };
+    let program = HostProgram {
+        say: tell_user,
+        explain: message,
+        merge_command,
+        names_command,
+    };
+    Ok(match daemon::run(&options, program)? {
+        RunEnd::Stored => ExitCode::SUCCESS,
+        RunEnd::Unstored => ExitCode::from(FAILURE),
+    })
+}
+
+fn retention(keep: &Keep) -> Retention {
+    Retention {
+        longest: keep.keep,
+        most_bytes: keep.keep_size,
+    }
+}
+
+fn merge_options(args: &DaemonMerge) -> MergeOptions {
+    MergeOptions {
+        database: args.db.clone(),
+        epoch: args.epoch.clone(),
+        all: args.all,
+        close: args.close,
+        retention: retention(&args.keep),
+    }
+}
+
+/// Returns the command that is called with [`merge_options`].
+fn merge_command(options: &MergeOptions) -> Command {
+    let mut command = this_program();
+    command
+        .args(["daemon", "merge", "--db"])
+        .arg(&options.database)
+        .arg("--epoch")
+        .arg(&options.epoch);
+    if options.all {
+        command.arg("--all");
+    }
+    if options.close {
+        command.arg("--close");
+    }
+    if let Some(longest) = options.retention.longest {
+        let seconds = format!("{}s", longest.as_secs_f64());
+        command.arg("--keep").arg(seconds);
+    }
+    if let Some(bytes) = options.retention.most_bytes {
+        command.arg("--keep-size").arg(bytes.to_string());
+    }
+    command
+}
+
+fn names_command() -> Command {
+    let mut command = this_program();
+    command.args(["daemon", "names"]);
+    command
+}
+
+/// This program, even if its file was replaced since it was started.
+fn this_program() -> Command {
+    Command::new("/proc/self/exe")
 }
 
 fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
@@ -33,15 +122,91 @@ fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     let asked = daemon::ask(&socket, request);
     let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
         None => error,
-        Some(left) => error.context(format!("its collector {}", left.describe())),
+        Some(left) => error.context(format!("its collector {}", describe_abandoned(&left))),
     })?;
     let mut out = Screen::open(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", status.render())?;
+        write!(out, "{}", render_status(&status))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what a collector does that no daemon reads.
+pub fn describe_abandoned(abandoned: &Abandoned) -> String {
+    let samples = grouped(abandoned.waiting);
+    match abandoned.ceased_ago_ns {
+        None => format!("samples on, and no daemon reads it; {samples} samples wait in it"),
+        Some(ago_ns) => format!(
+            "stopped by itself {} ago, because no daemon read it; {samples} samples wait in it",
+            time(ago_ns as f64)
+        ),
+    }
+}
+
+/// The status for people.
+fn render_status(status: &Status) -> String {
+    let percent = |share: f64| format!("{:.2}%", 100.0 * share);
+    let lost = match status.not_pinned.as_deref() {
+        None => format!(
+            "kept in the kernel if the daemon dies, where {} after {}",
+            match status.interrupts_end {
+                true => "sampling ends by itself",
+                false => "counting ends by itself (its interrupts go on)",
+            },
+            time(status.outlive_ns as f64)
+        ),
+        Some(why) => format!("LOST if the daemon dies: {}", printable(why)),
+    };
+    let state = match status.stopped.as_deref() {
+        None if status.unsampled_ns > 0 => format!(
+            "collecting; for {} nothing was sampled, because the daemon did not run",
+            time(status.unsampled_ns as f64)
+        ),
+        None if status.late_ns > 0 => format!(
+            "collecting into memory: the file system has not answered for {}, {} wait",
+            time(status.late_ns as f64),
+            bytes(status.backlog_bytes)
+        ),
+        None => "collecting".to_owned(),
+        Some(why) => format!("STOPPED: {}", printable(why)),
+    };
+    let asked = match status.asked_frequency {
+        Some(asked) if asked != status.frequency => format!(" (-F asked for {})", grouped(asked)),
+        _ => String::new(),
+    };
+    let sacrificed = match status.sacrificed_epochs {
+        0 => String::new(),
+        count => format!(" ({count} removed because the disk was full)"),
+    };
+    format!(
+        "{state}\n\
+             {} at {} Hz on each CPU{asked}, for {}\n\
+             samples: {} taken, {} stored ({} taken over), {} dropped; in unknown code {}\n\
+             what is not stored yet: {lost}\n\
+             cost: samples {} of the machine, daemon {}, budget {}\n\
+             memory: {} resident; {} images, {} processes\n\
+             disk: {} in {} epochs{sacrificed}; {} parts in {}\n",
+        printable(&status.events.join(", ")),
+        grouped(status.frequency),
+        time(status.uptime_ns as f64),
+        grouped(status.taken),
+        grouped(status.stored),
+        grouped(status.taken_over),
+        grouped(status.dropped),
+        percent(status.unknown),
+        percent(status.sampling_share),
+        percent(status.own_share),
+        percent(status.budget),
+        bytes(status.resident_bytes),
+        status.remembered.0,
+        status.remembered.1,
+        bytes(status.disk_bytes),
+        status.epochs,
+        status.parts,
+        printable(&status.epoch.display().to_string()),
+    )
 }

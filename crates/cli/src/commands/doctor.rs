@@ -1,11 +1,12 @@
 //! `vitalfew doctor`.
 
 use crate::args::Doctor;
+use crate::commands::daemon::describe_abandoned;
 use crate::commands::skid;
-use crate::daemon::{Abandoned, abandoned};
 use crate::exit::FAILURE;
 use crate::output::printable;
 use crate::screen::{Screen, tell_user};
+use daemon::{Abandoned, abandoned};
 use sampler::capabilities::{self, Capabilities, Program};
 use sampler::skid::Skid;
 use serde::Serialize;
@@ -104,7 +105,7 @@ fn found(abandoned: &Abandoned) -> String {
     };
     format!(
         "-- a collector of {of} {}\n    you lose  {loss}\n    fix       {fix}\n",
-        abandoned.describe()
+        describe_abandoned(abandoned)
     )
 }
 

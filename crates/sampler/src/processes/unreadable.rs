@@ -50,7 +50,7 @@ pub struct Named {
 
 /// Finds the names for each of several images: those of the procedures that the places are in, each
 /// once; `None` for an image whose file could not be read as what it should be.
-pub type FindNames = fn(&[Unreadable]) -> Vec<Option<Vec<Named>>>;
+pub type FindNames = dyn Fn(&[Unreadable]) -> Vec<Option<Vec<Named>>>;
 
 /// [`FindNames`] in this process.
 pub fn find_names(images: &[Unreadable]) -> Vec<Option<Vec<Named>>> {

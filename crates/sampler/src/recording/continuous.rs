@@ -49,7 +49,6 @@ const ENDED_MOST: usize = 3000;
 const CLOCK_JUMP_NS: i64 = 1_000_000_000;
 
 /// What to sample.
-#[derive(Clone, Debug)]
 pub struct ContinuousOptions {
     /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
     pub events: Vec<EventSpec>,
@@ -63,7 +62,7 @@ pub struct ContinuousOptions {
     pub pins: Option<PathBuf>,
     /// Finds names that cannot be found later, perhaps in a process of its own:
     /// [`find_names`](crate::find_names) may take much memory.
-    pub find_names: FindNames,
+    pub find_names: Box<FindNames>,
 }
 
 /// Whether it is time to drain.
@@ -402,7 +401,7 @@ impl<'memory> Continuous<'memory> {
             &mut self.collection,
             recording,
             kernel,
-            self.options.find_names,
+            &self.options.find_names,
         );
     }
 

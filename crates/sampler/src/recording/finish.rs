@@ -22,7 +22,7 @@ pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
     }
-    move_samples(&mut collection, recording, None, find_names);
+    move_samples(&mut collection, recording, None, &find_names);
     crate::recording::wakers::drop_own_frames(recording);
     crate::recording::wakers::name_interrupts(recording);
 }
@@ -34,7 +34,7 @@ pub(crate) fn move_samples(
     collection: &mut Collection,
     recording: &mut Recording,
     kernel: Option<KernelSymbols>,
-    find_names: FindNames,
+    find_names: &FindNames,
 ) -> Option<KernelSymbols> {
     let tally = collection.take_tally();
     let mut finisher = Finisher {
@@ -220,7 +220,7 @@ impl Finisher<'_> {
     }
 
     /// Puts the names of the places that were collected into the recording.
-    fn embed_names(&mut self, find_names: FindNames) {
+    fn embed_names(&mut self, find_names: &FindNames) {
         let sources = std::mem::take(&mut self.sources);
         let numbered = (0..).map(ImageId).zip(sources);
         let wanted = numbered.filter_map(|(image, source)| match source {

@@ -32,7 +32,7 @@ const LUMPS: usize = 64;
 
 /// CPU time that was spent in a window, in nanoseconds, lumps aside.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WindowCost {
+pub(crate) struct WindowCost {
     /// How long the window was.
     pub passed: Duration,
     /// By samples.
@@ -43,7 +43,7 @@ pub struct WindowCost {
 
 /// What to do about the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing.
     Keep,
     /// Sample at another rate.
@@ -59,7 +59,7 @@ struct Lump {
 }
 
 /// Judges costs, window by window.
-pub struct RateGovernor {
+pub(crate) struct RateGovernor {
     /// In CPUs.
     budget: f64,
     cpus: f64,
@@ -80,7 +80,7 @@ pub struct RateGovernor {
 
 impl RateGovernor {
     /// Begins with a rate, which is the highest; `budget` is a share of the machine, 0 to 1. Not `free`, it never changes the rate.
-    pub fn new(budget: f64, cpus: u32, rate: u64, free: bool) -> Self {
+    pub(crate) fn new(budget: f64, cpus: u32, rate: u64, free: bool) -> Self {
         let cpus = f64::from(cpus.max(1));
         Self {
             budget: budget * cpus,
@@ -97,7 +97,7 @@ impl RateGovernor {
     }
 
     /// Counts a lump, evenly over a time from now on.
-    pub fn spend(&mut self, cost_ns: u64, over: Duration) {
+    pub(crate) fn spend(&mut self, cost_ns: u64, over: Duration) {
         if cost_ns == 0 || over.is_zero() {
             return;
         }
@@ -116,18 +116,18 @@ impl RateGovernor {
     }
 
     /// What lumps take now, as a share of the machine.
-    pub fn lumps_share(&self) -> f64 {
+    pub(crate) fn lumps_share(&self) -> f64 {
         self.lumps.iter().map(|lump| lump.ns_per_ns).sum::<f64>() / self.cpus
     }
 
     /// What all takes on average, as a share of the machine.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         let (samples, processes) = self.average.unwrap_or_default();
         (samples + processes) / self.cpus + self.lumps_share()
     }
 
     /// Judges a window.
-    pub fn judge(&mut self, cost: WindowCost) -> Verdict {
+    pub(crate) fn judge(&mut self, cost: WindowCost) -> Verdict {
         if cost.passed.is_zero() {
             return Verdict::Keep;
         }

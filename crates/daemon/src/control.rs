@@ -1,5 +1,6 @@
 //! The socket: one line in, one line of JSON out, then the connection ends.
 
+use crate::status::Status;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, Permissions};
@@ -48,27 +49,27 @@ impl Request {
 
 /// An answer: a value, or why there is none.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// The daemon's status, after what was asked.
     #[serde(rename = "status")]
-    Status(Box<super::Status>),
+    Status(Box<Status>),
     /// What went wrong.
     #[serde(rename = "error")]
     Error(String),
 }
 
 /// A request, and where its answer goes.
-pub type Asked = (Request, Sender<Answer>);
+pub(crate) type Asked = (Request, Sender<Answer>);
 
 /// Makes a directory that only its owner can enter.
-pub fn private_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
 /// Which socket lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketId {
+pub(crate) struct SocketId {
     device: u64,
     inode: u64,
 }
@@ -96,7 +97,7 @@ impl SocketId {
     }
 
     /// The one that was [kept](Self::keep) in a file.
-    pub fn kept(file: &Path) -> Option<Self> {
+    pub(crate) fn kept(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (device, inode) = text.trim_end().split_once(' ')?;
         Some(Self {
@@ -106,12 +107,12 @@ impl SocketId {
     }
 
     /// Keeps it in a file, so that the next daemon knows it if this one is killed.
-    pub fn keep(self, file: &Path) -> io::Result<()> {
+    pub(crate) fn keep(self, file: &Path) -> io::Result<()> {
         fs::write(file, format!("{} {}\n", self.device, self.inode))
     }
 
     /// Removes it, unless another one lies at the path by now.
-    pub fn remove(self, path: &Path) {
+    pub(crate) fn remove(self, path: &Path) {
         if let Ok(Some(there)) = Self::of(path)
             && there == self
         {
@@ -121,7 +122,7 @@ impl SocketId {
 }
 
 /// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is removed if `is_ours` says so.
-pub fn listen(
+pub(crate) fn listen(
     path: &Path,
     is_ours: impl FnOnce(SocketId) -> bool,
 ) -> io::Result<(Receiver<Asked>, SocketId)> {
@@ -176,7 +177,7 @@ fn serve(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
 }
 
 /// Asks the daemon at a socket.
-pub fn ask(path: &Path, request: Request) -> anyhow::Result<super::Status> {
+pub fn ask(path: &Path, request: Request) -> anyhow::Result<Status> {
     let stream = UnixStream::connect(path).with_context(|| {
         format!(
             "no daemon answers at {}: is one running on this database?",

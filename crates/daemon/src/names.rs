@@ -1,12 +1,13 @@
 //! Names of code that cannot be read later, found in a process of its own: the symbol table of a
 //! large program that was deleted would stay in the daemon's peak.
 
+use crate::program::HostProgram;
 use rustix::io::{FdFlags, fcntl_setfd};
 use sampler::{Named, Names, Unreadable};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::Stdio;
 
 /// An image of a request: its file is a descriptor that the process inherits.
 #[derive(Serialize, Deserialize)]
@@ -16,25 +17,28 @@ struct Asked {
     offsets: Vec<profile::ImageOffset>,
 }
 
-/// What [`sampler::find_names`] does, by another process.
-pub fn find_elsewhere(images: &[Unreadable]) -> Vec<Option<Vec<Named>>> {
+/// Does what [`sampler::find_names`] does, by another process.
+pub(crate) fn find_elsewhere(
+    program: HostProgram,
+    images: &[Unreadable],
+) -> Vec<Option<Vec<Named>>> {
     let inherited = |flags| {
         let mut files = images.iter().map(|image| &image.file);
         files.try_for_each(|file| fcntl_setfd(file, flags))
     };
     let found = inherited(FdFlags::empty())
         .map_err(anyhow::Error::from)
-        .and_then(|()| ask(images));
+        .and_then(|()| ask(program, images));
     let _ = inherited(FdFlags::CLOEXEC);
     found.unwrap_or_else(|error| {
-        super::run::say(&format!(
+        program.say(&format!(
             "programs that were deleted have no names for now: {error:#}"
         ));
         vec![None; images.len()]
     })
 }
 
-fn ask(images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
+fn ask(program: HostProgram, images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
     let asked: Vec<Asked> = images
         .iter()
         .map(|image| Asked {
@@ -44,9 +48,7 @@ fn ask(images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
         })
         .collect();
     let asked = serde_json::to_vec(&asked)?;
-    // This program, even if its file was replaced meanwhile.
-    let mut child = Command::new("/proc/self/exe")
-        .args(["daemon", "names"])
+    let mut child = (program.names_command)()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -58,12 +60,15 @@ fn ask(images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Runs the command that the daemon starts for it.
-pub fn names() -> anyhow::Result<ExitCode> {
+/// Answers a daemon on standard output which names the images of its request, on standard input, have.
+///
+/// # Errors
+/// If the request cannot be read or the answer cannot be written.
+pub fn answer_names() -> anyhow::Result<()> {
     let mut asked = Vec::new();
     std::io::stdin().lock().read_to_end(&mut asked)?;
     if asked.is_empty() {
-        return Ok(ExitCode::SUCCESS); // the daemon was killed
+        return Ok(()); // the daemon was killed
     }
     let asked: Vec<Asked> = serde_json::from_slice(&asked)?;
     let images: Vec<Option<Unreadable>> = asked
@@ -85,5 +90,5 @@ pub fn names() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &found)?;
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -12,7 +12,7 @@ const USUAL: Duration = Duration::from_secs(2);
 
 /// What is under way to the archive.
 #[derive(Default)]
-pub struct Backlog {
+pub(crate) struct Backlog {
     drains: VecDeque<(PartId, u64, Instant)>,
     /// The drain of which the kernel has a copy.
     in_kernel: Option<PartId>,
@@ -20,49 +20,49 @@ pub struct Backlog {
 
 impl Backlog {
     /// Adds a drain.
-    pub fn add(&mut self, id: PartId, recording: &Recording) {
+    pub(crate) fn add(&mut self, id: PartId, recording: &Recording) {
         self.drains
             .push_back((id, bytes_of(recording), Instant::now()));
     }
 
     /// Removes a drain that is stored; whether the kernel can forget it now.
-    pub fn remove(&mut self, id: PartId) -> bool {
+    pub(crate) fn remove(&mut self, id: PartId) -> bool {
         self.drains.retain(|(other, _, _)| *other != id);
         self.in_kernel.take_if(|kept| *kept == id).is_some()
     }
 
     /// Notes that the kernel has a copy of a drain.
-    pub fn enter_kernel(&mut self, id: PartId) {
+    pub(crate) fn enter_kernel(&mut self, id: PartId) {
         self.in_kernel = Some(id);
     }
 
     /// Notes that it has none any more.
-    pub fn leave_kernel(&mut self) {
+    pub(crate) fn leave_kernel(&mut self) {
         self.in_kernel = None;
     }
 
     /// Whether the kernel has a copy of a drain, and no room for the next one.
-    pub fn is_in_kernel(&self) -> bool {
+    pub(crate) fn is_in_kernel(&self) -> bool {
         self.in_kernel.is_some()
     }
 
     /// Whether nothing is under way.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.drains.is_empty()
     }
 
     /// Whether no more fits.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.bytes() >= MOST_BYTES
     }
 
     /// Memory that the drains take, roughly.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.drains.iter().map(|(_, bytes, _)| bytes).sum()
     }
 
     /// How long the archive has been at the oldest drain, in nanoseconds; 0 if that is usual.
-    pub fn late_ns(&self) -> u64 {
+    pub(crate) fn late_ns(&self) -> u64 {
         let age = self.drains.front().map(|(_, _, since)| since.elapsed());
         let late = age.filter(|age| *age > USUAL).unwrap_or_default();
         late.as_nanos() as u64

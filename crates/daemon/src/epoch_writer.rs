@@ -1,13 +1,13 @@
 //! The thread that writes to the database. Whatever its file system does (fill up, freeze), the thread that drains the collector
 //! does not wait for it.
 
-use super::control::Asked;
-use super::merge::expire;
-use super::merges::Merge;
-use super::place::Place;
-use super::run::{say, unix_ns};
-use crate::args::Keep;
-use crate::exit::message;
+use crate::control::Asked;
+use crate::lease::DatabaseLease;
+use crate::merge_queue::MergeTask;
+use crate::options::Retention;
+use crate::program::HostProgram;
+use crate::retention::expire;
+use crate::wall_clock::unix_ns;
 use profile::{ImageKind, Recording};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use store::{Database, OpenEpoch, PartId};
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What the archive is to do, in this order.
-pub enum Task {
+pub(crate) enum WriterTask {
     /// Store a drain.
-    Store(Box<Drained>),
+    Store(Box<PendingDrain>),
     /// Begin a new epoch, and let the old one be closed.
     Roll {
         /// The request that waits for it; 0 if none does.
@@ -38,7 +38,7 @@ pub enum Task {
 }
 
 /// A drain that is not stored yet.
-pub struct Drained {
+pub(crate) struct PendingDrain {
     /// Its name in the epoch.
     pub id: PartId,
     /// What was counted.
@@ -48,26 +48,26 @@ pub struct Drained {
 }
 
 /// What the archive did.
-pub enum Done {
+pub(crate) enum WriterReport {
     /// A drain is on stable storage.
-    Stored(PartId, Counts),
+    Stored(PartId, SampleCounts),
     /// It could not be done; it is tried again, and nothing else is done meanwhile.
     Failed(String),
     /// What failed before is done.
     Recovered,
     /// This epoch was begun, and the one before it is to be merged.
-    Rolled(Merge, PathBuf),
+    Rolled(MergeTask, PathBuf),
     /// What is stored can be merged.
-    Flushed(Merge),
+    Flushed(MergeTask),
     /// The database was made again: requests come from here now.
     Listening(Receiver<Asked>),
     /// What is in the database.
-    Looked(Facts),
+    Looked(DatabaseFacts),
 }
 
 /// What is in the database.
 #[derive(Clone, Default)]
-pub struct Facts {
+pub(crate) struct DatabaseFacts {
     /// The epoch that is added to.
     pub epoch: PathBuf,
     /// Its parts.
@@ -82,7 +82,7 @@ pub struct Facts {
 
 /// Samples so far.
 #[derive(Clone, Copy, Default)]
-pub struct Counts {
+pub(crate) struct SampleCounts {
     pub taken: u64,
     pub stored: u64,
     pub dropped: u64,
@@ -90,8 +90,8 @@ pub struct Counts {
     pub unknown: u64,
 }
 
-impl Counts {
-    fn of(drained: &Drained) -> Self {
+impl SampleCounts {
+    fn of(drained: &PendingDrain) -> Self {
         let recording = &drained.recording;
         let sum = |of: fn(&profile::Event) -> u64| recording.events.iter().map(of).sum();
         let stored = sum(|event| event.stored);
@@ -113,7 +113,7 @@ impl Counts {
     }
 
     /// Adds others.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.taken += other.taken;
         self.stored += other.stored;
         self.dropped += other.dropped;
@@ -123,33 +123,35 @@ impl Counts {
 }
 
 /// The thread, as others see it.
-pub struct Archive {
-    tasks: Option<Sender<Task>>,
-    done: Receiver<Done>,
+pub(crate) struct EpochWriter {
+    tasks: Option<Sender<WriterTask>>,
+    done: Receiver<WriterReport>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Archive {
+impl EpochWriter {
     /// Starts it, adding to an epoch.
-    pub fn start(
+    pub(crate) fn start(
         database: Database,
         host: String,
-        place: Place,
+        lease: DatabaseLease,
         epoch: OpenEpoch,
-        keep: Keep,
+        retention: Retention,
+        program: HostProgram,
     ) -> std::io::Result<Self> {
         let (tasks, waiting) = channel();
-        let (say, done) = channel();
-        let mut writer = Writer {
+        let (reports, done) = channel();
+        let mut writer = WriterThread {
             database,
             host,
-            place,
+            lease,
             epoch,
-            keep,
+            retention,
+            program,
             queue: VecDeque::new(),
             retry_at: None,
             sacrificed: 0,
-            say,
+            reports,
         };
         let thread = std::thread::Builder::new().name("archive".into());
         let thread = thread.spawn(move || writer.work(&waiting))?;
@@ -161,7 +163,7 @@ impl Archive {
     }
 
     /// Asks it for something.
-    pub fn ask(&self, task: Task) {
+    pub(crate) fn ask(&self, task: WriterTask) {
         if let Some(tasks) = &self.tasks {
             // It ends only when this value does.
             let _ = tasks.send(task);
@@ -169,12 +171,12 @@ impl Archive {
     }
 
     /// What it has done, if it does something within this time.
-    pub fn wait(&self, timeout: Duration) -> Option<Done> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<WriterReport> {
         self.done.recv_timeout(timeout).ok()
     }
 
     /// Waits until it has done all it can, and removes the socket.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -183,20 +185,21 @@ impl Archive {
 }
 
 /// What the thread has.
-struct Writer {
+struct WriterThread {
     database: Database,
     host: String,
-    place: Place,
+    lease: DatabaseLease,
     epoch: OpenEpoch,
-    keep: Keep,
-    queue: VecDeque<Task>,
+    retention: Retention,
+    program: HostProgram,
+    queue: VecDeque<WriterTask>,
     retry_at: Option<Instant>,
     sacrificed: u64,
-    say: Sender<Done>,
+    reports: Sender<WriterReport>,
 }
 
-impl Writer {
-    fn work(&mut self, tasks: &Receiver<Task>) {
+impl WriterThread {
+    fn work(&mut self, tasks: &Receiver<WriterTask>) {
         loop {
             let now = Instant::now();
             let until_retry = self.retry_at.map(|at| at.saturating_duration_since(now));
@@ -205,7 +208,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.work_off();
-                    return self.place.leave();
+                    return self.lease.leave();
                 }
             }
             self.queue.extend(tasks.try_iter());
@@ -222,58 +225,67 @@ impl Writer {
             match self.perform(&task) {
                 Ok(done) => {
                     if self.retry_at.take().is_some() {
-                        let _ = self.say.send(Done::Recovered);
+                        let _ = self.reports.send(WriterReport::Recovered);
                     }
                     for done in done {
-                        let _ = self.say.send(done);
+                        let _ = self.reports.send(done);
                     }
                 }
                 Err(error) => {
                     self.queue.push_front(task);
                     self.retry_at = Some(Instant::now() + RETRY);
-                    let _ = self.say.send(Done::Failed(message(&error)));
+                    let _ = self
+                        .reports
+                        .send(WriterReport::Failed((self.program.explain)(&error)));
                     return;
                 }
             }
         }
     }
 
-    fn perform(&mut self, task: &Task) -> anyhow::Result<Vec<Done>> {
+    fn perform(&mut self, task: &WriterTask) -> anyhow::Result<Vec<WriterReport>> {
         match task {
-            Task::Store(drained) => {
+            WriterTask::Store(drained) => {
                 self.store(drained)?;
-                Ok(vec![Done::Stored(drained.id, Counts::of(drained))])
+                Ok(vec![WriterReport::Stored(
+                    drained.id,
+                    SampleCounts::of(drained),
+                )])
             }
-            Task::Roll { ticket } => {
+            WriterTask::Roll { ticket } => {
                 let next = self.database.begin_epoch(&self.host, unix_ns())?;
                 let old = std::mem::replace(&mut self.epoch, next);
                 let epoch = self.epoch.path().to_owned();
-                Ok(vec![Done::Rolled(Merge::closing(&old, *ticket), epoch)])
+                Ok(vec![WriterReport::Rolled(
+                    MergeTask::closing(&old, *ticket),
+                    epoch,
+                )])
             }
-            Task::Flush { ticket } => {
-                let merge = Merge::all(&self.epoch, *ticket);
-                Ok(vec![Done::Flushed(merge)])
+            WriterTask::Flush { ticket } => {
+                let merge = MergeTask::all(&self.epoch, *ticket);
+                Ok(vec![WriterReport::Flushed(merge)])
             }
-            Task::Look => {
+            WriterTask::Look => {
                 let mut done = Vec::new();
-                if let Some(requests) = self.place.take_again(&self.database, &self.host)? {
-                    say("the database was removed while it was written to; it is made again");
-                    done.push(Done::Listening(requests));
+                if let Some(requests) = self.lease.take_again(&self.database, &self.host)? {
+                    self.program
+                        .say("the database was removed while it was written to; it is made again");
+                    done.push(WriterReport::Listening(requests));
                 }
-                done.push(Done::Looked(self.look()));
+                done.push(WriterReport::Looked(self.look()));
                 Ok(done)
             }
         }
     }
 
-    fn look(&self) -> Facts {
+    fn look(&self) -> DatabaseFacts {
         let range = store::Range::default();
         let epochs = self.database.select(&range, Some(&self.host));
         let epochs = epochs.unwrap_or_default();
         let read = epochs
             .iter()
             .filter_map(|epoch| epoch.summary.as_ref().ok());
-        Facts {
+        DatabaseFacts {
             epoch: self.epoch.path().to_owned(),
             parts: self.epoch.len().unwrap_or(0),
             epochs: epochs.len(),
@@ -283,7 +295,7 @@ impl Writer {
     }
 
     /// Adds a drain to the epoch, in place of old epochs if the disk is full and they may go.
-    fn store(&mut self, drained: &Drained) -> anyhow::Result<()> {
+    fn store(&mut self, drained: &PendingDrain) -> anyhow::Result<()> {
         let taken: u64 = drained.recording.events.iter().map(|e| e.taken).sum();
         if taken == 0 {
             return Ok(()); // of an idle machine
@@ -304,9 +316,9 @@ impl Writer {
     /// Removes epochs that may go: those that are too old, else the oldest closed one if the size of all is limited. Whether there
     /// were any.
     fn make_room(&mut self) -> anyhow::Result<bool> {
-        let removed = expire(&self.database, &self.host, &self.keep, true)?;
+        let removed = expire(&self.database, &self.host, &self.retention, true)?;
         for epoch in &removed {
-            say(&format!(
+            self.program.say(&format!(
                 "the disk is full: removed the oldest epoch, {}, to store new samples",
                 epoch.display()
             ));

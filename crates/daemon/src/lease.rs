@@ -1,7 +1,6 @@
 //! What makes a daemon the only one of its database: a claim on its collectors, a lock in its directory, its socket.
 
-use super::control::{Asked, SocketId, listen, private_directory};
-use crate::exit::{Coded, FAILURE};
+use crate::control::{Asked, SocketId, listen, private_directory};
 use anyhow::Context;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use store::Database;
 
 /// The directory of a daemon in its database, with its lock and its socket.
-pub struct Place {
+pub(crate) struct DatabaseLease {
     directory: PathBuf,
     lock: File,
     /// Where the socket is, and whether that was asked for.
@@ -18,9 +17,13 @@ pub struct Place {
     made: Option<SocketId>,
 }
 
-impl Place {
+impl DatabaseLease {
     /// Takes it; `socket` is where the socket is to be, if not in the database.
-    pub fn take(database: &Database, host: &str, socket: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn take(
+        database: &Database,
+        host: &str,
+        socket: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let directory = database.daemon_directory(host);
         private_directory(&directory)
             .with_context(|| format!("creating {}", directory.display()))?;
@@ -42,7 +45,7 @@ impl Place {
     }
 
     /// Listens at its socket.
-    pub fn listen(&mut self) -> anyhow::Result<Receiver<Asked>> {
+    pub(crate) fn listen(&mut self) -> anyhow::Result<Receiver<Asked>> {
         let (path, asked) = &self.socket;
         // What lies in our own directory is ours.
         let is_ours = |there| !asked || self.made == Some(there);
@@ -59,7 +62,7 @@ impl Place {
     }
 
     /// Takes it anew, and listens, if somebody removed it.
-    pub fn take_again(
+    pub(crate) fn take_again(
         &mut self,
         database: &Database,
         host: &str,
@@ -87,7 +90,7 @@ impl Place {
     }
 
     /// Removes the socket.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         if let Some(made) = self.made {
             made.remove(&self.socket.0);
             let _ = fs::remove_file(self.directory.join(MADE));
@@ -109,23 +112,21 @@ fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
 }
 
 fn occupied(database: &Path, host: &str) -> anyhow::Error {
-    let message = format!(
+    anyhow::anyhow!(
         "another daemon of {host} writes to {}; ask it: vitalfew daemon status --db {0}",
         database.display()
-    );
-    let code = FAILURE;
-    Coded { code, message }.into()
+    )
 }
 
 /// The right to the collectors of a database: a lock on the directory that they are pinned in. Unlike the one in the database, it
 /// holds when the database is removed.
-pub struct Claim {
+pub(crate) struct CollectorClaim {
     _lock: File,
 }
 
-impl Claim {
+impl CollectorClaim {
     /// Takes it for as long as the value lives.
-    pub fn take(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
+    pub(crate) fn take(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
         let failed = || format!("locking {}", pins.display());
         loop {
             fs::create_dir_all(pins).with_context(failed)?;
@@ -142,7 +143,7 @@ impl Claim {
     }
 
     /// Whether somebody has it.
-    pub fn is_taken(pins: &Path) -> bool {
+    pub(crate) fn is_taken(pins: &Path) -> bool {
         let lock = File::open(pins);
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

@@ -1,7 +1,7 @@
 //! The processes that merge what the daemon stored, one at a time.
 
-use super::run::say;
-use crate::args::Keep;
+use crate::options::{MergeOptions, Retention};
+use crate::program::HostProgram;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use store::OpenEpoch;
 
 /// Something to merge.
-pub struct Merge {
+pub(crate) struct MergeTask {
     epoch: PathBuf,
     all: bool,
     close: bool,
@@ -17,9 +17,9 @@ pub struct Merge {
     ticket: u64,
 }
 
-impl Merge {
+impl MergeTask {
     /// Closes an epoch.
-    pub fn closing(epoch: &OpenEpoch, ticket: u64) -> Self {
+    pub(crate) fn closing(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
             all: true,
@@ -29,7 +29,7 @@ impl Merge {
     }
 
     /// Makes one part of an epoch.
-    pub fn all(epoch: &OpenEpoch, ticket: u64) -> Self {
+    pub(crate) fn all(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
             all: true,
@@ -40,30 +40,37 @@ impl Merge {
 }
 
 /// A merge that has ended.
-pub struct Merged {
+pub(crate) struct FinishedMerge {
     /// Whether an epoch was closed.
     pub closed: bool,
 }
 
-/// Merges that are due, and the one at work.
-pub struct Merges {
+/// MergeQueue that are due, and the one at work.
+pub(crate) struct MergeQueue {
     database: PathBuf,
-    keep: Keep,
+    retention: Retention,
+    program: HostProgram,
     every: Duration,
-    due: VecDeque<Merge>,
-    working: Option<(Child, Merge)>,
+    due: VecDeque<MergeTask>,
+    working: Option<(Child, MergeTask)>,
     /// When the last one ended.
     last: Instant,
     /// The latest request of which the merge was done.
     pub reached: u64,
 }
 
-impl Merges {
+impl MergeQueue {
     /// Begins with none.
-    pub fn new(database: &Path, keep: &Keep, every: Duration) -> Self {
+    pub(crate) fn new(
+        database: &Path,
+        retention: &Retention,
+        every: Duration,
+        program: HostProgram,
+    ) -> Self {
         Self {
             database: database.to_owned(),
-            keep: keep.clone(),
+            retention: retention.clone(),
+            program,
             every,
             due: VecDeque::new(),
             working: None,
@@ -73,25 +80,25 @@ impl Merges {
     }
 
     /// Puts one behind the others.
-    pub fn push(&mut self, merge: Merge) {
+    pub(crate) fn push(&mut self, merge: MergeTask) {
         self.due.push_back(merge);
     }
 
     /// Keeps one process at work on what is due; an epoch that is added to is merged from time to time. What has ended, if something
     /// has.
-    pub fn work(&mut self, epoch: &Path) -> std::io::Result<Option<Merged>> {
+    pub(crate) fn work(&mut self, epoch: &Path) -> std::io::Result<Option<FinishedMerge>> {
         let mut merged = None;
         if let Some((child, merge)) = &mut self.working {
             let Some(status) = child.try_wait()? else {
                 return Ok(None);
             };
             if !status.success() {
-                say(&format!(
+                self.program.say(&format!(
                     "merging failed ({status}); it will be tried again"
                 ));
             }
             self.reached = self.reached.max(merge.ticket);
-            merged = Some(Merged {
+            merged = Some(FinishedMerge {
                 closed: merge.close,
             });
             self.working = None;
@@ -99,7 +106,7 @@ impl Merges {
         }
         if self.due.is_empty() && self.last.elapsed() >= self.every {
             self.last = Instant::now();
-            self.due.push_back(Merge {
+            self.due.push_back(MergeTask {
                 epoch: epoch.to_owned(),
                 all: false,
                 close: false,
@@ -111,40 +118,28 @@ impl Merges {
                 Ok(child) => self.working = Some((child, merge)),
                 Err(error) => {
                     self.reached = self.reached.max(merge.ticket);
-                    say(&format!("merging cannot be started: {error}"));
+                    self.program
+                        .say(&format!("merging cannot be started: {error}"));
                 }
             }
         }
         Ok(merged)
     }
 
-    fn command(&self, merge: &Merge) -> Command {
-        // This program, even if its file was replaced meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["daemon", "merge", "--db"])
-            .arg(&self.database)
-            .arg("--epoch")
-            .arg(&merge.epoch)
-            .stdin(Stdio::null());
-        if merge.all {
-            command.arg("--all");
-        }
-        if merge.close {
-            command.arg("--close");
-        }
-        if let Some(keep) = self.keep.keep {
-            let seconds = format!("{}s", keep.as_secs_f64());
-            command.arg("--keep").arg(seconds);
-        }
-        if let Some(size) = self.keep.keep_size {
-            command.arg("--keep-size").arg(size.to_string());
-        }
+    fn command(&self, merge: &MergeTask) -> Command {
+        let mut command = (self.program.merge_command)(&MergeOptions {
+            database: self.database.clone(),
+            epoch: merge.epoch.clone(),
+            all: merge.all,
+            close: merge.close,
+            retention: self.retention.clone(),
+        });
+        command.stdin(Stdio::null());
         command
     }
 
     /// Waits for the one at work.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if let Some((child, _)) = &mut self.working {
             let _ = child.wait();
         }

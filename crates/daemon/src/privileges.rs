@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Gives up all privileges but those that collecting needs: to read the collector's tables, and the
 /// mappings and programs of all users. Says what could not be given up.
-pub fn reduce(database: &Path) -> Vec<String> {
+pub(crate) fn reduce(database: &Path) -> Vec<String> {
     let mut needed: CapsHashSet = [
         Capability::CAP_BPF,
         Capability::CAP_PERFMON,

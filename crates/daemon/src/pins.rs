@@ -1,6 +1,6 @@
 //! Where collectors of a database are pinned, and those that nobody reads.
 
-use super::place::Claim;
+use crate::lease::CollectorClaim;
 use sampler::LeftBehind;
 use serde::Serialize;
 use std::fs;
@@ -12,7 +12,7 @@ const PREFIX: &str = "vitalfew-";
 const DATABASE: &str = "-database";
 
 /// The directory for collectors of this database; or why there is none.
-pub fn of(database: &Path) -> Result<PathBuf, String> {
+pub(crate) fn of(database: &Path) -> Result<PathBuf, String> {
     let mounted = sampler::bpf_file_system().map_err(|error| error.to_string())?;
     // Names there have no dots and bounded length: FNV-1a of the database's path.
     let hash = database
@@ -29,7 +29,7 @@ pub fn of(database: &Path) -> Result<PathBuf, String> {
 }
 
 /// Forgets which database a directory is of that is there no more.
-pub fn tidy(directory: &Path) {
+pub(crate) fn tidy(directory: &Path) {
     if let (false, Some(name)) = (directory.exists(), directory.file_name()) {
         let name = name.to_string_lossy();
         let _ = fs::remove_file(directory.with_file_name(format!("{name}{DATABASE}")));
@@ -49,20 +49,6 @@ pub struct Abandoned {
     pub overdue: u64,
     /// How many samples wait in them to be stored.
     pub waiting: u64,
-}
-
-impl Abandoned {
-    /// What it does.
-    pub fn describe(&self) -> String {
-        let samples = crate::output::grouped(self.waiting);
-        match self.ceased_ago_ns {
-            None => format!("samples on, and no daemon reads it; {samples} samples wait in it"),
-            Some(ago_ns) => format!(
-                "stopped by itself {} ago, because no daemon read it; {samples} samples wait in it",
-                crate::output::time(ago_ns as f64)
-            ),
-        }
-    }
 }
 
 /// What the collectors in a directory do: how long ago the last one stopped, interrupts since, samples.
@@ -126,6 +112,6 @@ pub fn abandoned() -> Vec<Abandoned> {
         }
     });
     abandoned
-        .filter(|found| !Claim::is_taken(&found.directory))
+        .filter(|found| !CollectorClaim::is_taken(&found.directory))
         .collect()
 }

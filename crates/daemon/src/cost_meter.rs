@@ -1,14 +1,14 @@
 //! What collecting costs, measured as it goes.
 
-use super::governor::{RateGovernor, Verdict, WindowCost};
-use crate::args::DaemonRun;
+use crate::governor::{RateGovernor, Verdict, WindowCost};
+use crate::options::DaemonOptions;
 use std::time::{Duration, Instant};
 
 /// How long costs are added up before the rate is judged by them.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// Measures costs for the governor.
-pub struct CostMeter {
+pub(crate) struct CostMeter {
     governor: RateGovernor,
     window: Duration,
     /// When the window began, and CPU times then, in nanoseconds.
@@ -27,13 +27,16 @@ pub struct CostMeter {
 
 impl CostMeter {
     /// Begins at a rate, which is the highest.
-    pub fn new(args: &DaemonRun, rate: u64) -> Self {
-        // An explicit rate stays, unless a budget is as explicit.
-        let free = args.frequency.is_none() || args.budget.is_some();
+    pub(crate) fn new(options: &DaemonOptions, rate: u64) -> Self {
         let cpus = sampler::host().cpus;
         Self {
-            governor: RateGovernor::new(args.budget() / 100.0, cpus, rate, free),
-            window: WINDOW.min(args.interval * 2),
+            governor: RateGovernor::new(
+                options.budget() / 100.0,
+                cpus,
+                rate,
+                options.rate_is_free(),
+            ),
+            window: WINDOW.min(options.interval * 2),
             since: Instant::now(),
             own_ns: 0,
             children_ns: 0,
@@ -45,7 +48,7 @@ impl CostMeter {
     }
 
     /// Begins a window.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.since = Instant::now();
         self.own_ns = sampler::own_cpu_ns();
         self.children_ns = sampler::children_cpu_ns();
@@ -53,7 +56,7 @@ impl CostMeter {
     }
 
     /// Counts the CPU time of something that has to be done whatever the rate is.
-    pub fn of_processes<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn of_processes<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begin = sampler::thread_cpu_ns();
         let result = work();
         self.processes_ns += sampler::thread_cpu_ns().saturating_sub(begin);
@@ -61,7 +64,7 @@ impl CostMeter {
     }
 
     /// Counts what processes took that have ended since it was counted last, over a time.
-    pub fn lump(&mut self, over: Duration) {
+    pub(crate) fn lump(&mut self, over: Duration) {
         let now = sampler::children_cpu_ns();
         let spent = now.saturating_sub(self.children_ns);
         self.children_ns = now;
@@ -69,12 +72,12 @@ impl CostMeter {
     }
 
     /// What all takes on average, as a share of the machine.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.governor.share()
     }
 
     /// What to do about the rate, at the end of a window.
-    pub fn judge(&mut self, sample_cost_ns: u64) -> Option<Verdict> {
+    pub(crate) fn judge(&mut self, sample_cost_ns: u64) -> Option<Verdict> {
         let passed = self.since.elapsed();
         if passed < self.window {
             return None;

@@ -1,0 +1,66 @@
+//! Requests of clients: those that came, and those that wait for a merge.
+
+use crate::control::{Answer, Asked, Request};
+use crate::status::Status;
+use std::sync::mpsc::Receiver;
+
+/// Requests that are not answered yet.
+pub(crate) struct Inbox {
+    requests: Receiver<Asked>,
+    /// With the tickets of the merges that they wait for; 0 for none.
+    waiting: Vec<(u64, Asked)>,
+    tickets: u64,
+}
+
+/// A request that has just come.
+pub(crate) struct NewRequest {
+    /// What is asked for.
+    pub request: Request,
+    /// The merge that it waits for; 0 for none.
+    pub ticket: u64,
+}
+
+impl Inbox {
+    /// Begins without requests.
+    pub(crate) fn new(requests: Receiver<Asked>) -> Self {
+        Self {
+            requests,
+            waiting: Vec::new(),
+            tickets: 0,
+        }
+    }
+
+    /// Takes requests from elsewhere: the socket was made anew.
+    pub(crate) fn move_to(&mut self, requests: Receiver<Asked>) {
+        self.requests = requests;
+    }
+
+    /// Returns a request that came, which now waits.
+    pub(crate) fn next_request(&mut self) -> Option<NewRequest> {
+        let (request, reply) = self.requests.try_recv().ok()?;
+        let mut ticket = 0;
+        if request != Request::Status {
+            self.tickets += 1;
+            ticket = self.tickets;
+        }
+        self.waiting.push((ticket, (request, reply)));
+        Some(NewRequest { request, ticket })
+    }
+
+    /// Whether a request can be answered once the merges up to a ticket are done.
+    pub(crate) fn is_ready(&self, reached: u64) -> bool {
+        self.waiting.iter().any(|(ticket, _)| *ticket <= reached)
+    }
+
+    /// Answers those that can be answered.
+    pub(crate) fn answer_ready(&mut self, reached: u64, status: &Status) {
+        let (answered, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(ticket, _)| *ticket <= reached);
+        self.waiting = waiting;
+        for (_, (_, reply)) in answered {
+            // Who asked may have gone.
+            let _ = reply.send(Answer::Status(Box::new(status.clone())));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Merging the parts of an epoch, in a process of its own: the memory that it takes goes with it,
+//! and it yields to everything else.
+
+use crate::options::MergeOptions;
+use crate::retention::expire;
+use profile::{Recording, ThreadCount};
+use std::collections::BTreeMap;
+use store::{Database, OpenEpoch};
+
+/// Threads below this part of the samples of their event are counted together: a machine that
+/// compiles starts a million a day.
+const SMALL_THREAD: f64 = 1e-4;
+
+/// Merges parts of an epoch, at low priority. If the disk is full, the oldest epochs make room.
+///
+/// # Errors
+/// If an epoch cannot be read or written.
+pub fn merge(options: &MergeOptions) -> anyhow::Result<()> {
+    let _ = rustix::process::nice(10);
+    let database = Database::create(&options.database)?;
+    let host = sampler::host().name;
+    loop {
+        match merge_once(options, &database) {
+            Ok(()) => break,
+            // The child of a daemon that was killed has just closed it.
+            Err(_) if !options.epoch.exists() => break,
+            // The oldest epochs go before newer ones, merged or not.
+            Err(error)
+                if error.is_full()
+                    && !expire(&database, &host, &options.retention, true)?.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if options.close {
+        expire(&database, &host, &options.retention, false)?;
+    }
+    Ok(())
+}
+
+fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::Error> {
+    let epoch = OpenEpoch::at(&options.epoch);
+    if options.close {
+        let amend = |merged: &mut Recording| {
+            sampler::name_kernel(merged);
+            name_images(merged);
+            // When the epoch is read, files may have been replaced, and the reader may be another host.
+            symbols::embed_procedures(merged, &symbols::Options::default());
+            fold_threads(merged);
+        };
+        epoch.close(database, amend).map(|_| ())
+    } else {
+        epoch.merge(options.all, |merged| {
+            sampler::name_kernel(merged);
+            name_images(merged);
+        })
+    }
+}
+
+/// Images that were seen by their inode only, while no daemon ran, are named by another part that
+/// knows the file.
+fn name_images(recording: &mut Recording) {
+    let mut paths = BTreeMap::new();
+    for image in &recording.images {
+        if let (Some(file), false) = (image.file, image.path.starts_with("[inode ")) {
+            paths.insert(
+                file,
+                (image.path.clone(), image.build_id.clone(), image.gone),
+            );
+        }
+    }
+    for image in &mut recording.images {
+        if image.path.starts_with("[inode ")
+            && let Some((path, build_id, gone)) = image.file.and_then(|file| paths.get(&file))
+        {
+            image.path.clone_from(path);
+            image.build_id.clone_from(build_id);
+            image.gone = *gone;
+        }
+    }
+}
+
+/// Counts small threads together, by name, as process 0.
+fn fold_threads(recording: &mut Recording) {
+    let mut totals = vec![0u64; recording.events.len()];
+    for thread in &recording.threads {
+        if let Some(total) = totals.get_mut(usize::from(thread.event.0)) {
+            *total = total.saturating_add(thread.count);
+        }
+    }
+    let mut folded: BTreeMap<(u16, u32), ThreadCount> = BTreeMap::new();
+    recording.threads.retain(|thread| {
+        let total = totals
+            .get(usize::from(thread.event.0))
+            .copied()
+            .unwrap_or(0);
+        if thread.count as f64 >= SMALL_THREAD * total as f64 {
+            return true;
+        }
+        let key = (thread.event.0, thread.process.0);
+        let sum = folded.entry(key).or_insert(ThreadCount {
+            pid: 0,
+            tid: 0,
+            count: 0,
+            weight: 0,
+            ..*thread
+        });
+        sum.count = sum.count.saturating_add(thread.count);
+        sum.weight = sum.weight.saturating_add(thread.weight);
+        false
+    });
+    recording.threads.extend(folded.into_values());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::Target;
+
+    #[test]
+    fn small_threads_are_counted_together_and_nothing_is_lost() {
+        use profile::{CallGraph, Collector, EventId, Host, NameId};
+        let mut recording = Recording::new(
+            Host::default(),
+            Target::Machine,
+            Collector::Bpf,
+            CallGraph::None,
+        );
+        recording
+            .events
+            .push(profile::Event::new("cpu-clock", profile::Unit::Samples, 1));
+        let name = recording.names.intern("cc1");
+        let thread = |tid: u32, count: u64, process: NameId| ThreadCount {
+            event: EventId(0),
+            pid: tid,
+            tid,
+            process,
+            count,
+            weight: count,
+        };
+        recording.threads.push(thread(1, 1_000_000, name));
+        recording
+            .threads
+            .extend((2..52).map(|tid| thread(tid, 3, name)));
+        fold_threads(&mut recording);
+        assert_eq!(recording.threads.len(), 2);
+        assert_eq!(
+            recording.threads[1],
+            ThreadCount {
+                pid: 0,
+                tid: 0,
+                ..thread(0, 150, name)
+            }
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! The program that the daemon is part of.
+
+use crate::options::MergeOptions;
+use std::process::Command;
+
+/// What the daemon needs of the program that it is part of.
+#[derive(Clone, Copy)]
+pub struct HostProgram {
+    /// Says a line to whoever runs the daemon.
+    pub say: fn(&str),
+    /// Returns an error and its causes in one line.
+    pub explain: fn(&anyhow::Error) -> String,
+    /// Returns the command that calls [`merge`](crate::merge) with these options.
+    pub merge_command: fn(&MergeOptions) -> Command,
+    /// Returns the command that calls [`answer_names`](crate::answer_names).
+    pub names_command: fn() -> Command,
+}
+
+impl HostProgram {
+    /// Says a line.
+    pub(crate) fn say(&self, text: &str) {
+        (self.say)(text);
+    }
+}

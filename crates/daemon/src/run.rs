@@ -1,0 +1,153 @@
+//! A daemon's life: what is done before the first sample and after the last.
+
+use crate::lease::{CollectorClaim, DatabaseLease};
+use crate::names::find_elsewhere;
+use crate::options::DaemonOptions;
+use crate::program::HostProgram;
+use crate::serve::{Daemon, LoopEnd, Start};
+use crate::wall_clock::unix_ns;
+use crate::{pins, privileges};
+use anyhow::Context;
+use sampler::{ContinuousOptions, Rate};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use store::{Database, Error as StoreError, OpenEpoch};
+
+/// The part of the budget that samples may take at the start; the daemon needs some.
+const SAMPLES_PART: f64 = 0.8;
+
+/// How a daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// All that was counted is stored, or waits in the kernel for the next daemon.
+    Stored,
+    /// What was counted last could not be stored, which was said.
+    Unstored,
+}
+
+/// Samples until SIGINT or SIGTERM, or, for the next daemon to take over, SIGHUP.
+///
+/// # Errors
+/// If another daemon has the database, or the machine refuses what was asked for.
+pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<RunEnd> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let leave = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    signal_hook::flag::register(SIGHUP, leave.clone())?;
+
+    let came_from = std::env::current_dir();
+    Database::create(&options.database).context("no place for the database (--db DIR)")?;
+    let path = fs::canonicalize(&options.database)?;
+    let database = Database::create(&path)?;
+    let host = sampler::host().name;
+    refuse_newer(&database, &host)?;
+    let socket = options.socket.as_deref();
+    let socket = socket.map(std::path::absolute).transpose()?;
+    let pins = match options.pinned {
+        true => pins::of(&path),
+        false => Err("--no-pin".to_owned()),
+    };
+    let claim = pins.as_ref().ok();
+    let claim = claim.map(|pins| CollectorClaim::take(pins, &path, &host));
+    let _claim = claim.transpose()?;
+    let mut lease = DatabaseLease::take(&database, &host, socket.as_deref())?;
+    let left = match &pins {
+        Ok(pins) => sampler::left_behind(pins)?,
+        Err(_) => Vec::new(),
+    };
+    let open = database.open_epochs(&host)?;
+    let collector = next_collector(&open, &left);
+    let pinned_at = pins.as_ref().ok();
+    let pinned_at = pinned_at.map(|pins| pins.join(format!("{collector:020}")));
+    let collection = collection_options(options, program, pinned_at);
+    // No file system is kept from being unmounted.
+    std::env::set_current_dir("/").context("changing to /")?;
+    let ended = sampler::sample_continuously(collection, |collecting| {
+        for problem in privileges::reduce(&path) {
+            program.say(&problem);
+        }
+        let not_pinned = match (collecting.pinned(), &pins) {
+            (Ok(()), _) => None,
+            (Err(_), Err(why)) => Some(why.clone()),
+            (Err(why), _) => Some(why.to_owned()),
+        };
+        let requests = lease.listen()?;
+        let start = Start {
+            database,
+            host,
+            lease,
+            requests,
+            collector,
+            not_pinned,
+            open,
+            left,
+        };
+        Daemon::start(options, program, start, collecting)?.serve(collecting, &stop, &leave)
+    })??;
+    let end = match ended {
+        LoopEnd::Stored => RunEnd::Stored,
+        LoopEnd::Unstored => RunEnd::Unstored,
+        LoopEnd::ToStartAgain => {
+            std::env::set_current_dir(came_from?).context("starting again")?;
+            return Err(start_again());
+        }
+    };
+    if let Ok(pins) = &pins {
+        pins::tidy(pins);
+    }
+    Ok(end)
+}
+
+fn collection_options(
+    options: &DaemonOptions,
+    program: HostProgram,
+    pins: Option<PathBuf>,
+) -> ContinuousOptions {
+    let most = Rate::Overhead(options.budget() * SAMPLES_PART);
+    ContinuousOptions {
+        events: options.events.clone(),
+        rate: options.frequency.map_or(most, Rate::Frequency),
+        interval: options.interval,
+        outlive: options.outlive,
+        pins,
+        find_names: Box::new(move |images| find_elsewhere(program, images)),
+    }
+}
+
+/// Executes this program anew in this process, as it was called; its locks are let go at that moment and not before. Returns why it
+/// could not.
+fn start_again() -> anyhow::Error {
+    let mut args = std::env::args_os();
+    let mut again = Command::new("/proc/self/exe");
+    again.arg0(args.next().unwrap_or_default()).args(args);
+    anyhow::Error::from(again.exec()).context("starting again")
+}
+
+/// A database that a newer program wrote to is left alone.
+fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
+    for epoch in database.select(&store::Range::default(), Some(host))? {
+        let newer = |error: &StoreError| matches!(error, StoreError::Newer { .. });
+        let mut unreadable = epoch.summary.err().into_iter().chain(epoch.damaged);
+        if let Some(error) = unreadable.find(newer) {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+/// A number for the collector, above all that were there before, whatever the clock says.
+fn next_collector(open: &[OpenEpoch], left: &[(String, PathBuf)]) -> u64 {
+    let stored = open.iter().filter_map(|epoch| epoch.last().ok().flatten());
+    let stored = stored.map(|part| part.collector);
+    let left = left.iter().filter_map(|(name, _)| name.parse::<u64>().ok());
+    let last = stored.chain(left).max();
+    last.map_or(0, |last| last.saturating_add(1)).max(unix_ns())
+}

@@ -1,0 +1,75 @@
+//! What the daemon says of itself.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The documented JSON form.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// `vitalfew.status/1`.
+    pub schema: String,
+    /// Process id.
+    pub pid: u32,
+    /// How long it runs, in nanoseconds.
+    pub uptime_ns: u64,
+    /// Names of the events.
+    pub events: Vec<String>,
+    /// Samples a second on each CPU, now.
+    pub frequency: u64,
+    /// What `-F` asked for.
+    pub asked_frequency: Option<u64>,
+    /// Samples that the kernel took, as far as they were drained.
+    pub taken: u64,
+    /// Of these, those that are in the database.
+    pub stored: u64,
+    /// Those that the kernel had to give up.
+    pub dropped: u64,
+    /// Of those that were taken over from a daemon before this one, the ones that are stored.
+    pub taken_over: u64,
+    /// The part of the stored ones that is in code of which nothing is known.
+    pub unknown: f64,
+    /// What samples take of the machine, by the cost of one as measured at the start: 0 to 1.
+    pub sampling_share: f64,
+    /// What the daemon itself takes, with the processes that it starts.
+    pub own_share: f64,
+    /// Its budget for both.
+    pub budget: f64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// Images and processes that it remembers.
+    pub remembered: (usize, usize),
+    /// The epoch that is added to.
+    pub epoch: PathBuf,
+    /// Its parts.
+    pub parts: usize,
+    /// Epochs of this host, and their length in bytes.
+    pub epochs: usize,
+    /// Of all of them.
+    pub disk_bytes: u64,
+    /// Epochs that were removed early because the disk was full.
+    pub sacrificed_epochs: u64,
+    /// How long a drain waits to be written, in nanoseconds, if that is longer than usual.
+    pub late_ns: u64,
+    /// What waits to be written, in bytes of memory.
+    pub backlog_bytes: u64,
+    /// Why the collector would not outlive the daemon; null if it would.
+    pub not_pinned: Option<String>,
+    /// How long the collector would go on sampling without a daemon, in nanoseconds.
+    pub outlive_ns: u64,
+    /// Whether its interrupts would end then, too; else only its counting (before Linux 6.10).
+    pub interrupts_end: bool,
+    /// How long nothing was sampled because the daemon did not run for longer than that.
+    pub unsampled_ns: u64,
+    /// Why it does not collect now; null if it does.
+    pub stopped: Option<String>,
+}
+
+/// Returns how much memory of this process is resident.
+pub(crate) fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

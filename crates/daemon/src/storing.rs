@@ -1,0 +1,232 @@
+//! The way of drains to the database: what is under way, what was stored, and what has to be done next.
+
+use crate::backlog::Backlog;
+use crate::control::Asked;
+use crate::epoch_writer::{
+    DatabaseFacts, EpochWriter, PendingDrain, SampleCounts, WriterReport, WriterTask,
+};
+use crate::merge_queue::MergeQueue;
+use crate::program::HostProgram;
+use sampler::Continuous;
+use sd_notify::NotifyState;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// How often a wait for the writer looks after the collector.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The writer, and the books of what it was given.
+pub(crate) struct Storing {
+    program: HostProgram,
+    writer: EpochWriter,
+    backlog: Backlog,
+    merges: MergeQueue,
+    facts: DatabaseFacts,
+    /// Whether the writer was asked for new facts.
+    looking: bool,
+    stopped: Option<String>,
+    counts: SampleCounts,
+    relocated: Option<Receiver<Asked>>,
+}
+
+impl Storing {
+    /// Begins with a writer that was given nothing, and merges that are due; the epoch that is added to is in the facts.
+    pub(crate) fn new(
+        program: HostProgram,
+        writer: EpochWriter,
+        merges: MergeQueue,
+        facts: DatabaseFacts,
+    ) -> Self {
+        Self {
+            program,
+            writer,
+            backlog: Backlog::default(),
+            merges,
+            facts,
+            looking: false,
+            stopped: None,
+            counts: SampleCounts::default(),
+            relocated: None,
+        }
+    }
+
+    /// Keeps a process at work on the merges that are due; whether an epoch was closed, if one has ended.
+    pub(crate) fn merge(&mut self) -> std::io::Result<Option<bool>> {
+        let merged = self.merges.work(&self.facts.epoch)?;
+        Ok(merged.map(|merged| merged.closed))
+    }
+
+    /// Returns the latest request that has nothing more to wait for.
+    pub(crate) fn reached(&self) -> u64 {
+        match self.stopped {
+            None => self.merges.reached,
+            Some(_) => u64::MAX,
+        }
+    }
+
+    /// Returns what was last seen in the database.
+    pub(crate) fn facts(&self) -> &DatabaseFacts {
+        &self.facts
+    }
+
+    /// Returns how many samples there were.
+    pub(crate) fn counts(&self) -> SampleCounts {
+        self.counts
+    }
+
+    /// Returns what is under way.
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Returns why nothing can be stored; `None` if it can.
+    pub(crate) fn why_stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// Whether nothing can be stored.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Returns where requests come from now, if the socket was made anew.
+    pub(crate) fn take_relocated(&mut self) -> Option<Receiver<Asked>> {
+        self.relocated.take()
+    }
+
+    /// Asks the writer for something.
+    pub(crate) fn ask(&self, task: WriterTask) {
+        self.writer.ask(task);
+    }
+
+    /// Asks what is in the database.
+    pub(crate) fn look(&mut self) {
+        if !std::mem::replace(&mut self.looking, true) {
+            self.writer.ask(WriterTask::Look);
+        }
+    }
+
+    /// Gives the writer a drain that the kernel has forgotten, or that another collector keeps.
+    pub(crate) fn store(&mut self, drain: PendingDrain) {
+        self.backlog.add(drain.id, &drain.recording);
+        self.writer.ask(WriterTask::Store(Box::new(drain)));
+    }
+
+    /// Gives the writer a drain that the kernel keeps until it is stored.
+    pub(crate) fn store_kept(&mut self, drain: PendingDrain) {
+        let id = drain.id;
+        self.backlog.add(id, &drain.recording);
+        self.backlog.enter_kernel(id);
+        self.writer.ask(WriterTask::Store(Box::new(drain)));
+    }
+
+    /// Whether the next drain can be taken. If the writer is late and the kernel needs the room, it forgets the drain that it keeps,
+    /// and only our memory has it.
+    pub(crate) fn make_way(
+        &mut self,
+        collecting: &mut Continuous<'_>,
+        for_room: bool,
+    ) -> anyhow::Result<bool> {
+        if self.stopped.is_some() {
+            return Ok(false);
+        }
+        if self.backlog.is_in_kernel() {
+            if !for_room || self.backlog.is_full() {
+                return Ok(false);
+            }
+            collecting.stored()?;
+            self.backlog.leave_kernel();
+        }
+        Ok(true)
+    }
+
+    /// Notes all that the writer has done.
+    pub(crate) fn catch_up(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
+        while let Some(report) = self.writer.wait(Duration::ZERO) {
+            self.take_note(report, collecting)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all drains are stored, or it is known that they cannot be.
+    pub(crate) fn settle(
+        &mut self,
+        collecting: &mut Continuous<'_>,
+        most: Duration,
+    ) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while !self.backlog.is_empty() && self.stopped.is_none() && begin.elapsed() < most {
+            match self.writer.wait(TICK) {
+                Some(report) => self.take_note(report, collecting)?,
+                None => drop(collecting.tick()?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the facts are of now.
+    pub(crate) fn await_facts(
+        &mut self,
+        collecting: &mut Continuous<'_>,
+        most: Duration,
+    ) -> anyhow::Result<()> {
+        self.look();
+        let begin = Instant::now();
+        while self.looking && self.stopped.is_none() && begin.elapsed() < most {
+            if let Some(report) = self.writer.wait(TICK) {
+                self.take_note(report, collecting)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what the writer has done. If it cannot store, collecting stops until it can: what is in the kernel stays there.
+    fn take_note(
+        &mut self,
+        report: WriterReport,
+        collecting: &mut Continuous<'_>,
+    ) -> anyhow::Result<()> {
+        match report {
+            WriterReport::Stored(id, counts) => {
+                if self.backlog.remove(id) {
+                    collecting.stored()?;
+                }
+                self.counts.add(counts);
+            }
+            WriterReport::Failed(why) => {
+                if self.stopped.is_none() {
+                    self.program.say(&format!(
+                        "collecting stops until there is a place to store: {why}"
+                    ));
+                    collecting.disable()?;
+                }
+                let status = format!("stopped: {why}");
+                let _ = sd_notify::notify(&[NotifyState::Status(&status)]);
+                self.stopped = Some(why);
+            }
+            WriterReport::Recovered => {
+                self.stopped = None;
+                self.program.say("collecting goes on");
+                let _ = sd_notify::notify(&[NotifyState::Status("collecting")]);
+                collecting.enable()?;
+            }
+            WriterReport::Rolled(merge, epoch) => {
+                self.facts.epoch = epoch;
+                self.merges.push(merge);
+            }
+            WriterReport::Flushed(merge) => self.merges.push(merge),
+            WriterReport::Listening(requests) => self.relocated = Some(requests),
+            WriterReport::Looked(facts) => {
+                self.looking = false;
+                self.facts = facts;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the writer and the process that merges have ended.
+    pub(crate) fn finish(mut self) {
+        self.merges.finish();
+        self.writer.finish();
+    }
+}

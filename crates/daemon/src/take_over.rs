@@ -1,0 +1,65 @@
+//! What daemons before this one left behind: collectors that count on, and epochs that were not closed.
+
+use crate::merge_queue::{MergeQueue, MergeTask};
+use crate::wall_clock::unix_ns;
+use sampler::{Continuous, LeftBehind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use store::{Database, OpenEpoch};
+
+/// A collector that was stopped, or why it could not be: its name, its pins.
+pub(crate) type StoppedCollector = (String, PathBuf, Result<LeftBehind, sampler::Error>);
+
+/// Stops the collectors of daemons before us and lets ours count, within less than a period: no sample counts twice, whenever we
+/// are killed.
+pub(crate) fn relieve(
+    left: Vec<(String, PathBuf)>,
+    collecting: &mut Continuous<'_>,
+) -> anyhow::Result<Vec<StoppedCollector>> {
+    let opened = left.into_iter().map(|(name, directory)| {
+        let left = LeftBehind::open(&directory);
+        (name, directory, left)
+    });
+    let opened: Vec<StoppedCollector> = opened.collect();
+    let halted = opened.iter().filter_map(|(_, _, left)| left.as_ref().ok());
+    let halted: Vec<_> = halted.map(LeftBehind::halt).collect();
+    collecting.enable()?;
+    halted.into_iter().collect::<Result<(), _>>()?;
+    let stopped = opened.into_iter().map(|(name, directory, left)| {
+        let left = left.and_then(|left| left.stop().map(|()| left));
+        (name, directory, left)
+    });
+    Ok(stopped.collect())
+}
+
+/// Goes on with the last epoch, if it is young enough; others are closed. The epoch, and when it began.
+pub(crate) fn continue_epoch(
+    database: &Database,
+    host: &str,
+    longest: Duration,
+    open: &[OpenEpoch],
+    merges: &mut MergeQueue,
+) -> anyhow::Result<(OpenEpoch, Instant)> {
+    let mut last = None;
+    for epoch in open {
+        epoch.clean()?;
+        if let Some(before) = last.replace(epoch) {
+            merges.push(MergeTask::closing(before, 0));
+        }
+    }
+    let age = |epoch: &OpenEpoch| {
+        let epochs = database.epochs().unwrap_or_default();
+        let same = epochs.into_iter().find(|e| e.path == epoch.path());
+        let start = same.and_then(|e| Some(e.summary.ok()?.start_unix_ns));
+        start.map_or(0, |start| unix_ns().saturating_sub(start))
+    };
+    let now = Instant::now();
+    if let Some(epoch) = last {
+        let age = Duration::from_nanos(age(epoch));
+        if age < longest {
+            return Ok((epoch.clone(), now.checked_sub(age).unwrap_or(now)));
+        }
+        merges.push(MergeTask::closing(epoch, 0));
+    }
+    Ok((database.begin_epoch(host, unix_ns())?, now))
+}
