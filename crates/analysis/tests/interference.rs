@@ -743,3 +743,287 @@ fn score_and_slowdown_go_together() {
     println!("rho = {rho:.3} {points:?}");
     assert!(rho > 0.95, "{rho}");
 }
+
+/// Threads that pass something on that only one of them can have, and work while they have it: nobody ever finds it free. The truth is
+/// that each waits for half of the time. `wait` says which waits there are in an execution that waits from one moment to another.
+fn always_taken(names: [&str; 2], wait: impl Fn(&mut Trace, usize, (u64, u64), BlockId)) -> Trace {
+    let mut trace = Trace::new("./turns");
+    let (ask, give) = (trace.block(names[0], &[1]), trace.block(names[1], &[1]));
+    for name in ["left", "right"] {
+        trace.thread(name, 0);
+    }
+    let hold = 6_000 * US;
+    for turn in 0..2_000u64 {
+        let (own, start) = ((turn % 2) as usize, 1_000 + turn * hold);
+        let address = [0x7000, 0, 0];
+        if turn > 0 {
+            wait(&mut trace, own, (start - hold + 200, start - 100), give);
+            trace.execute_with(own, ask, start - hold + 100, hold - 200, address);
+        }
+        trace.execute_with(own, give, start + hold - 60, 50, address);
+    }
+    trace.end();
+    trace
+}
+
+/// The first finding is this, whose threads lose half of their time to this cause, seen, in one entry.
+#[track_caller]
+fn half_is_lost(trace: &Trace, name: &str, cause: CauseKind) -> Interference {
+    let result = analyse(trace);
+    first_is(&result, name, cause);
+    let first = &result.findings[0];
+    assert!((first.sci.estimate - 0.5).abs() < 0.03, "{:?}", first.sci);
+    assert!(first.sci.low > 0.4 && first.hindered > 0.4, "{first:#?}");
+    assert_eq!(first.standing, Standing::Interference);
+    assert!(first.causes[0].measured, "{:?}", first.causes);
+    result
+}
+
+#[test]
+fn a_lock_that_is_never_free_is_lost_time_from_the_first_execution_on() {
+    let woken = |trace: &mut Trace, own: usize, (start, end), give| {
+        trace.wait(own, futex(start, end, 1 - own, Some(give)));
+    };
+    for (names, cause) in [
+        (
+            ["pthread_mutex_lock", "pthread_mutex_unlock"],
+            CauseKind::Lock,
+        ),
+        (["sem_wait", "sem_post"], CauseKind::Lock),
+        (
+            [
+                "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
+                "<std::sys::sync::mutex::futex::Mutex>::wake",
+            ],
+            CauseKind::Lock,
+        ),
+        (
+            ["pthread_cond_wait", "pthread_cond_broadcast"],
+            CauseKind::Barrier,
+        ),
+    ] {
+        half_is_lost(&always_taken(names, woken), names[0], cause);
+    }
+}
+
+/// Python asks for its lock every five milliseconds: most of the waiting ends by the time that was asked for.
+#[test]
+fn waits_for_a_turn_that_time_out_are_lost_too() {
+    let trace = always_taken(
+        ["pthread_cond_timedwait", "pthread_cond_signal"],
+        |trace, own, (start, end), give| {
+            let out = start + 5_000 * US;
+            let timer = Wait {
+                waker: None,
+                ..futex(start, out, 0, None)
+            };
+            trace.wait(own, timer);
+            trace.wait(own, futex(out + 10, end, 1 - own, Some(give)));
+        },
+    );
+    half_is_lost(&trace, "pthread_cond_timedwait", CauseKind::Lock);
+    // With a condition that nobody who waits signals it is a timer.
+    let trace = always_taken(
+        ["pthread_cond_timedwait", "compute"],
+        |trace, own, (start, end), _| {
+            let timer = Wait {
+                waker: None,
+                ..futex(start, end, 0, None)
+            };
+            trace.wait(own, timer);
+        },
+    );
+    let result = analyse(&trace);
+    assert!(of(&result, "pthread_cond_timedwait").sci.high < 0.01);
+}
+
+/// However long somebody asks to sleep for, in however many functions.
+#[test]
+fn sleeps_that_were_asked_for_are_no_interference() {
+    let mut trace = Trace::new("./sleeper");
+    let names = ["clock_nanosleep", "nanosleep", "usleep"];
+    let blocks = names.map(|name| trace.block(name, &[]));
+    trace.thread("main", 0);
+    let mut chance = Chance::new(9);
+    let mut clock = 1_000;
+    for _ in 0..1_000 {
+        let length = chance.below(2_000 * US);
+        let asleep = Wait {
+            system_call: Some(230),
+            waker: None,
+            ..futex(clock + 300, clock + 300 + length, 0, None)
+        };
+        trace.wait(0, asleep);
+        for (at, block) in (0..).zip(blocks) {
+            trace.execute(0, block, clock + 200 - 100 * at, length + 400 + 200 * at);
+        }
+        clock += length + 100 * US;
+    }
+    trace.end();
+    let result = analyse(&trace);
+    for finding in &result.findings {
+        assert!(
+            finding.sci.high < 0.01,
+            "{} {:?}",
+            finding.name,
+            finding.sci
+        );
+        assert_eq!(finding.standing, Standing::Slight);
+    }
+}
+
+/// Threads that wait for what others hand out: these have too much to do, or wait themselves.
+#[test]
+fn who_waits_for_work_is_idle_unless_the_others_are_busy() {
+    for (busy, standing) in [(true, Standing::ForWork), (false, Standing::Idle)] {
+        let mut trace = Trace::new("./helpers");
+        let wait = trace.block("pthread_cond_wait", &[]);
+        let signal = trace.block("pthread_cond_signal", &[]);
+        let main = trace.thread("main", 0);
+        for _ in 0..2 {
+            trace.thread("helper", 0);
+        }
+        for n in 0..1_000 {
+            let start = 1_000 + n * 100 * US;
+            let end = start + 90 * US;
+            if !busy {
+                let asleep = Wait {
+                    system_call: Some(230),
+                    waker: None,
+                    ..futex(start, end - US, 0, None)
+                };
+                trace.wait(main, asleep);
+            }
+            trace.execute(main, signal, end - 100, 90);
+            let helper = 1 + (n % 2) as usize;
+            trace.wait(helper, futex(start + 50, end, main, Some(signal)));
+            trace.execute(helper, wait, start, 91 * US);
+        }
+        trace.end();
+        let result = analyse(&trace);
+        assert_eq!(of(&result, "pthread_cond_wait").standing, standing);
+    }
+}
+
+/// A loss is listed with the function that waits, and the functions that call this are behind.
+#[test]
+fn a_loss_is_listed_once() {
+    let mut trace = Trace::new("./layers");
+    let outer = trace.block("update", &[]);
+    let lock = trace.block("pthread_mutex_lock", &[]);
+    let other = trace.block("flush", &[]);
+    for name in ["one", "two"] {
+        trace.thread(name, 0);
+    }
+    for n in 0..1_000u64 {
+        let (own, start) = ((n % 2) as usize, 1_000 + n * 100 * US);
+        trace.wait(own, futex(start + 300, start + 60 * US, 1 - own, None));
+        trace.execute(own, lock, start + 200, 60 * US);
+        trace.execute(own, outer, start + 100, 70 * US);
+        trace.wait(
+            own,
+            futex(start + 76 * US, start + 90 * US, 1 - own, Some(other)),
+        );
+        trace.execute(own, other, start + 75 * US, 16 * US);
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let order: Vec<_> = result.findings.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(order, ["pthread_mutex_lock", "flush", "update"]);
+    let update = of(&result, "update");
+    assert_eq!(update.standing, Standing::Same);
+    assert_eq!(update.same_as.as_deref(), Some("pthread_mutex_lock"));
+    // Who is woken from where it waits itself waits for a turn.
+    assert_eq!(of(&result, "flush").causes[0].kind, CauseKind::Lock);
+}
+
+/// Locks that have no function of their own are known by where threads wait: the allocator's, the memory map's, and spinning.
+#[test]
+fn locks_without_a_name_are_known_by_where_threads_wait() {
+    let in_call = |name: &str, system_call: Option<u32>, waker: Option<&str>| {
+        let mut trace = Trace::new("./waits");
+        let block = trace.block(name, &[]);
+        let waker = waker.map(|waker| trace.block(waker, &[]));
+        for name in ["one", "two"] {
+            trace.thread(name, 0);
+        }
+        for n in 0..1_000u64 {
+            let (own, start) = ((n % 2) as usize, 1_000 + n * 100 * US);
+            let wait = Wait {
+                system_call,
+                ..futex(start + 300, start + 60 * US, 1 - own, waker)
+            };
+            trace.wait(own, wait);
+            trace.execute(own, block, start + 200, 60 * US);
+        }
+        trace.end();
+        analyse(&trace)
+    };
+    for (name, system_call, waker, cause) in [
+        ("malloc", Some(202), None, CauseKind::Allocator),
+        ("free", Some(202), Some("malloc"), CauseKind::Allocator),
+        ("munmap", Some(11), None, CauseKind::AddressSpace),
+        ("fill_pages", None, None, CauseKind::AddressSpace),
+        ("store_record", Some(73), None, CauseKind::Lock),
+        (
+            "park_condvar",
+            Some(202),
+            Some("tokio::sync::batch_semaphore::Semaphore::add_permits_locked"),
+            CauseKind::Lock,
+        ),
+    ] {
+        first_is(&in_call(name, system_call, waker), name, cause);
+    }
+}
+
+/// A lock that yields until it is free: the loss is that of yielding, whose executions have no floor, and that of the function which does.
+#[test]
+fn yielding_is_waiting() {
+    let mut trace = Trace::new("./spin");
+    let outer = trace.block("take_turn", &[]);
+    let give_way = trace.block("sched_yield", &[]);
+    for name in ["one", "two"] {
+        trace.thread(name, 0);
+    }
+    for n in 0..1_000u64 {
+        let (own, start) = ((n % 2) as usize, 1_000 + n * 50 * US);
+        let yields = [0, 3, 5, 7][(n / 2 % 4) as usize];
+        for at in 0..yields {
+            trace.execute(own, give_way, start + US + at * 5 * US, 5 * US - 200);
+        }
+        trace.execute(own, outer, start, 10 * US + yields * 5 * US);
+    }
+    trace.end();
+    let result = analyse(&trace);
+    let yields = of(&result, "sched_yield");
+    assert_eq!(yields.floor.ns, 0.0);
+    assert_eq!(yields.causes[0].kind, CauseKind::Lock);
+    assert_eq!(yields.standing, Standing::Interference);
+    let outer = of(&result, "take_turn");
+    assert_eq!(outer.causes[0].kind, CauseKind::Lock, "{:#?}", outer.causes);
+    assert_eq!(outer.same_as.as_deref(), Some("sched_yield"));
+}
+
+/// One thread whose work varies, and threads whose work varies while others are there or not.
+#[test]
+fn work_that_varies_is_no_interference() {
+    for threads in [1, 2] {
+        let mut trace = Trace::new("./varied");
+        let block = trace.block("by_data", &[]);
+        for t in 0..threads {
+            trace.thread("worker", 0);
+            let mut chance = Chance::new(20 + t as u64);
+            let mut clock = 1_000;
+            for _ in 0..3_000 {
+                let work = 10 * US + chance.below(2_000 * US);
+                clock = trace.execute(t, block, clock, work) + chance.below(2_000 * US);
+            }
+        }
+        trace.end();
+        let found = analyse(&trace);
+        let found = of(&found, "by_data");
+        assert!(found.sci.estimate > 0.3, "{:?}", found.sci);
+        assert_eq!(found.standing, Standing::Varies, "{:#?}", found.causes);
+        assert!(found.hindered < 0.05);
+    }
+}

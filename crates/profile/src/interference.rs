@@ -83,8 +83,17 @@ pub struct BlockScore {
     /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
     /// executed the block.
     pub sci: Between,
-    /// The same sum over the duration of all threads: what the program loses.
+    /// The same sum over the duration of all threads, without the time that they were idle: what the program loses.
     pub program: Between,
+    /// What it is, as far as can be told.
+    #[serde(default)]
+    pub standing: Standing,
+    /// The part of the score that others were seen to be the reason of, or slowed down while they were there.
+    #[serde(default)]
+    pub hindered: f64,
+    /// The finding that has the same loss, in a function that this one calls.
+    #[serde(default)]
+    pub same_as: Option<String>,
     /// The score if each thread is held against its own fastest execution.
     pub own_floor: f64,
     /// The part of the score that threads were blocked for.
@@ -265,6 +274,29 @@ impl BlockScore {
     }
 }
 
+/// What a score stands for, in the order in which findings are listed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Threads, or other programs, slow it down.
+    #[default]
+    Interference,
+    /// Several threads wait in it for the work of others, who are busy.
+    ForWork,
+    /// Its executions differ, and nothing says that others are the reason.
+    Varies,
+    /// It waits for what comes from outside of the program.
+    Outside,
+    /// It waits because it was asked to, or has nothing to do.
+    Idle,
+    /// Its loss is that of a function that it calls.
+    Same,
+    /// It loses next to nothing.
+    Slight,
+}
+
 /// What may have slowed a block down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -294,6 +326,12 @@ pub enum CauseKind {
     Core,
     /// It computed longer, and nothing says that others are the reason.
     Work,
+    /// The lock of the allocator.
+    Allocator,
+    /// The lock of the process's memory map.
+    AddressSpace,
+    /// The limit of a control group.
+    Throttle,
 }
 
 /// A cause with its evidence.

@@ -55,7 +55,7 @@ pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
     Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, EventContrast,
     EventScore, Floor, Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore,
-    StackScore, ThreadScore,
+    StackScore, Standing, ThreadScore,
 };
 pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,

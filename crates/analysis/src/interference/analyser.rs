@@ -6,7 +6,7 @@ use super::kinds::Kinds;
 use super::options::Options;
 use super::pairs::Pairs;
 use super::worker::{Thread, Worker};
-use profile::{BlockId, ThreadIndex, TraceBatch, TracedBlock};
+use profile::{BlockId, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use rustc_hash::FxHashMap;
 
 /// Threads with a state of their own; a further one takes the place of that which was silent longest.
@@ -25,6 +25,8 @@ pub struct Analyser {
     /// What threads left that have lost their states, by kind.
     pub(super) retired: FxHashMap<u32, Cell>,
     pub(super) tallies: Tallies,
+    /// How long threads were blocked, in ticks.
+    blocked: FxHashMap<ThreadIndex, u64>,
     /// See [`Worker::lap`].
     lap: Option<u64>,
     clock: u64,
@@ -56,6 +58,7 @@ impl Analyser {
             threads: FxHashMap::default(),
             retired: FxHashMap::default(),
             tallies: Tallies::default(),
+            blocked: FxHashMap::default(),
             clock: 0,
             cells: 0,
         };
@@ -97,12 +100,33 @@ impl Analyser {
         if !worker.kinds.has_begun() {
             worker.kinds.begin(&batch.items);
         }
-        batch.items.iter().for_each(|item| worker.item(item));
+        let mut blocked = 0;
+        for item in &batch.items {
+            if let TraceItem::Wait(wait) = item
+                && !wait.preempted
+            {
+                blocked += wait.end.saturating_sub(wait.start);
+            }
+            worker.item(item);
+        }
+        if blocked > 0 {
+            *self.blocked.entry(batch.thread).or_default() += blocked;
+        }
         self.cells += thread.cells.all.len() - before;
         self.threads.insert(batch.thread, thread);
         while self.cells > CELLS && self.threads.len() > 1 {
             self.retire_one();
         }
+    }
+
+    /// Of each thread the part of its duration that it was not blocked for.
+    pub(super) fn busy(&self, head: &TraceHead) -> Vec<f64> {
+        let busy = head.threads.iter().enumerate().map(|(index, thread)| {
+            let time = thread.end.saturating_sub(thread.start).max(1) as f64;
+            let blocked = self.blocked.get(&(index as ThreadIndex)).copied();
+            (1.0 - blocked.unwrap_or(0) as f64 / time).clamp(0.0, 1.0)
+        });
+        busy.collect()
     }
 
     fn new_thread(&mut self) -> Box<Thread> {

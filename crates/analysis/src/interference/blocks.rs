@@ -1,14 +1,15 @@
 //! What is kept of a block besides its kinds: evidence for causes and doubts.
 
 use super::events::EventTable;
+use super::functions::{is_yield, waits_for};
 use super::instants::Instants;
 use super::nesting::Inside;
 use super::options::Options;
 use super::queue::Entry;
 use super::sequences::{Sequence, mix};
-use super::waits::{WaitPart, WaitSum, add_parts};
+use super::waits::{Fates, WaitPart, WaitSum, add_parts};
 use super::worker::base;
-use profile::{BlockId, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
+use profile::{BlockId, CauseKind, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;
 
 /// So many reasons of waiting are kept.
@@ -42,9 +43,15 @@ pub(super) struct BlockState {
     /// Executions that may count twice, because the recursion was too wide.
     pub twice: u64,
     pub waits: WaitSum,
+    /// The same time by what it was to the executions.
+    pub fates: Fates,
     pub events: EventTable,
-    /// The least time blocked.
-    pub least_blocked: u64,
+    /// The least time of an execution in waits that are compared.
+    pub least_compared: u64,
+    /// What it waits for, by its name.
+    pub waits_for: Option<CauseKind>,
+    /// It lets others run and does nothing else.
+    pub yields: bool,
     /// Of each argument against the duration.
     pub follows: [Regression; TRACED_ARGUMENTS],
 }
@@ -53,12 +60,13 @@ impl BlockState {
     pub fn new(number: BlockId, block: &TracedBlock, options: &Options) -> Self {
         let grouping = options.grouping(block);
         let excluded = options.excludes(&block.name);
+        let yields = is_yield(&block.name);
         let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
         Self {
             base: base(number),
             probe_ticks: block.probe_ticks,
             excluded,
-            plain: !excluded && block.probe_ticks == 0,
+            plain: !excluded && block.probe_ticks == 0 && !yields,
             period: 1,
             watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),
             kept: std::array::from_fn(|at| if grouping.contains(&at) { u64::MAX } else { 0 }),
@@ -70,8 +78,11 @@ impl BlockState {
             unwound: 0,
             twice: 0,
             waits: WaitSum::default(),
+            fates: Fates::default(),
             events: EventTable::default(),
-            least_blocked: u64::MAX,
+            least_compared: u64::MAX,
+            waits_for: waits_for(&block.name),
+            yields,
             follows: Default::default(),
         }
     }
@@ -131,15 +142,33 @@ impl BlockState {
         }
     }
 
+    /// What the waits in an execution are to it; `waits_for` says of each block what it waits for by its name.
+    #[cold]
+    pub fn fates(&self, waits: &WaitSum, waits_for: &[Option<CauseKind>], aarch64: bool) -> Fates {
+        let mut fates = waits.fates(|reason| {
+            let within = reason.within.and_then(|at| *waits_for.get(at as usize)?);
+            reason.fate(within.or(self.waits_for), aarch64)
+        });
+        if self.waits_for == Some(CauseKind::Sleep) {
+            // Who asked for a time got at least that.
+            fates.asked = fates.asked.saturating_add(std::mem::take(&mut fates.ready));
+        }
+        fates
+    }
+
     /// Adds what an execution waited for.
     #[cold]
-    pub fn add_waits(&mut self, waits: &WaitSum, weight: u64) {
-        self.least_blocked = self.least_blocked.min(waits.blocked);
+    pub fn add_waits(&mut self, waits: &WaitSum, fates: &Fates, weight: u64) {
+        self.least_compared = self.least_compared.min(fates.compared);
         let add = |to: &mut u64, ticks: u64| *to = to.saturating_add(ticks.saturating_mul(weight));
         add(&mut self.waits.blocked, waits.blocked);
         add(&mut self.waits.queued, waits.queued);
         add(&mut self.waits.preempted, waits.preempted);
         add(&mut self.waits.preemptions, waits.preemptions);
+        add(&mut self.fates.lost, fates.lost);
+        add(&mut self.fates.ready, fates.ready);
+        add(&mut self.fates.asked, fates.asked);
+        add(&mut self.fates.compared, fates.compared);
         let parts = waits.parts.iter().map(|part| WaitPart {
             blocked: part.blocked.saturating_mul(weight),
             n: part.n.saturating_mul(weight),

@@ -6,7 +6,7 @@ use super::kinds::exact_key;
 use super::queue::{Entries, Entry};
 use super::waits::WaitSum;
 use super::worker::{Local, Worker};
-use profile::BlockId;
+use profile::{BlockId, CauseKind};
 use std::sync::Arc;
 
 /// A thread that executes a block so often is warm; its first execution is left out.
@@ -57,6 +57,11 @@ impl Worker<'_> {
         let Some(local) = self.thread.locals.get_mut(at) else {
             return;
         };
+        // What a block waits for that its callers are told of goes by its own name.
+        let waits_for: Vec<Option<CauseKind>> = match entries.waits() {
+            true => self.blocks.iter().map(|block| block.waits_for).collect(),
+            false => Vec::new(),
+        };
         let Some(block) = self.blocks.get_mut(local.block as usize) else {
             return;
         };
@@ -88,8 +93,12 @@ impl Worker<'_> {
                 self.kinds.next_window(cell, first.leave);
             }
             let waits = first.waited.then(|| waits.next()).flatten();
-            let most = if first.waited { 1 } else { rest.len() };
-            let Some(added) = self.kinds.add(cell, rest.get(..most).unwrap_or_default()) else {
+            let fates = waits.map(|waits| block.fates(waits, &waits_for, self.options.aarch64));
+            let added = match fates {
+                Some(fates) => self.kinds.add_waited(cell, first, fates.of(first.net)),
+                None => self.kinds.add(cell, rest),
+            };
+            let Some(added) = added else {
                 return;
             };
             let (run, others) = rest.split_at(added.n);
@@ -108,9 +117,9 @@ impl Worker<'_> {
                     add_events(block, &runs, run, waits, &mut local.lap, costs);
                 }
             }
-            match waits {
-                None => block.least_blocked = 0,
-                Some(waits) => block.add_waits(waits, weight),
+            match waits.zip(fates) {
+                None => block.least_compared = 0,
+                Some((waits, fates)) => block.add_waits(waits, &fates, weight),
             }
         }
     }

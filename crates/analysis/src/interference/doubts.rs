@@ -17,6 +17,8 @@ pub(super) struct Known<'a> {
     pub excess: f64,
     /// Of the threads that executed the block.
     pub time: f64,
+    /// By how much sums over executions are multiplied for those that were not recorded.
+    pub exact: f64,
     pub threads: usize,
     pub parts: Parts,
     pub events: &'a [EventScore],
@@ -24,13 +26,19 @@ pub(super) struct Known<'a> {
     pub event_samples: &'a [u64],
     pub ns: f64,
     pub waits: bool,
+    /// Threads take turns in it, like with a lock or a barrier.
+    pub turn: Option<CauseKind>,
+    /// The same of all blocks.
+    pub turns: &'a [Option<CauseKind>],
+    /// See [`super::Options::aarch64`].
+    pub aarch64: bool,
 }
 
 /// Fewer executions say nothing about whether others were there.
 const ENOUGH_MET: u64 = 30;
 
 impl Known<'_> {
-    /// How many times as long executions take if another thread is in the block; `None`: not known.
+    /// How many times as long executions run, without their waits, if another thread is in the block; `None`: not known.
     pub fn slower_with_others(&self) -> Option<f64> {
         let instants = &self.state.instants;
         let (alone, others) = (&instants.alone, &instants.with_others);
@@ -38,11 +46,11 @@ impl Known<'_> {
         // Items of different threads came too far apart.
         let late = instants.late * 20 > met;
         let enough = alone.n >= ENOUGH_MET && others.n >= ENOUGH_MET;
-        (enough && !late).then(|| others.mean() / alone.mean())
+        (enough && !late).then(|| others.mean_running() / alone.mean_running())
     }
 
     /// What is lost, as a score.
-    fn sci(&self) -> f64 {
+    pub fn sci(&self) -> f64 {
         self.excess / self.time
     }
 }
@@ -136,7 +144,7 @@ fn fast_path(known: &Known<'_>) -> Option<Doubt> {
         .first()
         .filter(|group| group.recorded >= 1000)?;
     let floor = group.floor();
-    let second = group.histogram.quantile(0.01);
+    let second = group.unhindered.quantile(0.01);
     if second < 10 * floor.max(1) {
         return None;
     }
@@ -157,7 +165,7 @@ fn not_concurrent(known: &Known<'_>) -> Option<Doubt> {
         return None;
     }
     let text = format!(
-        "executions take {ratio:.2} times as long while another thread is in the block as without: it does not disturb itself"
+        "executions run {ratio:.2} times as long while another thread is in the block as without: it does not disturb itself"
     );
     doubt(DoubtKind::NotConcurrent, ratio, text)
 }

@@ -8,9 +8,12 @@ use super::doubts::{Known, doubts};
 use super::floor::{ENOUGH_FOR_A_PART, Group, groups, judge};
 use super::kinds::Kind;
 use super::sketch::Histogram;
+use super::standing::{Draft, callers, judged, ranked, waits_in};
+use super::turns::{mark_turns, turns_of};
 use profile::{
-    Between, BlockScore, Coverage, CurvePoint, Floor, Interference, KindScore, LeftOutBlock, Level,
-    SequenceScore, StackScore, ThreadIndex, ThreadScore, TraceHead, TracedBlock,
+    Between, BlockScore, CauseKind, Coverage, CurvePoint, Floor, Interference, KindScore,
+    LeftOutBlock, Level, SequenceScore, StackScore, Standing, ThreadIndex, ThreadScore, TraceHead,
+    TracedBlock, TracedThread,
 };
 use rustc_hash::FxHashMap;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -31,17 +34,23 @@ pub(super) struct Run<'a> {
     /// Of all threads, in ticks.
     pub thread_time: f64,
     pub enough: u64,
+    /// Of each thread the part of its duration that it was not blocked for.
+    pub busy: Vec<f64>,
+    /// Of each block whether threads take turns in it.
+    pub turns: Vec<Option<CauseKind>>,
+    /// See [`super::Options::aarch64`].
+    pub aarch64: bool,
 }
 
 impl Run<'_> {
-    fn thread_ticks(&self, thread: ThreadIndex) -> f64 {
+    pub fn thread_ticks(&self, thread: ThreadIndex) -> f64 {
         let thread = self.head.threads.get(thread as usize);
         thread.map_or(0.0, |t| t.end.saturating_sub(t.start) as f64)
     }
 }
 
 /// A kind in a thread.
-type Cells = FxHashMap<u32, Vec<(ThreadIndex, Cell)>>;
+pub(super) type Cells = FxHashMap<u32, Vec<(ThreadIndex, Cell)>>;
 
 impl Analyser {
     /// Says what the items mean. Threads and names are the head's.
@@ -60,17 +69,18 @@ impl Analyser {
                 kinds.push(number as u32);
             }
         }
-        let ticks = head
-            .threads
-            .iter()
-            .map(|t| t.end.saturating_sub(t.start) as f64);
+        let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
+        mark_turns(&mut self.kinds.all, &cells, &head.blocks, &self.blocks);
         let run = Run {
             head,
             ns: 1e9 / head.ticks_per_second.max(1) as f64,
-            thread_time: ticks.sum::<f64>().max(1.0),
+            thread_time: head.threads.iter().map(ticks).sum::<f64>().max(1.0),
             enough: self.options.enough.max(1),
+            busy: self.busy(head),
+            turns: turns_of(&self.kinds.all, head.blocks.len()),
+            aarch64: self.options.aarch64,
         };
-        let mut findings = Vec::new();
+        let mut drafts = Vec::new();
         let mut left_out = Vec::new();
         for (number, block) in head.blocks.iter().enumerate() {
             let kinds = of_block.get(number).filter(|kinds| !kinds.is_empty());
@@ -78,18 +88,12 @@ impl Analyser {
                 (Some(state), Some(kinds)) => {
                     state.instants.settle();
                     let all = &self.kinds.all;
-                    findings.push(score(&run, block, state, kinds, all, &cells));
+                    drafts.push(score(&run, block, state, kinds, all, &cells));
                 }
                 (state, _) => left_out.push(left(block, state.is_some_and(|s| s.excluded))),
             }
         }
-        findings.sort_by(|a, b| {
-            let by = |of: fn(&BlockScore) -> f64| of(b).total_cmp(&of(a));
-            let idle = a.is_idle().cmp(&b.is_idle());
-            idle.then_with(|| by(|f| f.program.low))
-                .then_with(|| by(|f| f.program.estimate))
-                .then_with(|| a.name.cmp(&b.name))
-        });
+        let findings = ranked(&run, drafts);
         Interference {
             command: head.command.clone(),
             host: head.host.clone(),
@@ -241,7 +245,7 @@ fn score(
     numbers: &[u32],
     all: &[Kind],
     cells: &Cells,
-) -> BlockScore {
+) -> Draft {
     let kinds = numbers
         .iter()
         .filter_map(|number| all.get(*number as usize));
@@ -254,12 +258,14 @@ fn score(
     let mut threads = state.threads.clone();
     threads.sort_unstable();
     threads.dedup();
-    let time: f64 = threads.iter().map(|thread| run.thread_ticks(*thread)).sum();
-    let time = time.max(1.0);
     let n: u64 = groups.iter().map(|group| group.total().n).sum();
-    let ticks: f64 = groups.iter().map(|group| group.total().sum as f64).sum();
+    let whole = |group: &Group| (group.total().sum + group.total().asked) as f64;
+    let ticks: f64 = groups.iter().map(whole).sum();
+    let per_thread = PerThread::of(&groups, numbers, cells);
+    let time = per_thread.time(run, &threads, n);
     let period = state.period.max(block.period);
     let exact = scale(block, period, run.head.lost);
+    let coverage = coverage(&groups, ticks);
     let (n, ticks) = ((n as f64 * exact).round() as u64, ticks * exact);
     let excess = interval(&groups, &kinds);
     let mut excess = Between {
@@ -273,13 +279,13 @@ fn score(
         excess.high += UNSEEN * f64::from(period) * longest as f64;
     }
     let excess = at_most(excess, time);
-    let per_thread = PerThread::of(&groups, numbers, cells);
     let floors: Vec<Floor> = groups
         .iter()
         .enumerate()
         .map(|(at, group)| judge(group, &per_thread.minima(at), run.enough, run.ns))
         .collect();
-    let parts = parts(state, n, excess.estimate, exact);
+    let turn = groups.first().and_then(|group| group.turn);
+    let parts = parts(state, &groups, n, excess.estimate, exact);
     let event_samples: Vec<u64> = run.head.events.iter().map(|event| event.samples).collect();
     let events = state.events.scores(&run.head.events, n, run.ns);
     let known = Known {
@@ -289,21 +295,34 @@ fn score(
         floor: floors.first(),
         excess: excess.estimate,
         time,
+        exact,
         threads: threads.len(),
         parts,
         events: &events,
         event_samples: &event_samples,
         ns: run.ns,
         waits: run.head.waits,
+        turn,
+        turns: &run.turns,
+        aarch64: run.aarch64,
     };
-    let causes = causes(&known, run.head);
-    BlockScore {
+    let mut causes = causes(&known, run.head);
+    let doubts = doubts(&known, &causes);
+    let judged = judged(&known, run, &causes, &doubts);
+    if judged.standing == Standing::Interference {
+        // What it is listed for comes first.
+        causes.sort_by_key(|cause| !judged.reasons.contains(&cause.kind));
+    }
+    let score = BlockScore {
+        standing: judged.standing,
+        hindered: judged.hindered,
+        same_as: None,
         name: block.name.clone(),
         image: block.image.clone(),
         kind: block.kind,
         sci: over(excess, time),
-        program: over(excess, run.thread_time),
-        own_floor: per_thread.own_floor / time,
+        program: Between::default(),
+        own_floor: exact * per_thread.own_floor / time,
         scheduler: parts.scheduler / time,
         blocked: parts.blocked / time,
         running: parts.running / time,
@@ -318,17 +337,25 @@ fn score(
         median_ns: histogram.quantile(0.5) as f64 * run.ns,
         p99_ns: histogram.quantile(0.99) as f64 * run.ns,
         max_ns: histogram.steps().last().map_or(0, |(d, _)| d) as f64 * run.ns,
-        coverage: coverage(&groups, ticks),
+        coverage,
         kinds: named_kinds(block, state, &groups, &floors, &kinds, time, run.ns),
         kinds_total: numbers.len() as u64,
         curve: curve(&histogram, run.ns),
-        threads: per_thread.scores(run),
+        threads: per_thread.scores(run, exact),
         threads_total: threads.len() as u64,
-        doubts: doubts(&known, &causes),
+        doubts,
         causes,
         events,
         stacks: stacks(state, run),
         floor: floors.into_iter().next().unwrap_or_default(),
+    };
+    Draft {
+        score,
+        excess,
+        time,
+        by_thread: per_thread.idle(exact),
+        callers: callers(state, run),
+        waits_in: waits_in(state, run),
     }
 }
 
@@ -351,7 +378,7 @@ fn at_most(excess: Between, time: f64) -> Between {
     }
 }
 
-fn over(excess: Between, time: f64) -> Between {
+pub(super) fn over(excess: Between, time: f64) -> Between {
     Between {
         estimate: excess.estimate / time,
         low: excess.low / time,
@@ -372,7 +399,7 @@ fn interval(groups: &[Group], kinds: &[&Kind]) -> Between {
         windows.resize(group.windows.len(), (0, 0.0));
         for (to, window) in windows.iter_mut().zip(&group.windows) {
             to.0 += window.n;
-            to.1 += window.sum as f64 - window.n as f64 * floor as f64;
+            to.1 += group.lost_in(window, floor);
         }
     }
     // Of kinds that there was no room to tell apart, nothing is certain.
@@ -424,16 +451,28 @@ pub(super) struct Parts {
     pub running: f64,
 }
 
-/// Time ready without a CPU is lost as such; of the time blocked, what is more than the least of
-/// any execution.
-fn parts(state: &BlockState, n: u64, excess: f64, exact: f64) -> Parts {
-    let waits = &state.waits;
-    let scheduler = (exact * (waits.queued as f64 + waits.preempted as f64)).min(excess);
-    let least = match state.least_blocked {
+/// Time ready without a CPU is lost as such, and so is what others were waited for; of other waits, what is more than
+/// the least of any execution.
+fn parts(state: &BlockState, groups: &[Group], n: u64, excess: f64, exact: f64) -> Parts {
+    let fates = &state.fates;
+    // Who yields is ready, but has nothing to do.
+    if state.yields {
+        return Parts {
+            scheduler: 0.0,
+            blocked: 0.0,
+            running: excess,
+        };
+    }
+    let scheduler = (exact * fates.ready as f64).min(excess);
+    let least = match state.least_compared {
         u64::MAX => 0.0,
         least => least as f64,
     };
-    let blocked = (exact * waits.blocked as f64 - n as f64 * least).clamp(0.0, excess - scheduler);
+    let compared = (exact * fates.compared as f64 - n as f64 * least).max(0.0);
+    let idle: f64 = groups.iter().map(Group::asked).sum();
+    let asked = (fates.asked as f64 - idle).max(0.0);
+    let lost = exact * (fates.lost as f64 + asked) + compared;
+    let blocked = lost.clamp(0.0, excess - scheduler);
     Parts {
         scheduler,
         blocked,
@@ -482,7 +521,7 @@ fn named_kinds(
                     .map(|kind| kind.inside),
                 calls: total.n,
                 sci: group.excess(group.floor()) / time,
-                mean_ns: total.sum as f64 / total.n.max(1) as f64 * ns,
+                mean_ns: (total.sum + total.asked) as f64 / total.n.max(1) as f64 * ns,
                 floor: floor.clone(),
             }
         })
@@ -532,8 +571,8 @@ fn stacks(state: &BlockState, run: &Run<'_>) -> Vec<StackScore> {
 
 /// A block's executions by thread.
 struct PerThread {
-    /// In ticks: what each lost, its executions, its shortest.
-    threads: Vec<(ThreadIndex, f64, u64, u64)>,
+    /// In ticks: what each lost, its executions, its shortest, what it was asked to wait.
+    threads: Vec<(ThreadIndex, f64, u64, u64, f64)>,
     /// The shortest executions by group and thread, of threads with enough.
     minima: Vec<Vec<u64>>,
     /// What would be lost if each thread had its own floor.
@@ -542,7 +581,7 @@ struct PerThread {
 
 impl PerThread {
     fn of(groups: &[Group], numbers: &[u32], cells: &Cells) -> Self {
-        let mut threads: FxHashMap<ThreadIndex, (f64, u64, u64)> = FxHashMap::default();
+        let mut threads: FxHashMap<ThreadIndex, (f64, u64, u64, f64)> = FxHashMap::default();
         let mut minima = Vec::new();
         let mut own_floor = 0.0;
         for group in groups {
@@ -559,24 +598,29 @@ impl PerThread {
             of_group.sort_unstable_by_key(|(thread, _)| *thread);
             let mut least = Vec::new();
             for (thread, cell) in of_group {
-                let lost = |floor: u64| cell.sums.sum as f64 - cell.sums.n as f64 * floor as f64;
+                let lost = |floor: u64| group.lost_in(&cell.sums, floor);
                 let own = cell.recorded >= ENOUGH_FOR_A_PART;
                 own_floor += lost(if own { cell.sums.min } else { floor }).max(0.0);
                 if own {
                     least.push(cell.sums.min);
                 }
-                let sum = threads.entry(thread).or_insert((0.0, 0, u64::MAX));
+                let asked = match group.turn {
+                    Some(_) => 0.0,
+                    None => cell.sums.asked as f64,
+                };
+                let sum = threads.entry(thread).or_insert((0.0, 0, u64::MAX, 0.0));
                 *sum = (
                     sum.0 + lost(floor),
                     sum.1 + cell.sums.n,
                     sum.2.min(cell.sums.min),
+                    sum.3 + asked,
                 );
             }
             minima.push(least);
         }
         let threads = threads
             .into_iter()
-            .map(|(t, (lost, n, min))| (t, lost, n, min));
+            .map(|(t, (lost, n, min, asked))| (t, lost, n, min, asked));
         Self {
             threads: threads.collect(),
             minima,
@@ -584,20 +628,44 @@ impl PerThread {
         }
     }
 
+    /// The duration of those that executed it, but for those that hardly did: one that waits for all the others to end would make any
+    /// score smaller.
+    fn time(&self, run: &Run<'_>, all: &[ThreadIndex], n: u64) -> f64 {
+        let lost: f64 = self.threads.iter().map(|thread| thread.1).sum();
+        let known = self.threads.len() as f64;
+        let hardly = |index: &ThreadIndex| {
+            let own = self.threads.iter().find(|thread| thread.0 == *index);
+            own.is_some_and(|own| {
+                (own.2 * 10) as f64 * known < n as f64 && own.1 * 10.0 * known < lost
+            })
+        };
+        let threads = all.iter().filter(|thread| !hardly(thread));
+        let time: f64 = threads.map(|thread| run.thread_ticks(*thread)).sum();
+        time.max(1.0)
+    }
+
+    /// What each thread lost and what it was asked to wait, in ticks.
+    fn idle(&self, exact: f64) -> Vec<(ThreadIndex, f64, f64)> {
+        let threads = self.threads.iter();
+        threads
+            .map(|thread| (thread.0, exact * thread.1, exact * thread.4))
+            .collect()
+    }
+
     fn minima(&self, group: usize) -> Vec<u64> {
         self.minima.get(group).cloned().unwrap_or_default()
     }
 
-    fn scores(&self, run: &Run<'_>) -> Vec<ThreadScore> {
-        let scores = self.threads.iter().filter_map(|(index, lost, n, min)| {
+    fn scores(&self, run: &Run<'_>, exact: f64) -> Vec<ThreadScore> {
+        let scores = self.threads.iter().filter_map(|(index, lost, n, min, _)| {
             let thread = run.head.threads.get(*index as usize)?;
             let ticks = run.thread_ticks(*index);
             Some(ThreadScore {
                 tid: thread.tid,
                 pid: thread.pid,
                 name: thread.name.clone(),
-                sci: (lost / ticks.max(1.0)).max(0.0),
-                calls: *n,
+                sci: (exact * lost / ticks.max(1.0)).max(0.0),
+                calls: (exact * *n as f64).round() as u64,
                 min_ns: *min as f64 * run.ns,
                 duration_ns: ticks * run.ns,
             })

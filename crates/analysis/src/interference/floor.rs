@@ -2,7 +2,7 @@
 
 use super::kinds::Kind;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window};
-use profile::{Floor, Level, Quality};
+use profile::{CauseKind, Floor, Level, Quality};
 use rustc_hash::FxHashMap;
 
 /// A window or a thread has a floor of its own with so many executions.
@@ -14,10 +14,18 @@ pub(super) struct Group {
     pub level: Level,
     /// Positions among the kinds of the block.
     pub members: Vec<usize>,
+    /// Of what they took without waiting for others.
     pub smallest: Smallest,
+    /// Of all that they took.
     pub histogram: Histogram,
+    /// Of what they took without waiting for others.
+    pub unhindered: Histogram,
     pub windows: [Window; WINDOWS],
     pub recorded: u64,
+    /// Threads take turns in all of its kinds.
+    pub turn: Option<CauseKind>,
+    /// There is nothing in it but letting others run: its floor is 0.
+    yields: bool,
 }
 
 /// Puts the kinds of a block together, as finely as each group still has `enough` executions: exact kinds,
@@ -75,19 +83,28 @@ impl Group {
             members: Vec::new(),
             smallest: Smallest::default(),
             histogram: Histogram::default(),
+            unhindered: Histogram::default(),
             windows: [Window::default(); WINDOWS],
             recorded: 0,
+            turn: None,
+            yields: false,
         };
         let all = members.iter().filter_map(|at| kinds.get(*at));
         let all: Vec<&Kind> = all.copied().filter(|kind| kind.recorded > 0).collect();
         for kind in &all {
             group.smallest.merge(&kind.smallest);
             group.histogram.merge(&kind.histogram);
+            group.histogram.merge(&kind.waited);
+            group.unhindered.merge(&kind.histogram);
+            group.unhindered.merge(&kind.unhindered);
             for (to, from) in group.windows.iter_mut().zip(kind.windows.iter()) {
                 to.merge(from);
             }
             group.recorded += kind.recorded;
         }
+        let turns = !all.is_empty() && all.iter().all(|kind| kind.turn.is_some());
+        group.turn = all.first().filter(|_| turns).and_then(|kind| kind.turn);
+        group.yields = !all.is_empty() && all.iter().all(|kind| kind.yields);
         group.level = common_level(&all);
         group.members = members;
         group
@@ -103,11 +120,17 @@ impl Group {
     /// The floor, in ticks: the fourth smallest duration, an earlier one of few. One wrong clock does not
     /// make a floor; and unlike a percentile it does not rise when nearly all executions are slowed down.
     pub fn floor(&self) -> u64 {
+        if self.yields {
+            return 0;
+        }
         self.smallest.at(rank(self.recorded))
     }
 
     /// What the parts of the run say: the median of their floors, if that is more than the floor.
     pub fn high(&self) -> u64 {
+        if self.yields {
+            return 0;
+        }
         let windows = self.windows.iter().filter(|w| w.n >= ENOUGH_FOR_A_PART);
         let mut floors: Vec<u64> = windows.map(|window| window.min).collect();
         floors.sort_unstable();
@@ -117,8 +140,22 @@ impl Group {
 
     /// What was lost above a floor, in ticks.
     pub fn excess(&self, floor: u64) -> f64 {
-        let total = self.total();
-        total.sum as f64 - total.n as f64 * floor as f64
+        self.lost_in(&self.total(), floor)
+    }
+
+    /// What was lost above a floor in a part of the run. Where threads take turns, a wait that ended at a time that was asked for
+    /// was a wait for the others all the same.
+    pub fn lost_in(&self, window: &Window, floor: u64) -> f64 {
+        let asked = if self.turn.is_some() { window.asked } else { 0 };
+        window.sum as f64 + asked as f64 - window.n as f64 * floor as f64
+    }
+
+    /// The time that its executions were asked to wait for and that is not lost.
+    pub fn asked(&self) -> f64 {
+        match self.turn {
+            Some(_) => 0.0,
+            None => self.total().asked as f64,
+        }
     }
 }
 
@@ -161,7 +198,7 @@ pub(super) fn judge(group: &Group, thread_minima: &[u64], enough: u64, ns: f64) 
         .iter()
         .filter(|least| near_floor(**least))
         .count();
-    let near = group.histogram.up_to((floor as f64 * 1.05) as u64);
+    let near = group.unhindered.up_to((floor as f64 * 1.05) as u64);
     let n = group.total().n;
     let mut reasons = Vec::new();
     if group.recorded < enough {

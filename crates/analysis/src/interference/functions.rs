@@ -2,6 +2,7 @@
 //! and what they wait for.
 
 use profile::CauseKind;
+use std::borrow::Cow;
 
 /// A function that everybody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,24 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
             "lll_lock_wait*",
             "omp_set_lock",
             "omp_set_nest_lock",
+            "std::sys::sync::mutex::futex::Mutex::lock_contended",
             "std::sys::sync::mutex::futex::Mutex::lock*",
+            "std::sys::sync::rwlock::futex::RwLock::read_contended",
+            "std::sys::sync::rwlock::futex::RwLock::write_contended",
+            "std::sys::sync::once::futex::Once::call",
             "parking_lot::raw_mutex::RawMutex::lock_slow",
+            "parking_lot::raw_rwlock::RawRwLock::lock_shared_slow",
+            "parking_lot::raw_rwlock::RawRwLock::lock_exclusive_slow",
+            "GOMP_critical_start",
+            "GOMP_critical_name_start",
+            "__kmpc_critical",
+            "flockfile",
+            "flock",
+            "lockf",
+            "lockf64",
+            "__cxa_guard_acquire",
+            "absl::Mutex::Lock",
+            "absl::Mutex::ReaderLock",
         ],
         &[1],
         Some(CauseKind::Lock),
@@ -46,6 +63,17 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
             "omp_unset_lock",
             "pthread_mutex_trylock",
             "__lll_unlock_wake",
+            "std::sys::sync::mutex::futex::Mutex::wake",
+            "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
+            "parking_lot::raw_mutex::RawMutex::unlock_slow",
+            "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
+            "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
+            "tokio::sync::batch_semaphore::Semaphore::add_permits_locked",
+            "pthread_cond_signal",
+            "pthread_cond_broadcast",
+            "cnd_signal",
+            "cnd_broadcast",
+            "sem_post",
         ],
         &[1],
         None,
@@ -63,6 +91,10 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
     known(
         &[
             "GOMP_barrier",
+            "GOMP_barrier_cancel",
+            "GOMP_loop_end",
+            "GOMP_sections_end",
+            "GOMP_taskwait",
             "gomp_barrier_wait*",
             "gomp_team_barrier_wait*",
             "__kmpc_barrier",
@@ -84,6 +116,22 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
     known(
         &["sem_wait", "sem_timedwait", "sem_clockwait"],
         &[1],
+        Some(CauseKind::Pool),
+    ),
+    known(
+        &[
+            "std::sys::sync::condvar::futex::Condvar::wait",
+            "std::sys::sync::condvar::futex::Condvar::wait_timeout",
+            "std::sys::sync::condvar::futex::Condvar::wait_optional_timeout",
+            "std::thread::park",
+            "std::thread::park_timeout",
+            "std::thread::functions::park",
+            "parking_lot::condvar::Condvar::wait_until_internal",
+            "tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
+            "tokio::runtime::scheduler::multi_thread::park::Inner::park_driver",
+            "tokio::runtime::park::Inner::park",
+        ],
+        &[],
         Some(CauseKind::Pool),
     ),
     known(
@@ -158,10 +206,17 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
             "clock_nanosleep",
             "usleep",
             "sleep",
-            "sched_yield",
+            "thrd_sleep",
         ],
         &[],
         Some(CauseKind::Sleep),
+    ),
+    // Who yields has nothing to do until somebody else has done something.
+    known(&["sched_yield", "thrd_yield"], &[], Some(CauseKind::Lock)),
+    known(
+        &["mmap", "mmap64", "munmap", "mprotect", "mremap", "madvise"],
+        &[2],
+        Some(CauseKind::AddressSpace),
     ),
     known(
         &[
@@ -179,9 +234,18 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[3],
         None,
     ),
-    known(&["malloc", "_int_malloc", "operator new*"], &[1], None),
-    known(&["calloc"], &[1, 2], None),
-    known(&["realloc"], &[2], None),
+    known(
+        &["malloc", "_int_malloc", "operator new*"],
+        &[1],
+        Some(CauseKind::Allocator),
+    ),
+    known(&["calloc"], &[1, 2], Some(CauseKind::Allocator)),
+    known(&["realloc"], &[2], Some(CauseKind::Allocator)),
+    known(
+        &["free", "cfree", "_int_free", "operator delete*"],
+        &[],
+        Some(CauseKind::Allocator),
+    ),
     known(&["fread", "fwrite"], &[2, 3], None),
     known(&["qsort", "bsearch"], &[2, 3], None),
 ];
@@ -200,7 +264,7 @@ const fn known(
 
 /// What is known of a function by its name; a version (`read@GLIBC_2.2.5`) is no part of that.
 pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
-    let name = name.split('@').next().unwrap_or(name);
+    let name = plain_name(name);
     let matches = |pattern: &&str| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == *pattern,
@@ -210,9 +274,56 @@ pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
         .find(|f| f.names.iter().any(&matches))
 }
 
+/// A name without its version, its hash, and the brackets that Rust's newer names have (`<a::B>::c`).
+fn plain_name(name: &str) -> Cow<'_, str> {
+    let name = name.split('@').next().unwrap_or(name);
+    let name = match name.rsplit_once("::h") {
+        Some((start, hash)) if hash.len() == 16 => start,
+        _ => name,
+    };
+    let inherent = name.strip_prefix('<').and_then(|rest| {
+        let (implemented, rest) = rest.split_once(">::")?;
+        (!implemented.contains(" as ")).then(|| format!("{implemented}::{rest}"))
+    });
+    inherent.map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
+/// Whether a function waits for the end of a thread or a process: its caller has nothing to do until then.
+pub(super) fn is_join(name: &str) -> bool {
+    const JOINS: [&str; 8] = [
+        "pthread_join",
+        "pthread_timedjoin_np",
+        "pthread_clockjoin_np",
+        "thrd_join",
+        "wait",
+        "waitpid",
+        "wait4",
+        "waitid",
+    ];
+    JOINS.contains(&&*plain_name(name))
+}
+
+/// Functions that let one waiting thread go on, and those that let all of them.
+pub(super) fn wakes_one(name: &str) -> Option<bool> {
+    match &*plain_name(name) {
+        "sem_post" | "pthread_cond_signal" | "cnd_signal" => Some(true),
+        "pthread_cond_broadcast" | "cnd_broadcast" => Some(false),
+        _ => None,
+    }
+}
+
+/// What a function waits for by its name.
+pub(super) fn waits_for(name: &str) -> Option<CauseKind> {
+    let known = known_function(name).and_then(|f| f.waits_for);
+    known.or_else(|| {
+        let name = name.to_ascii_lowercase();
+        name.contains("barrier").then_some(CauseKind::Barrier)
+    })
+}
+
 /// The functions that threads wake others from, by the kind of waiting that they end.
 pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
-    let name = name.split('@').next().unwrap_or(name);
+    let name = &*plain_name(name);
     let is = |names: &[&str]| names.contains(&name);
     if is(&[
         "pthread_mutex_unlock",
@@ -221,6 +332,12 @@ pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
         "mtx_unlock",
         "__lll_unlock_wake",
         "omp_unset_lock",
+        "std::sys::sync::mutex::futex::Mutex::wake",
+        "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
+        "parking_lot::raw_mutex::RawMutex::unlock_slow",
+        "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
+        "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
+        "tokio::sync::batch_semaphore::Semaphore::add_permits_locked",
     ]) {
         Some(CauseKind::Lock)
     } else if known_function(name).is_some_and(|f| f.waits_for == Some(CauseKind::Barrier)) {
@@ -275,6 +392,23 @@ pub(super) enum Waits {
     Poll,
     Sleep,
     Child,
+    /// The lock of a file.
+    FileLock,
+    /// The lock of the process's memory map.
+    AddressSpace,
+    /// Nothing: it lets others run.
+    Yield,
+}
+
+/// `sched_yield` on x86-64.
+pub(super) const SCHED_YIELD: u32 = 24;
+
+/// Whether a function does nothing but let others run.
+pub(super) fn is_yield(name: &str) -> bool {
+    matches!(
+        &*plain_name(name),
+        "sched_yield" | "thrd_yield" | "__sched_yield"
+    )
 }
 
 const fn named(name: &'static str, waits_for: Waits) -> SystemCall {
@@ -285,12 +419,20 @@ const X86_64: &[(u32, SystemCall)] = &[
     (0, named("read", Waits::File)),
     (1, named("write", Waits::File)),
     (7, named("poll", Waits::Poll)),
+    (9, named("mmap", Waits::AddressSpace)),
+    (10, named("mprotect", Waits::AddressSpace)),
+    (11, named("munmap", Waits::AddressSpace)),
+    (12, named("brk", Waits::AddressSpace)),
     (17, named("pread64", Waits::Disk)),
     (18, named("pwrite64", Waits::Disk)),
     (19, named("readv", Waits::File)),
     (20, named("writev", Waits::File)),
     (23, named("select", Waits::Poll)),
+    (24, named("sched_yield", Waits::Yield)),
+    (25, named("mremap", Waits::AddressSpace)),
     (26, named("msync", Waits::Disk)),
+    (28, named("madvise", Waits::AddressSpace)),
+    (34, named("pause", Waits::Sleep)),
     (35, named("nanosleep", Waits::Sleep)),
     (42, named("connect", Waits::Network)),
     (43, named("accept", Waits::Network)),
@@ -299,9 +441,15 @@ const X86_64: &[(u32, SystemCall)] = &[
     (46, named("sendmsg", Waits::Network)),
     (47, named("recvmsg", Waits::Network)),
     (61, named("wait4", Waits::Child)),
+    (65, named("semop", Waits::Futex)),
+    (72, named("fcntl", Waits::FileLock)),
+    (73, named("flock", Waits::FileLock)),
     (74, named("fsync", Waits::Disk)),
     (75, named("fdatasync", Waits::Disk)),
+    (128, named("rt_sigtimedwait", Waits::Sleep)),
+    (130, named("rt_sigsuspend", Waits::Sleep)),
     (202, named("futex", Waits::Futex)),
+    (220, named("semtimedop", Waits::Futex)),
     (230, named("clock_nanosleep", Waits::Sleep)),
     (232, named("epoll_wait", Waits::Poll)),
     (247, named("waitid", Waits::Child)),
@@ -316,6 +464,8 @@ const X86_64: &[(u32, SystemCall)] = &[
 
 const AARCH64: &[(u32, SystemCall)] = &[
     (22, named("epoll_pwait", Waits::Poll)),
+    (25, named("fcntl", Waits::FileLock)),
+    (32, named("flock", Waits::FileLock)),
     (63, named("read", Waits::File)),
     (64, named("write", Waits::File)),
     (65, named("readv", Waits::File)),
@@ -332,13 +482,24 @@ const AARCH64: &[(u32, SystemCall)] = &[
     (98, named("futex", Waits::Futex)),
     (101, named("nanosleep", Waits::Sleep)),
     (115, named("clock_nanosleep", Waits::Sleep)),
+    (124, named("sched_yield", Waits::Yield)),
+    (133, named("rt_sigsuspend", Waits::Sleep)),
+    (137, named("rt_sigtimedwait", Waits::Sleep)),
+    (192, named("semtimedop", Waits::Futex)),
+    (193, named("semop", Waits::Futex)),
     (202, named("accept", Waits::Network)),
     (203, named("connect", Waits::Network)),
     (206, named("sendto", Waits::Network)),
     (207, named("recvfrom", Waits::Network)),
     (211, named("sendmsg", Waits::Network)),
     (212, named("recvmsg", Waits::Network)),
+    (214, named("brk", Waits::AddressSpace)),
+    (215, named("munmap", Waits::AddressSpace)),
+    (216, named("mremap", Waits::AddressSpace)),
+    (222, named("mmap", Waits::AddressSpace)),
+    (226, named("mprotect", Waits::AddressSpace)),
     (227, named("msync", Waits::Disk)),
+    (233, named("madvise", Waits::AddressSpace)),
     (242, named("accept4", Waits::Network)),
     (260, named("wait4", Waits::Child)),
     (426, named("io_uring_enter", Waits::Poll)),
@@ -358,6 +519,13 @@ mod tests {
         );
         assert_eq!(arguments("__memmove_avx_unaligned_erms"), Some(&[3][..]));
         assert_eq!(arguments("readdir"), None);
+        for name in [
+            "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
+            "std::sys::sync::mutex::futex::Mutex::lock_contended::h0123456789abcdef",
+        ] {
+            let known = known_function(name).and_then(|f| f.waits_for);
+            assert_eq!(known, Some(CauseKind::Lock), "{name}");
+        }
         assert_eq!(call(202, false).map(|c| c.name), Some("futex"));
         assert_eq!(call(202, true).map(|c| c.name), Some("accept"));
     }

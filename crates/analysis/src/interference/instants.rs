@@ -1,8 +1,8 @@
 //! Was another thread in the same block at that time?
 //!
 //! The run is looked at at regular instants: which threads are in the block, and how long do these
-//! executions take? Long executions are met more often, in proportion to their length, so that the mean of
-//! `n` that were met is `n / Σ 1/d`. Instants are kept for a while, because the items of different
+//! executions run, without what they wait? Long executions are met more often, in proportion to their length `d`, so
+//! that the mean of what they run, `r`, is `Σ r/d / Σ 1/d`. Instants are kept for a while, because the items of different
 //! threads arrive in turns.
 
 use profile::ThreadIndex;
@@ -17,7 +17,15 @@ const SHIFT: u32 = 21;
 #[derive(Clone, Debug, Default)]
 struct Instant {
     number: u64,
-    met: Vec<(ThreadIndex, f64)>,
+    met: Vec<(ThreadIndex, Met)>,
+}
+
+/// An execution, in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    duration: f64,
+    /// Of that, what it was on a CPU.
+    ran: f64,
 }
 
 /// Executions with others at the same time, or without.
@@ -25,17 +33,19 @@ struct Instant {
 pub(super) struct Group {
     pub n: u64,
     inverse: f64,
+    ran: f64,
 }
 
 impl Group {
-    fn add(&mut self, duration: f64) {
+    fn add(&mut self, met: Met) {
         self.n += 1;
-        self.inverse += 1.0 / duration.max(1.0);
+        self.inverse += 1.0 / met.duration.max(1.0);
+        self.ran += met.ran.max(1.0) / met.duration.max(1.0);
     }
 
-    /// The mean duration, in ticks.
-    pub fn mean(&self) -> f64 {
-        self.n as f64 / self.inverse
+    /// The mean time that executions run, in ticks.
+    pub fn mean_running(&self) -> f64 {
+        self.ran / self.inverse
     }
 }
 
@@ -56,13 +66,17 @@ impl Instants {
         enter >> SHIFT != leave >> SHIFT
     }
 
-    /// Adds an execution that is.
+    /// Adds an execution that is, which was off the CPU for so long.
     #[cold]
-    pub fn add(&mut self, enter: u64, leave: u64, thread: ThreadIndex) {
+    pub fn add(&mut self, enter: u64, leave: u64, off: u64, thread: ThreadIndex) {
         if self.kept.is_empty() {
             self.kept = vec![Instant::default(); KEPT];
         }
-        let duration = (leave - enter) as f64;
+        let duration = leave - enter;
+        let met = Met {
+            duration: duration as f64,
+            ran: duration.saturating_sub(off) as f64,
+        };
         let last = leave >> SHIFT;
         // Of a very long one only as many as are kept.
         let first = ((enter >> SHIFT) + 1).max(last.saturating_sub(KEPT as u64 - 1));
@@ -82,9 +96,9 @@ impl Instants {
             let own = instant.met.iter_mut().find(|met| met.0 == thread);
             if let Some(inner) = own {
                 // It contains the one that was met.
-                inner.1 = duration;
+                inner.1 = met;
             } else if instant.met.len() < AT_ONCE {
-                instant.met.push((thread, duration));
+                instant.met.push((thread, met));
             }
         }
     }
@@ -101,10 +115,10 @@ impl Instants {
 fn judge(instant: &mut Instant, alone: &mut Group, with_others: &mut Group) {
     let first = instant.met.first().map(|(thread, _)| *thread);
     let others = instant.met.iter().any(|(thread, _)| Some(*thread) != first);
-    for (_, duration) in instant.met.drain(..) {
+    for (_, met) in instant.met.drain(..) {
         match others {
-            true => with_others.add(duration),
-            false => alone.add(duration),
+            true => with_others.add(met),
+            false => alone.add(met),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::cells::Cell;
 use super::queue::Entry;
 use super::sequences::mix;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
-use profile::{BlockId, Level, TRACED_ARGUMENTS, TraceItem};
+use profile::{BlockId, CauseKind, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;
 
 /// So many exact kinds, and as many collapsed ones, are told apart in a block.
@@ -68,9 +68,18 @@ pub(super) struct Kind {
     pub inside: u64,
     /// Executions that were recorded; those in the windows are weighted by the period of recording.
     pub recorded: u64,
+    /// Of the time that they took without waiting for others.
     pub smallest: Smallest,
+    /// Of those that did not wait.
     pub histogram: Histogram,
+    /// Of those that did: all of it, and without waiting for others.
+    pub waited: Histogram,
+    pub unhindered: Histogram,
     pub windows: Box<[Window; WINDOWS]>,
+    /// Threads take turns in it, though it waits for work by its name: like a lock, or like a barrier.
+    pub turn: Option<CauseKind>,
+    /// It does nothing but let others run.
+    pub yields: bool,
 }
 
 impl Kind {
@@ -86,7 +95,11 @@ impl Kind {
             recorded: 0,
             smallest: Smallest::default(),
             histogram: Histogram::default(),
+            waited: Histogram::default(),
+            unhindered: Histogram::default(),
             windows: Box::default(),
+            turn: None,
+            yields: false,
         }
     }
 }
@@ -96,6 +109,14 @@ pub(super) struct Added<'a> {
     pub n: usize,
     pub sum: u64,
     pub kind: &'a Kind,
+}
+
+/// What an execution that waited took, in ticks: in all, without what it was asked to wait, and without waiting for others either.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waited {
+    pub whole: u64,
+    pub taken: u64,
+    pub unhindered: u64,
 }
 
 /// How many kinds of a block there are, by level.
@@ -189,9 +210,37 @@ impl Kinds {
         cell.lately.merge(&Window {
             n: n as u64 * weight,
             sum: sum.saturating_mul(weight),
+            asked: 0,
             min,
         });
         Some(Added { n, sum, kind })
+    }
+
+    /// Adds one execution that waited.
+    pub fn add_waited(
+        &mut self,
+        cell: &mut Cell,
+        entry: &Entry,
+        waited: Waited,
+    ) -> Option<Added<'_>> {
+        let kind = self.all.get_mut(cell.kind as usize)?;
+        let weight = u64::from(entry.weight);
+        kind.smallest.add(waited.unhindered);
+        kind.waited.add(waited.whole, weight);
+        kind.unhindered.add(waited.unhindered, weight);
+        kind.recorded += 1;
+        cell.recorded += 1;
+        cell.lately.merge(&Window {
+            n: weight,
+            sum: waited.taken.saturating_mul(weight),
+            asked: (waited.whole - waited.taken).saturating_mul(weight),
+            min: waited.unhindered,
+        });
+        Some(Added {
+            n: 1,
+            sum: waited.whole,
+            kind,
+        })
     }
 
     /// Begins a cell's window that has a moment in it, behind that of now.

@@ -49,6 +49,8 @@ mod pairs;
 mod queue;
 mod sequences;
 mod sketch;
+mod standing;
+mod turns;
 mod waits;
 mod worker;
 

@@ -19,6 +19,8 @@ pub struct Options {
     pub arguments: Vec<(Pattern, Vec<u8>)>,
     /// These blocks are left out, as if they had not been traced.
     pub exclude: Vec<Pattern>,
+    /// The numbers of system calls are those of aarch64, and not of x86-64.
+    pub aarch64: bool,
 }
 
 impl Default for Options {
@@ -29,6 +31,7 @@ impl Default for Options {
             enough: 100,
             arguments: Vec::new(),
             exclude: Vec::new(),
+            aarch64: cfg!(target_arch = "aarch64"),
         }
     }
 }

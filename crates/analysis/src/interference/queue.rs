@@ -73,6 +73,11 @@ impl Entries {
         (entries.unwrap_or_default(), details.unwrap_or_default())
     }
 
+    /// Whether any of them waited.
+    pub fn waits(&self) -> bool {
+        self.details.iter().any(|details| details.waits.is_some())
+    }
+
     /// Removes the first `n`.
     pub fn remove(&mut self, n: usize) {
         let detailed = self.part(0, n).1.len();

@@ -160,7 +160,11 @@ pub(super) const WINDOWS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub n: u64,
+    /// How long they took, without the time that they were asked to wait.
     pub sum: u64,
+    /// The time that they were asked to wait.
+    pub asked: u64,
+    /// The least that one took without waiting for others.
     pub min: u64,
 }
 
@@ -169,6 +173,7 @@ impl Default for Window {
         Self {
             n: 0,
             sum: 0,
+            asked: 0,
             min: u64::MAX,
         }
     }
@@ -178,6 +183,7 @@ impl Window {
     pub fn merge(&mut self, other: &Self) {
         self.n += other.n;
         self.sum = self.sum.saturating_add(other.sum);
+        self.asked = self.asked.saturating_add(other.asked);
         self.min = self.min.min(other.min);
     }
 }

@@ -1,7 +1,9 @@
 //! The time off the CPU inside an execution, by what it waited for, and the events that were sampled in it.
 
 use super::events::Amounts;
-use profile::{EventSample, ThreadIndex, Wait};
+use super::functions::{self, Waits};
+use super::kinds::Waited;
+use profile::{CauseKind, EventSample, ThreadIndex, Wait};
 use std::sync::Arc;
 
 /// So many different reasons are kept of an execution; the smallest are added up without a reason.
@@ -15,6 +17,64 @@ pub(super) struct Reason {
     pub waker_block: Option<u32>,
     /// The innermost block that it was in.
     pub within: Option<u32>,
+}
+
+/// What a wait is to the execution that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Lost to others, all of it: without them the execution would not have waited.
+    Lost,
+    /// What was asked for (a time, or something from outside of the program): neither lost nor compared.
+    Asked,
+    /// Part of what the execution does: longer ones are compared with shorter ones.
+    Compared,
+}
+
+impl Reason {
+    /// What waiting for this reason is, in a block that waits for `own` by its name.
+    pub fn fate(&self, own: Option<CauseKind>, aarch64: bool) -> Fate {
+        let woken = self.waker.is_some();
+        let by_woken = if woken { Fate::Lost } else { Fate::Asked };
+        let Some(number) = self.system_call else {
+            // In a page fault: for the memory map that another thread changes, or for a disk.
+            return if woken { Fate::Lost } else { Fate::Compared };
+        };
+        match functions::call(number, aarch64).map(|call| call.waits_for) {
+            Some(Waits::Futex) => match own {
+                Some(CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator) => Fate::Lost,
+                _ => by_woken,
+            },
+            Some(Waits::Poll) => by_woken,
+            Some(Waits::File | Waits::Network) if woken => Fate::Lost,
+            Some(Waits::Sleep | Waits::Child) => Fate::Asked,
+            Some(Waits::FileLock | Waits::AddressSpace | Waits::Yield) => Fate::Lost,
+            Some(Waits::File | Waits::Disk | Waits::Network) | None => Fate::Compared,
+        }
+    }
+}
+
+/// The time off the CPU in an execution, in ticks, by what it is to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fates {
+    /// Blocked.
+    pub lost: u64,
+    /// Ready, without a CPU.
+    pub ready: u64,
+    pub asked: u64,
+    pub compared: u64,
+}
+
+impl Fates {
+    /// What an execution took that waited so.
+    pub fn of(&self, net: u64) -> Waited {
+        let taken = net - self.asked.min(net);
+        let others = self.lost.saturating_add(self.ready);
+        Waited {
+            whole: net,
+            taken,
+            unhindered: taken - others.min(taken),
+        }
+    }
 }
 
 /// Waits with one reason.
@@ -60,14 +120,18 @@ impl WaitSum {
     /// One wait, as far as it can be believed.
     pub fn of(wait: &Wait) -> Self {
         let length = wait.end.saturating_sub(wait.start);
-        if wait.preempted {
+        // Who gave its CPU away in a system call yielded.
+        if wait.preempted && wait.system_call.is_none() {
             return Self {
                 preempted: length,
                 preemptions: 1,
                 ..Self::default()
             };
         }
-        let queued = wait.queued.min(length);
+        let queued = match wait.preempted {
+            true => 0,
+            false => wait.queued.min(length),
+        };
         let blocked = length - queued;
         let reason = Reason {
             system_call: wait.system_call,
@@ -81,6 +145,51 @@ impl WaitSum {
             parts: vec![WaitPart {
                 reason,
                 blocked,
+                n: 1,
+            }],
+            ..Self::default()
+        }
+    }
+
+    /// By what it is to an execution of a block; `fate` knows it of each reason. Of parts that there was no room for
+    /// nothing is known: they are as the others.
+    pub fn fates(&self, fate: impl Fn(&Reason) -> Fate) -> Fates {
+        let mut fates = Fates {
+            ready: self.queued.saturating_add(self.preempted),
+            ..Fates::default()
+        };
+        let mut known = 0u64;
+        for part in &self.parts {
+            known = known.saturating_add(part.blocked);
+            let to = match fate(&part.reason) {
+                Fate::Lost => &mut fates.lost,
+                Fate::Asked => &mut fates.asked,
+                Fate::Compared => &mut fates.compared,
+            };
+            *to = to.saturating_add(part.blocked);
+        }
+        if known > 0 && known < self.blocked {
+            let scale = self.blocked as f64 / known as f64;
+            fates.lost = (fates.lost as f64 * scale) as u64;
+            fates.asked = (fates.asked as f64 * scale) as u64;
+            fates.compared = (self.blocked - fates.lost).saturating_sub(fates.asked);
+        }
+        fates
+    }
+
+    /// Time in which a thread yielded to others, in one execution of a block that does nothing else.
+    pub fn yielded(ticks: u64, block: u32) -> Self {
+        let reason = Reason {
+            system_call: Some(functions::SCHED_YIELD),
+            waker: None,
+            waker_block: None,
+            within: Some(block),
+        };
+        Self {
+            blocked: ticks,
+            parts: vec![WaitPart {
+                reason,
+                blocked: ticks,
                 n: 1,
             }],
             ..Self::default()

@@ -248,7 +248,7 @@ impl Worker<'_> {
         let kinds = (called.exact, called.collapsed);
         let size = (called.inside + 1, called.net);
         pending.push((enter, leave), number, kinds, size, self.pairs);
-        self.queue(execution, called);
+        self.queue(execution, called, 0);
     }
 
     /// An execution of a block that is not plain, or with more in it than calls.
@@ -275,7 +275,16 @@ impl Worker<'_> {
         if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
             WaitSum::inside(waits, number);
         }
-        if followed {
+        if block.yields {
+            // It is a way of waiting, and no part of what its callers do.
+            let more = More {
+                sequences: Some((Sequence::EMPTY, Collapsed::EMPTY)),
+                waits: Some(Arc::new(WaitSum::yielded(net, number))),
+                probes,
+                ..More::default()
+            };
+            pending.push_other(times, TRANSPARENT, (0, 0), more, pairs);
+        } else if followed {
             pending.push(times, number, (exact, collapsed), size, pairs);
             if inside.waits.is_some() || probes > 0 {
                 pending.say_more(inside.waits.clone(), probes);
@@ -298,22 +307,23 @@ impl Worker<'_> {
             inside: count,
             net,
         };
-        let at = self.queue(execution, called);
+        let off = inside.waits.as_ref().map_or(0, |waits| waits.off());
+        let at = self.queue(execution, called, off);
         if let (Some(at), Some(waits)) = (at, inside.waits) {
             self.say_more(at, execution, called, Some(waits));
         }
     }
 
-    /// Lets an execution wait until it counts; gives the position of its block in `locals`.
+    /// Lets an execution, which was off the CPU for so long, wait until it counts; gives the position of its block in `locals`.
     #[inline(never)]
-    fn queue(&mut self, execution: &Execution, called: Called) -> Option<usize> {
+    fn queue(&mut self, execution: &Execution, called: Called, off: u64) -> Option<usize> {
         let number = execution.block;
         let (leave, duration) = (execution.leave, execution.duration);
         let enter = leave - duration;
         let thread = &mut *self.thread;
         let block = self.blocks.get_mut(number as usize)?;
         if Instants::meets(enter, leave) {
-            block.instants.add(enter, leave, self.index);
+            block.instants.add(enter, leave, off, self.index);
         }
         let at = match thread.local(number) {
             Some(at) => at,

@@ -81,8 +81,16 @@ impl FunctionPattern {
             return true;
         }
         let source = symbols::demangle(name);
-        glob(&self.name, &source) || glob(&self.name, without_parameters(&source))
+        glob(&self.name, &source)
+            || glob(&self.name, without_parameters(&source))
+            || without_brackets(&source).is_some_and(|plain| glob(&self.name, &plain))
     }
+}
+
+/// The name of a function in Rust as it was before the newer mangling: `a::B::c` of `<a::B>::c`.
+fn without_brackets(name: &str) -> Option<String> {
+    let (implemented, rest) = name.strip_prefix('<')?.split_once(">::")?;
+    (!implemented.contains(" as ")).then(|| format!("{implemented}::{rest}"))
 }
 
 /// The name of a function in C++ without its parameters.
@@ -135,6 +143,11 @@ mod tests {
         );
         assert_eq!(without_parameters("f(int, void (*)(int)) const"), "f");
         assert_eq!(without_parameters("operator()(int)"), "operator()");
+        assert_eq!(
+            without_brackets("<std::a::Mutex>::wake").as_deref(),
+            Some("std::a::Mutex::wake")
+        );
+        assert_eq!(without_brackets("<a::B as c::D>::e"), None);
         assert!(pattern("libc!read").is_for("/usr/lib/libc.so.6", false));
         assert!(!pattern("libc!read").is_for("/usr/lib/libcrypt.so.1", false));
     }

@@ -57,10 +57,11 @@ fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
     let head = reader.head().clone();
     let notes = unmatched(&head, regroup)?;
     let costs = head.events.iter().map(|event| event.cost);
-    let mut analyser = Analyser::new(
-        &head.blocks,
-        regroup.options(head.call_overhead, costs.collect()),
-    );
+    let options = analysis::interference::Options {
+        aarch64: head.host.machine == "aarch64",
+        ..regroup.options(head.call_overhead, costs.collect())
+    };
+    let mut analyser = Analyser::new(&head.blocks, options);
     while let Some(batch) = reader.next_batch()? {
         analyser.push(batch);
     }

@@ -5,7 +5,7 @@ use super::report::Report;
 use crate::output::{Align, Table, grouped, printable, shortened, time};
 use profile::{
     BlockScore, Cause, CauseKind, Coverage, DoubtKind, EventScore, Floor, Interference, Level,
-    Quality, RunEnd, SequenceScore,
+    Quality, RunEnd, SequenceScore, Standing,
 };
 use std::io::Write;
 
@@ -35,16 +35,21 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     if !result.findings.is_empty() {
         none(result, out)?;
     }
-    for (number, finding) in report.shown.iter().enumerate() {
+    let listed = |finding: &&BlockScore| report.all || is_listed(finding);
+    let listed: Vec<&BlockScore> = report.shown.iter().filter(listed).collect();
+    for (number, finding) in listed.iter().enumerate() {
         writeln!(out)?;
         block(report, number + 1, finding, out)?;
+    }
+    if !report.all {
+        others(result, out)?;
     }
     if report.all {
         sequences(report, out)?;
         left_out(report, out)?;
     }
     writeln!(out)?;
-    let more = result.findings.len() - report.shown.len();
+    let more = result.findings.len() - listed.len();
     if more > 0 {
         writeln!(out, "{} more with --all", grouped(more as u64))?;
     }
@@ -55,24 +60,67 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "next: {}", next(report))
 }
 
+/// Whether others slow it down, or several threads wait in it for those who are busy.
+fn is_listed(finding: &BlockScore) -> bool {
+    matches!(finding.standing, Standing::Interference | Standing::ForWork)
+}
+
 /// Says so if nothing is worth a look.
 fn none(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
-    let low = |finding: &&BlockScore| finding.sci.high < WORTH_A_LOOK;
-    let idle = result.findings.iter().filter(|f| !low(f) && f.is_idle());
-    let idle: Vec<&str> = idle.map(|finding| finding.name.as_str()).collect();
-    let others = result.findings.iter().filter(|f| !f.is_idle());
-    if !others.clone().all(|finding| low(&finding)) {
+    let worth = |finding: &BlockScore| match finding.standing {
+        Standing::Interference => finding.hindered.min(finding.sci.high) >= WORTH_A_LOOK,
+        Standing::ForWork => finding.sci.high >= WORTH_A_LOOK,
+        _ => false,
+    };
+    if result.findings.iter().any(worth) {
         return Ok(());
     }
-    let but = match idle.as_slice() {
-        [] => String::new(),
-        names => format!(
-            " but for a thread that waits for the others ({})",
-            printable(&names.join(", "))
-        ),
-    };
-    let text = format!("no interference found: no score is above {WORTH_A_LOOK}{but}");
+    let text = format!(
+        "no interference found: in no function do threads lose {WORTH_A_LOOK} of their time to others"
+    );
     wrapped("", &text, out)
+}
+
+/// So many functions are named in a line.
+const NAMED: usize = 6;
+
+/// What has a score and is no interference, as far as can be told: a line for each reason.
+fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
+    let reasons = [
+        (
+            Standing::Varies,
+            "executions differ, and nothing says that other threads are the reason",
+        ),
+        (
+            Standing::Outside,
+            "waits for what comes from outside of the program",
+        ),
+        (
+            Standing::Idle,
+            "waits because it was asked to, or has nothing to do",
+        ),
+    ];
+    let mut first = true;
+    for (standing, reason) in reasons {
+        let all = result.findings.iter().filter(|f| f.standing == standing);
+        let all: Vec<&BlockScore> = all.collect();
+        let name = |finding: &&BlockScore| {
+            let name = shortened(&printable(&finding.name), 60);
+            format!("{name} ({:.2})", finding.sci.estimate)
+        };
+        let mut names: Vec<String> = all.iter().take(NAMED).map(name).collect();
+        if names.is_empty() {
+            continue;
+        }
+        if all.len() > NAMED {
+            names.push(format!("{} more", all.len() - NAMED));
+        }
+        if std::mem::take(&mut first) {
+            writeln!(out, "\nno interference, as far as can be told (SCI):")?;
+        }
+        wrapped("   ", &format!("{}: {reason}", names.join(", ")), out)?;
+    }
+    Ok(())
 }
 
 fn block(
@@ -120,6 +168,7 @@ fn block(
     for doubt in &finding.doubts {
         wrapped("   ! ", &printable(&doubt.text), out)?;
     }
+    same(report, finding, out)?;
     let stacks = if report.all { usize::MAX } else { 1 };
     for stack in finding.stacks.iter().take(stacks) {
         let frames: Vec<String> = stack.frames.iter().take(6).map(|f| printable(f)).collect();
@@ -132,6 +181,27 @@ fn block(
         threads(finding, out)?;
     }
     Ok(())
+}
+
+/// The functions that call it and have the same loss, or the one that it has its loss from.
+fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+    if let Some(name) = &finding.same_as {
+        return wrapped("   ", &format!("the same loss as {}", printable(name)), out);
+    }
+    let callers = report.result.findings.iter();
+    let callers = callers.filter(|other| other.same_as.as_ref() == Some(&finding.name));
+    let callers: Vec<String> = callers
+        .take(NAMED)
+        .map(|other| shortened(&printable(&other.name), 60))
+        .collect();
+    match callers.is_empty() {
+        true => Ok(()),
+        false => wrapped(
+            "   ",
+            &format!("the same loss in what calls it: {}", callers.join(", ")),
+            out,
+        ),
+    }
 }
 
 /// What threads did while the time was lost.
@@ -207,6 +277,9 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
         CauseKind::OtherWait => "waiting, for what is not known",
         CauseKind::Core => "a shared core, its clock rate, or interrupts",
         CauseKind::Work => "more work",
+        CauseKind::Allocator => "the allocator",
+        CauseKind::AddressSpace => "the process's memory map",
+        CauseKind::Throttle => "the CPU limit of a control group",
     };
     let sure = if cause.measured {
         "seen"
