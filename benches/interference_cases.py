@@ -32,7 +32,7 @@ class Case:
 
 @contextlib.contextmanager
 def limited(_):
-    """A control group that may use half a CPU; gives what has to be done in the child."""
+    """A control group that may use one CPU; gives what has to be done in the child."""
     version_2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
     root = pathlib.Path("/sys/fs/cgroup" if version_2 else "/sys/fs/cgroup/cpu")
     group = root / f"vitalfew-cases-{os.getpid()}"
@@ -61,6 +61,7 @@ def beside(program):
 
 
 C, RUST, LOCK = "tuned", "tuned_rs", ["lock"]
+H, HELD_RUST = "held", "held_rs"
 CASES = [
     Case(TUNED, "semaphore", [C, "semaphore"], ["sem_wait", "work_behind_gate"], LOCK, ["semaphore"]),
     Case(TUNED, "mutex", [C, "mutex"], ["pthread_mutex_lock", "update_table"], LOCK),
@@ -75,6 +76,17 @@ CASES = [
     Case(TUNED, "sharing, barrier", [C, "sharing"], ["count_up"], ["memory"]),
     Case(TUNED, "throttled", [C, "steps"], ["step", "compute"], ["throttle"], (), (), limited),
     Case(TUNED, "other process", [C, "steps"], ["step", "compute"], ["scheduler"], ["tuned"], (), beside),
+    Case(HELD, "rwlock", [H, "rwlock"], ["pthread_rwlock_wrlock", "rewrite"], LOCK),
+    Case(HELD, "rust map", [HELD_RUST, "map"], ["lock_contended", "count_words"], LOCK, ["std::sync::Mutex"]),
+    Case(HELD, "parking RwLock", ["held_parking"], ["_slow", "replace", "sum_up"], LOCK, ["parking_lot"]),
+    Case(HELD, "tokio Mutex", ["held_tokio"], ["park", "Condvar", "update_session"], LOCK, ["semaphore"]),
+    Case(HELD, "libgomp loop", ["held_openmp"], ["GOMP_barrier", "GOMP_loop_end", "gomp_team_barrier", "main"], ["barrier"]),
+    Case(HELD, "spin, then yield", [H, "queue"], ["take_lock", "push_item", "sched_yield"], LOCK, ["yield"]),
+    Case(HELD, "realloc arena", [H, "strings"], ["realloc", "free", "join_words"], ["allocator"]),
+    Case(HELD, "madvise", [H, "discard"], ["madvise", "use_buffer"], ["address_space"]),
+    Case(HELD, "sharing, phases", [H, "histogram"], ["count_word"], ["memory"]),
+    Case(HELD, "throttled crunch", [H, "crunch"], ["encode_block", "digest"], ["throttle"], (), (), limited),
+    Case(HELD, "beside a hog", [H, "crunch"], ["encode_block", "digest"], ["scheduler"], ["held"], (), beside),
 ]
 CLEAN = [
     Case(TUNED, "uniform", [C, "steps"]),
@@ -89,6 +101,18 @@ CLEAN = [
     Case(TUNED, "rust mutex, repaired", [RUST, "repaired"]),
     Case(TUNED, "python processes", [sys.executable, PROGRAMS / "tuned_gil.py", "repaired"]),
     Case(TUNED, "libgomp, repaired", ["tuned_openmp", "repaired"]),
+    Case(HELD, "crunch", [H, "crunch"]),
+    Case(HELD, "texts", [H, "texts"]),
+    Case(HELD, "recursion", [H, "recursion"]),
+    Case(HELD, "own locks", [H, "own"]),
+    Case(HELD, "logger", [H, "logger"]),
+    Case(HELD, "polled pipe", [H, "polled"]),
+    Case(HELD, "file", [H, "file"]),
+    Case(HELD, "ticker", [H, "ticker"]),
+    Case(HELD, "idle workers", [HELD_RUST, "idle"]),
+    Case(HELD, "rust map, repaired", [HELD_RUST, "map", "repaired"]),
+    Case(HELD, "parking, repaired", ["held_parking", "repaired"]),
+    Case(HELD, "libgomp loop, dynamic", ["held_openmp", "repaired"]),
 ]
 
 
@@ -162,7 +186,7 @@ def main():
     rows = []
     for case in cases:
         around = case.around or contextlib.nullcontext
-        with around(BUILT / C) as enter:
+        with around(BUILT / str(case.command[0])) as enter:
             result = traced(case, enter)
             slow = seconds(words_of(case, False), enter)
         fast = seconds(words_of(case, True))
