@@ -1,6 +1,6 @@
 //! The findings of all methods have one form, and that form is the documented one.
 
-use profile::Finding;
+use profile::{CauseKind, Finding, FindingEvidence};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,6 +80,30 @@ fn causal_profiles_claim() {
     let claims = claims(&["causal", "report", "--json", &profile.display().to_string()]);
     assert!(!claims.is_empty());
     assert!(claims.iter().all(|claim| claim.amount.interval.is_some()));
+}
+
+#[test]
+fn interference_claims_what_is_lost_to_others() {
+    let trace = repository("crates/cli/tests/interference/lock.trace");
+    let claims = claims(&[
+        "interference",
+        "report",
+        "--json",
+        &trace.display().to_string(),
+    ]);
+    let [lock] = claims.as_slice() else {
+        panic!("what only calls the lock loses nothing: {claims:?}");
+    };
+    assert_eq!(lock.place.what.name(), "pthread_mutex_lock");
+    let [low, high] = lock.amount.interval.expect("an interval");
+    assert!(0.1 < low && high < 0.3, "{lock:?}");
+    let lock_is_seen = |evidence: &FindingEvidence| match evidence {
+        FindingEvidence::SuspectedCause {
+            cause, measured, ..
+        } => *cause == CauseKind::Lock && *measured,
+        _ => false,
+    };
+    assert!(lock.evidence.iter().any(lock_is_seen), "{lock:?}");
 }
 
 #[test]

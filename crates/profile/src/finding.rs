@@ -343,8 +343,9 @@ impl Finding {
                 format!("what making {place} faster is worth was not found out")
             }
             Claim::LosesTime => format!(
-                "threads lose {} of their time in {place} to each other",
-                part(value)
+                "threads lose {} of their time in {place} to {}",
+                part(value),
+                self.lost_to()
             ),
             Claim::Changed => format!("{place} costs {value:.2} times what it did"),
             Claim::Varies => format!(
@@ -361,6 +362,19 @@ impl Finding {
                     part(value)
                 )
             }
+        }
+    }
+
+    /// Who threads lose their time to, by its first cause.
+    fn lost_to(&self) -> &'static str {
+        let cause = self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),
+            _ => None,
+        });
+        match cause {
+            Some(CauseKind::Scheduler) => "whoever has the CPUs",
+            Some(CauseKind::Throttle) => "the limit of their control group",
+            _ => "each other",
         }
     }
 }

@@ -34,6 +34,7 @@ mod analyser;
 mod blocks;
 mod causes;
 mod cells;
+mod claims;
 mod counting;
 mod doubts;
 mod events;
@@ -55,5 +56,6 @@ mod waits;
 mod worker;
 
 pub use analyser::Analyser;
+pub use claims::findings;
 pub use functions::{KNOWN_FUNCTIONS, KnownFunction, known_function};
 pub use options::{Options, Pattern};

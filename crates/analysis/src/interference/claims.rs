@@ -1,0 +1,81 @@
+//! What a run's scores claim, in the form that all methods share.
+
+use profile::{
+    AmountBase, AmountUnit, Between, BlockScore, Certainty, Claim, Finding, FindingAmount,
+    FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, Standing,
+};
+
+/// Returns a finding for each function in which threads lose time to others, in the order of the scores. `next` is the
+/// command that shows more.
+pub fn findings(scores: &[BlockScore], next: &[String]) -> Vec<Finding> {
+    let loses =
+        |score: &&BlockScore| matches!(score.standing, Standing::Interference | Standing::ForWork);
+    let scores = scores.iter().filter(loses);
+    scores.map(|score| claim_of_score(score, next)).collect()
+}
+
+fn claim_of_score(score: &BlockScore, next: &[String]) -> Finding {
+    let amount = lost_to_others(score);
+    let doubts = score.doubts.iter().map(|doubt| FindingDoubt::Score {
+        doubt: doubt.kind,
+        value: doubt.value,
+    });
+    let holds_zero = (amount.low <= 0.0).then_some(FindingDoubt::IntervalHoldsZero);
+    Finding {
+        claim: Claim::LosesTime,
+        place: FindingPlace {
+            image: (!score.image.is_empty()).then(|| score.image.clone()),
+            what: PlaceInCode::Procedure {
+                name: score.name.clone(),
+            },
+        },
+        amount: FindingAmount {
+            value: amount.estimate,
+            interval: Some([amount.low, amount.high]),
+            unit: AmountUnit::Fraction,
+            relative_to: AmountBase::ThreadTime,
+            certainty: Certainty::Measured,
+        },
+        evidence: evidence_of(score),
+        doubts: holds_zero.into_iter().chain(doubts).collect(),
+        next: next.to_vec(),
+    }
+}
+
+/// The part of what the program loses in a function that others were seen to be the reason of. Threads that wait for the work of
+/// others lose all of it to them.
+fn lost_to_others(score: &BlockScore) -> Between {
+    let part = match score.standing {
+        Standing::Interference if score.sci.estimate > 0.0 => {
+            (score.hindered / score.sci.estimate).min(1.0)
+        }
+        _ => 1.0,
+    };
+    Between {
+        estimate: part * score.program.estimate,
+        low: part * score.program.low,
+        high: part * score.program.high,
+    }
+}
+
+fn evidence_of(score: &BlockScore) -> Vec<FindingEvidence> {
+    let mut evidence = vec![
+        FindingEvidence::Executions {
+            calls: score.calls,
+            mean_ns: score.mean_ns,
+            floor_ns: score.floor.ns,
+        },
+        FindingEvidence::LostTime {
+            running: score.running,
+            blocked: score.blocked,
+            scheduler: score.scheduler,
+        },
+    ];
+    let causes = score.causes.iter();
+    evidence.extend(causes.map(|cause| FindingEvidence::SuspectedCause {
+        cause: cause.kind,
+        share: cause.share,
+        measured: cause.measured,
+    }));
+    evidence
+}
