@@ -26,7 +26,7 @@ fn main() {
     let table = |number: usize| tables[if repaired { number } else { 0 }].clone();
     let (written, read) = (table(0), table(1));
     let writer = std::thread::spawn(move || (0..12_000).for_each(|n| replace(&written, n)));
-    let reader = std::thread::spawn(move || (0..12_000).for_each(|n| drop(sum_up(&read, n))));
+    let reader = std::thread::spawn(move || (0..12_000).for_each(|n| _ = sum_up(&read, n)));
     writer.join().unwrap();
     reader.join().unwrap();
 }
