@@ -6,7 +6,8 @@ mod common;
 use analysis::bottleneck::auto::{self, Options};
 use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run, Whole};
 use analysis::bottleneck::interface::{Metric, Metrics, Profile};
-use analysis::bottleneck::search::{Details, Listing, Search, SearchError, Suggester};
+use analysis::bottleneck::search::{Details, Listing, Search, SearchError};
+use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use common::{Oracle, Stacks, compared, named, run, text, tree};
 use proptest::prelude::*;
 
@@ -51,18 +52,13 @@ fn said<P: Profile>(profile: &P, d: &Details<P::Summary>) -> Said {
 /// A session of the given choices, as all that is shown.
 fn session<P: Profile>(profile: &P, choices: &[usize]) -> Vec<(Shown, Option<Said>)> {
     let mut search = Search::new(profile);
-    let suggesters = [
-        Suggester::HighCum,
-        Suggester::HighBase,
-        Suggester::NewCum,
-        Suggester::NewBase,
-    ];
+    let rankings: Vec<_> = SUGGESTERS.iter().filter_map(|one| one.ranking).collect();
     let mut shown = Vec::new();
     let mut count = 0;
     for (step, choice) in choices.iter().enumerate() {
         search.zooming = choice % 3 != 0;
         if count == 0 || choice % 5 == 0 {
-            search.suggester = suggesters[choice % 4];
+            search.ranking = rankings[choice % rankings.len()];
             let listing = search.suggest();
             count = listing.rows.len();
             shown.push((rows(profile, &listing), None));
@@ -279,7 +275,8 @@ fn differences_of_runs_have_intervals_and_noise_is_not_ranked() {
     assert!(interval("x").low > 280.0 && interval("x").high < 325.0);
     assert_eq!(interval("y").conservative(), 0.0);
     let mut search = Search::new(&forest);
-    search.suggester = Suggester::HighBase;
+    let high_base = Suggester::named("HighBase").expect("built in");
+    search.ranking = high_base.ranking.expect("ranks methods");
     let listing = search.suggest();
     let listed: Vec<String> = listing
         .rows

@@ -415,9 +415,7 @@ pub struct Annotate {
     /// can be repeated
     #[arg(long, value_name = "FILE")]
     pub counts: Vec<PathBuf>,
-    /// The processor, if not that of the recording: skylake, icelake, alderlake, sapphirerapids,
-    /// zen3, zen4, zen5, neoverse-n1, -n2, -v1, -v2, cortex-a53, cortex-a55
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = processor_help())]
     pub cpu: Option<String>,
     /// Its clock, if the recording does not say it or it did not run at that
     #[arg(long, value_name = "GHZ", value_parser = gigahertz)]
@@ -435,6 +433,16 @@ fn gigahertz(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.01 && value < 100.0 => Ok(value),
         _ => Err("a clock in GHz, as 2.4".to_owned()),
     }
+}
+
+/// Help of `--cpu`, with the names that there are tables of.
+fn processor_help() -> String {
+    let names = machine::PROCESSORS.iter().map(|one| one.name);
+    let names: Vec<&str> = names.collect();
+    format!(
+        "The processor, if not that of the recording: {}",
+        names.join(", ")
+    )
 }
 
 /// Where a recording is.

@@ -5,33 +5,13 @@
 //! looked up in the scheduling model of each processor. What is written are numbers out of LLVM's
 //! models, which are under Apache-2.0 WITH LLVM-exception.
 
-use machine::{Architecture, Decoder, Form, Instruction};
+use machine::{Architecture, Decoder, Form, Instruction, PROCESSORS};
 use profile::ImageAddress;
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-
-/// The processors: our name, LLVM's name, and whether LLVM counts the parts of micro-operations
-/// that are issued as one.
-const X86_64: &[(&str, &str, bool)] = &[
-    ("skylake", "skylake-avx512", true),
-    ("icelake", "icelake-server", true),
-    ("alderlake", "alderlake", true),
-    ("sapphirerapids", "sapphirerapids", true),
-    ("zen3", "znver3", false),
-    ("zen4", "znver4", false),
-    ("zen5", "znver5", false),
-];
-const AARCH64: &[(&str, &str, bool)] = &[
-    ("neoverse-n1", "neoverse-n1", false),
-    ("neoverse-n2", "neoverse-n2", false),
-    ("neoverse-v1", "neoverse-v1", false),
-    ("neoverse-v2", "neoverse-v2", false),
-    ("cortex-a53", "cortex-a53", false),
-    ("cortex-a55", "cortex-a55", false),
-];
 
 /// An instruction that stands between the others, to tell where each begins: its bytes, and how
 /// LLVM writes it.
@@ -53,9 +33,9 @@ struct Sample {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let architecture = std::env::args().nth(1).unwrap_or_default();
-    let (samples, models, mark, triple) = match architecture.as_str() {
-        "x86_64" => (x86_forms(), X86_64, X86_MARK, "x86_64"),
-        "aarch64" => (aarch64_forms(), AARCH64, A64_MARK, "aarch64"),
+    let (samples, executed, mark, triple) = match architecture.as_str() {
+        "x86_64" => (x86_forms(), Architecture::X86_64, X86_MARK, "x86_64"),
+        "aarch64" => (aarch64_forms(), Architecture::Aarch64, A64_MARK, "aarch64"),
         _ => return Err("tables x86_64|aarch64".into()),
     };
     let samples = disassemble(samples, triple, mark)?;
@@ -64,22 +44,22 @@ fn main() -> Result<(), Box<dyn Error>> {
          # which are under Apache-2.0 WITH LLVM-exception. See there.\n",
     );
     let mut classes_of: Vec<Vec<Option<usize>>> = vec![Vec::new(); samples.len()];
-    for (name, cpu, fuses) in models {
-        let table = Table::of(&samples, triple, cpu, mark.1)?;
+    for processor in PROCESSORS.iter().filter(|one| one.architecture == executed) {
+        let table = Table::of(&samples, triple, processor.llvm, mark.1)?;
         let mut classes: Vec<String> = Vec::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         for (sample, (row, classes_of)) in
             samples.iter().zip(table.rows.iter().zip(&mut classes_of))
         {
             classes_of.push(row.as_ref().map(|row| {
-                let class = row.class(sample, *fuses);
+                let class = row.class(sample, processor.llvm_splits_fused);
                 *numbers.entry(class.clone()).or_insert_with(|| {
                     classes.push(class);
                     classes.len() - 1
                 })
             }));
         }
-        writeln!(out, "m {name}")?;
+        writeln!(out, "m {}", processor.name)?;
         for (resource, units) in &table.resources {
             writeln!(out, "r {resource} {units}")?;
         }

@@ -29,7 +29,10 @@ pub use interpret::{
     SliceOperation, Walk,
 };
 pub use loops::{Loop, Loops};
-pub use model::{Bounds, Cost, Held, Limit, Model, PROCESSORS, Processor, Resource, Scheduled};
+pub use model::{
+    Bounds, Cost, Held, Limit, Machines, Model, PROCESSORS, Processor, Resource, Scheduled,
+    taken_branches_event,
+};
 pub use register::{Register, RegisterSet};
 
 /// The largest procedure that is analysed, in bytes.

@@ -23,6 +23,7 @@ pub mod forest;
 pub mod interface;
 pub mod search;
 pub mod spans;
+pub mod suggesters;
 pub mod transform;
 pub mod zoom;
 

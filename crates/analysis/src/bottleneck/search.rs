@@ -3,22 +3,10 @@
 //! A [`Search`] keeps the books; it works on any [`Profile`] and prints nothing.
 
 use super::interface::{Metric, Metrics, Profile, Step};
+use super::suggesters::{HIGH_CUM, MethodRanking};
 use super::zoom::{self, End};
 use crate::statistics::{self, Interval};
 use std::collections::{BTreeMap, VecDeque};
-
-/// How starting points are ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suggester {
-    /// By cum: for a search from the top down.
-    HighCum,
-    /// By base: for a search from the bottom up.
-    HighBase,
-    /// By the cum that no labelled summary has (ours): what is still to be explained.
-    NewCum,
-    /// By the base that no labelled summary has along its paths (ours).
-    NewBase,
-}
 
 /// How a listed summary was come by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +94,8 @@ pub enum SearchError {
 #[derive(Debug)]
 pub struct Search<'p, P: Profile> {
     profile: &'p P,
-    /// The suggester.
-    pub suggester: Suggester,
+    /// How suggested starting points are ranked.
+    pub ranking: MethodRanking,
     /// Whether nearby summaries are found by zooming.
     pub zooming: bool,
     /// At most so many rows of one kind.
@@ -135,7 +123,7 @@ impl<'p, P: Profile> Search<'p, P> {
     pub fn new(profile: &'p P) -> Self {
         Self {
             profile,
-            suggester: Suggester::HighCum,
+            ranking: HIGH_CUM,
             zooming: true,
             limit: 20,
             cutoff: 0.95,
@@ -177,11 +165,11 @@ impl<'p, P: Profile> Search<'p, P> {
     /// of the interval that is nearer to 0, and those that may be chance are left out: by Benjamini and
     /// Hochberg's procedure, at most 5 % of what is left are expected to be.
     pub fn suggest(&mut self) -> Listing<P::Summary> {
-        let metric = match self.suggester {
-            Suggester::HighCum | Suggester::NewCum => Metric::Cum,
-            Suggester::HighBase | Suggester::NewBase => Metric::Base,
-        };
-        let new = matches!(self.suggester, Suggester::NewCum | Suggester::NewBase);
+        let MethodRanking {
+            metric,
+            only_new,
+            folds_prefixes,
+        } = self.ranking;
         let profile = self.profile;
         let value = |s: &P::Summary| match metric {
             Metric::Cum => profile.cum_of(s),
@@ -198,14 +186,14 @@ impl<'p, P: Profile> Search<'p, P> {
         };
         ranked.sort_by(order);
         let noise = self.keep_believable(&mut ranked, metric);
-        let ranked = if new && self.labelled.is_some() {
+        let ranked = if only_new && self.labelled.is_some() {
             self.by_what_is_new(ranked, metric)
         } else {
             ranked.into_iter().map(|(_, s)| s).collect()
         };
-        let ranked = match self.suggester {
-            Suggester::HighCum => self.without_prefixes(ranked),
-            _ => ranked,
+        let ranked = match folds_prefixes {
+            true => self.without_prefixes(ranked),
+            false => ranked,
         };
         let mut listing = self.list(ranked.into_iter().map(|s| (Relation::Start, s)), metric);
         listing.noise = noise;

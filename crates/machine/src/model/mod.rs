@@ -10,7 +10,7 @@ mod processors;
 mod schedule;
 
 pub use bounds::{Bounds, Limit};
-pub use processors::{PROCESSORS, Processor};
+pub use processors::{Machines, PROCESSORS, Processor, taken_branches_event};
 pub use schedule::{Held, Scheduled};
 
 use crate::{Architecture, Form, Instruction, x86_64};

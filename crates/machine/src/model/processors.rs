@@ -8,6 +8,12 @@ use crate::Architecture;
 pub struct Processor {
     /// The name: `--cpu` takes it.
     pub name: &'static str,
+    /// What LLVM calls it, for `examples/tables.rs`.
+    pub llvm: &'static str,
+    /// Whether LLVM's model counts the parts of micro-operations that are issued as one.
+    pub llvm_splits_fused: bool,
+    /// By what the machines that have it are recognised.
+    pub machines: Machines,
     /// What it executes.
     pub architecture: Architecture,
     /// Micro-operations (fused ones count as one) that are issued a cycle at most.
@@ -31,117 +37,259 @@ pub struct Processor {
     pub data_tlbs: [u32; 2],
 }
 
-const fn x86(name: &'static str, width: u32, fetch: u32) -> Processor {
-    Processor {
-        name,
-        architecture: Architecture::X86_64,
-        width,
-        fetch,
-        jumps: 1,
-        in_order: false,
-        mispredict: 25,
-        instruction_cache: 32 << 10,
-        data_caches: [32 << 10, 256 << 10],
-        data_tlbs: [64, 1536],
-    }
+/// The numbers by which processors tell what they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Machines {
+    /// Models of Intel's family 6, as CPUID has them.
+    Intel(&'static [u32]),
+    /// AMD's families with the first and the last model of ranges, as CPUID has them.
+    Amd(&'static [(u32, u32, u32)]),
+    /// Arm's part number, as MIDR has it.
+    Arm(u32),
 }
 
-const fn arm(name: &'static str, width: u32, fetch: u32) -> Processor {
-    Processor {
-        architecture: Architecture::Aarch64,
-        mispredict: 16,
-        instruction_cache: 64 << 10,
-        data_caches: [64 << 10, 256 << 10],
-        data_tlbs: [44, 1280],
-        ..x86(name, width, fetch)
-    }
-}
+const X86: Processor = Processor {
+    name: "",
+    llvm: "",
+    llvm_splits_fused: false,
+    machines: Machines::Intel(&[]),
+    architecture: Architecture::X86_64,
+    width: 4,
+    fetch: 32,
+    jumps: 1,
+    in_order: false,
+    mispredict: 25,
+    instruction_cache: 32 << 10,
+    data_caches: [32 << 10, 256 << 10],
+    data_tlbs: [64, 1536],
+};
 
-const fn small(name: &'static str) -> Processor {
-    Processor {
-        in_order: true,
-        mispredict: 9,
-        instruction_cache: 32 << 10,
-        data_caches: [8 << 10, 0],
-        data_tlbs: [10, 512],
-        ..arm(name, 2, 8)
-    }
-}
+const INTEL: Processor = Processor {
+    llvm_splits_fused: true,
+    ..X86
+};
 
-/// All, in the order of the tables' columns.
+const ARM: Processor = Processor {
+    architecture: Architecture::Aarch64,
+    fetch: 16,
+    mispredict: 16,
+    instruction_cache: 64 << 10,
+    data_caches: [64 << 10, 256 << 10],
+    data_tlbs: [44, 1280],
+    ..X86
+};
+
+const SMALL_ARM: Processor = Processor {
+    width: 2,
+    fetch: 8,
+    in_order: true,
+    mispredict: 9,
+    instruction_cache: 32 << 10,
+    data_caches: [8 << 10, 0],
+    data_tlbs: [10, 512],
+    ..ARM
+};
+
+/// All, in the order of the tables' columns. A new one is a row here and a run of `examples/tables.rs`: help, error messages
+/// and docs (by a test) follow.
 pub const PROCESSORS: &[Processor] = &[
-    x86("skylake", 4, 32),
-    x86("icelake", 5, 32),
-    x86("alderlake", 6, 64),
-    x86("sapphirerapids", 6, 64),
-    x86("zen3", 6, 64),
-    x86("zen4", 6, 64),
     Processor {
-        jumps: 2,
-        ..x86("zen5", 8, 64)
+        name: "skylake",
+        llvm: "skylake-avx512",
+        machines: Machines::Intel(&[78, 85, 94, 142, 158, 165, 166]),
+        ..INTEL
     },
-    arm("neoverse-n1", 4, 16),
-    arm("neoverse-n2", 5, 32),
-    arm("neoverse-v1", 8, 32),
-    arm("neoverse-v2", 8, 32),
-    small("cortex-a53"),
-    small("cortex-a55"),
+    Processor {
+        name: "icelake",
+        llvm: "icelake-server",
+        machines: Machines::Intel(&[106, 108, 125, 126, 140, 141, 167]),
+        width: 5,
+        ..INTEL
+    },
+    Processor {
+        name: "alderlake",
+        llvm: "alderlake",
+        machines: Machines::Intel(&[151, 154, 183, 186, 191]),
+        width: 6,
+        fetch: 64,
+        ..INTEL
+    },
+    Processor {
+        name: "sapphirerapids",
+        llvm: "sapphirerapids",
+        machines: Machines::Intel(&[143, 207]),
+        width: 6,
+        fetch: 64,
+        ..INTEL
+    },
+    Processor {
+        name: "zen3",
+        llvm: "znver3",
+        machines: Machines::Amd(&[(25, 0x00, 0x0f), (25, 0x20, 0x5f)]),
+        width: 6,
+        fetch: 64,
+        ..X86
+    },
+    Processor {
+        name: "zen4",
+        llvm: "znver4",
+        machines: Machines::Amd(&[(25, 0x10, 0x1f), (25, 0x60, 0x7f), (25, 0xa0, 0xaf)]),
+        width: 6,
+        fetch: 64,
+        ..X86
+    },
+    Processor {
+        name: "zen5",
+        llvm: "znver5",
+        machines: Machines::Amd(&[(26, 0, u32::MAX)]),
+        width: 8,
+        fetch: 64,
+        jumps: 2,
+        ..X86
+    },
+    Processor {
+        name: "neoverse-n1",
+        llvm: "neoverse-n1",
+        machines: Machines::Arm(0xd0c),
+        ..ARM
+    },
+    Processor {
+        name: "neoverse-n2",
+        llvm: "neoverse-n2",
+        machines: Machines::Arm(0xd49),
+        width: 5,
+        fetch: 32,
+        ..ARM
+    },
+    Processor {
+        name: "neoverse-v1",
+        llvm: "neoverse-v1",
+        machines: Machines::Arm(0xd40),
+        width: 8,
+        fetch: 32,
+        ..ARM
+    },
+    Processor {
+        name: "neoverse-v2",
+        llvm: "neoverse-v2",
+        machines: Machines::Arm(0xd4f),
+        width: 8,
+        fetch: 32,
+        ..ARM
+    },
+    Processor {
+        name: "cortex-a53",
+        llvm: "cortex-a53",
+        machines: Machines::Arm(0xd03),
+        ..SMALL_ARM
+    },
+    Processor {
+        name: "cortex-a55",
+        llvm: "cortex-a55",
+        machines: Machines::Arm(0xd05),
+        ..SMALL_ARM
+    },
 ];
 
 impl Processor {
-    /// The processor of this name.
+    /// Finds the processor of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PROCESSORS.iter().find(|one| one.name == name)
     }
 
-    /// The processor of a machine: `vendor-family-model` in decimal as CPUID has them
+    /// Finds the processor of a machine: `vendor-family-model` in decimal as CPUID has them
     /// (`GenuineIntel-6-143`), or `implementer-part` in hexadecimal as Arm's MIDR has them
     /// (`0x41-0xd0c`).
     pub fn of_machine(id: &str) -> Option<&'static Self> {
-        let mut parts = id.split('-');
-        let vendor = parts.next()?;
-        let name = if vendor == "0x41" {
-            arm_name(parts.next()?)?
-        } else {
-            let family: u32 = parts.next()?.parse().ok()?;
-            let model: u32 = parts.next()?.parse().ok()?;
-            match vendor {
-                "GenuineIntel" if family == 6 => intel_name(model)?,
-                "AuthenticAMD" => amd_name(family, model)?,
-                _ => return None,
-            }
-        };
-        Self::named(name)
+        PROCESSORS.iter().find(|one| one.machines.contain(id))
     }
 }
 
-fn arm_name(part: &str) -> Option<&'static str> {
-    Some(match part {
-        "0xd0c" => "neoverse-n1",
-        "0xd49" => "neoverse-n2",
-        "0xd40" => "neoverse-v1",
-        "0xd4f" => "neoverse-v2",
-        "0xd03" => "cortex-a53",
-        "0xd05" => "cortex-a55",
-        _ => return None,
-    })
+impl Machines {
+    fn contain(self, id: &str) -> bool {
+        let Some((vendor, numbers)) = id.split_once('-') else {
+            return false;
+        };
+        let family_and_model = || {
+            let (family, model) = numbers.split_once('-')?;
+            Some((family.parse::<u32>().ok()?, model.parse::<u32>().ok()?))
+        };
+        match (self, vendor) {
+            (Self::Intel(models), "GenuineIntel") => family_and_model()
+                .is_some_and(|(family, model)| family == 6 && models.contains(&model)),
+            (Self::Amd(ranges), "AuthenticAMD") => {
+                family_and_model().is_some_and(|(family, model)| {
+                    let within = |range: &(u32, u32, u32)| {
+                        range.0 == family && (range.1..=range.2).contains(&model)
+                    };
+                    ranges.iter().any(within)
+                })
+            }
+            (Self::Arm(part), "0x41") => {
+                let number = numbers.strip_prefix("0x");
+                number.and_then(|number| u32::from_str_radix(number, 16).ok()) == Some(part)
+            }
+            _ => false,
+        }
+    }
 }
 
-fn intel_name(model: u32) -> Option<&'static str> {
-    Some(match model {
-        78 | 85 | 94 | 142 | 158 | 165 | 166 => "skylake",
-        106 | 108 | 125 | 126 | 140 | 141 | 167 => "icelake",
-        151 | 154 | 183 | 186 | 191 => "alderlake",
-        143 | 207 => "sapphirerapids",
-        _ => return None,
-    })
+/// Returns the number of the event of retired branches that were taken, of those processors whose manuals give it, also of
+/// those that there are no tables of; `counters` is what the kernel calls the processor's counters.
+pub fn taken_branches_event(cpu_id: &str, counters: &str) -> Option<u64> {
+    let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
+    if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
+        return Some(0xc4);
+    }
+    // The small cores have another one, and where there are both the counters are named otherwise.
+    let is_large = family("GenuineIntel-").is_some() && LARGE_CORES.contains(&counters);
+    is_large.then_some(0x20c4)
 }
 
-fn amd_name(family: u32, model: u32) -> Option<&'static str> {
-    Some(match (family, model) {
-        (25, 0x00..=0x0f | 0x20..=0x5f) => "zen3",
-        (25, 0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf) => "zen4",
-        (26, _) => "zen5",
-        _ => return None,
-    })
+/// Intel's large cores, as the kernel calls their counters.
+const LARGE_CORES: [&str; 8] = [
+    "sandybridge",
+    "ivybridge",
+    "haswell",
+    "broadwell",
+    "skylake",
+    "icelake",
+    "sapphire_rapids",
+    "granite_rapids",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_branches_have_numbers_where_they_are_known() {
+        assert_eq!(taken_branches_event("AuthenticAMD-26-2", ""), Some(0xc4));
+        assert_eq!(taken_branches_event("AuthenticAMD-16-2", ""), None);
+        let intel = |counters| taken_branches_event("GenuineIntel-6-143", counters);
+        assert_eq!(intel("sapphire_rapids"), Some(0x20c4));
+        assert_eq!(intel("goldmont_plus"), None);
+        assert_eq!(taken_branches_event("0x41-0xd4f", ""), None);
+    }
+
+    #[test]
+    fn no_machine_is_of_two_processors() {
+        let ids = (0..256).flat_map(|model| {
+            [
+                format!("GenuineIntel-6-{model}"),
+                format!("AuthenticAMD-25-{model}"),
+                format!("AuthenticAMD-26-{model}"),
+            ]
+        });
+        let parts = (0xd00..0xe00).map(|part| format!("0x41-{part:#x}"));
+        for id in ids.chain(parts) {
+            let of = PROCESSORS.iter().filter(|one| one.machines.contain(&id));
+            assert!(of.count() <= 1, "{id}");
+        }
+        let documented = include_str!("../../../../docs/annotate.md");
+        for processor in PROCESSORS {
+            let found = documented.contains(&format!("`{}`", processor.name));
+            assert!(found, "docs/annotate.md does not name {}", processor.name);
+        }
+    }
 }

@@ -466,32 +466,8 @@ impl EventSpec {
 fn taken_branches_here() -> Option<u64> {
     let name = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/pmu_name");
     let id = crate::host::host().cpu_id.unwrap_or_default();
-    taken_branches(&id, name.unwrap_or_default().trim())
+    machine::taken_branches_event(&id, name.unwrap_or_default().trim())
 }
-
-/// The number of the event of retired branches that were taken, of those processors whose manuals give
-/// it; `counters` is what the kernel calls theirs.
-fn taken_branches(cpu_id: &str, counters: &str) -> Option<u64> {
-    let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
-    if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
-        return Some(0xc4);
-    }
-    // The small cores have another one, and where there are both the counters are named otherwise.
-    let large = family("GenuineIntel-").is_some() && LARGE_CORES.contains(&counters);
-    large.then_some(0x20c4)
-}
-
-/// Intel's large cores, as the kernel calls their counters.
-const LARGE_CORES: [&str; 8] = [
-    "sandybridge",
-    "ivybridge",
-    "haswell",
-    "broadwell",
-    "skylake",
-    "icelake",
-    "sapphire_rapids",
-    "granite_rapids",
-];
 
 /// The highest clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
 fn cpu_hertz() -> u64 {
@@ -589,23 +565,6 @@ mod tests {
     }
 
     #[test]
-    fn taken_branches_have_numbers_where_they_are_known() {
-        assert_eq!(taken_branches("AuthenticAMD-26-2", ""), Some(0xc4));
-        assert_eq!(taken_branches("AuthenticAMD-16-2", ""), None);
-        let intel = |counters| taken_branches("GenuineIntel-6-143", counters);
-        assert_eq!(intel("sapphire_rapids"), Some(0x20c4));
-        assert_eq!(intel("goldmont_plus"), None);
-        assert_eq!(taken_branches("0x41-0xd4f", ""), None);
-        let event = EventSpec::branch_records();
-        let parsed = EventSpec::parse(&event.name).unwrap();
-        assert_eq!(
-            (parsed.perf_type, parsed.config),
-            (event.perf_type, event.config)
-        );
-        assert!(parsed.branches && parsed.exclude_kernel);
-    }
-
-    #[test]
     fn wrong_names_are_answered_with_near_ones() {
         let Err(Error::UnknownEvent { near, .. }) = EventSpec::parse("page-fault") else {
             panic!()
@@ -614,6 +573,17 @@ mod tests {
         for bad in ["", ":", "cycles:0", "a:b:c:d", "x:../..", "cycles:"] {
             assert!(EventSpec::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn branch_records_are_what_their_name_says() {
+        let event = EventSpec::branch_records();
+        let parsed = EventSpec::parse(&event.name).unwrap();
+        assert_eq!(
+            (parsed.perf_type, parsed.config),
+            (event.perf_type, event.config)
+        );
+        assert!(parsed.branches && parsed.exclude_kernel);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line of `vitalfew bottlenecks`.
 
+use analysis::bottleneck::suggesters::Suggester;
 use clap::ValueEnum;
 use regex::Regex;
 use std::num::NonZeroUsize;
@@ -139,12 +140,10 @@ pub struct OwnSuggester {
 
 fn own_suggester(text: &str) -> Result<OwnSuggester, String> {
     let (name, command) = text.split_once('=').ok_or("expected NAME=COMMAND")?;
-    let built_in =
-        |entry: &(&str, super::command::SuggesterName)| entry.0.eq_ignore_ascii_case(name);
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err("the name must be one word".to_owned());
     }
-    if super::command::SUGGESTERS.iter().any(built_in) {
+    if Suggester::named(name).is_some() {
         return Err(format!("there is a suggester {name} already"));
     }
     if command.trim().is_empty() {

@@ -1,6 +1,6 @@
 //! The commands of a search, as they are typed (§2.3).
 
-use analysis::bottleneck::search::Suggester;
+use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use regex::Regex;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum Command {
 /// What `set` sets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    Suggester(SuggesterName),
+    Suggester(&'static Suggester),
     /// A suggester that is not built in.
     OwnSuggester(String),
     Cutoff(f64),
@@ -36,28 +36,25 @@ pub enum Setting {
     Limit(usize),
 }
 
-/// A suggester by its name.
+/// A suggester that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SuggesterName {
-    /// One that ranks methods.
-    Ranking(Suggester),
-    /// The search by itself.
-    Auto,
+pub enum ChosenSuggester {
+    /// One that is built in.
+    BuiltIn(&'static Suggester),
     /// The user's own with this number, by `--suggester`.
     Own(usize),
 }
 
-/// The suggesters' names.
-pub const SUGGESTERS: &[(&str, SuggesterName)] = &[
-    ("HighCum", SuggesterName::Ranking(Suggester::HighCum)),
-    ("HighBase", SuggesterName::Ranking(Suggester::HighBase)),
-    ("NewCum", SuggesterName::Ranking(Suggester::NewCum)),
-    ("NewBase", SuggesterName::Ranking(Suggester::NewBase)),
-    ("Auto", SuggesterName::Auto),
-];
-
 /// What `set` knows.
 pub const SETTINGS: &[&str] = &["suggester", "cutoff", "zoom", "limit"];
+
+/// The built-in suggesters, a line for each.
+pub fn suggester_lines() -> String {
+    let lines = SUGGESTERS
+        .iter()
+        .map(|one| format!("{:<9} {}", one.name, one.description));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 /// By command: how it is written, what it does, and more of it.
 pub const HELP: &[(&str, &str, &str, &str)] = &[
@@ -66,11 +63,7 @@ pub const HELP: &[(&str, &str, &str, &str)] = &[
         "set suggester NAME",
         "choose where to start",
         "\
-HighCum   methods by cum: for a search from the top down
-HighBase  methods by base: for a search from the bottom up
-NewCum    methods by the cum that no labelled summary has
-NewBase   methods by the base that no labelled summary has
-Auto      the call sequences that a search by itself finds
+{suggesters}
 and those that --suggester NAME=COMMAND adds
 set cutoff RATIO   extensions shown when zooming have RATIO of the summary's cum (0.95)
 set zoom on|off    show what matters by zooming, or all extensions by one method
@@ -210,14 +203,11 @@ fn set(rest: &str) -> Result<Setting, Mistake> {
     let value = value.trim();
     let usage = |text| Err(Mistake::Usage(text));
     match what {
-        "suggester" => {
-            let same = |entry: &&(&str, SuggesterName)| entry.0.eq_ignore_ascii_case(value);
-            match SUGGESTERS.iter().find(same) {
-                Some((_, name)) => Ok(Setting::Suggester(*name)),
-                None if value.is_empty() => usage("set suggester NAME"),
-                None => Ok(Setting::OwnSuggester(value.to_owned())),
-            }
-        }
+        "suggester" => match Suggester::named(value) {
+            Some(suggester) => Ok(Setting::Suggester(suggester)),
+            None if value.is_empty() => usage("set suggester NAME"),
+            None => Ok(Setting::OwnSuggester(value.to_owned())),
+        },
         "cutoff" => match value.parse() {
             Ok(cutoff) => Ok(Setting::Cutoff(cutoff)),
             Err(_) => usage("set cutoff RATIO, such as 0.95"),
@@ -272,8 +262,7 @@ mod tests {
         let go = parse("go a<b;c> ; d").unwrap();
         assert!(matches!(go, Command::Go(names) if names == ["a<b;c>", "d"]));
         let set = parse("set suggester highbase").unwrap();
-        let base = SuggesterName::Ranking(Suggester::HighBase);
-        assert!(matches!(set, Command::Set(Setting::Suggester(name)) if name == base));
+        assert!(matches!(set, Command::Set(Setting::Suggester(one)) if one.name == "HighBase"));
     }
 
     #[test]

@@ -2,20 +2,21 @@
 
 use super::args::{Bottlenecks, OwnSuggester};
 use super::auto;
-use super::command::{self, Command, SUGGESTERS, Setting, SuggesterName};
+use super::command::{self, ChosenSuggester, Command, Setting};
 use super::{json, own_suggester, saved, text};
 use crate::output::printable;
 use analysis::bottleneck::auto::Options;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::{Metric, Profile, Step};
-use analysis::bottleneck::search::{Details, Listing, Relation, Search, Suggester};
+use analysis::bottleneck::search::{Details, Listing, Relation, Search};
+use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use anyhow::bail;
 use std::io::{self, Write};
 
 /// A search and how it is shown.
 pub struct Console<'f> {
     pub search: Search<'f, Forest>,
-    suggester: SuggesterName,
+    suggester: ChosenSuggester,
     /// The user's own suggesters, by their numbers.
     own: Vec<OwnSuggester>,
     options: Options,
@@ -35,7 +36,7 @@ impl<'f> Console<'f> {
         search.set_cutoff(args.cutoff)?;
         Ok(Self {
             search,
-            suggester: SuggesterName::Ranking(Suggester::HighCum),
+            suggester: ChosenSuggester::BuiltIn(&SUGGESTERS[0]),
             own: args.suggester.clone(),
             options: Options {
                 count: args.count.get(),
@@ -114,20 +115,20 @@ impl<'f> Console<'f> {
 
     fn set(&mut self, setting: Setting) -> anyhow::Result<()> {
         match setting {
-            Setting::Suggester(name) => {
-                self.suggester = name;
-                if let SuggesterName::Ranking(suggester) = name {
-                    self.search.suggester = suggester;
+            Setting::Suggester(chosen) => {
+                self.suggester = ChosenSuggester::BuiltIn(chosen);
+                if let Some(ranking) = chosen.ranking {
+                    self.search.ranking = ranking;
                 }
             }
             Setting::OwnSuggester(name) => {
                 let same = |own: &OwnSuggester| own.name.eq_ignore_ascii_case(&name);
                 let Some(number) = self.own.iter().position(same) else {
-                    let built_in = SUGGESTERS.iter().map(|entry| entry.0);
+                    let built_in = SUGGESTERS.iter().map(|one| one.name);
                     let names: Vec<&str> = built_in.chain(self.own_suggesters()).collect();
                     bail!("no suggester '{name}'; there are {}", names.join(", "));
                 };
-                self.suggester = SuggesterName::Own(number);
+                self.suggester = ChosenSuggester::Own(number);
             }
             Setting::Cutoff(cutoff) => {
                 self.search.set_cutoff(cutoff)?;
@@ -146,12 +147,14 @@ impl<'f> Console<'f> {
 
     fn suggest(&mut self) -> anyhow::Result<()> {
         let listing = match self.suggester {
-            SuggesterName::Ranking(_) => self.search.suggest(),
-            SuggesterName::Auto => {
+            ChosenSuggester::BuiltIn(Suggester {
+                ranking: Some(_), ..
+            }) => self.search.suggest(),
+            ChosenSuggester::BuiltIn(_) => {
                 self.auto(None)?;
                 return Ok(());
             }
-            SuggesterName::Own(number) => {
+            ChosenSuggester::Own(number) => {
                 let ranked = own_suggester::ask(&self.own[number], &self.search)?;
                 let starts = ranked.into_iter().map(|s| (Relation::Start, s));
                 self.search.list(starts, Metric::Cum)
@@ -236,7 +239,10 @@ impl<'f> Console<'f> {
         };
         match command::HELP.iter().find(|entry| entry.0 == about) {
             Some((_, usage, what, "")) => self.print(&format!("{usage}: {what}\n")),
-            Some((_, usage, what, more)) => self.print(&format!("{usage}: {what}\n{more}\n")),
+            Some((_, usage, what, more)) => {
+                let more = more.replace("{suggesters}", &command::suggester_lines());
+                self.print(&format!("{usage}: {what}\n{more}\n"))
+            }
             None => bail!("no command '{about}'; help lists them"),
         }
     }

@@ -1,9 +1,10 @@
 //! The search at a terminal: line editing, history, completion.
 
-use super::command::{HELP, SETTINGS, SUGGESTERS};
+use super::command::{HELP, SETTINGS};
 use super::console::Console;
 use crate::output::printable;
 use analysis::bottleneck::interface::Profile;
+use analysis::bottleneck::suggesters::SUGGESTERS;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -116,7 +117,7 @@ impl Words {
             "set" => pick(&mut SETTINGS.iter().copied()),
             "set suggester" => {
                 let own = self.suggesters.iter().map(String::as_str);
-                pick(&mut SUGGESTERS.iter().map(|entry| entry.0).chain(own))
+                pick(&mut SUGGESTERS.iter().map(|one| one.name).chain(own))
             }
             "set zoom" => pick(&mut ["on", "off"].into_iter()),
             "find" | "go" => pick(&mut self.methods.iter().map(String::as_str)),

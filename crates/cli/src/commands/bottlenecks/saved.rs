@@ -1,10 +1,11 @@
 //! Searches in files: labels by the names of their methods, so that they can be found again in another
 //! profile of the same program.
 
-use super::command::{SUGGESTERS, SuggesterName};
+use super::command::ChosenSuggester;
 use analysis::bottleneck::forest::Forest;
 use analysis::bottleneck::interface::{Profile, Step};
 use analysis::bottleneck::search::Search;
+use analysis::bottleneck::suggesters::Suggester;
 use anyhow::{Context, bail};
 use profile::Method;
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,11 @@ struct Labelled {
 }
 
 /// Writes a search, whole or not at all.
-pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> anyhow::Result<()> {
+pub fn save(
+    path: &Path,
+    search: &Search<'_, Forest>,
+    chosen: ChosenSuggester,
+) -> anyhow::Result<()> {
     let forest = search.profile();
     let labelled = |(label, summary): (&str, &_)| Labelled {
         label: label.to_owned(),
@@ -45,10 +50,13 @@ pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> an
             .map(|step| forest.method(*step).clone())
             .collect(),
     };
-    let suggester = SUGGESTERS.iter().find(|entry| entry.1 == name);
+    let suggester = match chosen {
+        ChosenSuggester::BuiltIn(one) => one.name,
+        ChosenSuggester::Own(_) => OWN,
+    };
     let saved = Saved {
         schema: SCHEMA.to_owned(),
-        suggester: suggester.map_or(OWN, |entry| entry.0).to_owned(),
+        suggester: suggester.to_owned(),
         cutoff: search.cutoff(),
         zoom: search.zooming,
         labels: search
@@ -76,7 +84,7 @@ pub fn save(path: &Path, search: &Search<'_, Forest>, name: SuggesterName) -> an
 pub fn load(
     path: &Path,
     search: &mut Search<'_, Forest>,
-) -> anyhow::Result<(Option<SuggesterName>, Vec<String>)> {
+) -> anyhow::Result<(Option<&'static Suggester>, Vec<String>)> {
     let name = || path.display().to_string();
     let mut text = Vec::new();
     let file = File::open(path).with_context(name)?;
@@ -95,7 +103,7 @@ pub fn load(
             saved.schema
         );
     }
-    let suggester = SUGGESTERS.iter().find(|entry| entry.0 == saved.suggester);
+    let suggester = Suggester::named(&saved.suggester);
     if suggester.is_none() && saved.suggester != OWN {
         bail!("{}: no suggester {:?}", name(), saved.suggester);
     }
@@ -115,7 +123,7 @@ pub fn load(
             None => missing.push(label),
         }
     }
-    Ok((suggester.map(|(_, name)| *name), missing))
+    Ok((suggester, missing))
 }
 
 #[cfg(test)]
@@ -153,7 +161,8 @@ mod tests {
             let steps: Vec<Step> = path.iter().map(|step| Step(*step)).collect();
             search.label_summary(label, forest.summary_of(&steps).unwrap());
         }
-        save(path, &search, SuggesterName::Auto).unwrap();
+        let auto = Suggester::named("Auto").unwrap();
+        save(path, &search, ChosenSuggester::BuiltIn(auto)).unwrap();
         std::fs::read(path).unwrap()
     }
 
@@ -164,7 +173,8 @@ mod tests {
         let whole = saved(&forest, &path);
         let mut search = Search::new(&forest);
         let (suggester, missing) = load(&path, &mut search).unwrap();
-        assert_eq!((suggester, missing.len()), (Some(SuggesterName::Auto), 0));
+        let name = suggester.map(|one| one.name);
+        assert_eq!((name, missing.len()), (Some("Auto"), 0));
         assert_eq!(
             (search.cutoff(), search.labelled_summaries().len()),
             (0.5, 2)
