@@ -42,6 +42,20 @@ fn wait_for_collector(db: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// `daemon status` fails, and names the collector that waits, since when it does, and how to get rid of it.
+fn assert_status_names(db: &Path, collector: &Value) {
+    let status = Command::new(VITALFEW)
+        .args(["daemon", "status", "--db"])
+        .arg(db)
+        .output();
+    let output = status.expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stopped by itself"), "{said}");
+    let directory = collector["directory"].as_str().expect("a path");
+    assert!(said.contains(&format!("rm -r {directory}")), "{said}");
+}
+
 fn count(value: &Value, name: &str) -> u64 {
     value[name]
         .as_u64()
@@ -69,12 +83,7 @@ fn a_collector_without_a_daemon_stops_by_itself() {
     assert!(count(&before, "waiting") > 0);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     assert!(!ends || count(&after, "overdue") <= cpus, "{after:#}");
-    let status = Command::new(VITALFEW)
-        .args(["daemon", "status", "--db"])
-        .arg(&db)
-        .output();
-    let said = String::from_utf8_lossy(&status.expect("vitalfew runs").stderr).into_owned();
-    assert!(said.contains("stopped by itself"), "{said}");
+    assert_status_names(&db, &after);
     // The next daemon goes on, and nothing that was counted is lost.
     let next = Daemon::start(&db, &["--outlive", "1s"]);
     let taken_over = count(&next.ask("status"), "taken_over");
@@ -137,8 +146,8 @@ fn a_database_that_is_removed_takes_nothing_with_it_that_was_not_in_it() {
     assert!(why.contains("another daemon"), "{why}");
     daemon.kill();
     let _ = fs::remove_dir_all(&db);
-    fs::create_dir(&db).expect("made"); // so that it is known whose collector it is
     let left = wait_for_collector(&db, |collector| collector["ceased_ago_ns"] != Value::Null);
+    assert_status_names(&db, &left);
     assert!(count(&left, "waiting") > 300, "{left:#}");
     let next = Daemon::start(&db, &[]);
     let status = next.ask("status");
@@ -184,7 +193,10 @@ fn a_file_system_that_freezes_loses_nothing() {
         begin.elapsed()
     );
     assert!(count(&status, "late_ns") > 0, "{status:#}");
-    std::thread::sleep(Duration::from_secs(6));
+    // Who asks keeps it neither from draining nor from reading which processes begin and end.
+    while begin.elapsed() < Duration::from_secs(6) {
+        daemon.ask("status");
+    }
     drop(frozen);
     let status = daemon.wait_for("writing", |status| count(status, "late_ns") == 0);
     assert_eq!(status["stopped"], Value::Null);

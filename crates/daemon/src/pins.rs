@@ -41,7 +41,7 @@ pub(crate) fn tidy(directory: &Path) {
 pub struct Abandoned {
     /// Where they are pinned.
     pub directory: PathBuf,
-    /// The database that the next daemon would store them in, if that is known.
+    /// The database that the next daemon would store them in, if that is known; it makes one that is gone again.
     pub database: Option<PathBuf>,
     /// How long ago the last of them stopped by itself; null if one still samples.
     pub ceased_ago_ns: Option<u64>,
@@ -76,9 +76,10 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
     )
 }
 
-/// Those of a database.
+/// Returns those of a database, which may be gone.
 pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
-    let database = fs::canonicalize(database).ok()?;
+    let found = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
+    let database = found.ok()?;
     let mut all = abandoned().into_iter();
     all.find(|found| found.database.as_ref() == Some(&database))
 }
@@ -101,7 +102,7 @@ pub fn abandoned() -> Vec<Abandoned> {
     let abandoned = directories.into_iter().map(|directory| {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         let link = directory.with_file_name(format!("{name}{DATABASE}"));
-        let database = fs::read_link(link).ok().filter(|path| path.is_dir());
+        let database = fs::read_link(link).ok();
         let (ceased_ago_ns, overdue, waiting) = look_into(&directory);
         Abandoned {
             directory,

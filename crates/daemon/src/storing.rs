@@ -173,8 +173,10 @@ impl Storing {
         self.look();
         let begin = Instant::now();
         while self.looking && self.stopped.is_none() && begin.elapsed() < most {
-            if let Some(report) = self.writer.wait(TICK) {
-                self.take_note(report, collecting)?;
+            match self.writer.wait(TICK) {
+                Some(report) => self.take_note(report, collecting)?,
+                // The records of processes find no room if nobody reads them for a second.
+                None => drop(collecting.tick()?),
             }
         }
         Ok(())

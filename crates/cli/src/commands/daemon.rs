@@ -9,6 +9,7 @@ use daemon::{
 };
 use sampler::EventSpec;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use store::Database;
 
@@ -110,19 +111,15 @@ fn this_program() -> Command {
 
 fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     let path = args.db.clone().unwrap_or_else(store::default_database);
-    let socket = match &args.socket {
-        Some(socket) => socket.clone(),
-        None => {
-            let host = sampler::host().name;
-            Database::open(&path)?
-                .daemon_directory(&host)
-                .join("socket")
-        }
-    };
-    let asked = daemon::ask(&socket, request);
+    let asked = find_socket(args, &path).and_then(|socket| daemon::ask(&socket, request));
     let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
         None => error,
-        Some(left) => error.context(format!("its collector {}", describe_abandoned(&left))),
+        Some(left) => error.context(format!(
+            "its collector {} (vitalfew daemon run --db {} stores them; sudo rm -r {} drops them)",
+            describe_abandoned(&left),
+            path.display(),
+            left.directory.display()
+        )),
     })?;
     let mut out = Screen::open(args.json);
     if args.json {
@@ -133,6 +130,15 @@ fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn find_socket(args: &DaemonAsk, database: &Path) -> anyhow::Result<PathBuf> {
+    if let Some(socket) = &args.socket {
+        return Ok(socket.clone());
+    }
+    let host = sampler::host().name;
+    let directory = Database::open(database)?.daemon_directory(&host);
+    Ok(directory.join("socket"))
 }
 
 /// Says what a collector does that no daemon reads.

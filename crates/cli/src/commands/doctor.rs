@@ -86,16 +86,20 @@ fn found(abandoned: &Abandoned) -> String {
     let directory = abandoned.directory.display();
     let (of, fix) = match &abandoned.database {
         Some(database) => {
+            let gone = match database.is_dir() {
+                true => "",
+                false => ", which is gone,",
+            };
             let database = printable(&database.display().to_string());
             let fix =
                 format!("vitalfew daemon run --db {database} stores what it counted, and goes on");
             (
-                database,
+                format!("{database}{gone}"),
                 format!("{fix};\n              sudo rm -r {directory} drops it"),
             )
         }
         None => (
-            "a database that is gone or not known".to_owned(),
+            "a database that is not known".to_owned(),
             format!("sudo rm -r {directory}"),
         ),
     };
