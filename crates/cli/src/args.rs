@@ -115,13 +115,18 @@ pub struct Record {
     /// (measured before the start)
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub overhead: f64,
-    /// Record call stacks by frame pointers
+    /// Record call stacks
     #[arg(short = 'g')]
     pub stacks: bool,
-    /// Record call stacks by frame pointers (fp), or by unwind tables for code that has none
-    /// (dwarf[,BYTES of stack copied, default 16384])
-    #[arg(long, value_name = "fp|dwarf", value_parser = call_graph)]
+    /// How to record call stacks: in the kernel by unwind tables, and by frame pointers in code that
+    /// has none (auto, as -g); by frame pointers alone (fp); from copies of the stack
+    /// (dwarf[,BYTES of it, default 16384])
+    #[arg(long, value_name = "auto|fp|dwarf", value_parser = call_graph)]
     pub call_graph: Option<CallGraphArg>,
+    /// Memory for unwind tables in the kernel, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub unwind_memory: u64,
     /// Take the processor's records of the last branches (LBR, BRBE) with samples of taken branches
     /// in user mode: how often code runs, for annotate
     #[arg(long)]
@@ -181,6 +186,8 @@ pub struct Record {
 /// `--call-graph`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallGraphArg {
+    /// By unwind tables in the kernel, and frame pointers where there are none.
+    Auto,
     /// Frame pointers.
     FramePointer,
     /// Unwind tables, with so many bytes of stack.
@@ -813,13 +820,14 @@ fn call_graph(text: &str) -> Result<CallGraphArg, String> {
         .split_once(',')
         .map_or((text, None), |(mode, bytes)| (mode, Some(bytes)));
     match (mode, bytes) {
+        ("auto", None) => Ok(CallGraphArg::Auto),
         ("fp", None) => Ok(CallGraphArg::FramePointer),
         ("dwarf", None) => Ok(CallGraphArg::Dwarf(16 * 1024)),
         ("dwarf", Some(bytes)) => match bytes.parse() {
             Ok(bytes @ 1024..=64_512) => Ok(CallGraphArg::Dwarf(bytes)),
             _ => Err("the bytes of stack must be from 1024 to 64512".into()),
         },
-        _ => Err("expected fp, dwarf or dwarf,BYTES".into()),
+        _ => Err("expected auto, fp, dwarf or dwarf,BYTES".into()),
     }
 }
 

@@ -237,18 +237,21 @@ fn code_without_frame_pointers_is_unwound_by_its_tables() {
     if !live() {
         return;
     }
+    for way in ["--call-graph=dwarf", "-g"] {
+        unwind_deep_program(way);
+    }
+}
+
+fn unwind_deep_program(way: &str) {
     let lab = Lab::new();
     let program = lab.program("deep");
-    let file = lab.record([
-        "-F1000",
-        "--call-graph",
-        "dwarf",
-        "--",
-        program.to_str().unwrap(),
-    ]);
+    let file = lab.record(["-F1000", way, "--", program.to_str().unwrap()]);
     let report = report(&file, &[]);
     let complete = report["complete_stacks"].as_f64().expect("a share");
-    assert!(complete > 0.9, "{complete} of the stacks are complete");
+    assert!(
+        complete > 0.9,
+        "{way}: {complete} of the stacks are complete"
+    );
     let inclusive = |name: &str| {
         let row = rows(&report).iter().find(|row| row["name"] == name);
         row.and_then(|row| row["inclusive"].as_f64()).unwrap_or(0.0) / total(&report)

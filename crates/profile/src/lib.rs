@@ -58,8 +58,8 @@ pub use interference::{
     StackScore, Standing, ThreadScore,
 };
 pub use recording::{
-    BranchCount, CallGraph, Collector, Host, NameId, Names, Recording, Sample, Target, ThreadCount,
-    Waker,
+    BranchCount, CallGraph, Collector, FRAMES_SUMMARY, Host, NameId, Names, Recording, Sample,
+    Target, ThreadCount, Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{

@@ -101,7 +101,13 @@ pub enum CallGraph {
     FramePointer,
     /// By unwind tables, from a copy of the stack.
     Dwarf,
+    /// By unwind tables, in the kernel; by frame pointers in code that has none.
+    Tables,
 }
+
+/// How a line begins that says how user stacks were found. It stands among a recording's warnings, and
+/// is one only if much is missing.
+pub const FRAMES_SUMMARY: &str = "user frames: ";
 
 /// Who woke a thread that had blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

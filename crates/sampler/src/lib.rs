@@ -5,7 +5,7 @@
 //! possible, by place in an image (DCPI sections 4.1 and 4.2), and come through perf ring buffers
 //! where it is not, or where the user's stack has to be copied.
 //!
-//! The wings, from the top: `recording` uses all others; `bpf` and `processes` use `events`; `capabilities` says what of all
+//! The wings, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`; these use `events`; `capabilities` says what of all
 //! that is open here, and to whom.
 
 mod bpf;
@@ -17,6 +17,7 @@ mod host;
 mod options;
 mod processes;
 mod recording;
+mod unwinding;
 
 pub use bpf::{
     Calls, FrameLayout, LeftBehind, ProbedCall, ThreadWait, Ticks, Waits, bpf_file_system,

@@ -1,5 +1,6 @@
 use crate::EventSpec;
 use profile::CallGraph;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What to measure.
@@ -63,6 +64,10 @@ pub struct Options {
     pub rate: Rate,
     /// How to record call stacks.
     pub call_graph: CallGraph,
+    /// Bytes of unwind tables that [`CallGraph::Tables`] may hold in the kernel.
+    pub table_memory: usize,
+    /// Where these tables are kept on disk.
+    pub table_directory: Option<PathBuf>,
     /// Bytes of user stack copied with each sample for [`CallGraph::Dwarf`].
     pub stack_bytes: u32,
     /// Record the time that threads spend off the CPU.
@@ -97,6 +102,8 @@ impl Options {
             events: Vec::new(),
             rate: Rate::Overhead(1.0),
             call_graph: CallGraph::None,
+            table_memory: 256 << 20,
+            table_directory: None,
             stack_bytes: 16 * 1024,
             off_cpu: false,
             separation: Separation::Names,

@@ -70,9 +70,10 @@ fn samples_in(recording: &Recording, name: &str) -> u64 {
 }
 
 /// The ways that samples can come.
-const WAYS: [(sampler::Path, CallGraph); 4] = [
+const WAYS: [(sampler::Path, CallGraph); 5] = [
     (sampler::Path::Kernel, CallGraph::None),
     (sampler::Path::Kernel, CallGraph::FramePointer),
+    (sampler::Path::Kernel, CallGraph::Tables),
     (sampler::Path::Rings, CallGraph::None),
     (sampler::Path::Rings, CallGraph::Dwarf),
 ];
@@ -163,7 +164,7 @@ fn libraries_are_told_apart_on_the_whole_machine() {
     let Some(_alone) = live() else { return };
     let directory = tempfile::tempdir().unwrap();
     let programs = Libraries::new(directory.path());
-    for call_graph in [CallGraph::None, CallGraph::FramePointer] {
+    for call_graph in [CallGraph::None, CallGraph::FramePointer, CallGraph::Tables] {
         let mut options = options(Vec::new());
         options.target = TargetSpec::Machine;
         options.call_graph = call_graph;
@@ -274,7 +275,7 @@ fn programs_that_remove_or_replace_themselves_keep_their_names() {
     let Some(_alone) = live() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    for (way, _) in [WAYS[0], WAYS[2]] {
+    for (way, _) in [WAYS[0], WAYS[3]] {
         for replaced in [false, true] {
             let program = path("vanishing");
             compile("vanishing.c", &[], &program);

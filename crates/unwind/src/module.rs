@@ -241,7 +241,7 @@ pub(crate) fn vendor(machine: Machine) -> Vendor {
 }
 
 /// An index of our own. What lies behind a damaged entry cannot be found and is left out.
-fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(u64, u64)>
+pub(crate) fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(u64, u64)>
 where
     S: UnwindSection<Slice<'a>>,
 {

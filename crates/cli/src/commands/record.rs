@@ -98,9 +98,12 @@ fn options(args: &Record) -> anyhow::Result<Options> {
             options.stack_bytes = bytes;
         }
         Some(CallGraphArg::FramePointer) => options.call_graph = CallGraph::FramePointer,
-        None if args.stacks => options.call_graph = CallGraph::FramePointer,
+        Some(CallGraphArg::Auto) => options.call_graph = CallGraph::Tables,
+        None if args.stacks => options.call_graph = CallGraph::Tables,
         None => {}
     }
+    options.table_memory = (args.unwind_memory as usize) << 20;
+    options.table_directory = crate::cache::directory().map(|cache| cache.join("unwind"));
     options.off_cpu = args.off_cpu;
     options.registers = args.registers;
     options.branches = args.branches;
@@ -244,7 +247,10 @@ fn summarize(
     ));
     let warnings = recording.warnings.iter();
     for warning in warnings.filter(|w| !said.contains(w)) {
-        warn_user(warning);
+        match warning.starts_with(profile::FRAMES_SUMMARY) {
+            true => tell_user(warning),
+            false => warn_user(warning),
+        }
     }
     if let Some(advice) = time_advice(recording) {
         tell_user(&advice);

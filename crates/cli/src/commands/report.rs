@@ -62,6 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     recording
         .warnings
         .iter()
+        .filter(|warning| !is_summary(warning))
         .for_each(|warning| warn_user(warning));
     let mut out = Screen::open(args.shown.json);
     if !args.shown.json {
@@ -335,6 +336,7 @@ fn print_footer(
     {
         let way = match recording.call_graph {
             CallGraph::Dwarf => "unwind tables",
+            CallGraph::Tables => "unwind tables and frame pointers",
             _ => "frame pointers",
         };
         let reach = format!(
@@ -342,6 +344,9 @@ fn print_footer(
             100.0 * share
         );
         write!(out, "{}", sentence(&reach))?;
+        for summary in recording.warnings.iter().filter(|w| is_summary(w)) {
+            write!(out, "{}", sentence(&printable(summary)))?;
+        }
         let too_deep = report.too_deep_stacks.unwrap_or(0.0);
         if too_deep > 0.01 {
             writeln!(
@@ -351,7 +356,7 @@ fn print_footer(
             )?;
         }
         if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {
-            let advice = "most call stacks end early, as in code without frame pointers: record --call-graph dwarf unwinds that";
+            let advice = "most call stacks end early, as in code without frame pointers: record -g unwinds that where BPF may be loaded, --call-graph dwarf elsewhere";
             write!(out, "{}", sentence(advice))?;
         }
     }
@@ -470,4 +475,8 @@ fn print_tree(
         100.0 * TREE_CUTOFF
     )?;
     Ok(())
+}
+/// Whether a line says how stacks were found, which stands at the end.
+fn is_summary(warning: &str) -> bool {
+    warning.starts_with(profile::FRAMES_SUMMARY)
 }

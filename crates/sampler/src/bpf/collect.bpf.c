@@ -10,6 +10,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "targets.h"
+#include "identity.h"
+#include "unwind.h"
 
 #define MAX_EVENTS 32
 #define MAX_FRAMES 127
@@ -26,7 +28,6 @@
 const volatile bool with_stacks = false;
 const volatile bool per_process = false;
 const volatile bool per_thread = false;
-const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: has none */
 const volatile u16 sleep_event = 0; /* event numbers of the two off-CPU events */
 const volatile u16 queue_event = 1;
 const volatile u32 cpus = 1;
@@ -167,17 +168,11 @@ struct scratch {
 	struct frames user;
 	struct frames kernel;
 	u64 piece[PIECE];
+	struct walk walk;
 	struct off_key off;
 	struct waiting waiting;
 };
 TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
-
-static __always_inline u64 mixed(u64 hash, u64 word)
-{
-	hash = (hash ^ word) * 0xff51afd7ed558ccdull;
-	return hash ^ hash >> 32;
-}
-#define HASH_START 0x9e3779b97f4a7c15ull
 
 /* ---- which image a user address is in ----
  * Looking up the mapping costs microseconds (it takes a lock that an interrupt can only give back
@@ -205,23 +200,6 @@ static __always_inline u32 pages_of(u64 start, u64 end)
 	return (end - start) >> 12;
 }
 
-/* The identity of a mapped file as the process, /proc and perf see it: a file system that stacks others shows
- * its own. */
-static __always_inline void identify(struct file *file, struct cached_mapping *out)
-{
-	struct inode *inode = 0;
-
-	if (bpf_core_type_exists(struct backing_file) && (BPF_CORE_READ(file, f_mode) & backing_flag)) {
-		struct backing_file *backing = (struct backing_file *)file;
-		inode = BPF_CORE_READ(backing, user_path.dentry, d_inode);
-	}
-	if (!inode)
-		inode = BPF_CORE_READ(file, f_inode);
-	out->inode = BPF_CORE_READ(inode, i_ino);
-	out->generation = BPF_CORE_READ(inode, i_generation);
-	out->device = BPF_CORE_READ(inode, i_sb, s_dev);
-}
-
 static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, struct cached_mapping *out)
 {
 	struct file *file = vma->vm_file;
@@ -232,7 +210,7 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	out->file = file;
 	if (!file)
 		return 0;
-	identify(file, out);
+	identify(file, &out->inode, &out->device, &out->generation);
 	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;
 	return 0;
 }
@@ -328,7 +306,7 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 		struct cached_mapping now = {};
 		if ((BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
 			return false;
-		identify(cached->file, &now);
+		identify(cached->file, &now.inode, &now.device, &now.generation);
 		if (now.inode != cached->inode || now.generation != cached->generation || now.device != cached->device)
 			return false;
 	}
@@ -491,8 +469,22 @@ static __always_inline u64 helper_frames(void *ctx, struct frames *frames, u64 f
 	return hash | 1;
 }
 
+/* By unwind tables, where the kernel has what that takes (user space has looked). */
+static __always_inline u64 table_frames(struct task_struct *task, struct frames *frames, struct walk *walk)
+{
+	u32 locks = 0;
+
+	if (!task->mm || (task->flags & (PF_KTHREAD | PF_USER_WORKER)))
+		return 0;
+	/* Cached mappings hold until the address space is locked; where that is not counted, for one stack. */
+	u64 sequence = lock_sequence(task->mm, &locks) ? locks : bpf_ktime_get_ns();
+	u32 count = walk_user_stack(walk, task, frames->address, mixed(sequence, program_of(task)));
+
+	frames->count = count;
+	return count ? walk->hash | 1 : 0;
+}
+
 #if defined(__TARGET_ARCH_x86)
-#define USER_CODE_64 0x33 /* __USER_CS */
 #define LOWEST_ADDRESS 0x10000 /* the default of vm.mmap_min_addr: below it lies nobody's code or stack */
 
 /* Follows the frame pointers as the kernel's helper does, in less than half its time: no detour through
@@ -547,7 +539,10 @@ static __always_inline u64 user_frames(void *ctx, struct task_struct *task, stru
 static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool in_kernel, u64 *user, u64 *kernel)
 {
 	*kernel = in_kernel ? helper_frames(ctx, &scratch->kernel, 0) : 0;
-	*user = user_frames(ctx, bpf_get_current_task_btf(), &scratch->user, scratch->piece);
+	if (by_tables)
+		*user = table_frames(bpf_get_current_task_btf(), &scratch->user, &scratch->walk);
+	else
+		*user = user_frames(ctx, bpf_get_current_task_btf(), &scratch->user, scratch->piece);
 }
 
 static __always_inline bool keep_frames(void *table, u64 hash, struct frames *frames, struct accounting *account)

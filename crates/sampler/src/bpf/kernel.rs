@@ -7,7 +7,7 @@ use crate::bpf::tables::{Tables, drain, wait_for_running_programs};
 use crate::events::perf::{self, Scope};
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts, TracepointOpts};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PerfEventOpts, TracepointOpts};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -33,12 +33,16 @@ const ROOM_MOST: usize = 262_144;
 const PLACES_LEAST: usize = 4096;
 /// `CACHE_ENTRIES` of collect.bpf.c.
 const CACHE_ENTRIES: usize = 256;
+/// `WALK_CACHE` of unwind.h.
+const WALK_CACHE: usize = 128;
 
 /// What the collector is to do; fixed when it is loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Setting {
     pub only_targets: bool,
     pub stacks: bool,
+    /// User stacks by unwind tables, if the kernel has what that takes.
+    pub tables: bool,
     pub per_process: bool,
     pub per_thread: bool,
     pub off_cpu: bool,
@@ -50,6 +54,17 @@ pub(crate) struct Setting {
 
 /// The memory that the loader needs for as long as the collector lives.
 pub(crate) type LoaderMemory = MaybeUninit<OpenObject>;
+
+/// The tables that walks up stacks use (unwind.h).
+pub(crate) struct WalkMaps {
+    pub rows: MapHandle,
+    pub rules: MapHandle,
+    pub numbers: MapHandle,
+    pub tables: MapHandle,
+    pub counts: MapHandle,
+    pub state: MapHandle,
+    pub wanted: MapHandle,
+}
 
 /// The collector, loaded.
 pub(crate) struct Kernel<'memory> {
@@ -81,6 +96,7 @@ impl<'memory> Kernel<'memory> {
             data.place_slots = place_slots as u32;
             data.only_targets = setting.only_targets;
             data.with_stacks = setting.stacks;
+            data.by_tables = setting.tables;
             data.per_process = setting.per_process;
             data.per_thread = setting.per_thread;
             data.backing_flag = backing_flag(&kernel_release());
@@ -114,6 +130,10 @@ impl<'memory> Kernel<'memory> {
             (&mut maps.waits0, setting.off_cpu.then_some(room)),
             (&mut maps.waits1, setting.off_cpu.then_some(room)),
             (&mut maps.waiting, setting.off_cpu.then_some(ROOM_MOST)),
+            (
+                &mut maps.walk_cache,
+                setting.tables.then_some(cpus * WALK_CACHE),
+            ),
             (&mut maps.targets, follow.then_some(ROOM_MOST)),
         ] {
             sized(map, room).map_err(Error::bpf("sizing the collector's tables"))?;
@@ -298,6 +318,24 @@ impl<'memory> Kernel<'memory> {
         ]
     }
 
+    /// The tables that walks up stacks use.
+    pub fn walk_maps(&self) -> Result<WalkMaps, Error> {
+        let maps = &self.skel.maps;
+        let shared = Error::bpf("sharing the collector's tables");
+        let all = || -> libbpf_rs::Result<WalkMaps> {
+            Ok(WalkMaps {
+                rows: MapHandle::try_from(&maps.rows)?,
+                rules: MapHandle::try_from(&maps.rules)?,
+                numbers: MapHandle::try_from(&maps.image_numbers)?,
+                tables: MapHandle::try_from(&maps.image_tables)?,
+                counts: MapHandle::try_from(&maps.walk_counts)?,
+                state: MapHandle::try_from(&maps.walk_state)?,
+                wanted: MapHandle::try_from(&maps.walk_wanted)?,
+            })
+        };
+        all().map_err(shared)
+    }
+
     /// What makes the programs run: with these pinned they go on without us.
     pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.links.iter().map(AsFd::as_fd)
@@ -342,6 +380,18 @@ impl<'memory> Kernel<'memory> {
     }
 }
 
+/// Whether this kernel has what walks by unwind tables take: `bpf_loop` (5.17) and the tree of mappings (6.1).
+pub(crate) fn can_walk_by_tables() -> bool {
+    let release = kernel_release();
+    let mut numbers = kernel_numbers(&release);
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 1)
+}
+
+fn kernel_numbers(release: &str) -> impl Iterator<Item = u32> + '_ {
+    let digits = release.split(|c: char| !c.is_ascii_digit());
+    digits.map(|number| number.parse().unwrap_or(0))
+}
+
 /// Whether this kernel has the tracepoint that `on_map` is attached to.
 fn can_watch_mappings() -> bool {
     let kind = libbpf_sys::BPF_TRACE_RAW_TP;
@@ -357,9 +407,7 @@ fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
 /// `FMODE_BACKING`, which is not in the kernel's type information, by the release: since 6.5 the
 /// bit 25, since 6.14 the bit 24.
 fn backing_flag(release: &str) -> u32 {
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut numbers = kernel_numbers(release);
     match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
         version if version >= (6, 14) => 1 << 24,
         version if version >= (6, 5) => 1 << 25,

@@ -7,6 +7,7 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef short s16;
 typedef int s32;
 typedef long long s64;
 typedef u8 __u8;
@@ -26,6 +27,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -39,6 +41,7 @@ enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
 /* Numbers of system calls of x86-64. */
 enum { CALL_MMAP = 9, CALL_MREMAP = 25 };
 enum { MAP_ANONYMOUS = 0x20 };
+enum { VM_EXEC = 4 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -75,6 +78,7 @@ struct refcount_struct {
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+	unsigned long vm_flags;
 	unsigned long vm_pgoff;
 	struct mm_struct *vm_mm;
 	struct file *vm_file;
@@ -83,10 +87,17 @@ struct vm_area_struct {
 };
 /* Of x86-64. */
 struct pt_regs {
-	unsigned long r10;
+	unsigned long r15;
+	unsigned long r14;
+	unsigned long r13;
+	unsigned long r12;
 	unsigned long bp;
+	unsigned long bx;
+	unsigned long r11;
+	unsigned long r10;
 	unsigned long r9;
 	unsigned long r8;
+	unsigned long ax;
 	unsigned long cx;
 	unsigned long dx;
 	unsigned long si;
@@ -96,6 +107,13 @@ struct pt_regs {
 	unsigned long cs;
 	unsigned long sp;
 };
+/* Of AArch64. */
+struct user_pt_regs {
+	u64 regs[31];
+	u64 sp;
+	u64 pc;
+	u64 pstate;
+};
 struct linux_binprm {
 	const char *filename;
 };
@@ -103,7 +121,16 @@ struct seqcount {
 	u32 sequence;
 };
 typedef struct seqcount seqcount_t;
+/* The tree of mappings since Linux 6.1. */
+struct maple_tree {
+	void *ma_root;
+};
+typedef struct {
+	void *vdso;
+} mm_context_t;
 struct mm_struct {
+	struct maple_tree mm_mt;
+	mm_context_t context;
 	seqcount_t mm_lock_seq;
 };
 /* Linux 6.4 to 6.12. */

@@ -277,6 +277,17 @@ pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) 
     })
 }
 
+/// The identity of an open file, as far as the system tells it.
+pub(crate) fn identity_of(file: &File) -> Option<FileIdentity> {
+    let data = file.metadata().ok()?;
+    Some(FileIdentity {
+        major: libc::major(data.dev()),
+        minor: libc::minor(data.dev()),
+        inode: data.ino(),
+        generation: generation_of(file).unwrap_or(0),
+    })
+}
+
 /// The mount that a file was opened through, as the kernel numbers it.
 fn mount_of(file: &File) -> Option<String> {
     let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());

@@ -31,6 +31,7 @@ use symbols::KernelSymbols;
 const SETTING: Setting = Setting {
     only_targets: false,
     stacks: false,
+    tables: false,
     per_process: false,
     per_thread: false,
     off_cpu: false,

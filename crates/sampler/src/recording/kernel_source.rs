@@ -12,15 +12,20 @@ use crate::events::perf::{self, Scope};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
-use crate::{Error, EventSpec};
+use crate::unwinding::Unwinding;
+use crate::{Error, EventSpec, Options};
 use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Tables are emptied when they are half full, or after this time.
 const LONGEST_FILL_NS: u64 = 15_000_000_000;
+
+/// How long a command waits for the tables of what every program runs.
+const LONGEST_PREPARATION: Duration = Duration::from_millis(500);
 
 /// An event that is being recorded.
 pub(crate) struct Open {
@@ -37,6 +42,8 @@ pub(crate) struct KernelSource<'memory> {
     pub events: Vec<Open>,
     setting: Setting,
     jitter: Option<Jitter>,
+    /// Makes unwind tables, where stacks are walked by them.
+    unwinding: Option<Unwinding>,
     /// Stacks by their number, and the drain in which they were last seen.
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
@@ -74,10 +81,33 @@ impl<'memory> KernelSource<'memory> {
             events: Vec::new(),
             setting,
             jitter,
+            unwinding: None,
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
         })
+    }
+
+    /// Lets unwind tables be made: of the vDSO and of `files` now, of others when they are met.
+    pub fn make_tables(&mut self, options: &Options, files: &[PathBuf]) -> Result<(), Error> {
+        let maps = self.kernel.walk_maps()?;
+        let directory = options.table_directory.as_deref();
+        let mut unwinding = Unwinding::start(maps, options.table_memory, directory)?;
+        unwinding.prepare(files, LONGEST_PREPARATION);
+        self.unwinding = Some(unwinding);
+        Ok(())
+    }
+
+    /// Whether user stacks are walked by unwind tables.
+    pub fn walks_by_tables(&self) -> bool {
+        self.unwinding.is_some()
+    }
+
+    /// What to say of the walks up stacks.
+    pub fn walk_notes(&self) -> Vec<String> {
+        self.unwinding
+            .as_ref()
+            .map_or_else(Vec::new, Unwinding::notes)
     }
 
     /// Starts the records about processes.
@@ -292,6 +322,9 @@ impl<'memory> KernelSource<'memory> {
             }
             maps.apply(record, images);
         });
+        if let Some(unwinding) = &mut self.unwinding {
+            unwinding.look(images, maps);
+        }
         if lost > 0 {
             collection.warnings.insert(rings::RECORDS_LOST.into());
         }

@@ -568,7 +568,7 @@ impl RingSource {
                 let location = place(collection, record, *ip, *in_kernel);
                 Some(collection.tally.stacks.intern(location, None))
             }
-            CallGraph::FramePointer => {
+            CallGraph::FramePointer | CallGraph::Tables => {
                 let (kernel, user) = split_callchain(callchain);
                 collection.stack(record.pid, record.time, &user, &kernel)
             }
@@ -611,7 +611,9 @@ fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, s
     }
     match options.call_graph {
         CallGraph::None => {}
-        CallGraph::FramePointer => attr.sample_type |= u64::from(pe::PERF_SAMPLE_CALLCHAIN),
+        CallGraph::FramePointer | CallGraph::Tables => {
+            attr.sample_type |= u64::from(pe::PERF_SAMPLE_CALLCHAIN)
+        }
         CallGraph::Dwarf => {
             attr.sample_type |= u64::from(
                 pe::PERF_SAMPLE_CALLCHAIN | pe::PERF_SAMPLE_REGS_USER | pe::PERF_SAMPLE_STACK_USER,

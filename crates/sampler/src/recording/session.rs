@@ -1,6 +1,6 @@
 //! One recording, from the target's start to the recording in memory.
 
-use crate::bpf::kernel::{LoaderMemory, Setting};
+use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::MAX_EVENTS;
 use crate::bpf::task_accounts::TaskAccounts;
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
@@ -18,6 +18,7 @@ use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -207,7 +208,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             if options.off_cpu || options.path == Path::Kernel {
                 return Err(Error::Refused {
                     what: "time off the CPU and counting in the kernel".into(),
-                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g (frame pointers)".into(),
+                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g".into(),
                 });
             }
             return Ok(None);
@@ -224,15 +225,26 @@ impl<'a, 'memory> Session<'a, 'memory> {
             }
         }
         let first = specs.len() as u16;
+        let stacks = matches!(
+            options.call_graph,
+            CallGraph::FramePointer | CallGraph::Tables
+        );
+        let tables = options.call_graph == CallGraph::Tables || options.off_cpu && !stacks;
         let setting = Setting {
             only_targets: options.target != TargetSpec::Machine,
-            stacks: options.call_graph == CallGraph::FramePointer,
+            stacks,
+            tables: tables && can_walk_by_tables(),
             per_process: options.separation >= Separation::Processes,
             per_thread: options.separation >= Separation::Threads,
             off_cpu: options.off_cpu,
             tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
             off_events: [first, first + 1],
         };
+        if tables && !setting.tables {
+            self.notes.push(
+                "stacks are followed by frame pointers: to unwind them by tables in the kernel takes Linux 6.1".into(),
+            );
+        }
         let mut source = match KernelSource::open(memory, setting, cpus, self.jitter()) {
             Ok(source) => Box::new(source),
             Err(error) if options.path == Path::Best && !options.off_cpu => {
@@ -264,6 +276,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
         let cost = self.measured(specs, |spec| source.sample_cost(spec))?;
         self.settle_periods(specs, cost);
+        if setting.tables {
+            source.make_tables(options, &files_of_any_program(&options.target))?;
+        }
         let target = match &options.target {
             TargetSpec::Machine => None,
             TargetSpec::Process(pid) => Some((*pid, true)),
@@ -369,6 +384,17 @@ impl<'a, 'memory> Session<'a, 'memory> {
         match self.source {
             Source::Kernel(_) => Collector::Bpf,
             Source::Rings(..) => Collector::Ring,
+        }
+    }
+
+    /// How stacks were recorded in the end.
+    fn call_graph(&self) -> CallGraph {
+        match (&self.source, self.options.call_graph) {
+            (Source::Kernel(source), CallGraph::Tables) if source.walks_by_tables() => {
+                CallGraph::Tables
+            }
+            (_, CallGraph::Tables) => CallGraph::FramePointer,
+            (_, asked) => asked,
         }
     }
 
@@ -511,12 +537,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
     fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
         let collector = self.collector();
         let options = self.options;
+        let call_graph = self.call_graph();
         let target = match &options.target {
             TargetSpec::Command(command) => Target::Command(command.clone()),
             TargetSpec::Process(pid) => Target::Process(*pid),
             TargetSpec::Machine => Target::Machine,
         };
-        let mut recording = Recording::new(host(), target, collector, options.call_graph);
+        let mut recording = Recording::new(host(), target, collector, call_graph);
         recording.start_unix_ns = start_unix_ns;
         recording.duration_ns = duration_ns;
         recording.kernel = match &self.source {
@@ -524,6 +551,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
             Source::Rings(source, _) => source.kernel,
         };
         recording.warnings = self.notes.clone();
+        if let Source::Kernel(source) = &self.source {
+            recording.warnings.extend(source.walk_notes());
+        }
         #[cfg(target_arch = "x86_64")]
         recording
             .warnings
@@ -561,6 +591,31 @@ impl<'a, 'memory> Session<'a, 'memory> {
         crate::recording::finish::finish(self.collection, &mut recording);
         recording
     }
+}
+
+/// The command's file, and those that nearly every program runs, as we do (the C library).
+fn files_of_any_program(target: &TargetSpec) -> Vec<PathBuf> {
+    let TargetSpec::Command(command) = target else {
+        return Vec::new();
+    };
+    let own = std::env::current_exe().unwrap_or_default();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mapped = maps.lines().filter(|line| line.contains(" r-xp "));
+    let libraries = mapped
+        .filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])))
+        .filter(|path| *path != own);
+    let command = command.first().and_then(|name| executable(name));
+    command.into_iter().chain(libraries).collect()
+}
+
+/// Where a command is found.
+fn executable(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(name.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|directory| directory.join(name));
+    places.find(|place| place.is_file())
 }
 
 /// The events that were asked for; else cycles, where the machine has them; else the clock.

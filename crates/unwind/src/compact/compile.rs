@@ -3,12 +3,13 @@
 use super::expression::{self, Operand};
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
 use super::table::CompactTable;
-use crate::module::{Kind, MAX_ENTRY, Slice, Table};
+use crate::module::{Kind, MAX_ENTRY, Slice, Table, sorted_entries};
 use crate::{Error, Machine, ModuleData};
 use gimli::{
-    CfaRule, CieOrFde, FrameDescriptionEntry, Register, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, UnwindTableRow,
+    CfaRule, FrameDescriptionEntry, Register, RegisterRule, UnwindContext, UnwindExpression,
+    UnwindSection, UnwindTableRow,
 };
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// The most bytes of table entries that are run through. Each entry has the first instructions of
@@ -37,22 +38,26 @@ impl CompactTable {
             reason,
         };
         let Some(machine) = module.machine else {
-            return Ok(Self::pack(&[]).unwrap_or_else(|_| unreachable!()));
+            return Ok(Self::default());
         };
         let mut compiler = Compiler {
             machine,
             code: code_ranges(module),
+            rules: Vec::new(),
+            numbers: FxHashMap::default(),
+            done: Vec::new(),
             stretches: Vec::new(),
             work: 0,
         };
         if compiler.code_size() > MOST_CODE {
             return Err(refused("more code than 1 GiB"));
         }
-        for (number, table) in module.tables.iter().enumerate() {
-            compiler.take_table(number, table).map_err(refused)?;
-        }
+        // Of tables that overlap, the first counts.
         if let Some(code) = module.signal_return {
             compiler.take_signal_return(code);
+        }
+        for table in &module.tables {
+            compiler.take_table(table).map_err(refused)?;
         }
         Self::pack(&compiler.changes()).map_err(|_| refused("more rows than 16 million"))
     }
@@ -68,17 +73,38 @@ fn code_ranges(module: &ModuleData) -> Vec<CodeRange> {
 }
 
 /// Code with one rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Stretch {
-    offsets: Range<u64>,
-    /// Lower ones win where stretches overlap.
-    table: usize,
-    rule: CompactRule,
+    start: u64,
+    /// In bytes; the most code in an image is less than 4 GiB.
+    length: u32,
+    rule: u32,
+}
+
+impl Stretch {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.length)
+    }
+
+    /// The part in a range; `None` if there is none.
+    fn within(&self, start: u64, end: u64) -> Option<Self> {
+        let (start, end) = (self.start.max(start), self.end().min(end));
+        (start < end).then(|| Self {
+            start,
+            length: (end - start) as u32,
+            ..*self
+        })
+    }
 }
 
 struct Compiler {
     machine: Machine,
     code: Vec<CodeRange>,
+    rules: Vec<CompactRule>,
+    numbers: FxHashMap<CompactRule, u32>,
+    /// Sorted, disjoint: of the tables so far.
+    done: Vec<Stretch>,
+    /// Of the table at work.
     stretches: Vec<Stretch>,
     work: usize,
 }
@@ -89,37 +115,43 @@ impl Compiler {
         sizes.fold(0, u64::saturating_add)
     }
 
-    fn take_table(&mut self, number: usize, table: &Table) -> Result<(), &'static str> {
+    fn take_table(&mut self, table: &Table) -> Result<(), &'static str> {
         let machine = self.machine;
         match table.kind {
             Kind::EhFrame => {
-                table.with_eh_frame(machine, |section| self.take_section(number, section, table))
+                table.with_eh_frame(machine, |section| self.take_section(section, table))?;
             }
             Kind::DebugFrame => {
-                table.with_debug_frame(machine, |section| self.take_section(number, section, table))
+                table.with_debug_frame(machine, |section| self.take_section(section, table))?;
             }
         }
+        self.finish_table();
+        Ok(())
     }
 
-    fn take_section<'a, S>(
-        &mut self,
-        number: usize,
-        section: &S,
-        table: &Table,
-    ) -> Result<(), &'static str>
+    /// Adds the stretches of a table that those before leave uncovered.
+    fn finish_table(&mut self) {
+        self.stretches.sort_by_key(|stretch| stretch.start);
+        let more = std::mem::take(&mut self.stretches);
+        self.done = fill_gaps(std::mem::take(&mut self.done), &more);
+    }
+
+    fn take_section<'a, S>(&mut self, section: &S, table: &Table) -> Result<(), &'static str>
     where
         S: UnwindSection<Slice<'a>>,
     {
-        let mut entries = entries_of(section, table);
-        entries.sort_by_key(|entry| entry.initial_address());
+        let entries = sorted_entries(section, &table.bases);
         let mut context = UnwindContext::new();
-        for (n, entry) in entries.iter().enumerate() {
-            let next = entries.get(n + 1).map_or(u64::MAX, |e| e.initial_address());
+        for (n, (_, offset)) in entries.iter().enumerate() {
+            let next = entries.get(n + 1).map_or(u64::MAX, |(start, _)| *start);
+            let offset = S::Offset::from(*offset as usize);
+            let entry = section.fde_from_offset(&table.bases, offset, S::cie_from_offset);
+            let Ok(entry) = entry else { continue };
             self.work += entry.entry_len() + entry.cie().entry_len();
             if self.work > MOST_WORK {
                 return Err("tables that take too long to run through");
             }
-            self.take_entry(number, section, table, entry, next, &mut context);
+            self.take_entry(section, table, &entry, next, &mut context);
             if self.stretches.len() > MOST_CHANGES {
                 return Err("more rows than 8 million");
             }
@@ -129,7 +161,6 @@ impl Compiler {
 
     fn take_entry<'a, S>(
         &mut self,
-        number: usize,
         section: &S,
         table: &Table,
         entry: &FrameDescriptionEntry<Slice<'a>>,
@@ -164,7 +195,7 @@ impl Compiler {
                 row,
             };
             let rule = translator.rule();
-            self.add(number, from..to, rule);
+            self.add(from..to, rule);
             if self.stretches.len() > MOST_CHANGES {
                 return;
             }
@@ -173,109 +204,74 @@ impl Compiler {
 
     /// The kernel's code that returns from a signal handler, where the tables do not say so.
     fn take_signal_return(&mut self, code: u64) {
-        for stretch in &mut self.stretches {
-            stretch.table += 1;
-        }
         let rule = CompactRule::bare(CompactKind::SignalReturn);
-        self.add(0, code.saturating_sub(1)..code.saturating_add(8), rule);
+        self.add(code.saturating_sub(1)..code.saturating_add(8), rule);
+        self.finish_table();
     }
 
-    fn add(&mut self, table: usize, addresses: Range<u64>, rule: CompactRule) {
+    fn add(&mut self, addresses: Range<u64>, rule: CompactRule) {
+        let next = self.rules.len() as u32;
+        let rule = *self.numbers.entry(rule).or_insert_with(|| {
+            self.rules.push(rule);
+            next
+        });
         for code in &self.code {
             let size = code.offsets.end - code.offsets.start;
             let within = |address: u64| address.saturating_sub(code.address).min(size);
-            let offsets = code.offsets.start + within(addresses.start)
-                ..code.offsets.start + within(addresses.end);
-            if offsets.start < offsets.end {
+            let (start, end) = (within(addresses.start), within(addresses.end));
+            if start < end {
                 self.stretches.push(Stretch {
-                    offsets,
-                    table,
+                    start: code.offsets.start + start,
+                    length: (end - start) as u32,
                     rule,
                 });
             }
         }
     }
 
-    /// Where the rule changes. Of stretches that overlap, those of the first table count, and of
-    /// these the one that begins last.
-    fn changes(mut self) -> Vec<(u64, CompactRule)> {
-        self.stretches
-            .sort_by_key(|stretch| (stretch.table, stretch.offsets.start));
-        let mut all: Vec<Stretch> = Vec::new();
-        let mut rest = &self.stretches[..];
-        while let Some(first) = rest.first() {
-            let table = first.table;
-            let (own, others) = rest.split_at(rest.partition_point(|s| s.table == table));
-            all = fill_gaps(all, own);
-            rest = others;
-        }
-        let mut changes = Vec::with_capacity(all.len() + 1);
+    /// Where the rule changes.
+    fn changes(self) -> Vec<(u64, CompactRule)> {
+        let mut changes = Vec::with_capacity(self.done.len() + 1);
         let uncovered = CompactRule::bare(CompactKind::Uncovered);
         let mut end = None;
-        for stretch in all {
-            if let Some(end) = end.filter(|end| *end < stretch.offsets.start) {
+        let mut last = uncovered;
+        for stretch in &self.done {
+            if let Some(end) = end.filter(|end| *end < stretch.start) {
                 changes.push((end, uncovered));
+                last = uncovered;
             }
-            changes.push((stretch.offsets.start, stretch.rule));
-            end = Some(stretch.offsets.end);
+            let rule = self.rules[stretch.rule as usize];
+            if rule != last || changes.is_empty() {
+                changes.push((stretch.start, rule));
+                last = rule;
+            }
+            end = Some(stretch.end());
         }
         changes.extend(end.map(|end| (end, uncovered)));
         changes
     }
 }
 
-/// Adds the parts of `more`, sorted, that `first`, sorted and disjoint, leaves uncovered.
+/// Adds the parts of `more`, sorted, that `first`, sorted and disjoint, leaves uncovered. Where
+/// stretches of `more` overlap, the one that begins last counts.
 fn fill_gaps(first: Vec<Stretch>, more: &[Stretch]) -> Vec<Stretch> {
-    let mut added: Vec<Stretch> = Vec::with_capacity(more.len());
-    let mut n = 0;
+    let mut all: Vec<Stretch> = Vec::with_capacity(first.len() + more.len());
+    let mut covers = first.into_iter().peekable();
     for (index, stretch) in more.iter().enumerate() {
-        let next = more.get(index + 1).map_or(u64::MAX, |s| s.offsets.start);
-        let (mut start, end) = (stretch.offsets.start, stretch.offsets.end.min(next));
-        while n < first.len() && first[n].offsets.end <= start {
-            n += 1;
-        }
-        let mut at = n;
-        while start < end {
-            let Some(cover) = first.get(at).filter(|cover| cover.offsets.start < end) else {
-                added.push(stretch.within(start..end));
+        let next = more.get(index + 1).map_or(u64::MAX, |s| s.start);
+        let (mut start, end) = (stretch.start, stretch.end().min(next));
+        while let Some(cover) = covers.peek().filter(|cover| cover.start < end) {
+            all.extend(stretch.within(start, end.min(cover.start)));
+            start = start.max(cover.end());
+            if cover.end() > end {
                 break;
-            };
-            added.push(stretch.within(start..cover.offsets.start.max(start)));
-            start = cover.offsets.end.max(start);
-            at += 1;
+            }
+            all.extend(covers.next());
         }
+        all.extend(stretch.within(start, end));
     }
-    added.retain(|stretch| stretch.offsets.start < stretch.offsets.end);
-    let mut all = first;
-    all.append(&mut added);
-    all.sort_by_key(|stretch| stretch.offsets.start);
+    all.extend(covers);
     all
-}
-
-impl Stretch {
-    fn within(&self, offsets: Range<u64>) -> Self {
-        Self {
-            offsets,
-            ..self.clone()
-        }
-    }
-}
-
-fn entries_of<'a, S>(section: &S, table: &Table) -> Vec<FrameDescriptionEntry<Slice<'a>>>
-where
-    S: UnwindSection<Slice<'a>>,
-{
-    let mut found = Vec::new();
-    let mut entries = section.entries(&table.bases);
-    while let Ok(Some(entry)) = entries.next() {
-        if let CieOrFde::Fde(partial) = entry
-            && let Ok(entry) = partial.parse(S::cie_from_offset)
-            && entry.len() > 0
-        {
-            found.push(entry);
-        }
-    }
-    found
 }
 
 /// Makes a compact rule of a row.

@@ -20,7 +20,7 @@ const MAGIC: [u8; 8] = *b"vfrows1\n";
 /// of the block's first row, and how many rows it has less one in the low 8 bits. A row is a word:
 /// the offset in the block from which on it holds in the high half, the number of its rule in the
 /// low half. Each block's first row begins with the block, so that a search never leaves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactTable {
     start: u64,
     blocks: u32,
@@ -37,7 +37,7 @@ impl CompactTable {
     /// the table.
     pub(crate) fn pack(changes: &[(u64, CompactRule)]) -> Result<Self, TableFull> {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
-            return Ok(Self::empty());
+            return Ok(Self::default());
         };
         let start = first.0 >> BLOCK_BITS << BLOCK_BITS;
         let blocks = (last.0 - start).div_ceil(1 << BLOCK_BITS);
@@ -58,15 +58,6 @@ impl CompactTable {
             rules: packer.rules,
             words: packer.words,
         })
-    }
-
-    fn empty() -> Self {
-        Self {
-            start: 0,
-            blocks: 0,
-            rules: Vec::new(),
-            words: Vec::new(),
-        }
     }
 
     /// Offset in the file from which on the table knows something.

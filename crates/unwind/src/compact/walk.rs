@@ -5,7 +5,7 @@ use super::table::CompactTable;
 use crate::evaluate::strip;
 use crate::failure::{Failure, Stop};
 use crate::stack::Missing;
-use crate::{AddressSpace, MAX_FRAMES, Machine, ModuleData, Outcome, Registers, Stack};
+use crate::{AddressSpace, MAX_FRAMES, Machine, Outcome, Registers, Stack};
 use profile::ProcessAddress;
 use rustc_hash::FxHashMap;
 
@@ -119,16 +119,9 @@ impl CompactUnwinder {
         let table = self
             .tables
             .entry(module.id)
-            .or_insert_with(|| compiled(module));
+            .or_insert_with(|| CompactTable::compile("module", module).unwrap_or_default());
         (!table.is_empty()).then(|| table.find_rule(offset))
     }
-}
-
-fn compiled(module: &ModuleData) -> CompactTable {
-    let empty = ModuleData::without_tables();
-    CompactTable::compile("module", module)
-        .or_else(|_| CompactTable::compile("none", &empty))
-        .unwrap_or_else(|_| unreachable!("no tables are never too large"))
 }
 
 impl Step<'_> {

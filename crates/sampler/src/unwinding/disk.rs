@@ -1,0 +1,124 @@
+//! Compiled tables on disk, by build-id: a file is written whole or not at all, and a bad one is made anew.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use unwind::CompactTable;
+
+/// The most that the files may take together, in bytes.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// A directory of tables.
+pub(crate) struct TableFiles {
+    directory: PathBuf,
+}
+
+impl TableFiles {
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// A stripped copy has the build-id of the original, but not its `.debug_frame`: the size tells
+    /// them apart.
+    fn path(&self, build_id: &[u8], size: u64) -> PathBuf {
+        let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(format!("{digits}-{size:x}.rows"))
+    }
+
+    /// Reads a table; `None` if it is not there, damaged, or of another version.
+    pub fn read(&self, build_id: &[u8], size: u64) -> Option<CompactTable> {
+        let path = self.path(build_id, size);
+        let bytes = fs::read(&path).ok()?;
+        let (table, sum) = bytes.split_last_chunk::<8>()?;
+        if checksum(table).to_le_bytes() != *sum {
+            return None;
+        }
+        let table = CompactTable::from_bytes(table)?;
+        // What is used stays: the oldest goes first.
+        let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        Some(table)
+    }
+
+    /// Writes a table. Who cannot write has to make it again the next time.
+    pub fn write(&self, build_id: &[u8], size: u64, table: &CompactTable) {
+        let mut bytes = table.to_bytes();
+        bytes.extend(checksum(&bytes).to_le_bytes());
+        let temporary = self.directory.join(format!(".rows-{}", std::process::id()));
+        let write = || {
+            fs::create_dir_all(&self.directory)?;
+            self.make_room(bytes.len() as u64);
+            let mut file = fs::File::create(&temporary)?;
+            file.write_all(&bytes)?;
+            fs::rename(&temporary, self.path(build_id, size))
+        };
+        if write().is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+    }
+
+    fn make_room(&self, size: u64) {
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .filter_map(|entry| {
+                let data = entry.metadata().ok()?;
+                Some((data.modified().ok()?, data.len(), entry.path()))
+            })
+            .collect();
+        let mut total = size + files.iter().map(|file| file.1).sum::<u64>();
+        files.sort_unstable();
+        for (_, size, path) in files {
+            if total <= MOST_BYTES {
+                return;
+            }
+            let _ = fs::remove_file(path);
+            total -= size;
+        }
+    }
+}
+
+/// FNV-1a, by words: against damage, not against enemies.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(bytes.len() as u64, |hash, word| {
+        mix(hash, u64::from_le_bytes(*word))
+    });
+    rest.iter()
+        .fold(hash, |hash, byte| mix(hash, u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unwind::ModuleData;
+
+    #[test]
+    fn a_damaged_file_is_no_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = TableFiles::new(&directory.path().join("rows"));
+        let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
+        let table = CompactTable::compile("this program", &module).unwrap();
+        assert_eq!(files.read(&[1, 2], 9), None);
+        files.write(&[1, 2], 9, &table);
+        assert_eq!(files.read(&[1, 2], 9), Some(table.clone()));
+        assert_eq!(files.read(&[1, 2], 8), None);
+        let path = files.path(&[1, 2], 9);
+        let whole = fs::read(&path).unwrap();
+        for at in [0, 9, 21, whole.len() / 2, whole.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(files.read(&[1, 2], 9), None, "byte {at}");
+        }
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(files.read(&[1, 2], 9), None);
+        files.write(&[1, 2], 9, &table);
+        assert_eq!(files.read(&[1, 2], 9), Some(table));
+    }
+}

@@ -1,0 +1,11 @@
+//! Unwind tables for the collector's BPF program: made by a thread of their own when an image is first
+//! seen on a stack, kept on disk by build-id and in the kernel in bounded memory.
+
+mod counts;
+mod disk;
+mod pages;
+mod service;
+mod store;
+mod worker;
+
+pub(crate) use service::Unwinding;

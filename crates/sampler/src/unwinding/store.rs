@@ -1,0 +1,311 @@
+//! The tables in the kernel: which image has which number, and where its rows are.
+
+use super::pages::PageAllocator;
+use crate::Error;
+use crate::bpf::kernel::WalkMaps;
+use crate::bpf::tables::wait_for_running_programs;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use unwind::{CompactKind, CompactRule, CompactTable};
+
+/// `ROW_PAGE_WORDS`, `CHUNK_PAGES`, `MOST_CHUNKS` and `MOST_IMAGES` of unwind.h.
+const PAGE_WORDS: usize = 1024;
+const CHUNK_PAGES: u32 = 256;
+const MOST_CHUNKS: u32 = 1024;
+const MOST_IMAGES: u32 = 4096;
+/// `IMAGE_VDSO`, `IMAGE_WITHOUT_TABLE` and `IMAGE_FIRST`.
+const VDSO: u32 = 1;
+const WITHOUT_TABLE: u32 = 2;
+const FIRST: u32 = 3;
+/// Rounds for which a table that was used stays, whoever asks for room: a set of tables that does not fit
+/// would else be made again and again.
+const ROUNDS_KEPT: u32 = 10;
+
+/// `struct image_key`: the file as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ImageKey {
+    pub inode: u64,
+    pub device: u32,
+    pub generation: u32,
+}
+
+impl ImageKey {
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.inode.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.device.to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.generation.to_ne_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (inode, rest) = bytes.split_first_chunk::<8>()?;
+        let (device, rest) = rest.split_first_chunk::<4>()?;
+        Some(Self {
+            inode: u64::from_ne_bytes(*inode),
+            device: u32::from_ne_bytes(*device),
+            generation: u32::from_ne_bytes(rest.try_into().ok()?),
+        })
+    }
+}
+
+/// What became of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Installed {
+    InUse,
+    /// The image has no table: nothing is in it.
+    Empty,
+    /// The memory is full of tables that are in use.
+    NoRoom,
+}
+
+/// An image with a table in the kernel.
+struct StoredTable {
+    key: ImageKey,
+    pages: Range<u32>,
+}
+
+/// Puts tables into the kernel, in bounded memory.
+pub(crate) struct TableStore {
+    maps: WalkMaps,
+    pages: PageAllocator,
+    /// The chunks that there are, and how many tables use each.
+    chunks: FxHashMap<u32, (MapHandle, u32)>,
+    rules: FxHashMap<CompactRule, u16>,
+    stored: FxHashMap<u32, StoredTable>,
+    free_numbers: Vec<u32>,
+    version: u32,
+    round: u32,
+}
+
+impl TableStore {
+    /// A store of at most so many bytes of rows.
+    pub fn new(maps: WalkMaps, limit: usize) -> Result<Self, Error> {
+        let pages = u32::try_from(limit / (4 * PAGE_WORDS)).unwrap_or(u32::MAX);
+        let mut store = Self {
+            maps,
+            pages: PageAllocator::new(pages.min(MOST_CHUNKS * CHUNK_PAGES)),
+            chunks: FxHashMap::default(),
+            rules: FxHashMap::default(),
+            stored: FxHashMap::default(),
+            free_numbers: (FIRST..MOST_IMAGES).rev().collect(),
+            version: 0,
+            round: 0,
+        };
+        // The walks take rule 0 for what lies beside a table.
+        store.number_of_rule(CompactRule::bare(CompactKind::Uncovered))?;
+        Ok(store)
+    }
+
+    /// Puts the table of the vDSO in place.
+    pub fn install_vdso(&mut self, table: &CompactTable) -> Result<(), Error> {
+        if !table.is_empty()
+            && let Some(pages) = self.pages.take(pages_of(table))
+        {
+            self.write_rows(table, pages.clone())?;
+            self.write_table(VDSO, table, pages.start)?;
+        }
+        self.publish()
+    }
+
+    /// Puts the table of an image in place; from then on walks use it.
+    pub fn install(&mut self, key: ImageKey, table: &CompactTable) -> Result<Installed, Error> {
+        let (installed, number) = match table.is_empty() {
+            true => (Installed::Empty, WITHOUT_TABLE),
+            false => match self.make_room(pages_of(table)) {
+                Some((pages, number)) => {
+                    self.write_rows(table, pages.clone())?;
+                    self.write_table(number, table, pages.start)?;
+                    self.stored.insert(number, StoredTable { key, pages });
+                    (Installed::InUse, number)
+                }
+                None => (Installed::NoRoom, WITHOUT_TABLE),
+            },
+        };
+        self.number_image(key, number)?;
+        self.publish()?;
+        Ok(installed)
+    }
+
+    /// A second or so has passed: what is used from now on is used later.
+    pub fn next_round(&mut self) -> Result<(), Error> {
+        self.round += 1;
+        self.publish()
+    }
+
+    /// Forgets images without tables, and all tables but the more recently used half, if there are nearly
+    /// as many as can be numbered.
+    pub fn forget_images(&mut self) -> Result<(), Error> {
+        let keys: Vec<Vec<u8>> = self.maps.numbers.keys().collect();
+        if keys.len() < MOST_IMAGES as usize * 3 / 4 {
+            return Ok(());
+        }
+        let mut by_use: Vec<(u32, u32)> = self.stored.keys().map(|n| (self.used(*n), *n)).collect();
+        by_use.sort_unstable();
+        for (_, number) in &by_use[..by_use.len() / 2] {
+            self.evict(*number)?;
+        }
+        let kept: Vec<[u8; 16]> = self.stored.values().map(|s| s.key.to_bytes()).collect();
+        for key in keys {
+            if !kept.iter().any(|kept| kept[..] == key[..]) {
+                let _ = self.maps.numbers.delete(&key);
+            }
+        }
+        self.publish()
+    }
+
+    /// Pages and a number for a table; the tables that were not used for longest make room.
+    fn make_room(&mut self, pages: u32) -> Option<(Range<u32>, u32)> {
+        loop {
+            if let Some(number) = self.free_numbers.last().copied()
+                && let Some(pages) = self.pages.take(pages)
+            {
+                self.free_numbers.pop();
+                return Some((pages, number));
+            }
+            let by_use = self.stored.keys().map(|n| (self.used(*n), *n));
+            let (used, number) = by_use.min()?;
+            if used + ROUNDS_KEPT > self.round {
+                return None;
+            }
+            self.evict(number).ok()?;
+        }
+    }
+
+    /// The round in which a table was last used.
+    fn used(&self, number: u32) -> u32 {
+        let table = self
+            .maps
+            .tables
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY);
+        let table = table.ok().flatten().unwrap_or_default();
+        let used = table.get(16..20).and_then(|bytes| bytes.try_into().ok());
+        used.map_or(0, u32::from_ne_bytes)
+    }
+
+    fn evict(&mut self, number: u32) -> Result<(), Error> {
+        let Some(stored) = self.stored.remove(&number) else {
+            return Ok(());
+        };
+        // Asked for again, it is made again.
+        let _ = self.maps.numbers.delete(&stored.key.to_bytes());
+        self.update(&self.maps.tables, number, &[0; 24])?;
+        self.publish()?;
+        wait_for_running_programs();
+        for chunk in chunks_of(&stored.pages) {
+            let Some((_, users)) = self.chunks.get_mut(&chunk) else {
+                continue;
+            };
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.chunks.remove(&chunk);
+                let _ = self.maps.rows.delete(&chunk.to_ne_bytes());
+            }
+        }
+        self.pages.give_back(stored.pages);
+        self.free_numbers.push(number);
+        Ok(())
+    }
+
+    fn write_rows(&mut self, table: &CompactTable, pages: Range<u32>) -> Result<(), Error> {
+        let numbers: Vec<u16> = table
+            .rules()
+            .iter()
+            .map(|rule| self.number_of_rule(*rule))
+            .collect::<Result<_, _>>()?;
+        let mut words = table.renumbered(&numbers);
+        for chunk in chunks_of(&pages) {
+            self.use_chunk(chunk)?;
+            let Some((inner, _)) = self.chunks.get(&chunk) else {
+                continue;
+            };
+            let first = chunk * CHUNK_PAGES;
+            for page in pages.start.max(first)..pages.end.min(first + CHUNK_PAGES) {
+                let mut bytes = vec![0; 4 * PAGE_WORDS];
+                for (place, word) in bytes
+                    .chunks_exact_mut(4)
+                    .zip(words.by_ref().take(PAGE_WORDS))
+                {
+                    place.copy_from_slice(&word.to_ne_bytes());
+                }
+                self.update(inner, page - first, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a chunk, which one more table uses.
+    fn use_chunk(&mut self, chunk: u32) -> Result<(), Error> {
+        if let Some((_, users)) = self.chunks.get_mut(&chunk) {
+            *users += 1;
+            return Ok(());
+        }
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let page = 4 * PAGE_WORDS as u32;
+        let name = Some("vf_rows");
+        let inner = MapHandle::create(MapType::Array, name, 4, page, CHUNK_PAGES, &options)
+            .map_err(Error::bpf("making room for unwind tables"))?;
+        let fd = inner.as_fd().as_raw_fd() as u32;
+        self.update(&self.maps.rows, chunk, &fd.to_ne_bytes())?;
+        self.chunks.insert(chunk, (inner, 1));
+        Ok(())
+    }
+
+    fn number_of_rule(&mut self, rule: CompactRule) -> Result<u16, Error> {
+        if let Some(number) = self.rules.get(&rule) {
+            return Ok(*number);
+        }
+        let unsupported = CompactRule::bare(CompactKind::Unsupported);
+        let number = match u16::try_from(self.rules.len()) {
+            Ok(number) if number < u16::MAX || rule == unsupported => number,
+            _ => return self.number_of_rule(unsupported),
+        };
+        self.update(&self.maps.rules, number.into(), &rule.to_bytes())?;
+        self.rules.insert(rule, number);
+        Ok(number)
+    }
+
+    fn write_table(&self, number: u32, table: &CompactTable, page: u32) -> Result<(), Error> {
+        let mut bytes = table.start().to_ne_bytes().to_vec();
+        for word in [table.blocks(), page, self.round, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        self.update(&self.maps.tables, number, &bytes)
+    }
+
+    fn number_image(&self, key: ImageKey, number: u32) -> Result<(), Error> {
+        let mut value = [0; 16];
+        value[..4].copy_from_slice(&number.to_ne_bytes());
+        let update = self
+            .maps
+            .numbers
+            .update(&key.to_bytes(), &value, MapFlags::ANY);
+        update.map_err(Error::bpf("numbering an image"))
+    }
+
+    /// Lets cached mappings be looked up anew, and tells the round.
+    fn publish(&mut self) -> Result<(), Error> {
+        self.version += 1;
+        let mut state = self.version.to_ne_bytes().to_vec();
+        state.extend(self.round.to_ne_bytes());
+        self.update(&self.maps.state, 0, &state)
+    }
+
+    fn update(&self, map: &MapHandle, index: u32, value: &[u8]) -> Result<(), Error> {
+        let update = map.update(&index.to_ne_bytes(), value, MapFlags::ANY);
+        update.map_err(Error::bpf("writing unwind tables"))
+    }
+}
+
+fn pages_of(table: &CompactTable) -> u32 {
+    table.words().len().div_ceil(PAGE_WORDS) as u32
+}
+
+fn chunks_of(pages: &Range<u32>) -> Range<u32> {
+    pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
+}

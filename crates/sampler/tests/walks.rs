@@ -1,0 +1,174 @@
+//! Live: user stacks by unwind tables in the kernel.
+//! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
+
+use profile::{CallGraph, FRAMES_SUMMARY, Recording};
+use sampler::{Options, Rate, TargetSpec};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test at a time: tables come sooner on a machine that is not busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether this machine can be measured; nobody else does while the guard lives.
+fn live() -> Option<MutexGuard<'static, ()>> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let probed = sampler::capabilities::probe();
+    let Err(gap) = probed.system_wide().and(probed.bpf()) else {
+        return Some(alone);
+    };
+    assert!(
+        std::env::var_os("REQUIRE_LIVE").is_none(),
+        "REQUIRE_LIVE is set and this machine cannot be measured: {}",
+        gap.missing
+    );
+    eprintln!("skipped: {}", gap.missing);
+    None
+}
+
+/// A program of `tests/programs`, without frame pointers; `None` if it cannot be built so.
+fn compile(directory: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
+    let program = directory.join(source.trim_end_matches(".c"));
+    let built = Command::new("cc")
+        .args(["-O2", "-fomit-frame-pointer", "-pthread"])
+        .args(flags)
+        .arg("-o")
+        .args([&program, &programs.join(source)])
+        .output()
+        .expect("a C compiler");
+    built.status.success().then_some(program)
+}
+
+fn options(directory: &Path, command: &[&str]) -> Options {
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    let mut options = Options::new(TargetSpec::Command(command));
+    options.rate = Rate::Frequency(2000);
+    options.call_graph = CallGraph::Tables;
+    options.table_directory = Some(directory.join("tables"));
+    options
+}
+
+fn record(options: &Options) -> Recording {
+    let outcome = sampler::record(options, &AtomicBool::new(false), &mut |_| ());
+    outcome.expect("it can be recorded").recording
+}
+
+/// The percentage in front of some words of the line that says how stacks were found.
+fn percent_before(recording: &Recording, words: &str) -> f64 {
+    let summary = recording
+        .warnings
+        .iter()
+        .find(|w| w.starts_with(FRAMES_SUMMARY));
+    let summary = summary.unwrap_or_else(|| panic!("no summary in {:?}", recording.warnings));
+    let Some((before, _)) = summary.split_once(&format!(" % {words}")) else {
+        return 0.0;
+    };
+    let number = before.rsplit(' ').next().expect("a number");
+    number
+        .parse()
+        .unwrap_or_else(|_| panic!("{number:?} in {summary}"))
+}
+
+/// Depth of each sample's stack, by its number of samples.
+fn depths(recording: &Recording) -> Vec<(usize, u64)> {
+    let depth = |stack| recording.stacks.locations(stack).count();
+    let samples = recording.samples.iter();
+    samples
+        .map(|sample| (depth(sample.stack), sample.count))
+        .collect()
+}
+
+#[test]
+fn signal_handlers_threads_and_callbacks_of_libraries_have_whole_stacks() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "walks.c", &[]).expect("it compiles");
+    let options = options(lab.path(), &[program.to_str().expect("UTF-8")]);
+    // The first recording makes the tables; the second has them from the start.
+    record(&options);
+    let recording = record(&options);
+    assert_eq!(recording.call_graph, CallGraph::Tables);
+    let whole = percent_before(&recording, "whole");
+    assert!(whole >= 98.0, "{:?}", recording.warnings);
+    assert!(percent_before(&recording, "by unwind tables") > 95.0);
+    let depths = depths(&recording);
+    let all: u64 = depths.iter().map(|(_, count)| count).sum();
+    let deep: u64 = depths
+        .iter()
+        .filter(|(depth, _)| *depth > 20)
+        .map(|(_, count)| count)
+        .sum();
+    assert!(deep * 2 > all, "{deep} of {all} stacks are deep");
+}
+
+#[test]
+fn tables_are_kept_on_disk_and_made_anew_if_they_are_damaged() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "walks.c", &[]).expect("it compiles");
+    let options = options(lab.path(), &[program.to_str().expect("UTF-8")]);
+    record(&options);
+    let files = || {
+        let entries = std::fs::read_dir(lab.path().join("tables")).expect("a directory");
+        let files = entries.flatten().map(|entry| entry.path());
+        let mut files: Vec<(PathBuf, Vec<u8>)> = files
+            .map(|path| (path.clone(), std::fs::read(path).expect("a file")))
+            .collect();
+        files.sort();
+        files
+    };
+    let whole = files();
+    assert!(whole.len() >= 2, "{whole:?}");
+    for (number, (path, bytes)) in whole.iter().enumerate() {
+        let kept = if number % 2 == 0 { bytes.len() / 2 } else { 0 };
+        std::fs::write(path, &bytes[..kept]).expect("it can be written");
+    }
+    let recording = record(&options);
+    assert!(
+        percent_before(&recording, "by unwind tables") > 80.0,
+        "{:?}",
+        recording.warnings
+    );
+    assert!(files() == whole, "the files are not what they were");
+}
+
+#[test]
+fn without_room_for_tables_frame_pointers_serve_and_it_is_said() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "walks.c", &[]).expect("it compiles");
+    let mut options = options(lab.path(), &[program.to_str().expect("UTF-8")]);
+    options.table_memory = 4096;
+    let recording = record(&options);
+    assert!(
+        percent_before(&recording, "by unwind tables") < 5.0,
+        "{:?}",
+        recording.warnings
+    );
+    let said = |w: &String| w.contains("had no room for their unwind tables");
+    assert!(
+        recording.warnings.iter().any(said),
+        "{:?}",
+        recording.warnings
+    );
+}
+
+#[test]
+fn programs_of_32_bits_are_refused_with_a_word() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let Some(program) = compile(lab.path(), "walks.c", &["-m32", "-static"]) else {
+        eprintln!("skipped: no 32-bit C library");
+        return;
+    };
+    let recording = record(&options(lab.path(), &[program.to_str().expect("UTF-8")]));
+    let said = |w: &String| w.contains("of 32-bit programs, whose stacks are not unwound");
+    assert!(
+        recording.warnings.iter().any(said),
+        "{:?}",
+        recording.warnings
+    );
+    assert!(recording.events[0].stored > 50);
+}
