@@ -545,6 +545,49 @@ fn sampling_keeps_the_score() {
     }
 }
 
+/// Where recording itself makes executions longer (a lock is held meanwhile), what the recorded ones stand for cannot be: it is
+/// said, and no interference is claimed of it.
+#[test]
+fn no_thread_loses_more_time_than_it_has() {
+    const PERIOD: u32 = 64;
+    let run = |recorded_ns: u64| {
+        let mut trace = Trace::new("./held");
+        let block = trace.block("unlock", &[]);
+        for thread in 0..2 {
+            trace.thread("worker", 0);
+            trace.items[thread].push(TraceItem::Period {
+                block,
+                period: PERIOD,
+            });
+            let mut clock = 1_000;
+            for call in 0..128_000_u64 {
+                if call % u64::from(PERIOD) == 0 {
+                    let longer = if call % 640 == 0 { 10 } else { recorded_ns };
+                    trace.execute(thread, block, clock, longer);
+                    clock += longer;
+                }
+                clock += 400;
+            }
+        }
+        trace.end();
+        analyse(&trace)
+    };
+    let believable = run(100);
+    let doubted = |result: &Interference| {
+        let doubts = &of(result, "unlock").doubts;
+        let found = doubts.iter().find(|d| d.kind == DoubtKind::Overstated);
+        found.map(|doubt| doubt.value)
+    };
+    assert_eq!(doubted(&believable), None);
+    let impossible = run(5_000);
+    let ratio = doubted(&impossible).expect("a doubt");
+    assert!((9.0..13.0).contains(&ratio), "{ratio}");
+    let found = of(&impossible, "unlock");
+    assert_eq!(found.sci.low, 0.0);
+    assert!(found.sci.estimate <= 1.0, "{:?}", found.sci);
+    assert_ne!(found.standing, Standing::Interference);
+}
+
 /// Threads take a period when they notice it, each at another time: what one recorded before stands for itself, and what the
 /// threads counted themselves decides about the rest.
 #[test]

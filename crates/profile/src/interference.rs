@@ -388,6 +388,8 @@ pub enum DoubtKind {
     Idle,
     /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
     Probed,
+    /// The recorded executions stand for more time than their threads had; the value is for how many times as much.
+    Overstated,
 }
 
 /// How often an event happened in the executions of a block.

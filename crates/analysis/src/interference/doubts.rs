@@ -2,7 +2,7 @@
 
 use super::blocks::BlockState;
 use super::evidence::{Verdict, evidence};
-use super::finish::{Parts, UNSEEN};
+use super::finish::{BELIEVABLE, Parts, UNSEEN};
 use super::floor::Group;
 use profile::{Cause, CauseKind, Doubt, DoubtKind, EventScore, Floor, Level, Quality, TracedBlock};
 
@@ -19,6 +19,8 @@ pub(super) struct Known<'a> {
     pub time: f64,
     /// By how much sums over executions are multiplied for those that were not recorded.
     pub exact: f64,
+    /// How many times as much time as its threads had the recorded executions stand for; more than 1 cannot be.
+    pub overstated: f64,
     pub threads: usize,
     pub parts: Parts,
     pub events: &'a [EventScore],
@@ -74,6 +76,7 @@ pub(super) fn doubts(known: &Known<'_>, causes: &[Cause]) -> Vec<Doubt> {
         }];
     }
     let all = [
+        overstated(known),
         sampled(known),
         recursion(known),
         floor(known),
@@ -88,7 +91,10 @@ pub(super) fn doubts(known: &Known<'_>, causes: &[Cause]) -> Vec<Doubt> {
     let always = |doubt: &Doubt| {
         matches!(
             doubt.kind,
-            DoubtKind::Floor | DoubtKind::Recursion | DoubtKind::Probed
+            DoubtKind::Floor
+                | DoubtKind::Recursion
+                | DoubtKind::Probed
+                | DoubtKind::Overstated
         )
     };
     let all = all.into_iter().flatten().chain(arguments(known));
@@ -108,6 +114,16 @@ fn sampled(known: &Known<'_>) -> Option<Doubt> {
         (recorded as f64 / UNSEEN).max(1.0)
     );
     (period > 1).then(|| doubt(DoubtKind::Sampled, period.into(), text))?
+}
+
+/// The threads that record hold their locks for longer, so that others come to wait for just those executions.
+fn overstated(known: &Known<'_>) -> Option<Doubt> {
+    let ratio = known.overstated;
+    let text = format!(
+        "the recorded executions stand for {ratio:.1} times the time that its threads had: being recorded makes them longer, or they \
+         are long by chance; the durations are too high by as much, and so was the score before it was divided by that"
+    );
+    (ratio > BELIEVABLE).then(|| doubt(DoubtKind::Overstated, ratio, text))?
 }
 
 fn recursion(known: &Known<'_>) -> Option<Doubt> {

@@ -278,6 +278,12 @@ fn score(
         let longest = histogram.steps().last().map_or(0, |(duration, _)| duration);
         excess.high += UNSEEN * f64::from(period) * longest as f64;
     }
+    // No thread can spend more than all of its time in a block.
+    let overstated = ticks / time.max(1.0);
+    if overstated > BELIEVABLE {
+        excess.low = 0.0;
+        excess.estimate /= overstated;
+    }
     let excess = at_most(excess, time);
     let floors: Vec<Floor> = groups
         .iter()
@@ -296,6 +302,7 @@ fn score(
         excess: excess.estimate,
         time,
         exact,
+        overstated,
         threads: threads.len(),
         parts,
         events: &events,
@@ -368,6 +375,9 @@ fn scale(block: &TracedBlock, period: u32, lost: u64) -> f64 {
         false => 1.0,
     }
 }
+
+/// Times that executions may stand for more than their threads had: sampling varies by chance.
+pub(super) const BELIEVABLE: f64 = 1.1;
 
 /// Nobody loses more than all of the time; an execution that stands for thousands may say so.
 fn at_most(excess: Between, time: f64) -> Between {
