@@ -91,10 +91,7 @@ pub(super) fn doubts(known: &Known<'_>, causes: &[Cause]) -> Vec<Doubt> {
     let always = |doubt: &Doubt| {
         matches!(
             doubt.kind,
-            DoubtKind::Floor
-                | DoubtKind::Recursion
-                | DoubtKind::Probed
-                | DoubtKind::Overstated
+            DoubtKind::Floor | DoubtKind::Recursion | DoubtKind::Probed | DoubtKind::Overstated
         )
     };
     let all = all.into_iter().flatten().chain(arguments(known));
