@@ -1,9 +1,9 @@
 //! The tables of data addresses: what was seen of each instruction, and the places that were chosen of
 //! those that it accessed.
 
-use crate::decode::{Check, Read};
-use crate::encode::{SharedTexts, image_columns};
 use crate::error::Error;
+use crate::image_columns::{SharedTexts, image_columns};
+use crate::row_check::{Check, Read};
 use crate::table::{ACCESSES, PLACES, ROW_GROUP};
 use crate::table_reader::Table;
 use crate::table_writer::TableWriter;

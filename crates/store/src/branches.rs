@@ -1,8 +1,8 @@
 //! The tables of branches: where they were seen to go, and what was executed between them.
 
-use crate::decode::{Check, Read};
-use crate::encode::{SharedTexts, image_columns};
 use crate::error::Error;
+use crate::image_columns::{SharedTexts, image_columns};
+use crate::row_check::{Check, Read};
 use crate::table::{BRANCHES, ROW_GROUP, STRETCHES};
 use crate::table_reader::Table;
 use crate::table_writer::TableWriter;

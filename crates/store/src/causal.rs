@@ -1,10 +1,10 @@
 //! Causal profiles on disk: one line of JSON for each run, each with its own checksum, so that
 //! profiles are put together by putting their lines together (`cat`).
 
-use crate::database::utc;
 use crate::envelope::Form;
 use crate::error::{Error, Fault};
 use crate::file::{Written, write_whole};
+use crate::names::utc;
 use profile::{CausalProfile, CausalRun, Progress};
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,6 +1,5 @@
 //! Where the members of a recording lie: files in a directory, or entries of an archive.
 
-use crate::encode::Encoded;
 use crate::error::{Error, Fault};
 use crate::manifest::{self, Manifest};
 use crate::sniff;
@@ -17,6 +16,22 @@ const ARCHIVE: &str = "archive";
 
 /// A recording has six members; a later one may have more.
 const MAX_ENTRIES: usize = 64;
+
+/// The members of a recording: `recording.json` first, then the tables.
+#[derive(Clone)]
+pub(crate) struct Encoded {
+    pub members: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Encoded {
+    /// The length of all members, in bytes.
+    pub fn len(&self) -> u64 {
+        self.members
+            .iter()
+            .map(|(_, bytes)| bytes.len() as u64)
+            .sum()
+    }
+}
 
 /// A container that is open for reading.
 pub(crate) struct Source {

@@ -2,42 +2,15 @@
 
 use crate::accesses::{are_storable, encode_accesses, encode_places};
 use crate::branches::{encode_branches, encode_stretches};
+use crate::container::Encoded;
 use crate::error::Error;
+use crate::image_columns::{KINDS, SharedTexts, image_columns};
 use crate::manifest::{MAX_EVENTS, Manifest, Member};
 use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
-use crate::table_writer::{RowsWriter, TableWriter, shared};
-use parquet::data_type::ByteArray;
+use crate::table_writer::{TableWriter, shared};
 use profile::{
-    EmbeddedSymbol, Image, ImageId, ImageKind, NameId, Recording, Sample, StackFrame, StackId,
-    StretchCount,
+    EmbeddedSymbol, Image, ImageId, Recording, Sample, StackFrame, StackId, StretchCount,
 };
-
-/// The members of a recording: `recording.json` first, then the tables.
-#[derive(Clone)]
-pub(crate) struct Encoded {
-    pub members: Vec<(&'static str, Vec<u8>)>,
-}
-
-impl Encoded {
-    /// The length of all members, in bytes.
-    pub fn len(&self) -> u64 {
-        self.members
-            .iter()
-            .map(|(_, bytes)| bytes.len() as u64)
-            .sum()
-    }
-}
-
-/// How an image kind is spelled in `images.parquet`.
-pub(crate) const KINDS: [(ImageKind, &str); 7] = [
-    (ImageKind::File, "file"),
-    (ImageKind::Kernel, "kernel"),
-    (ImageKind::KernelModule, "kernel_module"),
-    (ImageKind::Vdso, "vdso"),
-    (ImageKind::Jit, "jit"),
-    (ImageKind::Anonymous, "anonymous"),
-    (ImageKind::Unknown, "unknown"),
-];
 
 /// Encodes a recording. Equal recordings give equal bytes, in whatever order their samples are.
 pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
@@ -146,60 +119,6 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
     let mut symbols = recording.symbols.iter();
     let known = symbols.all(|symbol| located(symbol.image));
     require(known, "a symbol is of an image that it does not have")
-}
-
-/// All texts, each once, to be shared by the rows.
-pub(crate) struct SharedTexts {
-    events: Vec<ByteArray>,
-    names: Vec<ByteArray>,
-    /// For each name its position in alphabetical order, which does not depend on who came first.
-    ranks: Vec<u32>,
-    paths: Vec<ByteArray>,
-    build_ids: Vec<Option<ByteArray>>,
-}
-
-impl SharedTexts {
-    fn new(recording: &Recording) -> Result<Self, Error> {
-        let names: Vec<&str> = recording.names.iter().collect();
-        let mut sorted: Vec<usize> = (0..names.len()).collect();
-        sorted.sort_unstable_by_key(|i| names[*i]);
-        let mut ranks = vec![0; names.len()];
-        for (rank, i) in (0..).zip(sorted) {
-            ranks[i] = rank;
-        }
-        let images = &recording.images;
-        let build_id = |image: &Image| image.build_id.as_ref().map(|id| shared(&id.to_string()));
-        let events = recording.events.iter().map(|event| shared(&event.name));
-        Ok(Self {
-            events: events.collect::<Result<_, _>>()?,
-            names: names.into_iter().map(shared).collect::<Result<_, _>>()?,
-            ranks,
-            paths: images
-                .iter()
-                .map(|image| shared(&image.path))
-                .collect::<Result<_, _>>()?,
-            build_ids: images
-                .iter()
-                .map(|i| build_id(i).transpose())
-                .collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn name(&self, id: NameId) -> &ByteArray {
-        &self.names[id.0 as usize]
-    }
-
-    fn rank(&self, id: NameId) -> u32 {
-        self.ranks[id.0 as usize]
-    }
-
-    fn path(&self, id: ImageId) -> &ByteArray {
-        &self.paths[id.0 as usize]
-    }
-
-    fn build_id(&self, id: ImageId) -> Option<&ByteArray> {
-        self.build_ids[id.0 as usize].as_ref()
-    }
 }
 
 /// The frames that called others and those of wakers: the only ones with an id of their own. The
@@ -341,18 +260,6 @@ fn samples(
 /// The weight of a row; null where it is the count, which most often saves the column.
 fn weight(count: u64, weight: u64) -> Option<i64> {
     (weight != count).then_some(weight.cast_signed())
-}
-
-/// The columns that name an image: its id, and for those who read the table alone its path and
-/// build-id.
-pub(crate) fn image_columns<I: Iterator<Item = ImageId>>(
-    out: &mut RowsWriter<'_>,
-    texts: &SharedTexts,
-    images: impl Fn() -> I,
-) -> Result<(), Error> {
-    out.ints("image_id", images().map(|id| id.0.into()))?;
-    out.texts("image", images().map(|id| texts.path(id)))?;
-    out.optional_texts("build_id", images().map(|id| texts.build_id(id)))
 }
 
 fn stacks(callers: &Callers, texts: &SharedTexts) -> Result<Vec<u8>, Error> {

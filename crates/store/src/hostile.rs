@@ -1,6 +1,7 @@
 //! Recordings whose checksums are right and whose content is not.
 
-use crate::encode::{Encoded, encode};
+use crate::container::Encoded;
+use crate::encode::encode;
 use crate::manifest::{self, Manifest, Member};
 use crate::table::{
     ACCESSES, BRANCHES, Column, IMAGES, Kind, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,

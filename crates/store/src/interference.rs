@@ -1,9 +1,9 @@
 //! Where traces and results of the interference method are, and results as files: one line of JSON.
 
-use crate::database::utc;
 use crate::envelope::Form;
 use crate::error::{Error, Fault};
 use crate::file::{Written, write_whole};
+use crate::names::utc;
 use profile::Interference;
 use std::fs::{self, File};
 use std::io::Read;

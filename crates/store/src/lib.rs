@@ -45,6 +45,7 @@ mod causal;
 mod container;
 mod database;
 mod decode;
+mod draft;
 mod encode;
 mod encoding;
 mod envelope;
@@ -52,11 +53,17 @@ mod error;
 mod file;
 #[cfg(test)]
 mod hostile;
+mod image_columns;
 mod interference;
 mod manifest;
 mod merge;
+mod names;
 mod open_epoch;
+mod parts;
+mod range;
+mod row_check;
 mod sniff;
+mod summary;
 mod table;
 mod table_reader;
 mod table_writer;
@@ -65,7 +72,7 @@ mod trace;
 mod trace_columns;
 
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
-pub use database::{Database, Epoch, Range, Summary, read_all};
+pub use database::{Database, Epoch, read_all};
 pub use decode::Wanted;
 pub use error::{Error, Place, is_left_out, left_out};
 pub use file::{Written, read_file, write_file};
@@ -74,7 +81,10 @@ pub use interference::{
     write_interference,
 };
 pub use merge::merge;
-pub use open_epoch::{OpenEpoch, PartId};
+pub use open_epoch::OpenEpoch;
+pub use parts::PartId;
+pub use range::Range;
+pub use summary::Summary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 
 use profile::Recording;

@@ -5,12 +5,12 @@
 
 use crate::abbreviations;
 use crate::demangle::demangle;
-use crate::elf::{Elf, RawSymbols};
+use crate::elf::Elf;
 use crate::error::Error;
 use crate::load;
 use crate::search::{self, Options};
 use crate::section::{Meter, Reader};
-use crate::sites::Row;
+use crate::tables::RawSymbols;
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
 use profile::{ImageAddress, SourceFrame};
@@ -33,6 +33,14 @@ pub struct DebugProcedure {
     pub range: Range<ImageAddress>,
 }
 
+/// A row of the line table: from this address on, to the next row.
+pub(crate) struct LineRow {
+    pub start: u64,
+    /// 0 where no code is, or that of no line.
+    pub line: u64,
+    pub discriminator: u64,
+}
+
 /// A unit: by the id of its `.dwo` file, or by its position.
 pub(crate) type UnitKey = (bool, u64);
 
@@ -50,7 +58,7 @@ pub struct DebugInfo {
     missing: RefCell<BTreeSet<PathBuf>>,
     texts: RefCell<FxHashMap<String, Arc<str>>>,
     procedures: RefCell<FxHashMap<UnitKey, Rc<[Range<u64>]>>>,
-    pub(crate) rows: RefCell<FxHashMap<UnitKey, Rc<[Row]>>>,
+    pub(crate) rows: RefCell<FxHashMap<UnitKey, Rc<[LineRow]>>>,
 }
 
 impl DebugInfo {

@@ -3,8 +3,7 @@
 
 use crate::error::Error;
 use crate::input::{Input, Tables};
-use crate::symtab::Candidate;
-use crate::tables::Sections;
+use crate::tables::{DataSection, RawSymbols, Sections};
 use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
@@ -25,29 +24,6 @@ pub(crate) struct Segment {
     pub executable: bool,
 }
 
-/// How a section is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    None,
-    Zlib,
-    Zstd,
-    Other,
-}
-
-/// A section that is not code: debug information, links to it, relocations, unwind tables.
-#[derive(Clone, Debug)]
-pub(crate) struct DataSection {
-    /// Without the `z` of `.zdebug_`.
-    pub name: String,
-    pub offset: u64,
-    pub size: u64,
-    /// Where it is loaded; 0 if it is not.
-    pub address: u64,
-    pub compression: Compression,
-    /// Size when uncompressed, as the file claims.
-    pub full_size: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Elf {
     pub input: Arc<Input>,
@@ -62,14 +38,6 @@ pub(crate) struct Elf {
     pub has_symtab: bool,
     /// Whether the code itself is in the file (a separate debug file has only its headers).
     pub has_code: bool,
-}
-
-/// The symbols of a file, not yet sorted.
-#[derive(Debug, Default)]
-pub(crate) struct RawSymbols {
-    pub candidates: Vec<Candidate>,
-    /// String tables, one behind the other; names point into it and end with a zero.
-    pub names: Vec<u8>,
 }
 
 impl Elf {

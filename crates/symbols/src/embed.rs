@@ -1,6 +1,7 @@
 //! Names that a recording carries, so that it can be read when its images are gone.
 
-use crate::resolve::{Detail, resolve};
+use crate::detail::Detail;
+use crate::resolve::resolve;
 use crate::search::Options;
 use profile::{EmbeddedSymbol, ImageId, ImageOffset, Location, Recording};
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! Procedures of a stripped image: the ranges of its unwind table (`.eh_frame`), which is needed at run time and so
 //! left. The parts into which a compiler tears a procedure are ranges of their own.
 
-use crate::elf::{Compression, Elf};
+use crate::elf::Elf;
+use crate::tables::Compression;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
 use rustc_hash::FxHashMap;
 use std::ops::Range;

@@ -1,13 +1,14 @@
 use crate::contents::{self, Relocations};
 use crate::debug_info::DebugInfo;
 use crate::demangle::demangle;
-use crate::elf::{Elf, RawSymbols, Segment};
+use crate::elf::{Elf, Segment};
 use crate::error::Error;
 use crate::frames::unwind_ranges;
 use crate::input::Input;
 use crate::load;
 use crate::search::{self, Found, Options};
 use crate::symtab::{Entry, Symbols};
+use crate::tables::RawSymbols;
 use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure, UNNAMED_PROCEDURE};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,10 @@
 
 use crate::debug_info::{DebugInfo, DebugProcedure};
 use crate::demangle::demangle;
+use crate::detail::{Detail, Warning};
 use crate::error::Error;
 use crate::image::{ImageSymbols, RawProcedure};
-use crate::resolve::{Detail, Warning};
+
 use crate::search::Options;
 use profile::{
     EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Procedure, Resolution,

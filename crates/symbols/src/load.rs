@@ -1,9 +1,10 @@
 //! Debug information from the file into [`gimli::Dwarf`].
 
 use crate::abbreviations;
-use crate::elf::{Compression, DataSection, Elf};
+use crate::elf::Elf;
 use crate::error::Error;
 use crate::section::{Meter, Reader, Section};
+use crate::tables::{Compression, DataSection};
 use gimli::{Dwarf, DwarfPackage, RunTimeEndian, SectionId};
 use std::io::Read;
 use std::path::Path;

@@ -2,9 +2,9 @@
 //! global offset table. Their layout differs by linker, by `-z now` and by branch protection; the
 //! jump does not.
 
-use crate::elf::RawSymbols;
 use crate::error::Error;
 use crate::symtab::{Binding, Candidate, Extent, name_at};
+use crate::tables::RawSymbols;
 use crate::tables::Sections;
 use object::Endianness;
 use object::elf;

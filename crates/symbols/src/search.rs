@@ -1,8 +1,9 @@
 //! Where debug information is kept apart from the program.
 
-use crate::elf::{self, DataSection, Elf, RawSymbols};
+use crate::elf::{self, Elf};
 use crate::error::Error;
 use crate::input::Input;
+use crate::tables::{DataSection, RawSymbols};
 use profile::BuildId;
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Places as compilers name them in sample profiles: a function, lines below its first one, a discriminator.
 
-use crate::debug_info::{DebugInfo, UnitKey};
+use crate::debug_info::{DebugInfo, LineRow, UnitKey};
 use crate::error::Error;
 use crate::load;
 use crate::section::Reader;
@@ -21,14 +21,6 @@ pub struct Site {
     pub offset: u16,
     /// What tells places of one line apart, as the compiler encodes it; 0 if there is one.
     pub discriminator: u64,
-}
-
-/// A row of the line table: from this address on, to the next row.
-pub(crate) struct Row {
-    start: u64,
-    /// 0 where no code is, or that of no line.
-    line: u64,
-    discriminator: u64,
 }
 
 impl DebugInfo {
@@ -86,7 +78,7 @@ impl DebugInfo {
     }
 
     /// The line table of a unit, by address.
-    fn rows(&self, key: UnitKey, unit: &UnitRef<'_, Reader>) -> gimli::Result<Rc<[Row]>> {
+    fn rows(&self, key: UnitKey, unit: &UnitRef<'_, Reader>) -> gimli::Result<Rc<[LineRow]>> {
         if let Some(known) = self.rows.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
@@ -95,7 +87,7 @@ impl DebugInfo {
             let mut program = program.rows();
             while let Some((_, row)) = program.next_row()? {
                 let line = row.line().filter(|_| !row.end_sequence());
-                rows.push(Row {
+                rows.push(LineRow {
                     start: row.address(),
                     line: line.map_or(0, |line| line.get()),
                     discriminator: row.discriminator(),
@@ -104,7 +96,7 @@ impl DebugInfo {
         }
         // Stable: of several rows at an address, the last one counts.
         rows.sort_by_key(|row| row.start);
-        let rows: Rc<[Row]> = rows.into();
+        let rows: Rc<[LineRow]> = rows.into();
         self.rows.borrow_mut().insert(key, Rc::clone(&rows));
         Ok(rows)
     }

@@ -1,6 +1,5 @@
 //! What the sections of an ELF file hold: where its debug information stands, its symbol tables.
 
-use crate::elf::{Compression, DataSection, RawSymbols};
 use crate::error::Error;
 use crate::input::Input;
 use crate::symtab::{Binding, Candidate, Extent};
@@ -9,6 +8,37 @@ use object::elf;
 use object::read::ReadRef;
 use object::read::elf::{CompressionHeader, FileHeader, SectionHeader, SectionTable, Sym};
 use std::path::Path;
+
+/// How a section is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None,
+    Zlib,
+    Zstd,
+    Other,
+}
+
+/// A section that is not code: debug information, links to it, relocations, unwind tables.
+#[derive(Clone, Debug)]
+pub(crate) struct DataSection {
+    /// Without the `z` of `.zdebug_`.
+    pub name: String,
+    pub offset: u64,
+    pub size: u64,
+    /// Where it is loaded; 0 if it is not.
+    pub address: u64,
+    pub compression: Compression,
+    /// Size when uncompressed, as the file claims.
+    pub full_size: u64,
+}
+
+/// The symbols of a file, not yet sorted.
+#[derive(Debug, Default)]
+pub(crate) struct RawSymbols {
+    pub candidates: Vec<Candidate>,
+    /// String tables, one behind the other; names point into it and end with a zero.
+    pub names: Vec<u8>,
+}
 
 pub(crate) struct Sections<'a, 'd, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> {
     pub path: &'a Path,

@@ -1,0 +1,83 @@
+//! Columns that several tables have: those that name an image, and the texts that rows share.
+
+use crate::error::Error;
+use crate::table_writer::{RowsWriter, shared};
+use parquet::data_type::ByteArray;
+use profile::{Image, ImageId, ImageKind, NameId, Recording};
+
+/// How an image kind is spelled in `images.parquet`.
+pub(crate) const KINDS: [(ImageKind, &str); 7] = [
+    (ImageKind::File, "file"),
+    (ImageKind::Kernel, "kernel"),
+    (ImageKind::KernelModule, "kernel_module"),
+    (ImageKind::Vdso, "vdso"),
+    (ImageKind::Jit, "jit"),
+    (ImageKind::Anonymous, "anonymous"),
+    (ImageKind::Unknown, "unknown"),
+];
+
+/// All texts, each once, to be shared by the rows.
+pub(crate) struct SharedTexts {
+    pub events: Vec<ByteArray>,
+    names: Vec<ByteArray>,
+    /// For each name its position in alphabetical order, which does not depend on who came first.
+    ranks: Vec<u32>,
+    paths: Vec<ByteArray>,
+    build_ids: Vec<Option<ByteArray>>,
+}
+
+impl SharedTexts {
+    pub fn new(recording: &Recording) -> Result<Self, Error> {
+        let names: Vec<&str> = recording.names.iter().collect();
+        let mut sorted: Vec<usize> = (0..names.len()).collect();
+        sorted.sort_unstable_by_key(|i| names[*i]);
+        let mut ranks = vec![0; names.len()];
+        for (rank, i) in (0..).zip(sorted) {
+            ranks[i] = rank;
+        }
+        let images = &recording.images;
+        let build_id = |image: &Image| image.build_id.as_ref().map(|id| shared(&id.to_string()));
+        let events = recording.events.iter().map(|event| shared(&event.name));
+        Ok(Self {
+            events: events.collect::<Result<_, _>>()?,
+            names: names.into_iter().map(shared).collect::<Result<_, _>>()?,
+            ranks,
+            paths: images
+                .iter()
+                .map(|image| shared(&image.path))
+                .collect::<Result<_, _>>()?,
+            build_ids: images
+                .iter()
+                .map(|i| build_id(i).transpose())
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub fn name(&self, id: NameId) -> &ByteArray {
+        &self.names[id.0 as usize]
+    }
+
+    pub fn rank(&self, id: NameId) -> u32 {
+        self.ranks[id.0 as usize]
+    }
+
+    pub fn path(&self, id: ImageId) -> &ByteArray {
+        &self.paths[id.0 as usize]
+    }
+
+    pub fn build_id(&self, id: ImageId) -> Option<&ByteArray> {
+        self.build_ids[id.0 as usize].as_ref()
+    }
+}
+
+/// The columns that name an image: its id, and for those who read the table alone its path and
+/// build-id.
+pub(crate) fn image_columns<I: Iterator<Item = ImageId>>(
+    out: &mut RowsWriter<'_>,
+    texts: &SharedTexts,
+    images: impl Fn() -> I,
+) -> Result<(), Error> {
+    out.ints("image_id", images().map(|id| id.0.into()))?;
+    out.texts("image", images().map(|id| texts.path(id)))?;
+    out.optional_texts("build_id", images().map(|id| texts.build_id(id)))
+}

@@ -1,0 +1,94 @@
+//! Names of directories in a database.
+
+use crate::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where epochs are written before they are renamed into place: on the same file system, and not
+/// where a reader looks.
+pub(crate) const WRITING: &str = ".writing";
+/// Names of epochs begin with this while they are removed from a full disk.
+pub(crate) const REMOVED: &str = ".removed-";
+/// Directories of open epochs begin with this.
+pub(crate) const PREFIX: &str = "open=";
+
+/// Where an epoch is, or will be, once it is closed.
+pub(crate) fn closed(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match name.strip_prefix(PREFIX) {
+        Some(host) => path.with_file_name(format!("host={host}")),
+        None => path.to_owned(),
+    }
+}
+
+/// The subdirectories of `path` whose names begin with `prefix`, by name; none if it is missing.
+pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+    let entries = match fs::read_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(Error::io("read", path))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("read", path))?;
+        let named = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(prefix.as_bytes());
+        if named && entry.path().is_dir() {
+            found.push(entry.path());
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// A time of day and date whose order as text is that of time.
+pub(crate) fn utc(unix_micros: u64) -> String {
+    let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
+}
+
+/// A host name as a directory name: what is not a letter, digit, `.`, `-` or `_` as `%XX`, the
+/// way Hive partitions do it.
+pub(crate) fn encode_name(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => (byte as char).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    // The longest that a directory name can be, `host=` aside; recording.json has all of it.
+    let encoded: String = name.bytes().take(83).map(encode).collect();
+    match encoded.is_empty() {
+        true => "unknown".to_owned(),
+        false => encoded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_sort_as_text() {
+        assert_eq!(utc(1_795_230_900_123_456), "20261121T031500.123456Z");
+        assert_eq!(utc(0), "19700101T000000.000000Z");
+        let times = [
+            0,
+            1,
+            999_999,
+            1_000_000,
+            1_795_230_900_123_456,
+            u64::MAX / 1000,
+        ];
+        assert!(times.map(utc).is_sorted());
+    }
+
+    #[test]
+    fn any_host_name_is_a_directory_name() {
+        assert_eq!(encode_name("db-1.example.org"), "db-1.example.org");
+        assert_eq!(encode_name("../a b"), "..%2Fa%20b");
+        assert_eq!(encode_name(""), "unknown");
+        assert!(encode_name(&"ä".repeat(300)).len() <= 250);
+    }
+}

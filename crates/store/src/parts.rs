@@ -1,0 +1,197 @@
+//! The parts of an open epoch, read: which of them count, what they say of themselves, and their recording.
+
+use crate::error::{Error, left_out};
+use crate::file::read_file;
+use crate::merge::merge;
+use crate::names::closed;
+use crate::summary::Summary;
+use profile::Recording;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where parts go that cannot be read.
+pub(crate) const DAMAGED: &str = "damaged=";
+/// How often a reader begins anew because parts were merged meanwhile.
+const RETRIES: usize = 20;
+
+/// A drain of a collector: unique in a database and a host, and ascending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartId {
+    /// The collector: when it began, in nanoseconds since 1970, or later.
+    pub collector: u64,
+    /// Its drains, counted.
+    pub drain: u32,
+}
+
+impl PartId {
+    fn parse(text: &str) -> Option<Self> {
+        let (collector, drain) = text.split_once('.')?;
+        let whole = collector.len() == 20 && drain.len() == 10;
+        Some(Self {
+            collector: collector.parse().ok().filter(|_| whole)?,
+            drain: drain.parse().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for PartId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:020}.{:010}", self.collector, self.drain)
+    }
+}
+
+/// A part: its first and last drain, and its file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Part {
+    pub first: PartId,
+    pub last: PartId,
+    pub path: PathBuf,
+}
+
+impl Part {
+    fn parse(path: PathBuf) -> Option<Self> {
+        let (first, last) = path
+            .file_name()?
+            .to_str()?
+            .strip_suffix(".vf")?
+            .split_once('-')?;
+        Some(Self {
+            first: PartId::parse(first)?,
+            last: PartId::parse(last)?,
+            path,
+        })
+    }
+
+    pub fn covers(&self, first: PartId, last: PartId) -> bool {
+        self.first <= first && last <= self.last
+    }
+}
+
+/// The files of parts. A directory is not read in one moment: until two readings agree.
+pub(crate) fn listing(path: &Path) -> Result<Vec<Part>, Error> {
+    let once = || -> Result<Vec<Part>, Error> {
+        let mut parts = Vec::new();
+        for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+            let entry = entry.map_err(Error::io("read", path))?;
+            parts.extend(Part::parse(entry.path()));
+        }
+        parts.sort_unstable();
+        Ok(parts)
+    };
+    let mut last = once()?;
+    for _ in 0..RETRIES {
+        let next = once()?;
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    Ok(last)
+}
+
+/// Without those whose drains are all in another one.
+pub(crate) fn standing(mut listed: Vec<Part>) -> Vec<Part> {
+    let all = listed.clone();
+    listed.retain(|part| {
+        let covered = |other: &Part| other.path != part.path && other.covers(part.first, part.last);
+        !all.iter().any(covered)
+    });
+    listed
+}
+
+/// The parts that count.
+pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
+    Ok(standing(listing(path)?))
+}
+
+/// Whether parts were merged or the epoch was closed while it was read.
+fn moved(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// Reads an open epoch.
+pub(crate) fn read(path: &Path) -> Result<Recording, Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        if closed(path).is_dir() {
+            return read_file(&closed(path));
+        }
+        match read_parts(path) {
+            Err(error) if moved(&error) && tries < RETRIES => {}
+            // Removed without having been closed: there was nothing in it.
+            Err(error) if moved(&error) && !path.exists() => return merge(&[]),
+            result => return result,
+        }
+    }
+}
+
+fn read_parts(path: &Path) -> Result<Recording, Error> {
+    let (mut recordings, mut lost) = (Vec::new(), Vec::new());
+    for part in parts(path)? {
+        match read_file(&part.path) {
+            Ok(recording) => recordings.push(recording),
+            Err(error) if moved(&error) => return Err(error),
+            Err(error) => lost.push(error),
+        }
+    }
+    if recordings.is_empty() && !lost.is_empty() {
+        return Err(lost.swap_remove(0));
+    }
+    let mut merged = merge(&recordings)?;
+    merged.warnings.extend(lost.iter().map(left_out));
+    Ok(merged)
+}
+
+/// The files of an open epoch; none if it was closed meanwhile.
+pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
+    let parts = parts(path).unwrap_or_default();
+    parts.into_iter().map(|part| part.path).collect()
+}
+
+/// What an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
+pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
+    let parts = match parts(path) {
+        Ok(parts) => parts,
+        Err(error) => return (Err(error), Vec::new()),
+    };
+    let mut sum: Option<Summary> = None;
+    let mut failed = Vec::new();
+    for part in parts {
+        match Summary::read(&part.path) {
+            Ok(summary) => {
+                sum = Some(match sum {
+                    None => summary,
+                    Some(sum) => sum.and(&summary),
+                });
+            }
+            Err(error) => failed.push(error),
+        }
+    }
+    let nothing = || Error::NotARecording {
+        path: path.to_owned(),
+        looks_like: "an epoch to which nothing was added yet",
+    };
+    match sum {
+        Some(sum) => (Ok(sum), failed),
+        None => (Err(failed.pop().unwrap_or_else(nothing)), failed),
+    }
+}
+
+/// What lies in `damaged=<host>/` beside an epoch.
+pub(crate) fn set_aside(path: &Path) -> Vec<Error> {
+    let name = closed(path);
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let host = name.strip_prefix("host=").unwrap_or(&name);
+    let aside = path.with_file_name(format!("{DAMAGED}{host}"));
+    let mut files: Vec<PathBuf> = fs::read_dir(aside)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    files.sort_unstable();
+    let set_aside = |path| Error::SetAside { path };
+    files.into_iter().map(set_aside).collect()
+}

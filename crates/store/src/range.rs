@@ -1,0 +1,50 @@
+//! A range of times of which epochs are wanted.
+
+use std::path::Path;
+
+/// Times at which epochs began, as digits of the date and time (UTC), as many as were given:
+/// `20261121` is a day, `2026-11-21T03` an hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl std::str::FromStr for Range {
+    type Err = String;
+
+    /// `A..B` (both included), `A..`, `..B`, `..`, or `A` alone.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        let digits = |text: &str| {
+            let strange = |c: char| !c.is_ascii_digit() && !"-:.TZ ".contains(c);
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            match (text.is_empty(), text.contains(strange) || digits.len() < 4) {
+                (true, _) => Ok(None),
+                (_, true) => Err(format!(
+                    "'{text}' is not a time such as 2026, 20261121 or 2026-11-21T03:15"
+                )),
+                _ => Ok(Some(digits)),
+            }
+        };
+        let (from, to) = (digits(from)?, digits(to)?);
+        Ok(Self { from, to })
+    }
+}
+
+impl Range {
+    /// Whether an epoch's directory is of a time in the range.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = parent.to_string_lossy();
+        let digits: String = name.chars().filter(char::is_ascii_digit).collect();
+        let prefix = |len: usize| digits.get(..len).unwrap_or(&digits);
+        self.from
+            .as_ref()
+            .is_none_or(|from| prefix(from.len()) >= from.as_str())
+            && self
+                .to
+                .as_ref()
+                .is_none_or(|to| prefix(to.len()) <= to.as_str())
+    }
+}
