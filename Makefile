@@ -26,6 +26,8 @@ test: setup
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	packaging/module_circles.py --test
+	packaging/module_circles.py
 
 # Our speed beside that of our peers, in one interleaved run.
 bench: all

@@ -1,6 +1,5 @@
 //! The machine that is measured.
 
-use crate::events::perf;
 use profile::Host;
 
 /// This machine.
@@ -29,6 +28,20 @@ pub fn host() -> Host {
         cpu_id: join(&["vendor_id", "cpu family", "model"])
             .or_else(|| join(&["CPU implementer", "CPU part"])),
         clock_hz: clock_hz.or_else(|| now().map(|mhz| (mhz * 1e6) as u64)),
-        cpus: perf::online_cpus().len() as u32,
+        cpus: online_cpus().len() as u32,
     }
+}
+
+/// The CPUs that are online.
+pub(crate) fn online_cpus() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',') {
+        let mut ends = range.split('-').map(str::parse::<i32>);
+        if let Some(Ok(first)) = ends.next() {
+            let last = ends.next().and_then(Result::ok).unwrap_or(first);
+            cpus.extend(first..=last);
+        }
+    }
+    if cpus.is_empty() { vec![0] } else { cpus }
 }

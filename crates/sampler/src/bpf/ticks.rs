@@ -6,6 +6,7 @@
 
 use crate::bpf::programs;
 use crate::events::perf;
+use crate::host::online_cpus;
 use crate::{Error, EventSpec};
 use libbpf_rs::{Link, Object, PerfEventOpts};
 
@@ -38,7 +39,7 @@ impl Ticks {
             links: Vec::new(),
             object,
         };
-        for cpu in perf::online_cpus() {
+        for cpu in online_cpus() {
             this.add(&spec, cpu, period_of(cpu as u32, period))?;
         }
         Ok(this)

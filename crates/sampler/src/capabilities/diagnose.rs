@@ -1,8 +1,8 @@
 //! From what the system answers to what that means.
 
+use super::answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
 use super::facts::{self, Limits, Machine, User};
 use super::system::{Errno, System, Trial};
-use super::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
 
 /// What mends the lack of a right, where several things can.
 #[derive(Clone, Copy)]

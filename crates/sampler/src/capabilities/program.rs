@@ -1,6 +1,6 @@
 //! What can be seen of one program.
 
-use super::SCHEMA;
+use super::answers::SCHEMA;
 use object::elf::{DF_1_PIE, DT_FLAGS_1, ET_DYN, ET_EXEC, PT_INTERP};
 use object::read::ReadCache;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};

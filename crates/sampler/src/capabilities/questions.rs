@@ -1,6 +1,6 @@
 //! The questions, one by one: what is tried, and what each error number of it means.
 
-use super::Fix;
+use super::answers::Fix;
 use super::diagnose::{Answer, Doctor, Mend, Reason};
 use super::facts;
 use super::system::{Errno, RING_PAGES, Trial};

@@ -3,6 +3,7 @@
 use crate::EventSpec;
 use crate::events::perf::{self, Ring, Scope};
 use crate::events::records::{BRANCH_SAMPLE, BRANCHES};
+use crate::host::online_cpus;
 use perf_event_open_sys as pe;
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::fs::File;
@@ -201,7 +202,7 @@ impl System for Live {
     }
 
     fn cpus(&self) -> usize {
-        perf::online_cpus().len()
+        online_cpus().len()
     }
 
     fn memlock(&self) -> Option<u64> {
@@ -217,7 +218,7 @@ impl System for Live {
     fn open(&self, trial: Trial) -> Result<(), Errno> {
         let attr = attributes(trial);
         match trial {
-            Trial::MachineClock => perf::online_cpus()
+            Trial::MachineClock => online_cpus()
                 .into_iter()
                 .try_for_each(|cpu| open(&attr, -1, cpu).map(drop)),
             Trial::InitClock => open(&attr, 1, -1).map(drop),
@@ -228,7 +229,7 @@ impl System for Live {
     fn map_rings(&self) -> Result<(), Errno> {
         let attr = clock(true);
         let mut held = Vec::new();
-        for cpu in perf::online_cpus() {
+        for cpu in online_cpus() {
             let fd = open(&attr, 0, cpu)?;
             let ring = Ring::map(&fd, RING_PAGES).map_err(|error| errno(&error))?;
             held.push((ring, fd));

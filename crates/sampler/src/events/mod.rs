@@ -5,6 +5,7 @@ pub(crate) mod advice;
 pub(crate) mod breakpoint;
 pub(crate) mod cost;
 pub(crate) mod jitter;
+pub(crate) mod names;
 pub(crate) mod perf;
 pub(crate) mod records;
 pub(crate) mod rings;
@@ -12,5 +13,6 @@ pub mod skid;
 pub(crate) mod spec;
 pub(crate) mod thread_events;
 
-pub use spec::{EventKind, EventSpec, tracefs};
+pub use names::tracefs;
+pub use spec::{EventKind, EventSpec};
 pub use thread_events::{ThreadEvent, ThreadEvents, check_thread_event, usual_thread_events};

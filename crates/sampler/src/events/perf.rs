@@ -173,20 +173,6 @@ fn scale(enabled: f64, running: f64) -> f64 {
     }
 }
 
-/// The CPUs that are online.
-pub(crate) fn online_cpus() -> Vec<i32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let mut cpus = Vec::new();
-    for range in text.trim().split(',') {
-        let mut ends = range.split('-').map(str::parse::<i32>);
-        if let Some(Ok(first)) = ends.next() {
-            let last = ends.next().and_then(Result::ok).unwrap_or(first);
-            cpus.extend(first..=last);
-        }
-    }
-    if cpus.is_empty() { vec![0] } else { cpus }
-}
-
 /// `kernel.perf_event_max_sample_rate`; the kernel lowers it when interrupts take too long.
 pub(crate) fn max_sample_rate() -> u64 {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")

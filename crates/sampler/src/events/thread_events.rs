@@ -6,6 +6,7 @@ use crate::events::cost;
 use crate::events::perf::{self, Scope};
 use crate::events::records::Body;
 use crate::events::rings::{self, Rings};
+use crate::host::online_cpus;
 use crate::{Error, EventKind, EventSpec};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_SAMPLE_PERIOD, PERF_TYPE_SOFTWARE, perf_event_attr,
@@ -123,7 +124,7 @@ impl ThreadEvents {
             numbers: FxHashMap::default(),
             lost: vec![0; events.len()],
         };
-        for cpu in perf::online_cpus() {
+        for cpu in online_cpus() {
             let scope = Scope {
                 pid: pid.cast_signed(),
                 cpu,

@@ -14,7 +14,7 @@ use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf;
-use crate::host::host;
+use crate::host::{host, online_cpus};
 use crate::options::Rate;
 use crate::processes::unreadable::FindNames;
 use crate::recording::collection::{Collection, Total};
@@ -145,7 +145,7 @@ impl<'memory> Continuous<'memory> {
                 reason: format!("{}; {}", gap.missing, gap.fix),
             });
         }
-        let cpus = perf::online_cpus();
+        let cpus = online_cpus();
         let jitter = Some(Jitter::new(unix_ns()));
         let mut source = KernelSource::open(memory, SETTING, &cpus, jitter)?;
         let mut collection = Collection::new(specs.len());
@@ -288,7 +288,7 @@ impl<'memory> Continuous<'memory> {
     pub fn changed_cpus(&mut self) -> Option<String> {
         let times = self.source.enabled_times();
         let before = std::mem::replace(&mut self.cpus.1, times);
-        changed_cpus(&self.cpus.0, &perf::online_cpus(), &before, &self.cpus.1)
+        changed_cpus(&self.cpus.0, &online_cpus(), &before, &self.cpus.1)
     }
 
     /// Waits for so long, or until records of processes have to be read.

@@ -7,7 +7,7 @@ use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
-use crate::host::host;
+use crate::host::{host, online_cpus};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
 use crate::recording::branches;
@@ -108,7 +108,7 @@ pub fn record(
     let duration_ns = monotonic_ns() - start;
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
-    let task_times = (session.accounts).finish(perf::online_cpus().len(), exit.is_some());
+    let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
     recording.task_times = task_times;
     Ok(Outcome {
@@ -186,7 +186,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
         };
-        let cpus = perf::online_cpus();
+        let cpus = online_cpus();
         match session.kernel_source(&specs, memory, &cpus)? {
             Some(source) => session.source = Source::Kernel(source),
             None => session.ring_source(&specs, &cpus)?,

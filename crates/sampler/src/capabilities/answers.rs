@@ -1,0 +1,191 @@
+//! What was found: an answer to each question, and where it is no, what is missing, lost and mends it.
+
+use super::facts::{Limits, Machine, User};
+use serde::Serialize;
+use std::fmt;
+
+/// The version of the JSON form of [`Capabilities`] and [`Program`].
+pub const SCHEMA: u32 = 1;
+
+/// What can be measured here by this process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capabilities {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Who asks.
+    pub user: User,
+    /// The machine.
+    pub machine: Machine,
+    /// The kernel's settings.
+    pub limits: Limits,
+    /// What was tried, the most important first.
+    pub probes: Vec<Probe>,
+}
+
+/// One thing that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// What.
+    pub question: Question,
+    /// Why it cannot be used; `None` if it can.
+    pub gap: Option<Gap>,
+}
+
+/// What vitalfew can make use of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Sampling one's own programs by the clock, in user space.
+    OwnPrograms,
+    /// Sampling also the kernel, while it works for them.
+    Kernel,
+    /// Sampling all processes on all CPUs.
+    WholeMachine,
+    /// Sampling running processes of other users.
+    OtherUsers,
+    /// Counting samples in the kernel: loading a BPF program and attaching it to an event.
+    Bpf,
+    /// The types of the running kernel, which the BPF programs are fitted to.
+    Btf,
+    /// A BPF file system, in which a collection outlives its collector.
+    BpfFs,
+    /// Ring buffers of the size that is used, on all CPUs.
+    RingBuffers,
+    /// Counting cycles and instructions.
+    Pmu,
+    /// Events at the precise instruction: PEBS, IBS, SPE.
+    Precise,
+    /// The last branches taken: LBR, BRBE.
+    Branches,
+    /// The names of the kernel's functions.
+    KernelSymbols,
+    /// The kernel's tracepoints.
+    Tracepoints,
+    /// Breakpoints in the processor, for progress points.
+    Breakpoints,
+    /// Probes on functions of programs.
+    Uprobes,
+}
+
+impl Question {
+    /// All of them, the most important first.
+    pub const ALL: [Self; 15] = [
+        Self::OwnPrograms,
+        Self::Kernel,
+        Self::WholeMachine,
+        Self::OtherUsers,
+        Self::Bpf,
+        Self::Btf,
+        Self::BpfFs,
+        Self::RingBuffers,
+        Self::Pmu,
+        Self::Precise,
+        Self::Branches,
+        Self::KernelSymbols,
+        Self::Tracepoints,
+        Self::Breakpoints,
+        Self::Uprobes,
+    ];
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OwnPrograms => "sampling your own programs",
+            Self::Kernel => "their time in the kernel",
+            Self::WholeMachine => "sampling the whole machine",
+            Self::OtherUsers => "sampling processes of other users",
+            Self::Bpf => "counting samples in the kernel (BPF)",
+            Self::Btf => "types of the running kernel (BTF)",
+            Self::BpfFs => "BPF file system",
+            Self::RingBuffers => "ring buffers on all CPUs",
+            Self::Pmu => "counting cycles and instructions",
+            Self::Precise => "precise instructions (PEBS, IBS, SPE)",
+            Self::Branches => "last branches (LBR, BRBE)",
+            Self::KernelSymbols => "names of kernel functions",
+            Self::Tracepoints => "tracepoints",
+            Self::Breakpoints => "hardware breakpoints",
+            Self::Uprobes => "probes on user functions (uprobes)",
+        })
+    }
+}
+
+/// Why something cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{missing}; without it: {lose}; {fix}")]
+pub struct Gap {
+    /// What is missing.
+    pub missing: String,
+    /// What cannot be done without it.
+    pub lose: String,
+    /// What mends it.
+    pub fix: Fix,
+    /// The error number of the attempt, where one was made.
+    pub errno: Option<i32>,
+}
+
+/// What mends a gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "text")]
+pub enum Fix {
+    /// This command, here.
+    Command(String),
+    /// This command, on the host: outside of the container or user namespace.
+    HostCommand(String),
+    /// No command does: what would have to change.
+    Advice(String),
+}
+
+impl fmt::Display for Fix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(command) => f.write_str(command),
+            Self::HostCommand(command) => write!(f, "on the host: {command}"),
+            Self::Advice(advice) => f.write_str(advice),
+        }
+    }
+}
+
+impl Capabilities {
+    /// Whether something can be used, or why not.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn get(&self, question: Question) -> Result<(), Gap> {
+        let gap = self.probes.iter().find(|probe| probe.question == question);
+        gap.and_then(|probe| probe.gap.clone()).map_or(Ok(()), Err)
+    }
+
+    /// Whether samples can be counted in the kernel.
+    ///
+    /// # Errors
+    /// What is missing: the right to load BPF programs, or the kernel's types.
+    pub fn bpf(&self) -> Result<(), Gap> {
+        self.get(Question::Bpf)?;
+        self.get(Question::Btf)
+    }
+
+    /// Whether cycles and instructions can be counted.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn pmu(&self) -> Result<(), Gap> {
+        self.get(Question::Pmu)
+    }
+
+    /// Whether all processes on all CPUs can be sampled.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn system_wide(&self) -> Result<(), Gap> {
+        self.get(Question::WholeMachine)
+    }
+
+    /// Whether the kernel's own time can be sampled.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn kernel_samples(&self) -> Result<(), Gap> {
+        self.get(Question::Kernel)
+    }
+}

@@ -1,0 +1,10 @@
+//! Looking, on this machine.
+
+use super::answers::Capabilities;
+use super::diagnose;
+use super::system;
+
+/// Tries everything on this machine, as this process.
+pub fn probe() -> Capabilities {
+    diagnose::capabilities(&system::Live)
+}
