@@ -1,39 +1,34 @@
 #!/bin/sh
-# Records a compile of a real C project (Zstandard, which vitalfew itself is built with), then the
-# whole machine while it compiles again, and says where the time went. As a plain user the second
-# part is left out: it needs rights that 'vitalfew doctor' names.
+# What is worth changing in a real program? Threads that insert rows into SQLite (the source is that which vitalfew itself is built
+# with): what functions are worth, what call sequences hold, what threads cost each other; then the change, measured.
 set -eu
 vitalfew=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -name 'zstd-sys-*' | sort | tail -n 1)/zstd/lib
-cat >"$work/Makefile" <<EOF
-SOURCES := \$(wildcard $source/common/*.c $source/compress/*.c $source/decompress/*.c $source/dictBuilder/*.c)
-OBJECTS := \$(notdir \$(SOURCES:.c=.o))
-VPATH := $source/common:$source/compress:$source/decompress:$source/dictBuilder
-CFLAGS := -O2 -DZSTD_DISABLE_ASM
-all: \$(OBJECTS)
-EOF
+sqlite=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -name 'libsqlite3-sys-*' | sort | tail -n 1)/sqlite3
+cp "$sqlite/sqlite3.c" "$sqlite/sqlite3.h" "$here/../include/vitalfew.h" "$work"
+sed 's#\.\./include/##' "$here/../benches/inserts_sqlite.c" >"$work/inserts.c"
+cd "$work"
+echo "building SQLite and $work/inserts"
+cc -O2 -g -DSQLITE_OMIT_LOAD_EXTENSION -I. inserts.c sqlite3.c -pthread -lm -o inserts
 
 export VITALFEW_DB="$work/db"
-echo "\$ vitalfew record -- make -j2      # compiles Zstandard"
-"$vitalfew" record -- make -s -C "$work" -j2
-echo
-echo "\$ vitalfew report"
-"$vitalfew" report --limit 12
-echo
-echo "\$ vitalfew report --by image"
-"$vitalfew" report --by image --limit 6
+run() {
+	echo
+	echo "\$ $*"
+	shift
+	"$vitalfew" "$@"
+}
+run vitalfew causal run --by function -- ./inserts 2 40
+run vitalfew record -g -o inserts.vf -- ./inserts 2 5
+run vitalfew bottlenecks inserts.vf --auto
+run vitalfew interference run -- ./inserts 2 5
 
-if "$vitalfew" record -q -a --for 10ms 2>/dev/null; then
-	rm -f "$work"/*.o
-	echo
-	echo "\$ vitalfew record -a --for 5s     # the whole machine, while it compiles again"
-	make -s -C "$work" -j2 &
-	"$vitalfew" record -a --for 5s
-	wait
-	echo
-	echo "\$ vitalfew report --by process"
-	"$vitalfew" report --by process --limit 8
-fi
+echo
+echo "The lock is that of SQLite's memory statistics. Inserts a second with them, and without:"
+for turn in 1 2 3; do
+	./inserts 2 1
+	./inserts 2 1 0
+done
