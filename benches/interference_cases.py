@@ -2,7 +2,7 @@
 
 For each: does `interference run` with its default options put the function first that loses the time, with the cause, and is what it
 says to be lost what the repair gains? `tuned` are those that scores and causes were tuned on, `held` those that were written
-afterwards. INTERFERENCE_CASES names some of them (or a half), INTERFERENCE_TRACES keeps the traces in a directory.
+afterwards. INTERFERENCE_CASES names some of them or a half, with semicolons between, INTERFERENCE_TRACES keeps the traces in a directory.
 """
 
 import contextlib
@@ -179,13 +179,13 @@ def judge(case, result):
 
 
 def main():
-    asked = os.environ.get("INTERFERENCE_CASES", "").split(",")
+    asked = os.environ.get("INTERFERENCE_CASES", "").split(";")
     chosen = lambda case: asked == [""] or case.half in asked or case.name in asked
     cases, clean = [c for c in CASES if chosen(c)], [c for c in CLEAN if chosen(c)]
     build(cases + clean)
     rows = []
     for case in cases:
-        around = case.around or contextlib.nullcontext
+        around = case.around or (lambda _: contextlib.nullcontext())
         with around(BUILT / str(case.command[0])) as enter:
             result = traced(case, enter)
             slow = seconds(words_of(case, False), enter)

@@ -67,7 +67,7 @@ def made_here():
     yield Program("churn, clang", c("churn.c", compiler="clang"))
     yield Program("churn, stripped", c("churn.c", "-s"))
     yield Program("churn, -pg", c("churn.c", "-pg"))
-    yield Program("churn, address sanitizer", c("churn.c", "-fsanitize=address"))
+    yield Program("churn, address sanitizer", c("churn.c", "-fsanitize=address"), short=True)
     yield Program("ucontext", c("ucontext.c"), short=True)
     yield Program("ucontext, stacks in main", c("ucontext.c"), call=["own"], short=True)
     yield Program("assembly switches stacks", c("switch.c"), short=True)

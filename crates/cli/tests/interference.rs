@@ -135,6 +135,24 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     is_as_alone(&lab, &program, &often);
 }
 
+/// Functions of a stripped program have places instead of names, which nobody can ask to trace.
+#[test]
+fn a_stripped_program_is_traced_by_default() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "contention.c", &["-O2", "-s", "-pthread"]);
+    let traced = run(&lab, &[], &program, &["lock", "1000", "2", "20000"]);
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(traced.status.success(), "{said}");
+    let found = report(&lab, &["--all"]);
+    let findings = found["findings"].as_array().expect("findings");
+    let locks = findings.iter().any(|f| f["name"] == "pthread_mutex_lock");
+    assert!(locks, "{found}");
+}
+
 /// Whatever compilers put at the entry of functions for profilers and tracers.
 #[test]
 fn entries_that_were_made_for_profilers_are_traced() {

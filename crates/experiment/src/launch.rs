@@ -3,6 +3,8 @@
 use crate::Error;
 use crate::memory::Words;
 use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
 use runtime_abi::state;
 use sampler::{Exit, Launched};
@@ -66,6 +68,11 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
             );
         }
         Kind::Dynamic => {}
+    }
+    if needs_library(&program, SANITIZER).unwrap_or(false) {
+        return refuse(
+            "is built with AddressSanitizer, which ends a program that another library is preloaded into; build it without -fsanitize=address",
+        );
     }
     if let Ok(metadata) = program.metadata() {
         let mode = metadata.permissions().mode();
@@ -178,6 +185,17 @@ enum Kind {
 
 /// How the names of dynamic linkers begin that do not come with glibc.
 const OTHER_LINKERS: [&[u8]; 2] = [b"ld-musl", b"linker"];
+
+/// How the name of AddressSanitizer's library begins, which must come first.
+const SANITIZER: &[u8] = b"libasan.so";
+
+/// Whether an executable asks for a library whose name begins so; `None` if it cannot be read.
+fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
+    let file = ReadCache::new(File::open(program).ok()?);
+    let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
+    let mut libraries = elf.import_libraries().ok()?;
+    Some(libraries.any(|library| library.is_ok_and(|library| library.name().starts_with(start))))
+}
 
 /// What kind of program a file is; `None` if it is no ELF file.
 fn kind(program: &Path) -> Option<Kind> {

@@ -13,10 +13,12 @@ pub(super) enum Hazard {
     Collector(&'static str),
     /// Return addresses are looked up in a table of the program's own.
     ReturnAddresses(&'static str),
+    /// Coroutines are copied onto the stack of one thread and away.
+    CopiedStacks(&'static str),
 }
 
 /// Functions by which a runtime is known, and what is known of it.
-const RUNTIMES: [(&str, Hazard); 7] = [
+const RUNTIMES: [(&str, Hazard); 10] = [
     ("GC_gcollect", Hazard::Collector("libgc")),
     ("rb_gc_start", Hazard::Collector("Ruby")),
     ("mono_gc_collect", Hazard::Collector("Mono")),
@@ -24,6 +26,12 @@ const RUNTIMES: [(&str, Hazard); 7] = [
     ("caml_startup", Hazard::ReturnAddresses("OCaml")),
     ("caml_main", Hazard::ReturnAddresses("OCaml")),
     ("runtime.morestack", Hazard::ReturnAddresses("Go")),
+    ("runtime.morestack.abi0", Hazard::ReturnAddresses("Go")),
+    (
+        "_ZN2v87Isolate8AllocateEv",
+        Hazard::ReturnAddresses("V8 (Node.js)"),
+    ),
+    ("PyInit__greenlet", Hazard::CopiedStacks("greenlet")),
 ];
 
 impl Hazard {
@@ -51,6 +59,10 @@ impl Hazard {
             Self::Collector(of) => format!(
                 "uses the garbage collector of {of}, which looks for references in registers: while traced functions run, one of these is kept \
                  elsewhere; record and causal run do not touch functions"
+            ),
+            Self::CopiedStacks(of) => format!(
+                "is {of}, whose coroutines take turns on one stack, so that functions do not end where they began; record and causal run do not \
+                 touch functions"
             ),
             Self::ReturnAddresses(of) => format!(
                 "is {of}, whose runtime looks up return addresses, which are others in traced functions; record and causal run do not touch functions"

@@ -1,7 +1,7 @@
 //! Which functions are worth tracing: those that take time (ISPOT, section 5.2).
 
 use experiment::FunctionPattern;
-use profile::{ImageKind, Recording};
+use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};
 use sampler::{Options, TargetSpec};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -47,7 +47,10 @@ fn of(recording: &Recording) -> Vec<FunctionPattern> {
             .get(location)
             .and_then(|known| known.procedure.as_ref());
         // A stub of the procedure linkage table is no function of the image: whom it leads to is found by itself.
-        let known = known.filter(|procedure| !procedure.name.ends_with("@plt"));
+        // A place in a stripped image may be a part that is jumped to.
+        let is_function =
+            |name: &str| !name.ends_with("@plt") && !name.starts_with(UNNAMED_PROCEDURE);
+        let known = known.filter(|procedure| is_function(&procedure.name));
         if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
             let key = (image.path.to_string(), procedure.start.0);
             let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
