@@ -147,7 +147,7 @@ fn a_stripped_program_is_traced_by_default() {
     let traced = run(&lab, &[], &program, &["lock", "1000", "2", "20000"]);
     let said = String::from_utf8_lossy(&traced.stderr);
     assert!(traced.status.success(), "{said}");
-    let found = report(&lab, &["--all"]);
+    let found = report(&lab, &[]);
     let findings = found["findings"].as_array().expect("findings");
     let locks = findings.iter().any(|f| f["name"] == "pthread_mutex_lock");
     assert!(locks, "{found}");
