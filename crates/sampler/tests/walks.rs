@@ -112,7 +112,8 @@ fn tables_are_kept_on_disk_and_made_anew_if_they_are_damaged() {
     record(&options);
     let files = || {
         let entries = std::fs::read_dir(lab.path().join("tables")).expect("a directory");
-        let files = entries.flatten().map(|entry| entry.path());
+        let paths = entries.flatten().map(|entry| entry.path());
+        let files = paths.filter(|path| path.extension().is_some_and(|e| e == "rows"));
         let mut files: Vec<(PathBuf, Vec<u8>)> = files
             .map(|path| (path.clone(), std::fs::read(path).expect("a file")))
             .collect();

@@ -294,6 +294,9 @@ impl<'memory> KernelSource<'memory> {
         for waiting in unfinished {
             self.unfinished_wait(collection, &waiting, end);
         }
+        if let Some(unwinding) = &mut self.unwinding {
+            unwinding.finish();
+        }
         self.bookkeeping.disable()
     }
 

@@ -29,6 +29,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// long as it runs.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The same in the first second with stacks: what a command runs has its unwind tables sooner.
+const EARLY_LOOK: Duration = Duration::from_millis(4);
+
 /// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
 
@@ -387,6 +390,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
+    fn has_stacks(&self) -> bool {
+        matches!(&self.source, Source::Kernel(source) if source.walks_by_tables())
+    }
+
     /// How stacks were recorded in the end.
     fn call_graph(&self) -> CallGraph {
         match (&self.source, self.options.call_graph) {
@@ -452,9 +459,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             None => TICK,
         };
         let mut ticked = Instant::now();
+        let begin = Instant::now();
         loop {
-            let left = end.map_or(LOOK, |end| {
-                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(LOOK)
+            let look = match begin.elapsed() < Duration::from_secs(1) && self.has_stacks() {
+                true => EARLY_LOOK,
+                false => LOOK,
+            };
+            let left = end.map_or(look, |end| {
+                Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(look)
             });
             self.poll(left);
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {

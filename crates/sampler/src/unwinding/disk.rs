@@ -9,6 +9,10 @@ use unwind::CompactTable;
 /// The most that the files may take together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
+/// The file that names what was used last, and how much of that.
+const RECENT: &str = "recent";
+const MOST_RECENT: usize = 64;
+
 /// A directory of tables.
 pub(crate) struct TableFiles {
     directory: PathBuf,
@@ -26,6 +30,38 @@ impl TableFiles {
     fn path(&self, build_id: &[u8], size: u64) -> PathBuf {
         let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{digits}-{size:x}.rows"))
+    }
+
+    /// The size of a table's file, if it is there.
+    pub fn size_of(&self, build_id: &[u8], size: u64) -> Option<u64> {
+        Some(fs::metadata(self.path(build_id, size)).ok()?.len())
+    }
+
+    /// The programs and libraries whose tables were used last, the latest first.
+    pub fn recent(&self) -> Vec<PathBuf> {
+        let text = fs::read_to_string(self.directory.join(RECENT)).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with('/'));
+        lines.take(MOST_RECENT).map(PathBuf::from).collect()
+    }
+
+    /// Puts programs and libraries in front of those that were used before.
+    pub fn remember(&self, mut used: Vec<PathBuf>) {
+        let before = self.recent();
+        let fresh: Vec<PathBuf> = before
+            .iter()
+            .filter(|p| !used.contains(p))
+            .cloned()
+            .collect();
+        used.extend(fresh);
+        used.truncate(MOST_RECENT);
+        if used == before {
+            return;
+        }
+        let lines: Vec<String> = used
+            .iter()
+            .map(|path| format!("{}\n", path.display()))
+            .collect();
+        self.write_whole(&self.directory.join(RECENT), lines.concat().as_bytes());
     }
 
     /// Reads a table; `None` if it is not there, damaged, or of another version.
@@ -46,13 +82,17 @@ impl TableFiles {
     pub fn write(&self, build_id: &[u8], size: u64, table: &CompactTable) {
         let mut bytes = table.to_bytes();
         bytes.extend(checksum(&bytes).to_le_bytes());
+        self.make_room(bytes.len() as u64);
+        self.write_whole(&self.path(build_id, size), &bytes);
+    }
+
+    fn write_whole(&self, path: &Path, bytes: &[u8]) {
         let temporary = self.directory.join(format!(".rows-{}", std::process::id()));
         let write = || {
             fs::create_dir_all(&self.directory)?;
-            self.make_room(bytes.len() as u64);
             let mut file = fs::File::create(&temporary)?;
-            file.write_all(&bytes)?;
-            fs::rename(&temporary, self.path(build_id, size))
+            file.write_all(bytes)?;
+            fs::rename(&temporary, path)
         };
         if write().is_err() {
             let _ = fs::remove_file(&temporary);
@@ -97,6 +137,19 @@ fn checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use unwind::ModuleData;
+
+    #[test]
+    fn what_was_used_last_stands_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = TableFiles::new(directory.path());
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(files.recent(), paths(&[]));
+        files.remember(paths(&["/a", "/b"]));
+        files.remember(paths(&["/c", "/b"]));
+        assert_eq!(files.recent(), paths(&["/c", "/b", "/a"]));
+        files.remember((0..100).map(|n| PathBuf::from(format!("/{n}"))).collect());
+        assert_eq!(files.recent().len(), MOST_RECENT);
+    }
 
     #[test]
     fn a_damaged_file_is_no_table() {

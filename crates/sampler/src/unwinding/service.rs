@@ -6,12 +6,11 @@ use super::store::{ImageKey, TableStore};
 use super::worker::{TableJob, Worker};
 use crate::Error;
 use crate::bpf::kernel::WalkMaps;
-use crate::processes::images::{ImageTable, identity_of, open_same};
+use crate::processes::images::{ImageTable, identity_of, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::FileIdentity;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -33,6 +32,10 @@ pub(crate) struct Unwinding {
     /// Looks at images that could not be opened.
     looks: FxHashMap<ImageKey, u32>,
     jobs: u64,
+    /// Where tables are kept, and what was used of it.
+    files: Option<TableFiles>,
+    used: Vec<PathBuf>,
+    limit: u64,
 }
 
 impl Unwinding {
@@ -65,31 +68,63 @@ impl Unwinding {
             given: FxHashSet::default(),
             looks: FxHashMap::default(),
             jobs: 0,
+            files: directory.map(TableFiles::new),
+            used: Vec::new(),
+            limit: limit as u64,
         })
     }
 
-    /// Makes tables of files before anybody asks, and waits for them for a short while.
+    /// Makes tables of files before anybody asks, puts those in place that were used lately, and waits
+    /// for that for a short while.
     pub fn prepare(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
         for path in files {
-            let Ok(file) = File::open(path) else { continue };
-            let Some(identity) = identity_of(&file) else {
-                continue;
-            };
-            let build_id = symbols::build_id_of_file(path).ok().flatten();
-            let key = key_of(identity);
-            if self.given.insert(key) {
-                self.give(TableJob {
-                    key,
-                    name: path.to_string_lossy().into_owned(),
-                    file: Some(file),
-                    build_id,
-                });
-            }
+            self.prepare_file(path, u64::MAX);
+        }
+        let mut room = self.limit / 2;
+        for path in self
+            .files
+            .as_ref()
+            .map_or_else(Vec::new, TableFiles::recent)
+        {
+            room -= self.prepare_file(&path, room);
         }
         let done = || self.worker.progress.done.load(Ordering::Acquire);
         while done() < self.jobs && begin.elapsed() < longest {
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Has the table of a file made, or with a `limit` only put in place if it is on disk and no larger;
+    /// how large it is there.
+    fn prepare_file(&mut self, path: &Path, limit: u64) -> u64 {
+        let Some((file, identity)) = open_regular(&path.to_string_lossy())
+            .and_then(|file| identity_of(&file).map(|identity| (file, identity)))
+        else {
+            return 0;
+        };
+        let build_id = symbols::build_id_of_file(path).ok().flatten();
+        let length = file.metadata().map_or(0, |data| data.len());
+        let kept = self.files.as_ref().zip(build_id.as_ref());
+        let size = kept.and_then(|(files, id)| files.size_of(id.as_bytes(), length));
+        let key = key_of(identity);
+        let wanted = limit == u64::MAX || size.is_some_and(|size| size <= limit);
+        if !wanted || !self.given.insert(key) {
+            return 0;
+        }
+        self.give(TableJob {
+            key,
+            name: path.to_string_lossy().into_owned(),
+            file: Some(file),
+            build_id,
+        });
+        size.unwrap_or(0).min(limit)
+    }
+
+    /// Remembers what was used, for the next time.
+    pub fn finish(&mut self) {
+        if let Some(files) = &self.files {
+            files.remember(std::mem::take(&mut self.used));
         }
     }
 
@@ -142,6 +177,9 @@ impl Unwinding {
         self.looks.remove(&key);
         self.given.insert(key);
         let known = images.get(image);
+        if file.is_some() {
+            self.used.push(PathBuf::from(&known.path));
+        }
         self.give(TableJob {
             key,
             name: known.path.clone(),

@@ -19,6 +19,8 @@ const MOST_IMAGES: u32 = 4096;
 const VDSO: u32 = 1;
 const WITHOUT_TABLE: u32 = 2;
 const FIRST: u32 = 3;
+/// Chunks that are made together with those that are needed.
+const CHUNKS_AHEAD: u32 = 3;
 /// Rounds for which a table that was used stays, whoever asks for room: a set of tables that does not fit
 /// would else be made again and again.
 const ROUNDS_KEPT: u32 = 10;
@@ -216,8 +218,8 @@ impl TableStore {
             .map(|rule| self.number_of_rule(*rule))
             .collect::<Result<_, _>>()?;
         let mut words = table.renumbered(&numbers);
+        self.use_chunks(chunks_of(&pages))?;
         for chunk in chunks_of(&pages) {
-            self.use_chunk(chunk)?;
             let Some((inner, _)) = self.chunks.get(&chunk) else {
                 continue;
             };
@@ -236,23 +238,51 @@ impl TableStore {
         Ok(())
     }
 
-    /// Makes sure that there is a chunk, which one more table uses.
-    fn use_chunk(&mut self, chunk: u32) -> Result<(), Error> {
-        if let Some((_, users)) = self.chunks.get_mut(&chunk) {
-            *users += 1;
-            return Ok(());
+    /// Makes sure that there are these chunks, which one more table uses, and some more: each update of the
+    /// outer map waits until no program uses the old one any more, which takes tens of milliseconds.
+    fn use_chunks(&mut self, chunks: Range<u32>) -> Result<(), Error> {
+        let last = (chunks.end + CHUNKS_AHEAD).min(MOST_CHUNKS);
+        let missing = chunks
+            .clone()
+            .any(|chunk| !self.chunks.contains_key(&chunk));
+        if missing {
+            let wanted = chunks.start..last;
+            let new: Vec<u32> = wanted.filter(|c| !self.chunks.contains_key(c)).collect();
+            self.add_chunks(&new)?;
         }
+        for chunk in chunks {
+            if let Some((_, users)) = self.chunks.get_mut(&chunk) {
+                *users += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_chunks(&mut self, new: &[u32]) -> Result<(), Error> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
             ..Default::default()
         };
-        let page = 4 * PAGE_WORDS as u32;
-        let name = Some("vf_rows");
-        let inner = MapHandle::create(MapType::Array, name, 4, page, CHUNK_PAGES, &options)
-            .map_err(Error::bpf("making room for unwind tables"))?;
-        let fd = inner.as_fd().as_raw_fd() as u32;
-        self.update(&self.maps.rows, chunk, &fd.to_ne_bytes())?;
-        self.chunks.insert(chunk, (inner, 1));
+        let (page, name) = (4 * PAGE_WORDS as u32, Some("vf_rows"));
+        let (mut keys, mut values, mut maps) = (Vec::new(), Vec::new(), Vec::new());
+        for chunk in new {
+            let inner = MapHandle::create(MapType::Array, name, 4, page, CHUNK_PAGES, &options)
+                .map_err(Error::bpf("making room for unwind tables"))?;
+            keys.extend(chunk.to_ne_bytes());
+            values.extend((inner.as_fd().as_raw_fd() as u32).to_ne_bytes());
+            maps.push((*chunk, inner));
+        }
+        let (count, any) = (new.len() as u32, MapFlags::ANY);
+        let rows = &self.maps.rows;
+        if rows.update_batch(&keys, &values, count, any, any).is_err() {
+            // Before Linux 6.0 such maps are not updated together.
+            for (chunk, inner) in &maps {
+                let fd = inner.as_fd().as_raw_fd() as u32;
+                self.update(rows, *chunk, &fd.to_ne_bytes())?;
+            }
+        }
+        let unused = maps.into_iter().map(|(chunk, inner)| (chunk, (inner, 0)));
+        self.chunks.extend(unused);
         Ok(())
     }
 
