@@ -1,15 +1,6 @@
 use crate::{Register, RegisterSet};
 use profile::ImageAddress;
 
-/// What the bytes are written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Architecture {
-    /// 64-bit x86.
-    X86_64,
-    /// 64-bit Arm (A64), little-endian code.
-    Aarch64,
-}
-
 /// One instruction as data: what the analyses ask about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -57,17 +48,6 @@ impl Instruction {
 /// ones they are. Instructions of one form cost the same in a [`crate::Model`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Form(pub(crate) u32);
-
-impl Form {
-    /// Its name in the tables: of x86-64 the decoder's, followed by `+m` if an operand is in
-    /// memory and `+3` for an address of three parts; of AArch64 its fixed bits in hexadecimal.
-    pub fn name(self, architecture: Architecture) -> String {
-        match architecture {
-            Architecture::X86_64 => crate::x86_64::form_name(self.0),
-            Architecture::Aarch64 => format!("{:08x}", self.0),
-        }
-    }
-}
 
 /// Where execution goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

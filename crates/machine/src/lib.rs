@@ -7,10 +7,12 @@
 
 mod aarch64;
 mod adjacency;
+mod architecture;
 mod decode;
 mod effect;
 mod equivalence;
 mod error;
+mod form_names;
 mod graph;
 mod instruction;
 mod interpret;
@@ -19,11 +21,12 @@ mod model;
 mod register;
 mod x86_64;
 
+pub use architecture::Architecture;
 pub use decode::Decoder;
 pub use equivalence::Equivalence;
 pub use error::Error;
 pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
-pub use instruction::{Architecture, Flow, Form, Instruction, Kind, Place};
+pub use instruction::{Flow, Form, Instruction, Kind, Place};
 pub use interpret::{
     Access, Blocked, Interpreter, MAX_OPERATIONS, Observation, Registers, Seen, Slice, SliceKind,
     SliceOperation, Walk,

@@ -1,4 +1,4 @@
-use crate::call_tree_builder::order;
+use crate::order;
 use serde::{Deserialize, Serialize};
 
 /// Index of a [`Method`] in a [`CallTree`].

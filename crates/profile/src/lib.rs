@@ -29,6 +29,7 @@ mod experiment;
 mod finding;
 mod image;
 mod interference;
+mod order;
 mod recording;
 mod stack;
 mod symbol;

@@ -1,0 +1,10 @@
+//! The instruction sets that are known.
+
+/// What the bytes are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// 64-bit x86.
+    X86_64,
+    /// 64-bit Arm (A64), little-endian code.
+    Aarch64,
+}

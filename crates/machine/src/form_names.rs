@@ -1,0 +1,15 @@
+//! Forms of instructions by name.
+
+use crate::x86_64;
+use crate::{Architecture, Form};
+
+impl Form {
+    /// Its name in the tables: of x86-64 the decoder's, followed by `+m` if an operand is in
+    /// memory and `+3` for an address of three parts; of AArch64 its fixed bits in hexadecimal.
+    pub fn name(self, architecture: Architecture) -> String {
+        match architecture {
+            Architecture::X86_64 => x86_64::form_name(self.0),
+            Architecture::Aarch64 => format!("{:08x}", self.0),
+        }
+    }
+}
