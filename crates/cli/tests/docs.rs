@@ -69,3 +69,27 @@ fn every_command_that_is_shown_is_there() {
         }
     }
 }
+
+#[test]
+fn every_link_to_a_file_leads_to_one() {
+    let page = |name: &str| {
+        let path = repository().join(name);
+        let text = std::fs::read_to_string(&path).expect("a page");
+        (path, text)
+    };
+    let pages = pages().into_iter().chain([page("ARCHITECTURE.md")]);
+    let mut links = 0;
+    for (path, text) in pages {
+        let folder = path.parent().expect("a folder");
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let file = folder.join(target);
+            assert!(file.exists(), "{}: {target}", path.display());
+            links += 1;
+        }
+    }
+    assert!(links > 100, "{links}");
+}
