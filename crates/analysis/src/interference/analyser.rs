@@ -100,17 +100,18 @@ impl Analyser {
         if !worker.kinds.has_begun() {
             worker.kinds.begin(&batch.items);
         }
-        let mut blocked = 0;
+        let mut blocked = 0u64;
         for item in &batch.items {
             if let TraceItem::Wait(wait) = item
                 && !wait.preempted
             {
-                blocked += wait.end.saturating_sub(wait.start);
+                blocked = blocked.saturating_add(wait.end.saturating_sub(wait.start));
             }
             worker.item(item);
         }
         if blocked > 0 {
-            *self.blocked.entry(batch.thread).or_default() += blocked;
+            let sum = self.blocked.entry(batch.thread).or_default();
+            *sum = sum.saturating_add(blocked);
         }
         self.cells += thread.cells.all.len() - before;
         self.threads.insert(batch.thread, thread);
