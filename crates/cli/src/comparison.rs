@@ -130,7 +130,7 @@ impl<T> ComparisonTable<T> {
         table
     }
 
-    /// What the test found, and on which terms.
+    /// Returns what the test found, and on which terms.
     fn verdict(&self, sets: &ComparedSets) -> String {
         if sets.unit == Unit::Nanoseconds {
             return format!(
@@ -253,7 +253,7 @@ fn warn_of_sets(sets: &ComparedSets) {
 pub struct Kind {
     /// Name and version.
     pub schema: &'static str,
-    /// Whether amounts are compared, so that it matters what they are measured by.
+    /// True if amounts are compared, so that it matters what they are measured by.
     pub compared: bool,
     /// How sure the intervals are, where there are any.
     pub confidence: Option<f64>,

@@ -59,7 +59,7 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
-/// Whether a character does something other than to stand for itself: control characters (Cc),
+/// Returns whether a character does something other than to stand for itself: control characters (Cc),
 /// direction marks and other invisible format characters (Cf), line separators, noncharacters.
 pub fn is_deceptive(c: char) -> bool {
     let invisible = matches!(c,

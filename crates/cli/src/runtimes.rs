@@ -160,7 +160,7 @@ impl Amounts {
     }
 }
 
-/// Whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
+/// Returns whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
 fn is_python_function(table: &SymbolTable, location: profile::Location) -> bool {
     let procedure = table.procedure(location);
     procedure.is_some_and(|procedure| procedure.name.starts_with("py::"))

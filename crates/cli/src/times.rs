@@ -38,7 +38,7 @@ pub fn time_line(recording: &Recording) -> String {
     }
 }
 
-/// What to type if most of the time is not in the samples, and why.
+/// Returns what to type if most of the time is not in the samples, and why.
 pub fn time_advice(recording: &Recording) -> Option<String> {
     let times = recording.task_times?;
     let target = match &recording.target {

@@ -41,17 +41,17 @@ impl Backlog {
         self.in_kernel = None;
     }
 
-    /// Whether the kernel has a copy of a drain, and no room for the next one.
+    /// Returns whether the kernel has a copy of a drain, and no room for the next one.
     pub(crate) fn is_in_kernel(&self) -> bool {
         self.in_kernel.is_some()
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether nothing is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.drains.is_empty()
     }
 
-    /// Whether no more fits.
+    /// Returns whether no more fits.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() >= MOST_BYTES
     }
@@ -61,7 +61,7 @@ impl Backlog {
         self.drains.iter().map(|(_, bytes, _)| bytes).sum()
     }
 
-    /// How long the archive has been at the oldest drain, in nanoseconds; 0 if that is usual.
+    /// Returns how long the archive has been at the oldest drain, in nanoseconds; 0 if that is usual.
     pub(crate) fn late_ns(&self) -> u64 {
         let age = self.drains.front().map(|(_, _, since)| since.elapsed());
         let late = age.filter(|age| *age > USUAL).unwrap_or_default();

@@ -71,12 +71,12 @@ impl CostMeter {
         self.governor.spend(spent, over);
     }
 
-    /// What all takes on average, as a share of the machine.
+    /// Returns what all takes on average, as a share of the machine.
     pub(crate) fn share(&self) -> f64 {
         self.governor.share()
     }
 
-    /// What to do about the rate, at the end of a window.
+    /// Returns what to do about the rate, at the end of a window.
     pub(crate) fn judge(&mut self, sample_cost_ns: u64) -> Option<Verdict> {
         let passed = self.since.elapsed();
         if passed < self.window {

@@ -43,7 +43,7 @@ pub(crate) struct PendingDrain {
     pub id: PartId,
     /// What was counted.
     pub recording: Recording,
-    /// Whether a daemon before this one counted it.
+    /// True if a daemon before this one counted it.
     pub taken_over: bool,
 }
 
@@ -170,7 +170,7 @@ impl EpochWriter {
         }
     }
 
-    /// What it has done, if it does something within this time.
+    /// Returns what it has done, if it does something within this time.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<WriterReport> {
         self.done.recv_timeout(timeout).ok()
     }

@@ -66,7 +66,7 @@ pub(crate) struct RateGovernor {
     rate: u64,
     /// The highest rate.
     most: u64,
-    /// Whether the rate may be changed.
+    /// True if the rate may be changed.
     free: bool,
     /// The time that was judged so far.
     now: Duration,
@@ -115,12 +115,12 @@ impl RateGovernor {
         self.lumps.push_back(lump);
     }
 
-    /// What lumps take now, as a share of the machine.
+    /// Returns what lumps take now, as a share of the machine.
     pub(crate) fn lumps_share(&self) -> f64 {
         self.lumps.iter().map(|lump| lump.ns_per_ns).sum::<f64>() / self.cpus
     }
 
-    /// What all takes on average, as a share of the machine.
+    /// Returns what all takes on average, as a share of the machine.
     pub(crate) fn share(&self) -> f64 {
         let (samples, processes) = self.average.unwrap_or_default();
         (samples + processes) / self.cpus + self.lumps_share()

@@ -47,7 +47,7 @@ impl Inbox {
         Some(NewRequest { request, ticket })
     }
 
-    /// Whether a request can be answered once the merges up to a ticket are done.
+    /// Returns whether a request can be answered once the merges up to a ticket are done.
     pub(crate) fn is_ready(&self, reached: u64) -> bool {
         self.waiting.iter().any(|(ticket, _)| *ticket <= reached)
     }

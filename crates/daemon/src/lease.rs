@@ -78,7 +78,7 @@ impl DatabaseLease {
         Ok(Some(requests))
     }
 
-    /// Whether somebody removed it.
+    /// Returns whether somebody removed it.
     fn is_gone(&self) -> bool {
         let there = fs::metadata(self.directory.join("lock"));
         let ours = self.lock.metadata();
@@ -142,7 +142,7 @@ impl CollectorClaim {
         }
     }
 
-    /// Whether somebody has it.
+    /// Returns whether somebody has it.
     pub(crate) fn is_taken(pins: &Path) -> bool {
         let lock = File::open(pins);
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))

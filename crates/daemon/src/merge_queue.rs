@@ -41,7 +41,7 @@ impl MergeTask {
 
 /// A merge that has ended.
 pub(crate) struct FinishedMerge {
-    /// Whether an epoch was closed.
+    /// True if an epoch was closed.
     pub closed: bool,
 }
 

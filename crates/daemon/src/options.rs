@@ -30,7 +30,7 @@ pub struct DaemonOptions {
     pub retention: Retention,
     /// How long the collector goes on sampling when no daemon is there.
     pub outlive: Duration,
-    /// Whether the collector is pinned, so that it outlives a daemon that is killed.
+    /// True if the collector is pinned, so that it outlives a daemon that is killed.
     pub pinned: bool,
 }
 
@@ -40,7 +40,7 @@ impl DaemonOptions {
         self.budget.unwrap_or(USUAL_BUDGET)
     }
 
-    /// Whether the governor may change the rate: one that was asked for stays, unless a budget was, too.
+    /// Returns whether the governor may change the rate: one that was asked for stays, unless a budget was, too.
     pub(crate) fn rate_is_free(&self) -> bool {
         self.frequency.is_none() || self.budget.is_some()
     }
@@ -62,9 +62,9 @@ pub struct MergeOptions {
     pub database: PathBuf,
     /// The directory of the open epoch.
     pub epoch: PathBuf,
-    /// Whether all parts are merged, not only small ones.
+    /// True if all parts are merged, not only small ones.
     pub all: bool,
-    /// Whether the epoch is closed.
+    /// True if the epoch is closed.
     pub close: bool,
     /// Which closed epochs are kept.
     pub retention: Retention,

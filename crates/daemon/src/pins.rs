@@ -51,7 +51,7 @@ pub struct Abandoned {
     pub waiting: u64,
 }
 
-/// What the collectors in a directory do: how long ago the last one stopped, interrupts since, samples.
+/// Returns what the collectors in a directory do: how long ago the last one stopped, interrupts since, samples.
 fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
     let collectors = sampler::left_behind(directory).unwrap_or_default();
     let mut left = Vec::new();

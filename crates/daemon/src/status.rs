@@ -56,7 +56,7 @@ pub struct Status {
     pub not_pinned: Option<String>,
     /// How long the collector would go on sampling without a daemon, in nanoseconds.
     pub outlive_ns: u64,
-    /// Whether its interrupts would end then, too; else only its counting (before Linux 6.10).
+    /// True if its interrupts would end then, too; else only its counting (before Linux 6.10).
     pub interrupts_end: bool,
     /// How long nothing was sampled because the daemon did not run for longer than that.
     pub unsampled_ns: u64,

@@ -22,7 +22,7 @@ pub(crate) struct Storing {
     backlog: Backlog,
     merges: MergeQueue,
     facts: DatabaseFacts,
-    /// Whether the writer was asked for new facts.
+    /// True if the writer was asked for new facts.
     looking: bool,
     stopped: Option<String>,
     counts: SampleCounts,
@@ -84,7 +84,7 @@ impl Storing {
         self.stopped.as_deref()
     }
 
-    /// Whether nothing can be stored.
+    /// Returns whether nothing can be stored.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -120,7 +120,7 @@ impl Storing {
         self.writer.ask(WriterTask::Store(Box::new(drain)));
     }
 
-    /// Whether the next drain can be taken. If the writer is late and the kernel needs the room, it forgets the drain that it keeps,
+    /// Returns whether the next drain can be taken. If the writer is late and the kernel needs the room, it forgets the drain that it keeps,
     /// and only our memory has it.
     pub(crate) fn make_way(
         &mut self,

@@ -98,7 +98,7 @@ impl Code {
         Some(number)
     }
 
-    /// What the code at an address is.
+    /// Returns what the code at an address is.
     pub fn place(&mut self, address: u64) -> Place {
         self.answered.insert(address);
         if maps::find(&self.mappings, address).is_none() {
@@ -133,7 +133,7 @@ impl Code {
             .collect()
     }
 
-    /// What is known of a mapped file.
+    /// Returns what is known of a mapped file.
     pub fn image(&mut self, path: &str) -> Rc<Image> {
         if let Some(image) = self.images.get(path) {
             return Rc::clone(image);

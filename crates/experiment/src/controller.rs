@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether nothing can be learned, however long it takes; says why.
+    /// Returns whether nothing can be learned, however long it takes; says why.
     fn is_hopeless(&mut self, now: Duration) -> bool {
         let samples = self.memory.samples.0.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
@@ -289,7 +289,7 @@ impl<'a> Session<'a> {
         run
     }
 
-    /// What was measured until now.
+    /// Returns what was measured until now.
     fn so_far(&mut self, now: Duration, counts: &[Count]) -> CausalRun {
         let mut images: Vec<ProfiledImage> = Vec::new();
         let mut fragments = Vec::new();

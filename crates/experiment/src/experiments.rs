@@ -104,7 +104,7 @@ impl Experiments {
         }
     }
 
-    /// How long nothing is to be done, if nothing is in flight that has to be watched.
+    /// Returns how long nothing is to be done, if nothing is in flight that has to be watched.
     pub fn rest(&self, now: Duration) -> Duration {
         match self.phase {
             Phase::Pause(end) | Phase::Run(end) => end.saturating_sub(now),
@@ -192,7 +192,7 @@ impl Experiments {
         self.phase = Phase::Run(now + self.length);
     }
 
-    /// What to speed up, and by how much, given how often each fragment was sampled since the last experiment.
+    /// Returns what to speed up, and by how much, given how often each fragment was sampled since the last experiment.
     /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
     /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
     /// sides. If the fragment no longer runs, another pair begins.
@@ -400,7 +400,7 @@ impl Experiments {
         self.delayed.get(fragment).copied().unwrap_or(0)
     }
 
-    /// How long experiments with delays took, in nanoseconds.
+    /// Returns how long experiments with delays took, in nanoseconds.
     pub fn delayed_ns(&self) -> u64 {
         self.delayed_time.as_nanos() as u64
     }

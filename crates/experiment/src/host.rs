@@ -41,7 +41,7 @@ impl Usage {
         self.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
-    /// What was not the target's between two readings. What is idle and stolen is in ticks, so that a few may be
+    /// Returns what was not the target's between two readings. What is idle and stolen is in ticks, so that a few may be
     /// on the wrong side of a reading; where nothing is, the rest is exact.
     pub fn since(self, before: Self) -> Disturbance {
         let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));

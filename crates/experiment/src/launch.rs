@@ -133,7 +133,7 @@ pub(crate) fn await_runtime(words: Words<'_>, launched: &mut Launched, stop: &At
     }
 }
 
-/// How a run of a command ended.
+/// Returns how a run of a command ended.
 pub(crate) fn end(exit: Option<Exit>) -> RunEnd {
     match exit {
         Some(Exit::Code(code)) => RunEnd::Exited(code),
@@ -189,7 +189,7 @@ const OTHER_LINKERS: [&[u8]; 2] = [b"ld-musl", b"linker"];
 /// How the name of AddressSanitizer's library begins, which must come first.
 const SANITIZER: &[u8] = b"libasan.so";
 
-/// Whether an executable asks for a library whose name begins so; `None` if it cannot be read.
+/// Returns whether an executable asks for a library whose name begins so; `None` if it cannot be read.
 fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
     let file = ReadCache::new(File::open(program).ok()?);
     let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
@@ -197,7 +197,7 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
     Some(libraries.any(|library| library.is_ok_and(|library| library.name().starts_with(start))))
 }
 
-/// What kind of program a file is; `None` if it is no ELF file.
+/// Returns what kind of program a file is; `None` if it is no ELF file.
 fn kind(program: &Path) -> Option<Kind> {
     let mut head = Vec::new();
     // Program headers follow the file's header in every file that a linker wrote.

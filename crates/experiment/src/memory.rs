@@ -137,7 +137,7 @@ impl Memory {
         self.0.inheritable()
     }
 
-    /// What the two sides wait by.
+    /// Returns what the two sides wait by.
     pub fn words(&self) -> Words<'_> {
         Words {
             state: &self.state,

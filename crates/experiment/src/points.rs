@@ -113,7 +113,7 @@ impl Points {
         }
     }
 
-    /// Whether some are pairs of begin and end.
+    /// Returns whether some are pairs of begin and end.
     pub fn has_latency(&self) -> bool {
         self.list.iter().any(|point| match &point.source {
             Source::Counters([visits, _, _]) => visits.is_empty(),
@@ -122,7 +122,7 @@ impl Points {
         })
     }
 
-    /// What has been counted at each.
+    /// Returns what has been counted at each.
     pub fn read(&self, page: &Page, code: &Code) -> Vec<Count> {
         self.list
             .iter()

@@ -29,7 +29,7 @@ impl Scope {
         }
     }
 
-    /// Whether the image as a whole is in scope.
+    /// Returns whether the image as a whole is in scope.
     fn has_image(&self, image: &str) -> bool {
         if self.patterns.is_empty() {
             return image == self.executable;
@@ -37,12 +37,12 @@ impl Scope {
         self.patterns.iter().any(|pattern| matches(pattern, image))
     }
 
-    /// Whether it can have anything in scope.
+    /// Returns whether it can have anything in scope.
     pub fn may_have(&self, image: &str) -> bool {
         !self.patterns.is_empty() || self.has_image(image)
     }
 
-    /// Whether code of an image from a source file is in scope; `None`: the source is not known.
+    /// Returns whether code of an image from a source file is in scope; `None`: the source is not known.
     pub fn has(&self, image: &str, source: Option<&str>) -> bool {
         let named = |source: &str| self.patterns.iter().any(|pattern| matches(pattern, source));
         let foreign = |source: &str| FOREIGN.iter().any(|part| source.contains(part));
@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-/// Whether a pattern fits a path: `*` stands for anything; without one, the pattern is a part of the
+/// Returns whether a pattern fits a path: `*` stands for anything; without one, the pattern is a part of the
 /// path.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     if !pattern.contains('*') {

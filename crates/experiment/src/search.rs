@@ -96,7 +96,7 @@ pub(crate) fn fragment(code: &mut Code, by: Granularity, wanted: &str) -> Result
     }
 }
 
-/// Whether a path ends with what was written, at the border of a component.
+/// Returns whether a path ends with what was written, at the border of a component.
 pub(crate) fn names(path: &str, end: &str) -> bool {
     match path.strip_suffix(end) {
         Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),

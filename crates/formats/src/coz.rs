@@ -69,7 +69,7 @@ struct Record {
     count: Option<u64>,
 }
 
-/// Whether bytes begin like a profile of Coz.
+/// Returns whether bytes begin like a profile of Coz.
 pub fn is_coz(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
     let json = line.trim_ascii_start().starts_with(b"{");

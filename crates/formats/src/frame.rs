@@ -46,13 +46,13 @@ impl<'a> Namer<'a> {
         self.symbols.procedure(location)
     }
 
-    /// Whether inlined calls at the location are frames of their own.
+    /// Returns whether inlined calls at the location are frames of their own.
     pub fn expands(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);
         self.inline && resolution.is_some_and(|r| !r.inlined.is_empty())
     }
 
-    /// Whether any function is known at the location.
+    /// Returns whether any function is known at the location.
     pub fn knows(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);
         resolution.is_some_and(|r| r.procedure.is_some() || !r.inlined.is_empty())
@@ -117,7 +117,7 @@ pub(crate) fn process_name(name: &str) -> &str {
     if name.is_empty() { "[unknown]" } else { name }
 }
 
-/// Whether code of this image runs in the kernel.
+/// Returns whether code of this image runs in the kernel.
 pub(crate) fn is_kernel(image: &Image) -> bool {
     matches!(image.kind, ImageKind::Kernel | ImageKind::KernelModule)
 }

@@ -58,7 +58,7 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
     })
 }
 
-/// Whether the second operand of an addition, subtraction or logical instruction is a register that is
+/// Returns whether the second operand of an addition, subtraction or logical instruction is a register that is
 /// shifted by nothing: these cost what those with an immediate operand cost, and the table has only
 /// those that shift.
 fn is_unshifted(word: u32) -> bool {
@@ -220,7 +220,7 @@ fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterS
     (reads, writes)
 }
 
-/// How many of the operands, from the first, are written.
+/// Returns how many of the operands, from the first, are written.
 fn destinations(definition: &Insn, kind: Kind, flow: Flow) -> usize {
     let compares = matches!(
         definition.class,
@@ -246,7 +246,7 @@ fn destinations(definition: &Insn, kind: Kind, flow: Flow) -> usize {
     }
 }
 
-/// Whether the destination's old value counts: it is accumulated into, or partly kept.
+/// Returns whether the destination's old value counts: it is accumulated into, or partly kept.
 fn reads_destination(definition: &Insn) -> bool {
     let name = definition.mnemonic;
     matches!(
@@ -270,7 +270,7 @@ fn has_write_back(word: u32, definition: &Insn) -> bool {
     }
 }
 
-/// Whether the flags are read, and whether they are written.
+/// Returns whether the flags are read, and whether they are written.
 fn flags(definition: &Insn) -> (bool, bool) {
     use InsnClass::{
         ADDSUB_CARRY, CONDBRANCH, CONDCMP_IMM, CONDCMP_REG, CONDSEL, FLOATCCMP, FLOATCMP, FLOATSEL,
@@ -317,7 +317,7 @@ fn operand_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
     }
 }
 
-/// How many consecutive vector registers a list in braces names.
+/// Returns how many consecutive vector registers a list in braces names.
 fn list_length(word: u32, operand: &InsnOperand) -> u32 {
     match operand.kind {
         InsnOperandKind::LVn => field(word, 13, 2) + 1,
@@ -344,7 +344,7 @@ fn address_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
     base.into_iter().chain(index).collect()
 }
 
-/// What it does to addresses.
+/// Returns what it does to addresses.
 pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
     let (word, opcode) = parse(address, bytes)?;
     Ok(effect_of(address, word, opcode.definition()).unwrap_or(Effect::Other))
@@ -445,7 +445,7 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effe
     })
 }
 
-/// How many ones the unrotated mask of a logical instruction has, if it does not repeat; more
+/// Returns how many ones the unrotated mask of a logical instruction has, if it does not repeat; more
 /// than any mask has if it does.
 fn mask_bits(word: u32) -> u32 {
     let (long, ones) = (field(word, 22, 1) == 1, field(word, 10, 6));

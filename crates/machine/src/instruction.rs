@@ -71,7 +71,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Whether the next instruction may be executed next (for calls: when they return).
+    /// Returns whether the next instruction may be executed next (for calls: when they return).
     pub fn falls_through(self) -> bool {
         matches!(
             self,
@@ -79,12 +79,12 @@ impl Flow {
         )
     }
 
-    /// Whether it is a call.
+    /// Returns whether it is a call.
     pub fn is_call(self) -> bool {
         matches!(self, Self::Call(_) | Self::IndirectCall)
     }
 
-    /// Whether a basic block ends here (a call does not end one, as long as it returns).
+    /// Returns whether a basic block ends here (a call does not end one, as long as it returns).
     pub fn ends_block(self) -> bool {
         !matches!(self, Self::Next | Self::Call(_) | Self::IndirectCall)
     }

@@ -26,7 +26,7 @@ pub struct Loop {
     pub parent: Option<usize>,
     /// How many loops there are around it.
     pub depth: usize,
-    /// Whether it can be entered elsewhere too; then its head is one of several.
+    /// True if it can be entered elsewhere too; then its head is one of several.
     pub irreducible: bool,
 }
 

@@ -53,12 +53,12 @@ impl RegisterSet {
         self.0 |= 1 << register.0;
     }
 
-    /// Whether the register is in it.
+    /// Returns whether the register is in it.
     pub fn contains(self, register: Register) -> bool {
         self.0 >> register.0 & 1 == 1
     }
 
-    /// Whether the two have a register in common.
+    /// Returns whether the two have a register in common.
     pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -69,7 +69,7 @@ impl RegisterSet {
         Self(self.0 | other.0)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -126,7 +126,7 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
     Ok(text)
 }
 
-/// Whether an address does not depend on what is computed: one beside the code, or in the thread's own
+/// Returns whether an address does not depend on what is computed: one beside the code, or in the thread's own
 /// memory.
 fn is_fixed(memory: &UsedMemory) -> bool {
     let base = matches!(memory.base(), Name::None | Name::RIP | Name::EIP);
@@ -275,7 +275,7 @@ fn kind(parsed: &iced_x86::Instruction) -> Kind {
     }
 }
 
-/// Whether it may be executed as one with a conditional branch right after it (not with each
+/// Returns whether it may be executed as one with a conditional branch right after it (not with each
 /// condition, and not on each processor).
 fn is_fusible_with_branch(parsed: &iced_x86::Instruction) -> bool {
     use Mnemonic::{Add, And, Cmp, Dec, Inc, Sub, Test};
@@ -353,7 +353,7 @@ fn is_serialising(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// What it does to addresses.
+/// Returns what it does to addresses.
 pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
     let parsed = parse(address, bytes)?;
     Ok(effect_of(&parsed).unwrap_or(Effect::Other))

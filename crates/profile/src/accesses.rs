@@ -69,12 +69,12 @@ impl Footprint {
         self.0.iter().copied()
     }
 
-    /// Whether the chosen places are all.
+    /// Returns whether the chosen places are all.
     pub fn is_complete(&self) -> bool {
         self.0.len() < KEPT
     }
 
-    /// How many places there are: exact if they are few, else with a standard deviation of 18 %.
+    /// Returns how many places there are: exact if they are few, else with a standard deviation of 18 %.
     pub fn distinct(&self) -> f64 {
         match self.0.last() {
             Some((last, _)) if !self.is_complete() => {
@@ -221,7 +221,7 @@ impl Accesses {
     }
 }
 
-/// Whether there are more than so many different lines or pages among addresses, each unknown one
+/// Returns whether there are more than so many different lines or pages among addresses, each unknown one
 /// counted.
 fn more_than(
     most: usize,
@@ -252,7 +252,7 @@ pub struct OnWay<K> {
     pub instruction: K,
     /// The address, if it follows from the registers.
     pub address: Option<u64>,
-    /// Whether the way goes on for long enough to expect the instruction's next execution on it.
+    /// True if the way goes on for long enough to expect the instruction's next execution on it.
     pub has_room: bool,
 }
 

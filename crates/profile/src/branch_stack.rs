@@ -16,7 +16,7 @@ pub struct TakenBranch {
     pub from: ProcessAddress,
     /// Where it led.
     pub to: ProcessAddress,
-    /// Whether something else was predicted; `None` where the processor does not say.
+    /// True if something else was predicted; `None` where the processor does not say.
     pub mispredicted: Option<bool>,
 }
 
@@ -24,7 +24,7 @@ impl TakenBranch {
     /// Bytes of an entry of perf's branch stacks.
     pub const ENTRY: usize = 24;
 
-    /// What the three words of a `perf_branch_entry` say; `None` if it was only guessed, and never
+    /// Returns what the three words of a `perf_branch_entry` say; `None` if it was only guessed, and never
     /// executed. The flags are a bit field, which a `big`-endian machine turns round.
     pub fn of_entry([from, to, flags]: [u64; 3], big: bool) -> Option<Self> {
         /// `PERF_BR_SPEC_WRONG_PATH`.
@@ -98,12 +98,12 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// How many kinds take so many bytes of memory, at least.
+    /// Returns how many kinds take so many bytes of memory, at least.
     pub fn kinds_in(bytes: u64) -> usize {
         usize::try_from(bytes / SIZE).unwrap_or(usize::MAX)
     }
 
-    /// How many kinds of stretches there are.
+    /// Returns how many kinds of stretches there are.
     pub fn kinds(&self) -> usize {
         self.counts.len()
     }

@@ -136,7 +136,7 @@ impl CallTree {
         self.method.len()
     }
 
-    /// Whether there is nothing but the root.
+    /// Returns whether there is nothing but the root.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
@@ -146,12 +146,12 @@ impl CallTree {
         &self.methods
     }
 
-    /// What the costs measure.
+    /// Returns what the costs measure.
     pub fn value_types(&self) -> &[ValueType] {
         &self.value_types
     }
 
-    /// What `node` is labelled with; `None` of the root.
+    /// Returns what `node` is labelled with; `None` of the root.
     ///
     /// # Panics
     /// Like all that takes a node: if it is not of this tree.
@@ -229,7 +229,7 @@ impl CallTree {
     }
 }
 
-/// Whether no node has two children of one method: a calling context is one node.
+/// Returns whether no node has two children of one method: a calling context is one node.
 fn siblings_differ(method: &[u32], end: &[u32], methods: usize) -> bool {
     // By method: the number after that of the last node with a child of it.
     let mut seen = vec![0; methods];

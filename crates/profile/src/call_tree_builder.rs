@@ -119,7 +119,7 @@ impl CallTreeBuilder {
         self.parent.len()
     }
 
-    /// Whether there is nothing but the root.
+    /// Returns whether there is nothing but the root.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }

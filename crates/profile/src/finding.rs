@@ -204,7 +204,7 @@ pub enum Certainty {
 pub enum FindingEvidence {
     /// Performance experiments.
     Experiments {
-        /// How many count.
+        /// Number of those that count.
         experiments: usize,
         /// How many more were too far from all others to count.
         set_aside: usize,
@@ -233,7 +233,7 @@ pub enum FindingEvidence {
     },
     /// Executions of a traced block.
     Executions {
-        /// How many.
+        /// Number of them.
         calls: u64,
         /// Their mean, in nanoseconds.
         mean_ns: f64,
@@ -255,7 +255,7 @@ pub enum FindingEvidence {
         cause: CauseKind,
         /// The part of the loss that it may stand for, 0 to 1.
         share: f64,
-        /// Whether something that was measured says so.
+        /// True if something that was measured says so.
         measured: bool,
     },
     /// Samples in two sets.
@@ -313,7 +313,7 @@ pub enum FindingDoubt {
 }
 
 impl Finding {
-    /// Whether this speaks of a gain or a loss that somebody would act on.
+    /// Returns whether this speaks of a gain or a loss that somebody would act on.
     pub fn is_actionable(&self) -> bool {
         !matches!(self.claim, Claim::SpeedupWorthless | Claim::SpeedupUnclear)
     }
@@ -365,7 +365,7 @@ impl Finding {
         }
     }
 
-    /// Who threads lose their time to, by its first cause.
+    /// Returns who threads lose their time to, by its first cause.
     fn lost_to(&self) -> &'static str {
         let cause = self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),

@@ -122,7 +122,7 @@ impl Image {
         }
     }
 
-    /// Whether [`crate::ImageOffset`]s of this image count from the start of an ELF file that a
+    /// Returns whether [`crate::ImageOffset`]s of this image count from the start of an ELF file that a
     /// reader can find on disk.
     pub fn is_file(&self) -> bool {
         self.kind == ImageKind::File

@@ -138,7 +138,7 @@ pub struct BlockScore {
     pub curve: Vec<CurvePoint>,
     /// The threads that lost most.
     pub threads: Vec<ThreadScore>,
-    /// How many threads executed the block.
+    /// Number of threads that executed the block.
     pub threads_total: u64,
     /// Events in its executions, in the order of [`Interference::events`].
     #[serde(default)]
@@ -266,7 +266,7 @@ pub struct ThreadScore {
 }
 
 impl BlockScore {
-    /// Whether a thread only waited in it for the program's own work ([`DoubtKind::Idle`]).
+    /// Returns whether a thread only waited in it for the program's own work ([`DoubtKind::Idle`]).
     pub fn is_idle(&self) -> bool {
         self.doubts
             .iter()
@@ -341,7 +341,7 @@ pub struct Cause {
     pub kind: CauseKind,
     /// The part of what the block lost that it may stand for, 0 to 1.
     pub share: f64,
-    /// Whether something that was measured says so, or it is only consistent with what was.
+    /// True if something that was measured says so; else it is only consistent with that.
     pub measured: bool,
     /// What speaks for it: each a phrase with its numbers.
     pub evidence: Vec<String>,
@@ -410,7 +410,7 @@ pub struct EventScore {
 pub struct EventContrast {
     /// How many times as long the slow ones ran.
     pub slower: f64,
-    /// How many times as often the event happened in them; `None`: no sample fell into fast ones.
+    /// Factor by which the event happened more often in them; `None`: no sample fell into fast ones.
     pub times: Option<f64>,
     /// The lower end of that (95 %, for samples that do not depend on each other).
     pub at_least: f64,

@@ -135,7 +135,7 @@ pub struct Sample {
     pub stack: StackId,
     /// Off-CPU events: who ended the wait, where somebody did.
     pub waker: Option<Waker>,
-    /// How many samples (or waits, for off-CPU events).
+    /// Number of samples (or waits, for off-CPU events).
     pub count: u64,
     /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`].
     pub weight: u64,
@@ -153,7 +153,7 @@ pub struct ThreadCount {
     pub tid: u32,
     /// Name of the thread while it had them.
     pub process: NameId,
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Their weight in the unit of the event.
     pub weight: u64,
@@ -192,7 +192,7 @@ pub struct Recording {
     pub collector: Collector,
     /// How call stacks were recorded.
     pub call_graph: CallGraph,
-    /// Whether samples in the kernel were recorded too.
+    /// True if samples in the kernel were recorded too.
     pub kernel: bool,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,

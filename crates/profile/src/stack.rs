@@ -105,7 +105,7 @@ impl StackTable {
         self.frames.len()
     }
 
-    /// Whether there is no frame.
+    /// Returns whether there is no frame.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }

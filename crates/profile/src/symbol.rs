@@ -71,7 +71,7 @@ impl SymbolTable {
         self.by_location.insert(location, resolution);
     }
 
-    /// What is known of a location.
+    /// Returns what is known of a location.
     pub fn get(&self, location: Location) -> Option<&Resolution> {
         self.by_location.get(&location)
     }
@@ -81,12 +81,12 @@ impl SymbolTable {
         self.get(location)?.procedure.as_ref()
     }
 
-    /// How many locations are known.
+    /// Returns how many locations are known.
     pub fn len(&self) -> usize {
         self.by_location.len()
     }
 
-    /// Whether none is known.
+    /// Returns whether none is known.
     pub fn is_empty(&self) -> bool {
         self.by_location.is_empty()
     }

@@ -48,7 +48,7 @@ impl<T> ComparedRow<T> {
         }
     }
 
-    /// Whether it differs by more than chance.
+    /// Returns whether it differs by more than chance.
     pub fn differs(&self) -> bool {
         self.q.is_some_and(|q| q <= FALSE_DISCOVERIES)
     }

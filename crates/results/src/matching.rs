@@ -191,7 +191,7 @@ fn take_pairs<'a>(
     }
 }
 
-/// How many directories before the file name are the same.
+/// Returns how many directories before the file name are the same.
 fn common_suffix(a: &str, b: &str) -> usize {
     let parts = a.rsplit('/').zip(b.rsplit('/'));
     parts.take_while(|(a, b)| a == b).count()

@@ -74,7 +74,7 @@ fn scaled(recording: &Recording, event: EventId, count: u64, weight: u64) -> f64
     }
 }
 
-/// Whether a sample is one that is asked for.
+/// Returns whether a sample is one that is asked for.
 pub fn is_wanted(
     recording: &Recording,
     table: &SymbolTable,
@@ -350,7 +350,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Who ended a wait: the process, and where in its own code it was.
+    /// Returns who ended a wait: the process, and where in its own code it was.
     fn waker(&self, sample: &Sample) -> Key {
         let Some(waker) = sample.waker else {
             return ("[nobody yet]".to_owned(), None, None);
@@ -397,7 +397,7 @@ const DEEPEST: usize = 127;
 /// only the C library's own start-up frames.
 const START_FRAMES: usize = 4;
 
-/// Whether the stack reaches the start of the program, thread or kernel thread: one of the
+/// Returns whether the stack reaches the start of the program, thread or kernel thread: one of the
 /// outermost frames is a function that nothing calls, or `main`.
 fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) -> bool {
     const STARTS: &[&str] = &[

@@ -62,7 +62,7 @@ pub struct ComparedSets {
     pub event: String,
     /// What its amounts are in.
     pub unit: Unit,
-    /// Whether its amounts are time on a CPU, in nanoseconds.
+    /// True if its amounts are time on a CPU, in nanoseconds.
     pub clock: bool,
     /// What they are measured by.
     pub measure: Measure,
@@ -74,7 +74,7 @@ pub struct ComparedSets {
     pub rows: Vec<(RowKey, Vec<u64>)>,
     /// Images of the kernel, and those of which nothing is known.
     kernel_images: BTreeSet<String>,
-    /// Whether damaged data are missing in one of them.
+    /// True if damaged data are missing in one of them.
     pub is_incomplete: bool,
     /// What the reader should know: each a sentence.
     pub warnings: Vec<String>,
@@ -95,7 +95,7 @@ impl ComparedSets {
 struct Set {
     event: Event,
     duration_ns: u64,
-    /// Whether it is of a command, from its start to its end.
+    /// True if it is of a command, from its start to its end.
     command: bool,
     counts: SetRows,
     kernel_images: BTreeSet<String>,
@@ -179,7 +179,7 @@ fn table_of(sets: Vec<SetRows>) -> Vec<(RowKey, Vec<u64>)> {
     rows.into_iter().collect()
 }
 
-/// What was asked for; else runs of commands are taken to do the same work, and of anything else a
+/// Returns what was asked for; else runs of commands are taken to do the same work, and of anything else a
 /// second is compared with a second.
 fn measure_of(compare: &CompareOptions, sets: &[Set]) -> Measure {
     let commands = sets.iter().all(|set| set.command);

@@ -294,7 +294,7 @@ impl Page {
         }
     }
 
-    /// What is known of the code at an address.
+    /// Returns what is known of the code at an address.
     pub fn place(&self, address: u64) -> Option<Place> {
         let mut at = hash(address);
         for _ in 0..PROBES {

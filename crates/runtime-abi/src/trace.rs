@@ -210,7 +210,7 @@ pub struct CallCount {
 }
 
 impl CallPage {
-    /// How often the thread has called a block of the page.
+    /// Returns how often the thread has called a block of the page.
     pub fn calls(&self, at: usize) -> u64 {
         let (Some(block), Some(left)) = (self.blocks.get(at), self.left.get(at)) else {
             return 0;

@@ -122,7 +122,7 @@ pub fn leave_word(page: &Page, thread: &Thread) {
     }
 }
 
-/// Whether this thread shares its processor with others: it waits for one more than a third of its time, half as
+/// Returns whether this thread shares its processor with others: it waits for one more than a third of its time, half as
 /// long as it runs. Threads that fill the processors wait half of it and more; those that are woken now and then on
 /// a processor in use, much less.
 pub fn is_crowded(page: &Page, thread: &Thread) -> bool {

@@ -99,7 +99,7 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     cpu::look_away(page, thread);
 }
 
-/// What the thread owes.
+/// Returns what the thread owes.
 fn debt(page: &Page, thread: &Thread) -> u64 {
     let (global, local) = clocks(page, thread);
     global.delay_ns.saturating_sub(local.delay_ns)

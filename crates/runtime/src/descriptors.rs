@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const KNOWN: usize = 65_536;
 static INTERNAL: [AtomicU64; KNOWN / 64] = [const { AtomicU64::new(0) }; KNOWN / 64];
 
-/// Whether a descriptor is one of them.
+/// Returns whether a descriptor is one of them.
 pub fn is_internal(descriptor: i32) -> bool {
     let word = INTERNAL.get(descriptor as usize / 64);
     word.is_some_and(|word| word.load(Relaxed) >> (descriptor as usize % 64) & 1 != 0)
@@ -38,7 +38,7 @@ pub fn before_sending(descriptor: i32) {
     }
 }
 
-/// How often something was sent through them.
+/// Returns how often something was sent through them.
 pub fn sent() -> u64 {
     thread::page().map_or(0, |page| page.internal_writes.load(Relaxed))
 }

@@ -97,7 +97,7 @@ pub fn begin(page: &Page, thread: &Thread) {
     thread.event.store(event as i32, Relaxed);
 }
 
-/// Whether the processors are sampled, and not each thread by itself.
+/// Returns whether the processors are sampled, and not each thread by itself.
 fn by_processor(page: &Page) -> bool {
     page.by_processor.load(Relaxed) != 0
 }
@@ -174,7 +174,7 @@ pub fn standing(thread: &Thread, work: impl FnOnce()) {
 /// the handler comes right behind.
 const LEAST: u64 = 50_000;
 
-/// How much time a sample stands for, in nanoseconds; `None`: it is none. What a processor has done since its last sample, but not what a
+/// Returns how much time a sample stands for, in nanoseconds; `None`: it is none. What a processor has done since its last sample, but not what a
 /// thread stood still since then, as nobody is sampled meanwhile.
 fn span(page: &Page, thread: &Thread) -> Option<u64> {
     if !by_processor(page) {

@@ -51,7 +51,7 @@ pub fn filter() {
     FILTERED.store(true, Relaxed);
 }
 
-/// Whether system calls that the program has not asked for must not be made.
+/// Returns whether system calls that the program has not asked for must not be made.
 pub fn filtered() -> bool {
     FILTERED.load(Relaxed)
 }
@@ -87,7 +87,7 @@ pub struct Switches {
     pub gave_up: u64,
 }
 
-/// How often this thread lost its processor.
+/// Returns how often this thread lost its processor.
 pub fn switches() -> Switches {
     // SAFETY: zeros are a valid value.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };

@@ -35,7 +35,7 @@ pub enum Error {
     TooManyEvents {
         /// How many were asked for.
         asked: usize,
-        /// How many fit.
+        /// Number of those that fit.
         limit: usize,
     },
     /// The rate is above what the kernel allows.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// What was seen of instructions, while it is read.
 pub(crate) type Found = BTreeMap<(ImageId, ImageOffset), Accesses>;
 
-/// Whether all counts can be stored.
+/// Returns whether all counts can be stored.
 pub(crate) fn are_storable(one: &AccessCount, storable: impl Fn(u64) -> bool) -> bool {
     let accesses = &one.accesses;
     let mut visits = accesses.pages.iter().chain(accesses.lines.iter());

@@ -120,7 +120,7 @@ fn read_bytes(file: &File, path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Whether bytes begin like a causal profile of ours.
+/// Returns whether bytes begin like a causal profile of ours.
 pub fn is_causal(bytes: &[u8]) -> bool {
     bytes.starts_with(b"{\"format\":\"vitalfew-causal-profile\"")
 }

@@ -31,7 +31,7 @@ pub struct Database {
 pub struct Epoch {
     /// Its directory.
     pub path: PathBuf,
-    /// Whether a daemon may still add to it.
+    /// True if a daemon may still add to it.
     pub open: bool,
     /// What its `recording.json` says, or why that cannot be read.
     pub summary: Result<Summary, Error>,
@@ -266,7 +266,7 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, Error> {
     Ok(merged)
 }
 
-/// What `read` makes of the epochs, on all processors, and what kept others from being read.
+/// Returns what `read` makes of the epochs, on all processors, and what kept others from being read.
 fn read_each<T: Send>(
     epochs: &[Epoch],
     read: impl Fn(&Epoch) -> Result<T, Error> + Sync,
@@ -312,7 +312,7 @@ impl Epoch {
         }
     }
 
-    /// Whether it is one to which nothing was added yet.
+    /// Returns whether it is one to which nothing was added yet.
     pub fn is_empty(&self) -> bool {
         self.open
             && self.damaged.is_empty()
@@ -350,7 +350,7 @@ impl Epoch {
         Ok((recording, sums))
     }
 
-    /// Whether the sums alone have all that is wanted. What cannot be read says so when it is.
+    /// Returns whether the sums alone have all that is wanted. What cannot be read says so when it is.
     fn sums_do(&self, wanted: Wanted) -> bool {
         let do_they = |path: &Path| sums_do(&Source::open(path)?, wanted);
         let do_they = |path: &Path| do_they(path).unwrap_or(true);

@@ -133,7 +133,7 @@ fn has_callers(manifest: &Manifest) -> bool {
     manifest.members.contains_key("stacks.parquet")
 }
 
-/// Whether the sums alone have all that is wanted of a container.
+/// Returns whether the sums alone have all that is wanted of a container.
 pub(crate) fn sums_do(source: &Source, wanted: Wanted) -> Result<bool, Error> {
     let callers = wanted.callers && has_callers(&source.manifest()?);
     Ok(!wanted.ids && !callers)

@@ -142,13 +142,13 @@ pub fn left_out(error: &Error) -> String {
     format!("{LEFT_OUT}{error}")
 }
 
-/// Whether a warning says that something is not in the recording.
+/// Returns whether a warning says that something is not in the recording.
 pub fn is_left_out(warning: &str) -> bool {
     warning.starts_with(LEFT_OUT)
 }
 
 impl Error {
-    /// Whether there is no room to write.
+    /// Returns whether there is no room to write.
     pub fn is_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))

@@ -91,7 +91,7 @@ pub fn read_interference(path: &Path) -> Result<Interference, Error> {
     FORM.open(&bytes, path, 0)
 }
 
-/// Whether bytes begin like a result of ours.
+/// Returns whether bytes begin like a result of ours.
 pub fn is_interference(bytes: &[u8]) -> bool {
     bytes.starts_with(b"{\"format\":\"vitalfew-interference\"")
 }

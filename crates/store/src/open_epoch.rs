@@ -94,12 +94,12 @@ impl OpenEpoch {
         write_file(recording, &self.path.join(format!("{id}-{id}.vf")))
     }
 
-    /// Whether it was closed: what would be added would not count.
+    /// Returns whether it was closed: what would be added would not count.
     pub fn is_closed(&self) -> bool {
         closed(&self.path).is_dir()
     }
 
-    /// Whether a drain was added.
+    /// Returns whether a drain was added.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -115,7 +115,7 @@ impl OpenEpoch {
         Ok(parts(&self.path)?.iter().map(|part| part.last).max())
     }
 
-    /// How many parts it has.
+    /// Returns how many parts it has.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -123,7 +123,7 @@ impl OpenEpoch {
         Ok(parts(&self.path)?.len())
     }
 
-    /// Whether it has no part.
+    /// Returns whether it has no part.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -105,7 +105,7 @@ pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
     Ok(standing(listing(path)?))
 }
 
-/// Whether parts were merged or the epoch was closed while it was read.
+/// Returns whether parts were merged or the epoch was closed while it was read.
 fn moved(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -150,7 +150,7 @@ pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.path).collect()
 }
 
-/// What an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
+/// Returns what an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
 pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
     let parts = match parts(path) {
         Ok(parts) => parts,
@@ -179,7 +179,7 @@ pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
     }
 }
 
-/// What lies in `damaged=<host>/` beside an epoch.
+/// Returns what lies in `damaged=<host>/` beside an epoch.
 pub(crate) fn set_aside(path: &Path) -> Vec<Error> {
     let name = closed(path);
     let name = name.file_name().unwrap_or_default().to_string_lossy();

@@ -33,7 +33,7 @@ impl std::str::FromStr for Range {
 }
 
 impl Range {
-    /// Whether an epoch's directory is of a time in the range.
+    /// Returns whether an epoch's directory is of a time in the range.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = parent.to_string_lossy();

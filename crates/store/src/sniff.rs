@@ -30,7 +30,7 @@ const KNOWN: &[(&[u8], &str)] = &[
     ),
 ];
 
-/// What the file looks like if it is no zip archive; `None` if it is one.
+/// Returns what the file looks like if it is no zip archive; `None` if it is one.
 pub(crate) fn foreign(file: &File) -> io::Result<Option<&'static str>> {
     let mut start = [0; 16];
     let mut len = 0;

@@ -30,7 +30,7 @@ pub(crate) struct Column {
     pub kind: Kind,
     pub optional: bool,
     pub packing: Packing,
-    /// Whether the least and greatest value stand in the file's footer, so that an engine can
+    /// True if the least and greatest value stand in the file's footer, so that an engine can
     /// pass over the file: worth it for what people ask by.
     pub statistics: bool,
 }

@@ -48,7 +48,7 @@ enum Tag {
     Head = 2,
 }
 
-/// Whether bytes begin like a trace of ours.
+/// Returns whether bytes begin like a trace of ours.
 pub fn is_trace(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
@@ -113,7 +113,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// How long the file is by now, in bytes, without what is still in memory.
+    /// Returns how long the file is by now, in bytes, without what is still in memory.
     pub fn bytes(&self) -> u64 {
         self.written
     }
@@ -306,7 +306,7 @@ impl TraceReader {
         &self.head
     }
 
-    /// What a thread did next, in the order in which it was written, some items at a time; `None` at the end. The blocks,
+    /// Returns what a thread did next, in the order in which it was written, some items at a time; `None` at the end. The blocks,
     /// threads and places in it are in the head.
     ///
     /// # Errors

@@ -67,12 +67,12 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// How many items are in it.
+    /// Returns how many items are in it.
     pub fn items(&self) -> usize {
         self.items
     }
 
-    /// How long it is.
+    /// Returns how long it is.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Vec::len).sum()
     }

@@ -26,7 +26,7 @@ pub(crate) fn check(dwarf: &Dwarf<Reader>, meter: &Meter) -> gimli::Result<()> {
     Ok(())
 }
 
-/// How many attributes the longest declaration of a table has; stops at the first that is too long.
+/// Returns how many attributes the longest declaration of a table has; stops at the first that is too long.
 fn longest_entry(table: &mut Reader) -> gimli::Result<usize> {
     let mut longest = 0;
     while longest <= MAX_ATTRIBUTES && !table.is_empty() && table.read_uleb128()? != 0 {

@@ -34,9 +34,9 @@ pub(crate) struct Elf {
     pub segments: Vec<Segment>,
     pub build_id: Option<BuildId>,
     pub data: Vec<DataSection>,
-    /// Whether there is a `.symtab`: the full symbol table.
+    /// True if there is a `.symtab`: the full symbol table.
     pub has_symtab: bool,
-    /// Whether the code itself is in the file (a separate debug file has only its headers).
+    /// True if the code itself is in the file (a separate debug file has only its headers).
     pub has_code: bool,
 }
 

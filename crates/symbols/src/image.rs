@@ -139,12 +139,12 @@ impl ImageSymbols {
         self.elf.build_id.as_ref()
     }
 
-    /// Whether procedures that are not exported have names too: there is a full symbol table.
+    /// Returns whether procedures that are not exported have names too: there is a full symbol table.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Whether the file has code: a separate debug file has only the names of it.
+    /// Returns whether the file has code: a separate debug file has only the names of it.
     pub fn has_code(&self) -> bool {
         self.elf.has_code
     }
@@ -187,7 +187,7 @@ impl ImageSymbols {
         contents::read(&self.elf, relocations, address, buffer)
     }
 
-    /// What processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
+    /// Returns what processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
     pub fn machine(&self) -> u16 {
         self.elf.machine
     }

@@ -148,7 +148,7 @@ impl Line<'_> {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 
-    /// Which of several names of one address is the best: global, then with few underscores.
+    /// Returns which of several names of one address is the best: global, then with few underscores.
     fn rank(&self) -> (bool, usize) {
         let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
         (self.kind.is_ascii_lowercase(), underscores)

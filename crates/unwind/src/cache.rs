@@ -90,12 +90,12 @@ impl ModuleCache {
         self.size
     }
 
-    /// How many files are known.
+    /// Returns how many files are known.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no file is known.
+    /// Returns whether no file is known.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

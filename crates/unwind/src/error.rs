@@ -23,7 +23,7 @@ pub enum Error {
         what: &'static str,
         /// Where in the file.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         size: u64,
         /// What the system says.
         source: io::Error,

@@ -120,7 +120,7 @@ impl ModuleData {
         }
     }
 
-    /// Whether it has unwind tables.
+    /// Returns whether it has unwind tables.
     pub fn has_tables(&self) -> bool {
         !self.tables.is_empty()
     }
@@ -132,7 +132,7 @@ impl ModuleData {
         size_of::<Self>() + segments + tables
     }
 
-    /// What the image calls the byte at `offset` of its file. Segments can share a page of the
+    /// Returns what the image calls the byte at `offset` of its file. Segments can share a page of the
     /// file; code is in the executable one.
     pub(crate) fn image_address(&self, offset: u64) -> Option<u64> {
         let inside = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
@@ -232,7 +232,7 @@ impl Table {
     }
 }
 
-/// Who defines the vendor's own instructions of the tables.
+/// Returns who defines the vendor's own instructions of the tables.
 pub(crate) fn vendor(machine: Machine) -> Vendor {
     match machine {
         Machine::X86_64 => Vendor::Default,

@@ -32,7 +32,7 @@ impl Mapping {
         self.file_offset
     }
 
-    /// What the image calls the address; `None` if none of its segments has it.
+    /// Returns what the image calls the address; `None` if none of its segments has it.
     pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start)?;
         self.module
@@ -90,12 +90,12 @@ impl AddressSpace {
         mappings.splice(first..last, before.into_iter().chain(after));
     }
 
-    /// How many mappings there are.
+    /// Returns how many mappings there are.
     pub fn len(&self) -> usize {
         self.mappings.len()
     }
 
-    /// Whether nothing is mapped.
+    /// Returns whether nothing is mapped.
     pub fn is_empty(&self) -> bool {
         self.mappings.is_empty()
     }

@@ -93,7 +93,7 @@ pub struct FoundSequences {
     pub covered: f64,
     /// θ: the share of the whole from which on a callee is notable.
     pub notable: f64,
-    /// Whether it was searched for what got cheaper, because the whole did.
+    /// True if it was searched for what got cheaper, because the whole did.
     pub cheaper: bool,
 }
 
@@ -488,7 +488,7 @@ impl OutermostSum {
     }
 }
 
-/// What is searched for: more cost, unless the whole difference is that the first side is cheaper.
+/// Returns what is searched for: more cost, unless the whole difference is that the first side is cheaper.
 fn direction(forest: &Forest) -> f64 {
     let difference = forest.whole_kind() == Whole::Difference;
     if difference && forest.total() < 0.0 {

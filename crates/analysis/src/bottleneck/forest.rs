@@ -145,7 +145,7 @@ struct Left {
 pub struct MemberInfo {
     /// [`Run::name`]
     pub name: String,
-    /// Whether it is of the first side.
+    /// True if it is of the first side.
     pub first_side: bool,
     /// The sum of its costs.
     pub total: i64,
@@ -267,7 +267,7 @@ impl Forest {
         all.filter(occurs).collect()
     }
 
-    /// What the costs measure.
+    /// Returns what the costs measure.
     pub fn value_type(&self) -> &ValueType {
         &self.value_type
     }
@@ -284,17 +284,17 @@ impl Forest {
         self.members.iter().map(info).collect()
     }
 
-    /// Whether it is a comparison.
+    /// Returns whether it is a comparison.
     pub fn is_comparison(&self) -> bool {
         self.members.iter().any(|member| !member.first_side)
     }
 
-    /// Whether costs may be negative: in a comparison, or if the profile has negative costs.
+    /// Returns whether costs may be negative: in a comparison, or if the profile has negative costs.
     pub fn is_signed(&self) -> bool {
         self.signed
     }
 
-    /// What 100 % is.
+    /// Returns what 100 % is.
     pub fn whole_kind(&self) -> Whole {
         self.whole.0
     }

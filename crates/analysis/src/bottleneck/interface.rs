@@ -63,7 +63,7 @@ pub trait Profile {
     /// can be prepared, it is the list, and `overlap` is [`overlap_by_totals`].
     type Cover;
 
-    /// What to call a step.
+    /// Returns what to call a step.
     fn step_name(&self, step: Step) -> &str;
 
     /// The steps of the summary's paths, the outermost first; never empty.
@@ -102,10 +102,10 @@ pub trait Profile {
     /// The cum of all these summaries together, overlap counted once.
     fn total_cum_of(&self, summaries: &[&Self::Summary]) -> f64;
 
-    /// What is called 100 %. Never 0 and never negative.
+    /// Returns what is called 100 %. Never 0 and never negative.
     fn whole(&self) -> f64;
 
-    /// Whether a measurement may be negative. If not, a path has no more cum than its beginning, and the
+    /// Returns whether a measurement may be negative. If not, a path has no more cum than its beginning, and the
     /// search makes use of that.
     fn may_be_negative(&self) -> bool {
         true
@@ -114,7 +114,7 @@ pub trait Profile {
     /// Prepares the summaries' measurements for [`overlap`](Self::overlap).
     fn cover(&self, summaries: &[&Self::Summary]) -> Self::Cover;
 
-    /// What the summary shares with those of `cover`, by [`overlap_by_totals`] or a faster way to
+    /// Returns what the summary shares with those of `cover`, by [`overlap_by_totals`] or a faster way to
     /// the same.
     fn overlap(&self, summary: &Self::Summary, cover: &Self::Cover) -> Metrics;
 

@@ -242,7 +242,7 @@ impl Visitor for Cover {
 }
 
 impl View<'_> {
-    /// Whether no two of the paths have a node in common, because the first step does not come again. (Of two
+    /// Returns whether no two of the paths have a node in common, because the first step does not come again. (Of two
     /// paths that have, one begins on the other. A caller has one callee for each method, so that they
     /// cannot begin at the same node.)
     fn share_no_node(&self, paths: &Paths, length: usize) -> bool {
@@ -317,7 +317,7 @@ impl View<'_> {
         cum
     }
 
-    /// What each of these lists of paths of `length` steps adds to the cum of those before it: each node's
+    /// Returns what each of these lists of paths of `length` steps adds to the cum of those before it: each node's
     /// cost goes to the first list that has it. They are extensions of one sequence at one side, so that no
     /// node is a final of two of them.
     ///

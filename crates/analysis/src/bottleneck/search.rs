@@ -96,7 +96,7 @@ pub struct Search<'p, P: Profile> {
     profile: &'p P,
     /// How suggested starting points are ranked.
     pub ranking: MethodRanking,
-    /// Whether nearby summaries are found by zooming.
+    /// True if nearby summaries are found by zooming.
     pub zooming: bool,
     /// At most so many rows of one kind.
     pub limit: usize,
@@ -374,7 +374,7 @@ impl<'p, P: Profile> Search<'p, P> {
         self.details()
     }
 
-    /// What is known of the current summary, and what is near it, under new numbers.
+    /// Returns what is known of the current summary, and what is near it, under new numbers.
     ///
     /// # Errors
     /// If there is none.

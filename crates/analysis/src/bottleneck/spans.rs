@@ -111,7 +111,7 @@ fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
     before(end) - before(start)
 }
 
-/// How many of the first runs are `before`; in time logarithmic in that number.
+/// Returns how many of the first runs are `before`; in time logarithmic in that number.
 fn gallop(runs: &[Run], before: impl Fn(&Run) -> bool) -> usize {
     let mut reach = 1;
     while runs.get(reach - 1).is_some_and(&before) {

@@ -18,9 +18,9 @@ pub struct Suggester {
 pub struct MethodRanking {
     /// By what.
     pub metric: Metric,
-    /// Whether only counts what no labelled summary has: what is still to be explained (ours).
+    /// True if only what no labelled summary has counts: what is still to be explained (ours).
     pub only_new: bool,
-    /// Whether methods that do nothing but call one other are joined with it.
+    /// True if methods that do nothing but call one other are joined with it.
     pub folds_prefixes: bool,
 }
 

@@ -68,7 +68,7 @@ pub struct Zoomed<S> {
 }
 
 impl<S> Zoomed<S> {
-    /// What the paper's Zoom returns.
+    /// Returns what the paper's Zoom returns.
     pub fn result(self) -> Vec<S> {
         match self.extensions.is_empty() {
             true => self.through.into_iter().collect(),

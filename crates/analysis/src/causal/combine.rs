@@ -469,7 +469,7 @@ fn own_ns(run: &CausalRun, experiment: &Experiment) -> f64 {
     if own < 0.5 * effective { 0.0 } else { own }
 }
 
-/// Whether an image has different build-ids in different runs.
+/// Returns whether an image has different build-ids in different runs.
 fn rebuilt(profile: &CausalProfile) -> bool {
     let mut known = FxHashMap::default();
     let mut images = profile.runs.iter().flat_map(|run| &run.images);
@@ -479,7 +479,7 @@ fn rebuilt(profile: &CausalProfile) -> bool {
     })
 }
 
-/// How many different speedups the runs could have measured, 0 among them.
+/// Returns how many different speedups the runs could have measured, 0 among them.
 fn speedups_asked_for(profile: &CausalProfile) -> usize {
     let mut asked_for = BTreeSet::from([0]);
     for run in &profile.runs {

@@ -91,7 +91,7 @@ pub(super) fn fit(levels: &Levels) -> Curve {
     }
 }
 
-/// How much the visits of experiments with the same speedup vary: the sum of squares, each over
+/// Returns how much the visits of experiments with the same speedup vary: the sum of squares, each over
 /// its expected number of visits, and of how many experiments.
 fn variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
     let mut sum = 0.0;

@@ -25,7 +25,7 @@ pub(super) fn of(run: &CausalRun, experiment: &Experiment) -> f64 {
     (others / machine.max(1.0)).min(1.0)
 }
 
-/// How long the program stood still for others during an experiment, in nanoseconds of wall time. What the hypervisor
+/// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time. What the hypervisor
 /// took, it took from processors that were in use; and others hold the program up with what they did beyond what
 /// processors were idle: before that, there was room for them beside it.
 pub(super) fn lost(run: &CausalRun, experiment: &Experiment) -> f64 {
@@ -43,7 +43,7 @@ pub(super) fn lost(run: &CausalRun, experiment: &Experiment) -> f64 {
     stolen + others
 }
 
-/// What is too much of it, in this run: at most half of the experiments have more.
+/// Returns what is too much of it, in this run: at most half of the experiments have more.
 pub(super) fn limit(run: &CausalRun) -> f64 {
     let (middle, spread) = typical(run);
     middle + SLIGHT.max(TOO_FAR * 1.4826 * spread)

@@ -217,7 +217,7 @@ pub struct Point {
     pub program: f64,
     /// Its standard error (bootstrap).
     pub error: f64,
-    /// How many experiments.
+    /// Number of experiments.
     pub experiments: usize,
     /// Visits (or arrivals) in them.
     pub visits: u64,

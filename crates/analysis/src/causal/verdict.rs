@@ -53,7 +53,7 @@ pub(super) fn judge(effect: &Effect) -> Verdict {
     }
 }
 
-/// What is worth it comes first, then contention, then what is unclear, then what has no effect; each by
+/// Orders effects: what is worth it comes first, then contention, then what is unclear, then what has no effect; each by
 /// what can be relied on: the conservative end of the slope.
 pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
     let class = |effect: &Effect| match effect.verdict {

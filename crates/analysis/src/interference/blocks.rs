@@ -106,13 +106,13 @@ impl BlockState {
         (mix(self.base, exact), mix(!self.base, collapsed))
     }
 
-    /// Whether executions are told apart by arguments.
+    /// Returns whether executions are told apart by arguments.
     #[inline]
     pub fn has_grouping(&self) -> bool {
         !self.grouping.is_empty()
     }
 
-    /// Whether arguments are looked at, but for telling executions apart.
+    /// Returns whether arguments are looked at, but for telling executions apart.
     #[inline]
     pub fn has_watched(&self) -> bool {
         !self.watched.is_empty()
@@ -142,7 +142,7 @@ impl BlockState {
         }
     }
 
-    /// What the waits in an execution are to it; `waits_for` says of each block what it waits for by its name.
+    /// Returns what the waits in an execution are to it; `waits_for` says of each block what it waits for by its name.
     #[cold]
     pub fn fates(&self, waits: &WaitSum, waits_for: &[Option<CauseKind>], aarch64: bool) -> Fates {
         let mut fates = waits.fates(|reason| {

@@ -81,7 +81,7 @@ impl Case {
 }
 
 impl Case {
-    /// Who ended most of it. Of a lock, that is who held it.
+    /// Returns who ended most of it. Of a lock, that is who held it.
     fn ended_by(&self, kind: CauseKind, blocked: f64) -> Option<String> {
         let first = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
         let waker = self.wakers.iter().max_by(|a, b| first(a.1, b.1));
@@ -125,7 +125,7 @@ impl Case {
     }
 }
 
-/// What is waited for, in words, if one of these names says so.
+/// Returns what is waited for, in words, if one of these names says so.
 fn resource_of<'a>(kind: CauseKind, names: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     match kind {
         CauseKind::Allocator => return Some("the allocator's lock: threads share an arena"),
@@ -258,7 +258,7 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
     }
 }
 
-/// What a wait was for in a function, and whether that was seen or goes by names.
+/// Returns what a wait was for in a function, and whether that was seen or goes by names.
 fn reason(
     own: Option<CauseKind>,
     part: &WaitPart,
@@ -341,7 +341,7 @@ fn running(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
     case.other.append(&mut evidence);
 }
 
-/// What names and the presence of others say of it.
+/// Returns what names and the presence of others say of it.
 fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
     let spins = |part: &WaitPart| {
         let number = part.reason.system_call;

@@ -40,7 +40,7 @@ pub(super) struct Known<'a> {
 const ENOUGH_MET: u64 = 30;
 
 impl Known<'_> {
-    /// How many times as long executions run, without their waits, if another thread is in the block; `None`: not known.
+    /// Returns how many times as long executions run, without their waits, if another thread is in the block; `None`: not known.
     pub fn slower_with_others(&self) -> Option<f64> {
         let instants = &self.state.instants;
         let (alone, others) = (&instants.alone, &instants.with_others);
@@ -51,7 +51,7 @@ impl Known<'_> {
         (enough && !late).then(|| others.mean_running() / alone.mean_running())
     }
 
-    /// What is lost, as a score.
+    /// Returns what is lost, as a score.
     pub fn sci(&self) -> f64 {
         self.excess / self.time
     }
@@ -137,7 +137,7 @@ fn floor(known: &Known<'_>) -> Option<Doubt> {
     doubt(DoubtKind::Floor, floor.n as f64, text)
 }
 
-/// What is lost among executions that were compared although they differ.
+/// Returns what is lost among executions that were compared although they differ.
 fn mixed(known: &Known<'_>) -> Option<Doubt> {
     let several = |g: &&Group| g.members.len() > 1 && g.level >= Level::Collapsed;
     let lost = |group: &Group| group.excess(group.floor());

@@ -66,7 +66,7 @@ impl Amounts {
         self.0.get(event).copied().unwrap_or_default()
     }
 
-    /// What the samples cost.
+    /// Returns what the samples cost.
     fn cost(&self, costs: &[u64]) -> u64 {
         let each = self.0.iter().zip(costs);
         let each = each.map(|(amount, cost)| amount.samples.saturating_mul(*cost));
@@ -88,7 +88,7 @@ pub(super) struct Lap {
 /// Executions of a kind, as far as events need them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runs {
-    /// How many.
+    /// Number of them.
     pub n: u64,
     /// What they ran for, in ticks.
     pub ran: u64,
@@ -100,7 +100,7 @@ pub(super) struct Runs {
     pub weight: u64,
 }
 
-/// How long a group runs at least; `None`: there are no events.
+/// Returns how long a group runs at least; `None`: there are no events.
 pub(super) fn length(costs: &[u64]) -> Option<u64> {
     let dearest = costs.iter().max()?;
     Some(dearest.saturating_mul(LONG))
@@ -233,7 +233,7 @@ impl EventTable {
         (both && slow.slowness() >= SLOWER * fast.slowness()).then_some((slow, fast))
     }
 
-    /// What is said of the events in a block with so many executions.
+    /// Returns what is said of the events in a block with so many executions.
     pub fn scores(&self, events: &[TracedEvent], executions: u64, ns: f64) -> Vec<EventScore> {
         let scores = events.iter().take(TRACED_EVENTS).enumerate();
         let scores = scores.map(|(number, event)| {

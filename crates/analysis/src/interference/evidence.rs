@@ -41,7 +41,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// What the events say, and the words for it.
+/// Returns what the events say, and the words for it.
 pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
     let faults = known
         .events
@@ -143,7 +143,7 @@ fn sentence(event: &EventScore, slow: &EventContrast) -> String {
     )
 }
 
-/// How many of the loads from memory came from another node.
+/// Returns how many of the loads from memory came from another node.
 fn other_node(events: &[EventScore]) -> Option<String> {
     let of = |name: &str| {
         let event = events.iter().find(|event| plain(event) == name)?;

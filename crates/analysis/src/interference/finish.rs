@@ -396,7 +396,7 @@ pub(super) fn over(excess: Between, time: f64) -> Between {
     }
 }
 
-/// What was lost, in ticks. The estimate has the floors of the groups. The lower end has the floor of each kind by
+/// Returns what was lost, in ticks. The estimate has the floors of the groups. The lower end has the floor of each kind by
 /// itself, as the parts of the run say it; the upper one the shortest execution. To both comes what another
 /// such run would differ by: Student's interval of the sum over the parts of the run.
 fn interval(groups: &[Group], kinds: &[&Kind]) -> Between {
@@ -654,7 +654,7 @@ impl PerThread {
         time.max(1.0)
     }
 
-    /// What each thread lost and what it was asked to wait, in ticks.
+    /// Returns what each thread lost and what it was asked to wait, in ticks.
     fn idle(&self, exact: f64) -> Vec<(ThreadIndex, f64, f64)> {
         let threads = self.threads.iter();
         threads

@@ -126,7 +126,7 @@ impl Group {
         self.smallest.at(rank(self.recorded))
     }
 
-    /// What the parts of the run say: the median of their floors, if that is more than the floor.
+    /// Returns what the parts of the run say: the median of their floors, if that is more than the floor.
     pub fn high(&self) -> u64 {
         if self.yields {
             return 0;
@@ -138,12 +138,12 @@ impl Group {
         median.max(self.floor())
     }
 
-    /// What was lost above a floor, in ticks.
+    /// Returns what was lost above a floor, in ticks.
     pub fn excess(&self, floor: u64) -> f64 {
         self.lost_in(&self.total(), floor)
     }
 
-    /// What was lost above a floor in a part of the run. Where threads take turns, a wait that ended at a time that was asked for
+    /// Returns what was lost above a floor in a part of the run. Where threads take turns, a wait that ended at a time that was asked for
     /// was a wait for the others all the same.
     pub fn lost_in(&self, window: &Window, floor: u64) -> f64 {
         let asked = if self.turn.is_some() { window.asked } else { 0 };
@@ -159,12 +159,12 @@ impl Group {
     }
 }
 
-/// Which of the smallest is the floor of so many executions.
+/// Returns which of the smallest is the floor of so many executions.
 fn rank(n: u64) -> usize {
     1 + (n / 50).min(3) as usize
 }
 
-/// What kinds have in common, the finest that is true of all.
+/// Returns what kinds have in common, the finest that is true of all.
 fn common_level(kinds: &[&Kind]) -> Level {
     let Some(first) = kinds.first() else {
         return Level::Block;

@@ -262,7 +262,7 @@ const fn known(
     }
 }
 
-/// What is known of a function by its name; a version (`read@GLIBC_2.2.5`) is no part of that.
+/// Returns what is known of a function by its name; a version (`read@GLIBC_2.2.5`) is no part of that.
 pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
     let name = plain_name(name);
     let matches = |pattern: &&str| match pattern.strip_suffix('*') {
@@ -288,7 +288,7 @@ fn plain_name(name: &str) -> Cow<'_, str> {
     inherent.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// Whether a function waits for the end of a thread or a process: its caller has nothing to do until then.
+/// Returns whether a function waits for the end of a thread or a process: its caller has nothing to do until then.
 pub(super) fn is_join(name: &str) -> bool {
     const JOINS: [&str; 8] = [
         "pthread_join",
@@ -312,7 +312,7 @@ pub(super) fn wakes_one(name: &str) -> Option<bool> {
     }
 }
 
-/// What a function waits for by its name.
+/// Returns what a function waits for by its name.
 pub(super) fn waits_for(name: &str) -> Option<CauseKind> {
     let known = known_function(name).and_then(|f| f.waits_for);
     known.or_else(|| {
@@ -362,7 +362,7 @@ pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
     }
 }
 
-/// What a blocking system call waits for, by its number on the machine that was measured; `None` where it
+/// Returns what a blocking system call waits for, by its number on the machine that was measured; `None` where it
 /// could be several things.
 pub(super) fn call(number: u32, aarch64: bool) -> Option<SystemCall> {
     let table = if aarch64 { AARCH64 } else { X86_64 };
@@ -403,7 +403,7 @@ pub(super) enum Waits {
 /// `sched_yield` on x86-64.
 pub(super) const SCHED_YIELD: u32 = 24;
 
-/// Whether a function does nothing but let others run.
+/// Returns whether a function does nothing but let others run.
 pub(super) fn is_yield(name: &str) -> bool {
     matches!(
         &*plain_name(name),

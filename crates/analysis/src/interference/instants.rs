@@ -60,7 +60,7 @@ pub(super) struct Instants {
 }
 
 impl Instants {
-    /// Whether an execution is met at any instant.
+    /// Returns whether an execution is met at any instant.
     #[inline]
     pub fn meets(enter: u64, leave: u64) -> bool {
         enter >> SHIFT != leave >> SHIFT

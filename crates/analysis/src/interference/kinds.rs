@@ -277,7 +277,7 @@ impl Kinds {
         });
     }
 
-    /// Whether it is known when the first window begins.
+    /// Returns whether it is known when the first window begins.
     pub fn has_begun(&self) -> bool {
         self.origin.is_some()
     }

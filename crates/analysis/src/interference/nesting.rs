@@ -54,7 +54,7 @@ pub(super) struct More {
 }
 
 impl Node {
-    /// What is no single execution, or none that is followed.
+    /// Returns what is no single execution, or none that is followed.
     fn other(enter: u64, leave: u64, block: u32, count: u64) -> Self {
         Self {
             enter,
@@ -161,7 +161,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Whether an execution that began at `enter` contains nothing, and nothing else is to be said of it.
+    /// Returns whether an execution that began at `enter` contains nothing, and nothing else is to be said of it.
     #[inline]
     pub fn is_leaf(&self, enter: u64) -> bool {
         enter > self.leaves_after

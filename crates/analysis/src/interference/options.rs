@@ -55,7 +55,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches a name.
+    /// Returns whether it matches a name.
     pub fn matches(&self, name: &str) -> bool {
         let regex = self.regex.as_ref();
         name == self.text || regex.is_some_and(|regex| regex.is_match(name))
@@ -82,7 +82,7 @@ impl Options {
         positions.collect()
     }
 
-    /// How long an execution took without what its traced calls added to it. They add less in very short blocks
+    /// Returns how long an execution took without what its traced calls added to it. They add less in very short blocks
     /// than was measured, because the processor overlaps more: never less than they took themselves.
     ///
     /// It took `duration`; inside it `count` others took `inside`, and probes of the kernel `probes`.
@@ -93,7 +93,7 @@ impl Options {
         duration.saturating_sub(added).max(inside.min(duration))
     }
 
-    /// Whether a block is left out.
+    /// Returns whether a block is left out.
     pub(super) fn excludes(&self, name: &str) -> bool {
         self.exclude.iter().any(|pattern| pattern.matches(name))
     }

@@ -73,7 +73,7 @@ impl Entries {
         (entries.unwrap_or_default(), details.unwrap_or_default())
     }
 
-    /// Whether any of them waited.
+    /// Returns whether any of them waited.
     pub fn waits(&self) -> bool {
         self.details.iter().any(|details| details.waits.is_some())
     }
@@ -121,7 +121,7 @@ impl Queue {
         self.entries.all.len() >= self.full
     }
 
-    /// How many are to be counted when it is full; never the last one.
+    /// Returns how many are to be counted when it is full; never the last one.
     pub fn excess(&self) -> usize {
         self.full - self.patience
     }

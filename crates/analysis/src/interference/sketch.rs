@@ -132,7 +132,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// How many took at most this, to the end of its step.
+    /// Returns how many took at most this, to the end of its step.
     pub fn up_to(&self, duration: u64) -> u64 {
         let last = step(duration);
         let within = (last + 1).saturating_sub(self.base);

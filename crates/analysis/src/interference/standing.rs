@@ -108,7 +108,7 @@ pub(super) fn judged(
     }
 }
 
-/// Whether those who ended the waits in a block had something else to do than to wait themselves.
+/// Returns whether those who ended the waits in a block had something else to do than to wait themselves.
 fn wakers_are_busy(known: &Known<'_>, run: &Run<'_>) -> bool {
     let (mut busy, mut all) = (0.0, 0.0);
     for part in &known.state.waits.parts {
@@ -181,13 +181,13 @@ pub(super) fn ranked(run: &Run<'_>, mut drafts: Vec<Draft>) -> Vec<BlockScore> {
     drafts.into_iter().map(|draft| draft.score).collect()
 }
 
-/// Whether it loses enough to the program's own threads: other programs, which take CPUs from all functions alike, do not hide that.
+/// Returns whether it loses enough to the program's own threads: other programs, which take CPUs from all functions alike, do not hide that.
 fn by_own_threads(draft: &Draft) -> bool {
     let score = &draft.score;
     score.standing == Standing::Interference && score.hindered - score.scheduler >= ENOUGH
 }
 
-/// What counts for the order, in ticks: what others were the reason of. Waits were seen; of what ran longer, the lower end counts.
+/// Returns what counts for the order, in ticks: what others were the reason of. Waits were seen; of what ran longer, the lower end counts.
 fn weight(draft: &Draft) -> f64 {
     let score = &draft.score;
     let seen = (score.blocked + score.scheduler) * draft.time;
@@ -252,7 +252,7 @@ fn list_once(drafts: &mut [Draft]) {
     }
 }
 
-/// What of a function's loss is that of one that it calls.
+/// Returns what of a function's loss is that of one that it calls.
 fn part_of(outer: &Draft, inner: &Draft) -> f64 {
     let same = outer.score.standing == inner.score.standing;
     let (lost, inside) = (outer.excess.estimate, inner.excess.estimate);

@@ -31,7 +31,7 @@ pub(super) enum Fate {
 }
 
 impl Reason {
-    /// What waiting for this reason is, in a block that waits for `own` by its name.
+    /// Returns what waiting for this reason is, in a block that waits for `own` by its name.
     pub fn fate(&self, own: Option<CauseKind>, aarch64: bool) -> Fate {
         let woken = self.waker.is_some();
         let by_woken = if woken { Fate::Lost } else { Fate::Asked };
@@ -67,7 +67,7 @@ pub(super) struct Fates {
 }
 
 impl Fates {
-    /// What an execution took that waited so.
+    /// Returns what an execution took that waited so.
     pub fn of(&self, net: u64) -> Waited {
         let taken = net - self.asked.min(net);
         let others = self.lost.saturating_add(self.ready);

@@ -69,7 +69,7 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     Some(mean)
 }
 
-/// How many ratios, of the smallest, belong together: those within the width, and of these only
+/// Returns how many ratios, of the smallest, belong together: those within the width, and of these only
 /// up to a gap that sampling error does not explain.
 fn cluster_end(sorted: &[&Ratio], smallest: f64) -> usize {
     let mut end = 1;

@@ -68,7 +68,7 @@ struct Level {
     cost: f64,
     /// How much the logarithm of that varies.
     spread: f64,
-    /// Whether it says nothing if it is far off.
+    /// True if it says nothing if it is far off.
     redescends: bool,
 }
 
@@ -254,7 +254,7 @@ impl Model {
         }
     }
 
-    /// What is missing at each node, by what passes through it: rounding errors, which each step
+    /// Returns what is missing at each node, by what passes through it: rounding errors, which each step
     /// makes good. And at the total.
     fn imbalance(&self) -> Vec<f64> {
         let mut missing = vec![0.0; self.network.nodes + 1];
@@ -504,7 +504,7 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
     sums.chain(counted).collect()
 }
 
-/// How many branches were observed for each sample, if more than one.
+/// Returns how many branches were observed for each sample, if more than one.
 fn depth(evidence: &Evidence) -> f64 {
     let observed: f64 = evidence.edges.iter().map(|edge| edge.observed).sum();
     let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();

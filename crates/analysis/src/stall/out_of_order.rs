@@ -80,7 +80,7 @@ pub struct Evidence {
     pub counted: Vec<Counted>,
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
-    /// Whether the graph has all edges. If not, no confidence is more than low.
+    /// True if the graph has all edges. If not, no confidence is more than low.
     pub complete: bool,
 }
 

@@ -58,7 +58,7 @@ pub(super) fn propagate(edges: &[Ends], classes: &Equivalence, known: &mut [Opti
     }
 }
 
-/// What each class can be at most: a block runs no more often than those before it together, nor
+/// Returns what each class can be at most: a block runs no more often than those before it together, nor
 /// than those after it.
 pub(super) fn ceilings(
     edges: &[Ends],

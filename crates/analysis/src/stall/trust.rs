@@ -42,7 +42,7 @@ pub enum CycleTrust {
 }
 
 impl CycleTrust {
-    /// Whether cycles can be given.
+    /// Returns whether cycles can be given.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown(_))
     }

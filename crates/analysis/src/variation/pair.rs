@@ -45,7 +45,7 @@ pub enum RowOrigin {
 }
 
 impl RowOrigin {
-    /// What is usual of one run, where nothing can be estimated.
+    /// Returns what is usual of one run, where nothing can be estimated.
     pub(super) fn usual_noise(self) -> f64 {
         self.noise_prior().median / std::f64::consts::SQRT_2
     }

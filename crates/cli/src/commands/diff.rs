@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 const NOTHING: &str = "one of the sets has no sample of what was asked for";
 
-/// What is compared, all samples together, and what all rows have in common.
+/// Returns what is compared, all samples together, and what all rows have in common.
 fn heading(sets: &ComparedSets, background: &Background) -> Vec<String> {
     let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
     let Some(pair) = &background.pair else {
@@ -132,12 +132,12 @@ fn heading(sets: &ComparedSets, background: &Background) -> Vec<String> {
     lines
 }
 
-/// Whether B's rows are divided by a common factor.
+/// Returns whether B's rows are divided by a common factor.
 fn is_common(pair: &PairComparison) -> bool {
     (pair.common.estimate - 1.0).abs() >= WORTH_SAYING
 }
 
-/// What takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
+/// Returns what takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
 /// of A.
 fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) -> Vec<String> {
     let all = sets.totals[0] as f64 / sets.exposure[0];

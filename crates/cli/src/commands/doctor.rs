@@ -64,7 +64,7 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
 /// The event that samples time everywhere.
 const CLOCK: &str = "cpu-clock";
 
-/// Whether samples say something about single instructions.
+/// Returns whether samples say something about single instructions.
 fn instructions(skid: &Skid, unicode: bool) -> String {
     let found = skid::describe(skid);
     let right = match skid.is_sharp() {

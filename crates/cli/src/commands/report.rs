@@ -476,7 +476,7 @@ fn print_tree(
     )?;
     Ok(())
 }
-/// Whether a line says how stacks were found, which stands at the end.
+/// Returns whether a line says how stacks were found, which stands at the end.
 fn is_summary(warning: &str) -> bool {
     warning.starts_with(profile::FRAMES_SUMMARY)
 }

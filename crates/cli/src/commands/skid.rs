@@ -46,7 +46,7 @@ pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
     }
 }
 
-/// What it means, in a line.
+/// Returns what it means, in a line.
 pub fn describe(skid: &Skid) -> String {
     let (load, divide) = (100.0 * skid.load, 100.0 * skid.divide);
     let width = skid.retire_width;

@@ -83,7 +83,7 @@ impl Line {
         Self(!quiet && std::io::stderr().is_terminal())
     }
 
-    /// Whether anybody sees it.
+    /// Returns whether anybody sees it.
     pub fn is_shown(&self) -> bool {
         self.0
     }

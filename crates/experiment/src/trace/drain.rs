@@ -73,7 +73,7 @@ impl Drain {
         }
     }
 
-    /// How many threads there are now.
+    /// Returns how many threads there are now.
     pub fn active(&self) -> usize {
         self.reading.iter().flatten().count()
     }

@@ -121,7 +121,7 @@ impl Events {
         })
     }
 
-    /// What was sampled.
+    /// Returns what was sampled.
     pub fn finish(mut self) -> Vec<TracedEvent> {
         if let Some(events) = &self.events {
             for (number, event) in self.all.iter_mut().enumerate() {

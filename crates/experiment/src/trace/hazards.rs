@@ -71,7 +71,7 @@ impl Hazard {
     }
 }
 
-/// Whether exceptions of an image are not thrown by a library. With its symbol table stripped, it has tables for exceptions and
+/// Returns whether exceptions of an image are not thrown by a library. With its symbol table stripped, it has tables for exceptions and
 /// asks no library for what reads them.
 fn has_own_unwinder(elf: &ElfFile64<'_, Endianness>, defines: bool) -> bool {
     let dynamic = |defined: bool| {

@@ -78,7 +78,7 @@ impl Steps {
 }
 
 impl Wish<'_> {
-    /// Which arguments of a function are kept.
+    /// Returns which arguments of a function are kept.
     fn arguments_of(&self, function: &Function) -> Vec<u8> {
         let asked = self.arguments.iter().find(|(p, _)| p.means(function));
         let defaults = || {
@@ -125,7 +125,7 @@ impl Planner {
         (0..self.matched.len()).filter(|at| !self.matched[*at])
     }
 
-    /// Whether an image that the pattern is about is mapped.
+    /// Returns whether an image that the pattern is about is mapped.
     pub fn could_match(&self, pattern: &FunctionPattern) -> bool {
         let own = |path: &str| path == self.executable;
         pattern.is_anywhere()
@@ -585,7 +585,7 @@ fn other_unwinder(shared: &Shared, mappings: &[Mapping]) -> Option<(String, Haza
     (raise != register || !libgcc).then(|| (raise.to_owned(), Hazard::OwnUnwinder))
 }
 
-/// What a mapping holds; `None` if it is gone.
+/// Returns what a mapping holds; `None` if it is gone.
 fn text_of(memory: &File, mapping: &Mapping) -> Option<Vec<u8>> {
     let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
     memory.read_exact_at(&mut text, mapping.range.start).ok()?;

@@ -55,7 +55,7 @@ impl Probes {
         }
     }
 
-    /// How many functions are probed.
+    /// Returns how many functions are probed.
     pub fn functions(&self) -> usize {
         self.arguments.len()
     }
@@ -208,7 +208,7 @@ extern "C" fn probed(number: u64) -> u64 {
     std::hint::black_box(number)
 }
 
-/// What an execution of a probed function costs here, in ticks: tried on a function of ours.
+/// Returns what an execution of a probed function costs here, in ticks: tried on a function of ours.
 fn cost() -> Option<u64> {
     const CALLS: u64 = 100;
     let address = probed as *const () as u64;

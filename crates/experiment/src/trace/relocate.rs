@@ -44,7 +44,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the kernel's probes may do what cannot be done in front of the function.
+    /// Returns whether the kernel's probes may do what cannot be done in front of the function.
     pub fn may_be_probed(&self) -> bool {
         !matches!(self, Self::Special | Self::Indirect | Self::TooMany)
     }

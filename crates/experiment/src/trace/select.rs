@@ -47,7 +47,7 @@ impl FunctionPattern {
         }
     }
 
-    /// Whether it is about the image at a path: by its file name, with or without what follows `.so`.
+    /// Returns whether it is about the image at a path: by its file name, with or without what follows `.so`.
     /// Of a pattern without an image, that is the executable.
     pub(super) fn is_for(&self, path: &str, executable: bool) -> bool {
         let Some(image) = &self.image else {
@@ -61,12 +61,12 @@ impl FunctionPattern {
         [file, stem, path].iter().any(|name| glob(image, name))
     }
 
-    /// Whether it names no image.
+    /// Returns whether it names no image.
     pub(super) fn is_anywhere(&self) -> bool {
         self.image.is_none()
     }
 
-    /// Whether a name is meant: as the symbol table has it, as the source has it, or as that without
+    /// Returns whether a name is meant: as the symbol table has it, as the source has it, or as that without
     /// the parameters.
     pub(super) fn means(&self, function: &Function) -> bool {
         if let Some(offset) = self.offset {
@@ -75,7 +75,7 @@ impl FunctionPattern {
         function.names.iter().any(|name| self.fits(name))
     }
 
-    /// Whether one name is meant.
+    /// Returns whether one name is meant.
     pub fn fits(&self, name: &str) -> bool {
         if glob(&self.name, name) {
             return true;
@@ -113,7 +113,7 @@ pub(super) fn without_parameters(name: &str) -> &str {
     name
 }
 
-/// Whether a pattern with `*` fits a whole text.
+/// Returns whether a pattern with `*` fits a whole text.
 fn glob(pattern: &str, text: &str) -> bool {
     if pattern.contains('*') {
         matches(pattern, text)

@@ -432,7 +432,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What one traced execution costs here, in ticks: two time stamps, and a quarter of that for the rest
+/// Returns what one traced execution costs here, in ticks: two time stamps, and a quarter of that for the rest
 /// (`benches/interference.py` measures it).
 pub fn call_overhead() -> u64 {
     const PAIRS: u64 = 1000;
@@ -447,7 +447,7 @@ pub fn call_overhead() -> u64 {
     least + least / 4
 }
 
-/// What a sample of an event that interrupts costs the thread, in ticks: measures that for some milliseconds.
+/// Returns what a sample of an event that interrupts costs the thread, in ticks: measures that for some milliseconds.
 ///
 /// # Errors
 /// [`Error::Sampler`] where nothing can be sampled.
@@ -458,7 +458,7 @@ pub fn event_cost() -> Result<u64, Error> {
     Ok(((ns * ticks().saturating_sub(from) as f64 / elapsed) as u64).max(1))
 }
 
-/// What a time stamp takes here at least, in ticks.
+/// Returns what a time stamp takes here at least, in ticks.
 fn stamp() -> u64 {
     (0..1000)
         .map(|_| {

@@ -105,7 +105,7 @@ impl Waiting {
         }
     }
 
-    /// Whether waits are seen.
+    /// Returns whether waits are seen.
     pub fn works(&self) -> bool {
         self.waits.is_some()
     }

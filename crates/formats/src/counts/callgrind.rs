@@ -63,13 +63,13 @@ pub struct OfProcedure<'a> {
 }
 
 impl OfProcedure<'_> {
-    /// How often an instruction was executed.
+    /// Returns how often an instruction was executed.
     pub fn executed(&self, at: ImageAddress) -> u64 {
         let key = (self.object, at.0.wrapping_add(self.bias));
         self.counts.executed.get(&key).copied().unwrap_or(0)
     }
 
-    /// How often a branch was taken: to a target, or in all.
+    /// Returns how often a branch was taken: to a target, or in all.
     pub fn jumped(&self, at: ImageAddress, to: Option<ImageAddress>) -> u64 {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let jumps = self.counts.jumped.get(&key).map(Vec::as_slice);

@@ -55,12 +55,12 @@ struct GcovLine {
 }
 
 impl LineCounts {
-    /// How many lines have a count.
+    /// Returns how many lines have a count.
     pub fn len(&self) -> u64 {
         self.lines
     }
 
-    /// Whether no line has one.
+    /// Returns whether no line has one.
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
@@ -125,7 +125,7 @@ impl LineCounts {
         }
     }
 
-    /// What gcov wrote, of one file or of several, one after the other.
+    /// Returns what gcov wrote, of one file or of several, one after the other.
     pub(super) fn gcov(input: &mut Input, limits: &Limits) -> Result<Self, Fault> {
         let mut found = Self::default();
         let most = limits.memory / TEXT;
@@ -184,7 +184,7 @@ impl LineCounts {
         Ok(())
     }
 
-    /// What is in lcov's form.
+    /// Returns what is in lcov's form.
     pub(super) fn lcov(input: &mut Input, limits: &Limits) -> Result<Self, Fault> {
         let mut found = Self::default();
         let mut lines = Lines::new(input);

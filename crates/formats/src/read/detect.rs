@@ -13,7 +13,7 @@ use std::path::Path;
 /// The first bytes of a file, decompressed.
 pub(crate) struct Head<'h> {
     pub bytes: &'h [u8],
-    /// Whether there are no more.
+    /// True if there are no more.
     pub is_whole: bool,
     /// Their whole lines, if they are text.
     pub text: Option<&'h str>,
@@ -185,7 +185,7 @@ pub(crate) fn find_reader(head: &[u8]) -> Result<&'static FormatReader, &'static
     })
 }
 
-/// Whether a text begins as an object or an array of objects does. Frames of folded stacks may begin
+/// Returns whether a text begins as an object or an array of objects does. Frames of folded stacks may begin
 /// with brackets too: `[unknown]`, `{closure#0}`.
 fn is_json(text: &str) -> bool {
     let mut signs = text.chars().filter(|c| !c.is_whitespace());
@@ -202,7 +202,7 @@ fn is_callgrind(text: &str) -> bool {
         || begins("events:") && (begins("fn=") || begins("positions:"))
 }
 
-/// Whether most lines of a text have a number at the end, or it begins with a stack that is longer than
+/// Returns whether most lines of a text have a number at the end, or it begins with a stack that is longer than
 /// what we have of it.
 fn is_folded(text: &str) -> bool {
     let (mut stacks, mut others) = (0_u64, 0_u64);

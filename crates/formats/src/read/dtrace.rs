@@ -9,7 +9,7 @@ use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
 
-/// Whether a text is one: it has an indented frame with a module, and a count alone on a line.
+/// Returns whether a text is one: it has an indented frame with a module, and a count alone on a line.
 pub(crate) fn detect(text: &str) -> bool {
     let mut lines = text
         .lines()

@@ -57,7 +57,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
 /// The number at the end of a line.
 pub(crate) struct Value {
     value: i64,
-    /// Whether it was rounded.
+    /// True if it was rounded.
     fraction: bool,
 }
 

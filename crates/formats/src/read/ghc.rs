@@ -9,7 +9,7 @@ use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
 
-/// Whether a text is one.
+/// Returns whether a text is one.
 pub(crate) fn detect(text: &str) -> bool {
     let mut lines = text.lines().take(4);
     lines.any(|line| line.contains("Time and Allocation Profiling Report"))

@@ -7,7 +7,7 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// What a profile's tree says, as a recording: an image for each module, a procedure for each
+/// Returns what a profile's tree says, as a recording: an image for each module, a procedure for each
 /// method, an event for each value type, the one that the profile itself would show first first.
 ///
 /// Nothing is known of addresses, of processes, of the time that passed. Costs below zero are left

@@ -12,7 +12,7 @@ use profile::ValueType;
 /// Titles of the first column: costs with those of callees.
 const TITLES: &[&str] = &["Weight", "Running Time", "Bytes Used"];
 
-/// Whether a text is one.
+/// Returns whether a text is one.
 pub(crate) fn detect(text: &str) -> bool {
     let Some(first) = text.lines().next() else {
         return false;

@@ -10,7 +10,7 @@ use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::{DraftNode, ValueType};
 
-/// Whether a text is one.
+/// Returns whether a text is one.
 pub(crate) fn detect(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "Call graph:")
         && (text.starts_with("Analysis of sampling") || text.contains("\nAnalysis Tool:"))

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 pub struct ReadOptions {
     /// Frames to put above the outermost ones, in this order, where the profile says what they are.
     pub group_by: Vec<Group>,
-    /// Whether methods are told apart by source line: `function:line` instead of `function`.
+    /// True if methods are told apart by source line: `function:line` instead of `function`.
     pub lines: bool,
-    /// Whether functions inlined at a place are frames of their own; else their cost is their
+    /// True if functions inlined at a place are frames of their own; else their cost is their
     /// caller's, that was not inlined.
     pub inline: bool,
     /// Where to look for the symbols of profiles that bring none, before the places where the

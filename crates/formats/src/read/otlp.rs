@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// A file needs several times its size while it is read.
 const MEMORY_FOR_BYTE: u64 = 16;
 
-/// Whether the first bytes of a file look like those of such profiles: messages within messages, where
+/// Returns whether the first bytes of a file look like those of such profiles: messages within messages, where
 /// pprof has numbers.
 pub(crate) fn detect(head: &[u8], is_whole: bool) -> bool {
     let mut message = Message::new(head);
@@ -36,7 +36,7 @@ pub(crate) fn detect(head: &[u8], is_whole: bool) -> bool {
     }
 }
 
-/// Whether a message has a resource and its profiles, and nothing else.
+/// Returns whether a message has a resource and its profiles, and nothing else.
 fn is_resource(mut message: Message<'_>) -> bool {
     let mut fields = 0;
     loop {

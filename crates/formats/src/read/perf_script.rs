@@ -89,7 +89,7 @@ impl<'l> Header<'l> {
         })
     }
 
-    /// Whether there is neither a time nor a period, so that it may be any text.
+    /// Returns whether there is neither a time nor a period, so that it may be any text.
     fn is_bare(&self) -> bool {
         !self.timed && self.period.is_none()
     }
@@ -109,7 +109,7 @@ fn is_event_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(sign)
 }
 
-/// Whether a text is one of these: by its header, or by a sample among its first lines.
+/// Returns whether a text is one of these: by its header, or by a sample among its first lines.
 pub(crate) fn detect(text: &str) -> bool {
     if has_file_header(text) {
         return true;
@@ -133,7 +133,7 @@ pub(crate) fn detect(text: &str) -> bool {
     })
 }
 
-/// Whether a text begins with the header that `perf script --header` prints.
+/// Returns whether a text begins with the header that `perf script --header` prints.
 fn has_file_header(text: &str) -> bool {
     let mut lines = text.lines();
     lines.next().is_some_and(|line| line.starts_with("# ====="))
@@ -440,7 +440,7 @@ impl Script<'_> {
     }
 }
 
-/// What perf's samples of an event add up to: how many, and the sum of their periods.
+/// Returns what perf's samples of an event add up to: how many, and the sum of their periods.
 pub(crate) fn event_value_types(name: &str) -> [ValueType; 2] {
     let base = name.split([':', '/']).next().unwrap_or(name);
     let unit = match base {

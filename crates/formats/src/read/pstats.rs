@@ -19,7 +19,7 @@ const ROUNDS: usize = 100;
 /// Marks a value that others refer to.
 const IS_REFERRED_TO: u8 = 0x80;
 
-/// Whether bytes begin with a dictionary whose first key is a file, a line and a function.
+/// Returns whether bytes begin with a dictionary whose first key is a file, a line and a function.
 pub(crate) fn detect(head: &[u8]) -> bool {
     let Some([dictionary, tuple, rest @ ..]) = head.first_chunk::<16>() else {
         return false;

@@ -12,7 +12,7 @@ const MEMORY_FOR_BYTE: u64 = 64;
 /// Values inside each other: a hash of hashes of hashes.
 const DEPTH: usize = 12;
 
-/// Whether bytes are a dumped hash with the keys of a profile.
+/// Returns whether bytes are a dumped hash with the keys of a profile.
 pub(crate) fn detect(head: &[u8]) -> bool {
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
     head.starts_with(b"\x04\x08{") && has(b":\x0cversion") && has(b":\x09mode")

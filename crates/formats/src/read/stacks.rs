@@ -18,7 +18,7 @@ pub(crate) type Link = (Option<u32>, Option<MethodId>);
 
 /// A table of stacks.
 pub(crate) trait StackTable {
-    /// What is known of a stack; `None` if there is no such stack.
+    /// Returns what is known of a stack; `None` if there is no such stack.
     fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault>;
 }
 

@@ -10,7 +10,7 @@ use crate::frame::base_of_path;
 use profile::{MethodId, ValueType};
 use std::collections::BTreeMap;
 
-/// Whether a text is one.
+/// Returns whether a text is one.
 pub(crate) fn detect(text: &str) -> bool {
     text.starts_with("v8-version,")
 }

@@ -92,7 +92,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Whether a name can stand in this form.
+/// Returns whether a name can stand in this form.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
@@ -123,7 +123,7 @@ fn part(bits: u64) -> u32 {
     }
 }
 
-/// What a discriminator of LLVM's says: the base discriminator, and for how many copies of the code (by
+/// Returns what a discriminator of LLVM's says: the base discriminator, and for how many copies of the code (by
 /// unrolling) each execution counts.
 pub fn discriminator(bits: u64) -> (u32, u32) {
     let rest = match (bits & 1, bits & 0x40) {

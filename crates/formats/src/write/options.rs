@@ -7,7 +7,7 @@ pub struct Options {
     /// [`crate::write::speedscope`]); the event that is shown first, for the one that holds all
     /// ([`crate::write::pprof`]).
     pub event: EventId,
-    /// Whether to write the functions inlined at a place as frames of their own.
+    /// True to write the functions inlined at a place as frames of their own.
     pub inline: bool,
     /// [`crate::write::folded`]: whether to continue the stack of a wait with `--` and who ended it.
     pub wakers: bool,

@@ -91,7 +91,7 @@ impl Paths {
     }
 }
 
-/// Which stacks are wanted or call one that is.
+/// Returns which stacks are wanted or call one that is.
 fn with_callers(stacks: &StackTable, wanted: impl Iterator<Item = StackId>) -> Vec<bool> {
     let mut marks = vec![false; stacks.len()];
     for id in wanted {

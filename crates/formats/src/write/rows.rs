@@ -20,7 +20,7 @@ impl<K> Row<K> {
         }
     }
 
-    /// How much it is, to compare it with other rows of the event.
+    /// Returns how much it is, to compare it with other rows of the event.
     pub fn size(&self) -> u64 {
         self.weight
     }

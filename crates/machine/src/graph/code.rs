@@ -69,7 +69,7 @@ impl<'a> Code<'a> {
         self.instructions.get(index as usize)
     }
 
-    /// Whether execution continues after an instruction.
+    /// Returns whether execution continues after an instruction.
     pub fn runs_on(&self, index: u32, instruction: &Instruction) -> bool {
         instruction.flow.falls_through() && !self.dead_ends.contains(&index)
     }
@@ -180,7 +180,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Which bytes belong to instructions.
+    /// Returns which bytes belong to instructions.
     pub fn covered(&self) -> Vec<bool> {
         let mut covered = vec![false; self.bytes.len()];
         for instruction in &self.instructions {

@@ -64,7 +64,7 @@ fn skip_padding(code: &mut Code<'_>, mut position: Position, end: Position) -> P
     position
 }
 
-/// Whether everything that is executed from a position decodes, and joins known code only where
+/// Returns whether everything that is executed from a position decodes, and joins known code only where
 /// an instruction of that starts.
 fn is_code(code: &mut Code<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
     let mut seen = FxHashSet::default();

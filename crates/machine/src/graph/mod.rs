@@ -17,7 +17,7 @@ pub trait Image {
     /// applied; `false` if there are none, or not so many.
     fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool;
 
-    /// Whether a call of this address never returns.
+    /// Returns whether a call of this address never returns.
     fn never_returns(&self, target: ImageAddress) -> bool;
 }
 
@@ -95,7 +95,7 @@ pub struct JumpTable {
     pub address: ImageAddress,
     /// The targets of its entries.
     pub targets: Vec<ImageAddress>,
-    /// Whether the code says how many entries there are. Otherwise all those were taken that
+    /// True if the code says how many entries there are. Otherwise all those were taken that
     /// could be targets, of which the last may be none.
     pub bounded: bool,
 }
@@ -122,7 +122,7 @@ pub struct Graph {
     pub invalid: Vec<ImageAddress>,
     /// Ranges that are neither reached nor padding nor could be code: data.
     pub data: Vec<Range<ImageAddress>>,
-    /// Whether instructions overlap, as where a jump skips a prefix.
+    /// True if instructions overlap, as where a jump skips a prefix.
     pub overlapping: bool,
 }
 
@@ -146,13 +146,13 @@ impl Graph {
         build::build(architecture, start, code, image)
     }
 
-    /// Whether edges may be missing. Then nothing can be said about which blocks run equally often
+    /// Returns whether edges may be missing. Then nothing can be said about which blocks run equally often
     /// (§6.1.2).
     pub fn misses_edges(&self) -> bool {
         !self.unresolved.is_empty() || !self.invalid.is_empty()
     }
 
-    /// Whether the procedure can return to its caller; otherwise a call of it ends a block.
+    /// Returns whether the procedure can return to its caller; otherwise a call of it ends a block.
     pub fn returns(&self) -> bool {
         self.misses_edges()
             || self
@@ -190,7 +190,7 @@ impl Graph {
     }
 }
 
-/// Whether a function of this name (not demangled) is known never to return.
+/// Returns whether a function of this name (not demangled) is known never to return.
 pub fn is_never_returning(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "abort",

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 /// How far to look back from a jump, in instructions.
 const MAX_PATH: usize = 64;
 
-/// How many joins to look behind.
+/// Number of joins to look behind.
 const MAX_JOINS: usize = 2;
 
 /// How many ways may meet there.
@@ -61,7 +61,7 @@ pub(super) fn find(
     bounded.or_else(|| read(code, jump, entry, None, image))
 }
 
-/// Whether a jump takes its target from one fixed place, as from the global offset table: to
+/// Returns whether a jump takes its target from one fixed place, as from the global offset table: to
 /// another procedure.
 pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
     let effect = code.position(jump.address).map(|position| {
@@ -78,7 +78,7 @@ pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
     )
 }
 
-/// What the jump makes of which table after this path, and the largest index.
+/// Returns what the jump makes of which table after this path, and the largest index.
 fn follow(
     code: &Code<'_>,
     jump: u32,
@@ -137,7 +137,7 @@ fn paths(code: &Code<'_>, from: u32) -> Vec<Vec<Step>> {
     complete
 }
 
-/// What may be executed before an instruction.
+/// Returns what may be executed before an instruction.
 fn steps_to(code: &Code<'_>, to: u32) -> Vec<Step> {
     let position = code
         .instruction(to)

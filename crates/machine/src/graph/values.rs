@@ -250,7 +250,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What is loaded from an address.
+    /// Returns what is loaded from an address.
     pub fn load(&mut self, address: Sum, width: u8, signed: bool) -> Value {
         match self.sum(address) {
             Value::Scaled {

@@ -11,16 +11,17 @@ pub(super) struct Decoded {
     pub integer: u16,
     pub vector: u32,
     pub masks: u8,
-    /// Whether vectors, masks or numbers are among its operands.
+    /// True if vectors, masks or numbers are among its operands.
     pub is_vector: bool,
-    /// Whether it is a conditional branch, or an indirect jump or call.
+    /// True if it is a conditional branch, or an indirect jump or call.
     pub branches: bool,
     /// The flags that it changes.
     pub flags: u8,
-    /// Whether it writes memory other than by its first operand.
+    /// True if it writes memory other than by its first operand.
     pub stores: bool,
-    /// Whether it accesses memory by an operand, and whether it leaves the registers of the address.
+    /// True if it accesses memory by an operand.
     pub accesses: bool,
+    /// True if it leaves the registers of that address as they are.
     pub keeps_address: bool,
     /// The last walk that came by, and how often it did.
     pub passed: (u64, u32),

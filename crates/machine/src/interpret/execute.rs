@@ -54,7 +54,7 @@ impl State {
         self.callers.push(next);
     }
 
-    /// What a call stores is read by nothing but its return.
+    /// Leaves a function: nothing but the return reads what the call stored.
     fn leave(&mut self, memory: &mut impl Memory) -> Option<ImageAddress> {
         let caller = self.callers.pop();
         let stored = self.pop(memory);
@@ -172,7 +172,7 @@ impl State {
         Some(())
     }
 
-    /// What an instruction writes is unknown, unless it is modelled and will be set.
+    /// Forgets what an instruction writes, unless it is modelled and will be set.
     fn forget(&mut self, one: &Decoded, modelled: bool, memory: &mut impl Memory) -> Option<()> {
         for index in bits(one.integer.into()) {
             self.integer[index] = None;
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// What an instruction computes; `None` if it is not modelled.
+    /// Returns what an instruction computes; `None` if it is not modelled.
     fn evaluate(&self, instruction: &Instruction, memory: &mut impl Memory) -> Option<Outcome> {
         let width = match instruction.op0_kind() {
             // As `cdqe` has it.

@@ -10,7 +10,7 @@ pub(super) trait Memory {
     /// Stores a value, or something unknown.
     fn store(&mut self, at: u64, width: usize, value: Option<u64>);
 
-    /// Whether a store to an unknown address makes everything else unknown. Otherwise it is taken to
+    /// Returns whether a store to an unknown address makes everything else unknown. Otherwise it is taken to
     /// change nothing that is known.
     fn is_whole(&self) -> bool;
 }
@@ -56,7 +56,7 @@ pub(super) struct Overlay<W> {
     /// Eight bytes at an aligned address.
     below: W,
     is_whole: bool,
-    /// Whether something was read that is not known.
+    /// True if something was read that is not known.
     pub missed: bool,
     /// By address; and which bytes were stored.
     stored: FxHashMap<u64, (Word, u64)>,

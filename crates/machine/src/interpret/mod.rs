@@ -59,7 +59,7 @@ pub struct Access {
     pub instruction: ImageAddress,
     /// The first byte, as the process sees it, if that follows from the registers.
     pub address: Option<u64>,
-    /// Whether the first half of what is followed at most was not yet over.
+    /// True if the first half of what is followed at most was not yet over.
     pub has_room: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Blocked {
     /// What comes after it, if nothing but that can: it is no jump, call or trap. System calls
     /// come back too, mostly.
     pub next: Option<u64>,
-    /// Whether it is a system call.
+    /// True if it is a system call.
     pub calls_system: bool,
 }
 

@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-/// Which half of 16 bytes an instruction moves to or from memory.
+/// Returns which half of 16 bytes an instruction moves to or from memory.
 pub(super) fn half_moved(instruction: &Instruction) -> Option<usize> {
     match instruction.mnemonic() {
         Mnemonic::Movlpd | Mnemonic::Movlps => Some(0),

@@ -8,7 +8,7 @@ use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register as Name};
 #[derive(Default)]
 pub(super) struct Outcome {
     pub value: Option<u64>,
-    /// Whether the first operand is written.
+    /// True if the first operand is written.
     pub writes: bool,
     pub flags: u8,
     pub known: u8,
@@ -291,7 +291,7 @@ fn scan(value: Option<u64>, width: usize, of: impl Fn(u64) -> u32) -> Outcome {
     }
 }
 
-/// What is computed of the lowest bit that is set; carry tells whether there is none, or one.
+/// Returns what is computed of the lowest bit that is set; carry tells whether there is none, or one.
 fn lowest(value: Option<u64>, width: usize, of: fn(u64) -> u64, carry_if_any: bool) -> Outcome {
     let Some(value) = value else {
         return Outcome::of(None);

@@ -13,7 +13,7 @@ pub(super) struct Partly {
 }
 
 impl Partly {
-    /// Whether an instruction changes it.
+    /// Returns whether an instruction changes it.
     pub fn is_written(&self, one: &Decoded) -> bool {
         one.vector >> self.register & 1 == 1
     }

@@ -115,7 +115,7 @@ impl Slice {
         }
     }
 
-    /// Whether there may be more to learn.
+    /// Returns whether there may be more to learn.
     pub(super) fn learns(&self) -> bool {
         self.operations.len() < MAX_OPERATIONS && self.fruitless < FRUITLESS
     }
@@ -285,7 +285,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// What is read: of the operand in memory, or of the stack.
+    /// Returns what is read: of the operand in memory, or of the stack.
     fn loaded(
         &mut self,
         instruction: &Instruction,
@@ -310,7 +310,7 @@ impl<'a> Tracer<'a> {
         Some(load)
     }
 
-    /// What is written to the first operand.
+    /// Returns what is written to the first operand.
     fn result(
         &mut self,
         instruction: &Instruction,

@@ -21,9 +21,9 @@ pub(super) struct State {
     pub known: u8,
     /// Where calls return to, where memory does not say.
     pub callers: Vec<ImageAddress>,
-    /// Whether floating-point numbers are rounded as they are here.
+    /// True if floating-point numbers are rounded as they are here.
     pub rounds: bool,
-    /// Whether strings go upwards.
+    /// True if strings go upwards.
     pub forward: bool,
 }
 

@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// What is written to the first operand, a vector register.
+    /// Returns what is written to the first operand, a vector register.
     fn computes(
         &self,
         instruction: &Instruction,
@@ -265,7 +265,7 @@ impl State {
         (same && partly.width == width && within & !partly.elements == 0).then_some(&partly.loaded)
     }
 
-    /// What gives integers, or flags.
+    /// Returns what gives integers, or flags.
     fn gives_integer(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
         let Operands { a, b, lanes } = operands;
@@ -369,7 +369,7 @@ impl State {
 /// `rcx`.
 const COUNTER: usize = 1;
 
-/// Whether it makes an integer of a number, which may be in memory.
+/// Returns whether it makes an integer of a number, which may be in memory.
 pub(super) fn truncates(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     matches!(

@@ -33,7 +33,7 @@ impl Bounds {
         self.front_end.max(self.issue).max(self.ports)
     }
 
-    /// Which is the largest.
+    /// Returns which is the largest.
     pub fn limit(&self) -> Limit {
         let cycles = self.cycles();
         if self.issue >= cycles {
@@ -46,7 +46,7 @@ impl Bounds {
     }
 }
 
-/// Whether the second instruction is executed as one with the first.
+/// Returns whether the second instruction is executed as one with the first.
 pub(crate) fn are_fused(first: &Instruction, second: &Instruction) -> bool {
     first.kind.fusible_flags && second.kind.fusible_branch
 }

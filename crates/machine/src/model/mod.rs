@@ -29,7 +29,7 @@ const SHORT_DIVISION: u16 = 6;
 pub struct Resource {
     /// Its name in LLVM's model.
     pub name: &'static str,
-    /// How many units.
+    /// Number of units.
     pub units: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct Cost<'a> {
     /// For how many cycles it occupies one unit of which [`Resource`], by index. Sets of units
     /// that include a smaller set have its cycles too.
     pub units: &'a [(u16, u16)],
-    /// Whether the tables have this form. Otherwise it is taken for the simplest there is.
+    /// True if the tables have this form. Otherwise it is taken for the simplest there is.
     pub known: bool,
 }
 
@@ -145,7 +145,7 @@ impl Model {
         &self.resources
     }
 
-    /// What an instruction costs.
+    /// Returns what an instruction costs.
     pub fn cost(&self, instruction: &Instruction) -> Cost<'_> {
         let class = self.forms.get(&instruction.form);
         let class = class.and_then(|class| self.classes.get(usize::from(*class)));

@@ -10,7 +10,7 @@ pub struct Processor {
     pub name: &'static str,
     /// What LLVM calls it, for `examples/tables.rs`.
     pub llvm: &'static str,
-    /// Whether LLVM's model counts the parts of micro-operations that are issued as one.
+    /// True if LLVM's model counts the parts of micro-operations that are issued as one.
     pub llvm_splits_fused: bool,
     /// By what the machines that have it are recognised.
     pub machines: Machines,
@@ -23,7 +23,7 @@ pub struct Processor {
     pub fetch: u32,
     /// Jumps that are taken a cycle at most.
     pub jumps: u32,
-    /// Whether instructions are issued in order.
+    /// True if instructions are issued in order.
     pub in_order: bool,
     /// Cycles that a branch costs at most if it was not predicted, when it does not wait itself.
     pub mispredict: u32,

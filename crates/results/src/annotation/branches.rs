@@ -24,7 +24,7 @@ pub struct SeenBranches {
 
 type Ends = (ImageAddress, ImageAddress);
 
-/// What was seen of a graph.
+/// Returns what was seen of a graph.
 pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranches {
     let address = |offset| given.code.0.address_of(offset);
     let mut counts: FxHashMap<Ends, EdgeEvidence> = FxHashMap::default();

@@ -54,7 +54,7 @@ struct StallClaim {
     doubts: Vec<FindingDoubt>,
 }
 
-/// What is known of an instruction that ran so often that its best case is known.
+/// Returns what is known of an instruction that ran so often that its best case is known.
 fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<StallClaim> {
     let share = samples / total;
     let part = |cycles: f64| share * cycles / account.cycles;
@@ -95,7 +95,7 @@ fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<Stall
     })
 }
 
-/// What is known of an instruction of which nothing says how often it ran.
+/// Returns what is known of an instruction of which nothing says how often it ran.
 fn claim_of_suspects(samples: f64, total: f64, suspects: &[Culprit]) -> Option<StallClaim> {
     let share = samples / total;
     if suspects.is_empty() || share.is_nan() || share < LEAST_SUSPECTED {

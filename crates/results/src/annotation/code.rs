@@ -8,7 +8,7 @@ use symbols::ImageSymbols;
 pub struct ProcedureCode<'a>(pub &'a ImageSymbols);
 
 impl ProcedureCode<'_> {
-    /// What the image is for; `None` if it cannot be decoded.
+    /// Returns what the image is for; `None` if it cannot be decoded.
     pub fn architecture(&self) -> Option<Architecture> {
         match self.0.machine() {
             62 => Some(Architecture::X86_64),

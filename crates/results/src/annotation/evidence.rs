@@ -45,6 +45,6 @@ pub struct ProcedureEvidence<'a> {
     pub kernel: Option<f64>,
     /// Instructions by which samples may come late.
     pub late: usize,
-    /// Whether other threads may write what it accesses.
+    /// True if other threads may write what it accesses.
     pub shared: bool,
 }

@@ -35,7 +35,7 @@ pub enum FrequencyBasis {
 }
 
 impl FrequencyBasis {
-    /// Whether frequencies compare with the clock.
+    /// Returns whether frequencies compare with the clock.
     fn is_absolute(self) -> bool {
         matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
     }
@@ -389,7 +389,7 @@ fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
     }
 }
 
-/// How often a block was executed. A repeated instruction (`rep movs`) is counted once for each time that it repeats
+/// Returns how often a block was executed. A repeated instruction (`rep movs`) is counted once for each time that it repeats
 /// itself, so that it says nothing of its block. Where jumps are not understood, one may lead into the middle of
 /// the block: then it has no number of its own.
 fn times(graph: &Graph, block: &machine::Block, counts: &OfProcedure<'_>) -> Option<u64> {

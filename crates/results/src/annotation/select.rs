@@ -54,7 +54,7 @@ pub struct ChosenAmong {
 /// As many others of the same name are told of.
 const MOST_OTHERS: usize = 4;
 
-/// What an event is a sign of.
+/// Returns what an event is a sign of.
 fn cause(name: &str) -> Option<Cause> {
     Some(match name.split(':').next()? {
         "L1-icache-load-misses" => Cause::InstructionCache,
@@ -139,7 +139,7 @@ impl<'a> SampleSelection<'a> {
         self.events.get(&image).map_or(&[], Vec::as_slice)
     }
 
-    /// How many instructions a procedure executed, by samples of that event, and how many samples.
+    /// Returns how many instructions a procedure executed, by samples of that event, and how many samples.
     pub fn instructions(&self, chosen: &ChosenProcedure) -> (f64, f64) {
         let counts = self.instructions.get(&chosen.image);
         let own = counts

@@ -32,7 +32,7 @@ pub struct AnnotationSetting {
     pub total: f64,
     /// What other tools counted.
     pub counts: GivenCounts,
-    /// Whether there are branch records, recorded or given.
+    /// True if there are branch records, recorded or given.
     pub records: bool,
     /// Instructions by which its samples may come late on this machine.
     pub late: usize,

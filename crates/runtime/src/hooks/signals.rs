@@ -19,7 +19,7 @@ waits! {
     sigsuspend(mask: *const sigset_t) -> c_int, |_| true;
 }
 
-/// Whether a process sent the signal, not a timer or the kernel.
+/// Returns whether a process sent the signal, not a timer or the kernel.
 ///
 /// # Safety
 /// `info` is of a signal that was received.

@@ -91,7 +91,7 @@ unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize
     returned(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
 }
 
-/// What the C library makes of the kernel's answer.
+/// Returns what the C library makes of the kernel's answer.
 fn returned(result: isize) -> c_long {
     if (-4095..0).contains(&result) {
         // SAFETY: the C library's own place for it.

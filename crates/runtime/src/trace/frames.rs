@@ -10,12 +10,12 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::trace::{ENDED, Frame, Local, Memory};
 
-/// Whether a frame is of a block that was marked in the source: nothing returns through it.
+/// Returns whether a frame is of a block that was marked in the source: nothing returns through it.
 pub fn is_marked(frame: &Frame) -> bool {
     frame.return_address == 0
 }
 
-/// Whether an execution that ends is the last one of its thread; then its frame is the last one from now on.
+/// Returns whether an execution that ends is the last one of its thread; then its frame is the last one from now on.
 pub fn is_last(memory: &Memory, local: &mut Local, ended: &mut Frame) -> bool {
     let own = &raw const *local as u64;
     let at = &raw const *ended as u64;
@@ -103,7 +103,7 @@ pub fn let_go() {
     }
 }
 
-/// Whether an address lies on the thread's own stack, and not on a coroutine's or a signal handler's.
+/// Returns whether an address lies on the thread's own stack, and not on a coroutine's or a signal handler's.
 pub fn is_own_stack(local: &Local, address: u64) -> bool {
     address.wrapping_sub(local.stack_low) < local.stack_size
 }

@@ -20,7 +20,7 @@ fn head(memory: &Memory, index: u64) -> &SegmentHead {
     unsafe { &*(address(memory, index) as *const SegmentHead) }
 }
 
-/// Whether the thread's records find no room.
+/// Returns whether the thread's records find no room.
 pub fn spills(local: &Local) -> bool {
     local.end == local.spill + ((SPARE - 1) * RECORD) as u64
 }

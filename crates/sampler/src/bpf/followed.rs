@@ -17,7 +17,7 @@ const ON_SAMPLE: &str = "on_sample";
 pub(crate) struct FollowedTarget {
     /// Its id.
     pub pid: u32,
-    /// Whether it is wanted from now on, and not only from the next program on that it executes.
+    /// True if it is wanted from now on, and not only from the next program on that it executes.
     pub armed: bool,
 }
 

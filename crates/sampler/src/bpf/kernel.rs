@@ -46,7 +46,7 @@ pub(crate) struct Setting {
     pub per_process: bool,
     pub per_thread: bool,
     pub off_cpu: bool,
-    /// Whether there is a tracepoint among the events.
+    /// True if there is a tracepoint among the events.
     pub tracepoints: bool,
     /// Event numbers of sleeping and of waiting for a CPU.
     pub off_events: [u16; 2],
@@ -240,7 +240,7 @@ impl<'memory> Kernel<'memory> {
         self.links.clear();
     }
 
-    /// Whether the tables that are being filled should be emptied soon.
+    /// Returns whether the tables that are being filled should be emptied soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
         let entries = self.tables(self.active()).inserted(events)?;
         let most = entries.iter().copied().max().unwrap_or(0);
@@ -252,7 +252,7 @@ impl<'memory> Kernel<'memory> {
         self.fill() & 1
     }
 
-    /// How often the tables were flipped: the number of what is being filled.
+    /// Returns how often the tables were flipped: the number of what is being filled.
     pub fn fill(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
         data.map_or(0, |data| data.control.active & !STOPPED)
@@ -336,7 +336,7 @@ impl<'memory> Kernel<'memory> {
         all().map_err(shared)
     }
 
-    /// What makes the programs run: with these pinned they go on without us.
+    /// Returns what makes the programs run: with these pinned they go on without us.
     pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.links.iter().map(AsFd::as_fd)
     }
@@ -380,7 +380,7 @@ impl<'memory> Kernel<'memory> {
     }
 }
 
-/// Whether this kernel has what walks by unwind tables take: `bpf_loop` (5.17) and the tree of mappings (6.1).
+/// Returns whether this kernel has what walks by unwind tables take: `bpf_loop` (5.17) and the tree of mappings (6.1).
 pub(crate) fn can_walk_by_tables() -> bool {
     let release = kernel_release();
     let mut numbers = kernel_numbers(&release);
@@ -392,7 +392,7 @@ fn kernel_numbers(release: &str) -> impl Iterator<Item = u32> + '_ {
     digits.map(|number| number.parse().unwrap_or(0))
 }
 
-/// Whether this kernel has the tracepoint that `on_map` is attached to.
+/// Returns whether this kernel has the tracepoint that `on_map` is attached to.
 fn can_watch_mappings() -> bool {
     let kind = libbpf_sys::BPF_TRACE_RAW_TP;
     // SAFETY: the name lives through the call, which only looks it up in the kernel's type information.

@@ -144,7 +144,7 @@ pub fn unpin(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether a collector may be counting: with all of its links pinned last, one without any either
+/// Returns whether a collector may be counting: with all of its links pinned last, one without any either
 /// never began, or was taken over already.
 pub fn may_count(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -256,7 +256,7 @@ impl LeftBehind {
         Ok(word.map_or(0, u64::from_ne_bytes))
     }
 
-    /// How long ago it stopped by itself, because no daemon was heard of; `None` while it counts.
+    /// Returns how long ago it stopped by itself, because no daemon was heard of; `None` while it counts.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -265,7 +265,7 @@ impl LeftBehind {
         Ok((ceased_ns > 0).then(|| monotonic_ns().saturating_sub(ceased_ns)))
     }
 
-    /// How many interrupts came since then: one of each event, where the kernel ends them.
+    /// Returns how many interrupts came since then: one of each event, where the kernel ends them.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -286,7 +286,7 @@ impl LeftBehind {
         })
     }
 
-    /// How many samples are in its tables.
+    /// Returns how many samples are in its tables.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -118,7 +118,7 @@ impl Snapshots {
         }
     }
 
-    /// What is missing.
+    /// Returns what is missing.
     pub fn warnings(&self) -> impl Iterator<Item = String> + use<> {
         let lost = programs::lost(&self.object);
         let lost = (lost > 0).then(|| {

@@ -107,7 +107,7 @@ impl Tables<'_> {
             .collect()
     }
 
-    /// How many entries each CPU has made.
+    /// Returns how many entries each CPU has made.
     pub fn inserted(&self, events: usize) -> Result<Vec<u64>, Error> {
         let mut inserted = vec![0; self.cpus];
         for event in 0..events.min(MAX_EVENTS) as u32 {

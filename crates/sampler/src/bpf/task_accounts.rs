@@ -264,7 +264,7 @@ impl Programs {
         }
     }
 
-    /// What threads did until now. Those that have ended are waited for, at most so long.
+    /// Returns what threads did until now. Those that have ended are waited for, at most so long.
     fn totals(&self, patience: Duration) -> Option<Totals> {
         let begun = Instant::now();
         let mut living = self.accounts("threads");
@@ -326,7 +326,7 @@ impl Programs {
     }
 }
 
-/// How long a thread has run and waited for a CPU, also of one that has ended and was not waited for.
+/// Returns how long a thread has run and waited for a CPU, also of one that has ended and was not waited for.
 fn scheduler_times(tid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);
@@ -349,7 +349,7 @@ fn process_cpu_ns(pid: u32) -> Option<u64> {
     from_ticks(ticks)
 }
 
-/// How long all CPUs have been idle since the machine was started.
+/// Returns how long all CPUs have been idle since the machine was started.
 fn idle_ns() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;

@@ -206,7 +206,7 @@ impl Doctor<'_> {
         (missing, fix)
     }
 
-    /// What refuses where neither rights nor settings do.
+    /// Returns what refuses where neither rights nor settings do.
     pub(super) fn authority(&self) -> String {
         match &self.limits.lockdown {
             Some(level) => format!("kernel lockdown ({level})"),
@@ -223,7 +223,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// What other error numbers mean for events that every kernel and machine should have.
+    /// Returns what other error numbers mean for events that every kernel and machine should have.
     pub(super) fn other(&self, errno: Errno, what: &str) -> Reason {
         match errno {
             libc::ENOSYS => {

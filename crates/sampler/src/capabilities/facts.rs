@@ -107,7 +107,7 @@ impl User {
         }
     }
 
-    /// Whether it has the right where the kernel asks for it: in the first user namespace.
+    /// Returns whether it has the right where the kernel asks for it: in the first user namespace.
     pub(super) fn has(&self, right: Right) -> bool {
         self.capabilities.contains(&right.0) && !self.user_namespace
     }
@@ -130,7 +130,7 @@ fn settings_read_only(system: &dyn System) -> bool {
     })
 }
 
-/// What says that this is a container: the files and cgroups of the usual ones, or processes that
+/// Returns what says that this is a container: the files and cgroups of the usual ones, or processes that
 /// are counted apart from the machine's.
 fn container(system: &dyn System) -> Option<String> {
     for (path, name) in [
@@ -178,7 +178,7 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel is at least this one.
+    /// Returns whether the kernel is at least this one.
     pub(super) fn kernel_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self
             .kernel

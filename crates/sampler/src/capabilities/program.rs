@@ -33,7 +33,7 @@ pub struct Program {
     pub debug_info: Option<DebugInfo>,
     /// Why the debug information cannot be used, though it is there.
     pub debug_problem: Option<String>,
-    /// How many of its functions keep frame pointers; `None` where too few have names to tell.
+    /// Number of its functions that keep frame pointers; `None` where too few have names to tell.
     pub frame_pointers: Option<FramePointers>,
     /// It runs with the rights of its file: the loader ignores what is preloaded.
     pub privileged: bool,
@@ -240,7 +240,7 @@ fn frame_pointers(symbols: &ImageSymbols, file: &File) -> Option<FramePointers> 
     })
 }
 
-/// Whether a function that makes itself a frame keeps a pointer to it; `None` if it starts
+/// Returns whether a function that makes itself a frame keeps a pointer to it; `None` if it starts
 /// without a frame, as functions that call nobody do. There may be landing marks and a check of
 /// the stack's size before.
 fn sets_frame_pointer(code: &[u8]) -> Option<bool> {

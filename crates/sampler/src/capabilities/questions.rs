@@ -6,7 +6,7 @@ use super::facts;
 use super::system::{Errno, RING_PAGES, Trial};
 use std::io::ErrorKind;
 
-/// What helps where the kernel was built without something that every distribution builds in.
+/// Returns what helps where the kernel was built without something that every distribution builds in.
 fn other_kernel() -> Fix {
     Fix::Advice("another kernel: every distribution's has it".into())
 }

@@ -3,7 +3,7 @@
 use super::{Capabilities, Gap, Limits, Linking, Probe, Program};
 use std::fmt::Write;
 
-/// What can be measured here, a line for each question, and under what cannot: what is missing,
+/// Returns what can be measured here, a line for each question, and under what cannot: what is missing,
 /// what is lost, and what mends it. Gaps that one thing mends are told together.
 pub fn render(capabilities: &Capabilities, unicode: bool) -> String {
     let marks = Marks::new(unicode);
@@ -121,7 +121,7 @@ fn limits(text: &mut String, limits: &Limits) {
     }
 }
 
-/// What can be seen of a program, in the same form.
+/// Returns what can be seen of a program, in the same form.
 pub fn render_program(program: &Program, unicode: bool) -> String {
     let marks = Marks::new(unicode);
     let mut text = format!("{}: {}\n", program.path.display(), linking(program.linking));

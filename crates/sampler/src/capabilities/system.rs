@@ -47,7 +47,7 @@ pub(super) trait System {
     fn read(&self, path: &str) -> io::Result<String>;
     /// Whether a file can be opened.
     fn open_file(&self, path: &str) -> io::Result<()>;
-    /// Whether a directory can be listed, and has something in it.
+    /// Returns whether a directory can be listed, and has something in it.
     fn list(&self, path: &str) -> io::Result<bool>;
     /// Where a symbolic link points to.
     fn link(&self, path: &str) -> io::Result<String>;

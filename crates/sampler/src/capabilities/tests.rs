@@ -119,7 +119,7 @@ impl Recorded {
         diagnose::capabilities(self)
     }
 
-    /// What is missing and what mends it.
+    /// Returns what is missing and what mends it.
     fn gap(&self, question: Question) -> (String, Fix) {
         let gap = self.ask().get(question).expect_err("a gap");
         assert!(!gap.lose.is_empty());

@@ -101,7 +101,7 @@ impl Breakpoint {
     }
 }
 
-/// Whether a signal that a traced thread stopped for comes from a breakpoint of ours.
+/// Returns whether a signal that a traced thread stopped for comes from a breakpoint of ours.
 pub(crate) fn is_ours(signal: libc::c_int, code: libc::c_int) -> bool {
     HARMLESS.contains(&signal) && code == TELLS
 }

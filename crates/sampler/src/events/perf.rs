@@ -41,7 +41,7 @@ pub(crate) fn user_only(attr: &mut perf_event_attr) {
     attr.set_exclude_hv(1);
 }
 
-/// Whether the kernel does not allow it.
+/// Returns whether the kernel does not allow it.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
@@ -124,12 +124,12 @@ pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
     Ok(id)
 }
 
-/// How long an event was enabled and how long it was counting, in nanoseconds.
+/// Returns how long an event was enabled and how long it was counting, in nanoseconds.
 pub(crate) fn times(fd: &OwnedFd) -> Option<(u64, u64)> {
     read_values(fd).map(|(values, _)| (values[1], values[2]))
 }
 
-/// How many samples of an event found no room in its ring buffer; `None` if it was not opened by
+/// Returns how many samples of an event found no room in its ring buffer; `None` if it was not opened by
 /// [`open_counting_lost`].
 pub(crate) fn lost_samples(fd: &OwnedFd) -> Option<u64> {
     read_values(fd).and_then(|(values, length)| (length == 32).then_some(values[3]))

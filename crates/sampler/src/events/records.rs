@@ -184,7 +184,7 @@ impl Decoder {
         }
     }
 
-    /// Whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
+    /// Returns whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
     /// sets it for an event that was asked for build-ids and forgets to clear it for the next.
     fn has_build_id(&self, raw: &RawEventRecord<'_>, body: &[u8]) -> bool {
         const LENGTH: usize = 32; // behind ids, address, length and file offset

@@ -127,14 +127,14 @@ impl Rings {
         perf::multiplex_scale(self.events.iter().filter(of_event))
     }
 
-    /// How long the events counted whose id `own` accepts, in nanoseconds.
+    /// Returns how long the events counted whose id `own` accepts, in nanoseconds.
     pub fn counted(&self, own: impl Fn(&u64) -> bool) -> u64 {
         let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
         let times = self.events.iter().filter(of_event).filter_map(perf::times);
         times.map(|(_, running)| running).sum()
     }
 
-    /// How many samples of the events whose id `own` accepts found no room; `None` if the kernel does
+    /// Returns how many samples of the events whose id `own` accepts found no room; `None` if the kernel does
     /// not count them.
     pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {
         let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));

@@ -31,12 +31,12 @@ pub struct Skid {
 const ENOUGH: f64 = 0.5;
 
 impl Skid {
-    /// Whether a stall shows at the instruction after the slow one.
+    /// Returns whether a stall shows at the instruction after the slow one.
     pub fn is_one_instruction(&self) -> bool {
         self.load >= ENOUGH && self.divide >= ENOUGH
     }
 
-    /// Whether it hardly ever shows at a later one: not so where instructions that are done together are
+    /// Returns whether it hardly ever shows at a later one: not so where instructions that are done together are
     /// interrupted somewhere among them.
     pub fn is_sharp(&self) -> bool {
         self.load >= SHARP && self.divide >= SHARP

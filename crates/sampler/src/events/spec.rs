@@ -118,12 +118,12 @@ impl EventSpec {
         })
     }
 
-    /// Whether the event is sampled at a rate, with a period that is randomised.
+    /// Returns whether the event is sampled at a rate, with a period that is randomised.
     pub fn is_timed(&self) -> bool {
         matches!(self.kind, Clock | Cycles)
     }
 
-    /// Whether it shares the processor's counters with others when there are too few of them.
+    /// Returns whether it shares the processor's counters with others when there are too few of them.
     pub fn shares_counters(&self) -> bool {
         matches!(self.kind, Cycles | Hardware)
     }

@@ -211,7 +211,7 @@ impl ThreadEvents {
         }
     }
 
-    /// What a sample costs the thread that it interrupts, in nanoseconds, by the clock's samples: measures for some milliseconds.
+    /// Returns what a sample costs the thread that it interrupts, in nanoseconds, by the clock's samples: measures for some milliseconds.
     ///
     /// # Errors
     /// [`Error::EventRefused`].

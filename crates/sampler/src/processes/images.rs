@@ -223,7 +223,7 @@ impl ImageTable {
         }
     }
 
-    /// How many images are known.
+    /// Returns how many images are known.
     pub fn len(&self) -> usize {
         self.images.len() - self.free.len()
     }
@@ -238,7 +238,7 @@ impl ImageTable {
         image
     }
 
-    /// Whether an image was only ever seen by its number.
+    /// Returns whether an image was only ever seen by its number.
     pub fn has_nameless(&self) -> bool {
         self.images.iter().any(|image| image.path.is_empty())
     }

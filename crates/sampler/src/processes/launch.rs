@@ -153,7 +153,7 @@ impl Launched {
         }
     }
 
-    /// Whether and how the command has ended.
+    /// Returns whether and how the command has ended.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.wait_with(libc::WNOHANG)
     }
@@ -218,7 +218,7 @@ unsafe fn become_command(
     }
 }
 
-/// What the first line of a script names; nothing if the file is no script.
+/// Returns what the first line of a script names; nothing if the file is no script.
 fn interpreter(script: &Path) -> Option<String> {
     let mut line = Vec::new();
     let file = std::fs::File::open(script).ok()?;

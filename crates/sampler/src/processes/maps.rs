@@ -153,7 +153,7 @@ impl ProcessMaps {
         &mut programs[last]
     }
 
-    /// What a process runs now, to change its mappings.
+    /// Returns what a process runs now, to change its mappings.
     fn change(&mut self, pid: u32, time: u64) -> &mut Program {
         if self.processes.get(&pid).is_none_or(Vec::is_empty) {
             return self.begin(pid, time, Mappings::default());
@@ -211,12 +211,12 @@ impl ProcessMaps {
         &self.jitdumps
     }
 
-    /// How many processes are remembered.
+    /// Returns how many processes are remembered.
     pub fn len(&self) -> usize {
         self.processes.len()
     }
 
-    /// How many of them have ended.
+    /// Returns how many of them have ended.
     pub fn ended(&self) -> usize {
         self.ended.len()
     }
@@ -237,7 +237,7 @@ impl ProcessMaps {
         })
     }
 
-    /// What a process ran at a time.
+    /// Returns what a process ran at a time.
     fn program_at(&self, pid: u32, time: u64) -> Option<&Program> {
         let programs = self.processes.get(&pid)?;
         let mut latest_first = programs.iter().rev();
@@ -246,7 +246,7 @@ impl ProcessMaps {
             .or(programs.first())
     }
 
-    /// What a process has mapped in the program that it ran at a time, and the version of that. Who
+    /// Returns what a process has mapped in the program that it ran at a time, and the version of that. Who
     /// takes in samples and mappings in the order of their times has no need of older ones.
     pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
         let program = self.program_at(pid, time)?;

@@ -29,7 +29,7 @@ pub(crate) struct Tracee {
     memory: File,
     /// The signal to be delivered when we leave.
     signal: libc::c_int,
-    /// Whether it is stopped; else it has ended.
+    /// True if it is stopped; else it has ended.
     stopped: bool,
     /// Where it stops, once it was to run to a place.
     breakpoint: Option<Breakpoint>,
@@ -55,7 +55,7 @@ impl Tracee {
         Some(tracee)
     }
 
-    /// Whether a signal is to be delivered: it is not to be run before that.
+    /// Returns whether a signal is to be delivered: it is not to be run before that.
     pub fn is_signalled(&self) -> bool {
         self.signal != 0
     }
@@ -172,7 +172,7 @@ impl Tracee {
         self.signal = if ours { 0 } else { signal };
     }
 
-    /// What kind of thing sent the signal that it stopped for; 0 if that is not known.
+    /// Returns what kind of thing sent the signal that it stopped for; 0 if that is not known.
     fn code(&self) -> libc::c_int {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();

@@ -221,7 +221,7 @@ impl Branches {
     }
 }
 
-/// What there was of branch records, in a sentence.
+/// Returns what there was of branch records, in a sentence.
 pub(crate) fn summary(stretches: &Stretches) -> Option<String> {
     let Stretches {
         stacks,

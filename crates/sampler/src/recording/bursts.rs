@@ -114,7 +114,7 @@ impl Bursts {
         }
     }
 
-    /// What there was, in a sentence.
+    /// Returns what there was, in a sentence.
     pub fn summary(&self) -> String {
         format!(
             "{} instructions were followed in {} path bursts, for which the command was stopped {:.2} s",
@@ -185,7 +185,7 @@ fn cpu_time(pid: libc::pid_t) -> Option<u64> {
     Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Whether it runs, or wants to.
+/// Returns whether it runs, or wants to.
 fn runs(pid: libc::pid_t) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')

@@ -93,13 +93,13 @@ pub struct Continuous<'memory> {
     layout: Option<KernelSymbols>,
     drained_unix_ns: u64,
     drained_ns: u64,
-    /// Whether a buffer was read and not emptied yet.
+    /// True if a buffer was read and not emptied yet.
     unstored: bool,
     sample_cost_ns: u64,
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
-    /// Whether the kernel can end the events by itself when nobody ticks any more, not only their counting.
+    /// True if the kernel can end the events by itself when nobody ticks any more, not only their counting.
     can_cease: bool,
     /// How long nothing was sampled since the last drain, and in all, because nobody ticked.
     unsampled_ns: (u64, u64),
@@ -210,12 +210,12 @@ impl<'memory> Continuous<'memory> {
         }
     }
 
-    /// Whether the interrupts, too, end when nobody ticks any more; else only what they count.
+    /// Returns whether the interrupts, too, end when nobody ticks any more; else only what they count.
     pub fn can_cease(&self) -> bool {
         self.can_cease
     }
 
-    /// How long nothing was sampled so far because nobody ticked, in nanoseconds.
+    /// Returns how long nothing was sampled so far because nobody ticked, in nanoseconds.
     pub fn unsampled_ns(&self) -> u64 {
         self.unsampled_ns.1
     }
@@ -225,7 +225,7 @@ impl<'memory> Continuous<'memory> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
 
-    /// What one sample costs, in nanoseconds, by a measurement before the start.
+    /// Returns what one sample costs, in nanoseconds, by a measurement before the start.
     pub fn sample_cost_ns(&self) -> u64 {
         self.sample_cost_ns
     }
@@ -282,7 +282,7 @@ impl<'memory> Continuous<'memory> {
         self.describe_events()
     }
 
-    /// What became of the CPUs, if they are not those any more that are sampled, each all the time: an
+    /// Returns what became of the CPUs, if they are not those any more that are sampled, each all the time: an
     /// event ends with its CPU and does not come back with it, not even after a suspend. To be called
     /// some seconds apart, while it counts; then a new collector is needed.
     pub fn changed_cpus(&mut self) -> Option<String> {
@@ -420,7 +420,7 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
-    /// What a collector before us had counted and not given to be stored: `is_stored` tells of a
+    /// Returns what a collector before us had counted and not given to be stored: `is_stored` tells of a
     /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
     /// `since_unix_ns` is when it was last heard of.
     ///
@@ -484,7 +484,7 @@ impl<'memory> Continuous<'memory> {
             .collect()
     }
 
-    /// Whether anything was counted since the last drain.
+    /// Returns whether anything was counted since the last drain.
     ///
     /// # Errors
     /// [`Error::System`].

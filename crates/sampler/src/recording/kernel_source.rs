@@ -98,12 +98,12 @@ impl<'memory> KernelSource<'memory> {
         Ok(())
     }
 
-    /// Whether user stacks are walked by unwind tables.
+    /// Returns whether user stacks are walked by unwind tables.
     pub fn walks_by_tables(&self) -> bool {
         self.unwinding.is_some()
     }
 
-    /// What to say of the walks up stacks.
+    /// Returns what to say of the walks up stacks.
     pub fn walk_notes(&self) -> Vec<String> {
         self.unwinding
             .as_ref()
@@ -197,7 +197,7 @@ impl<'memory> KernelSource<'memory> {
         }
     }
 
-    /// Whether the tables should be emptied soon.
+    /// Returns whether the tables should be emptied soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
         self.kernel.is_filling_up(events)
     }
@@ -249,7 +249,7 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.take_ceased()
     }
 
-    /// Whether the kernel lets an event run on, whatever its limit, while the program on it returns 0. Tried, because it
+    /// Returns whether the kernel lets an event run on, whatever its limit, while the program on it returns 0. Tried, because it
     /// depends on more than the release.
     pub fn limits_spare_handled(&mut self) -> Result<bool, Error> {
         let spec = EventSpec::cpu_clock();
@@ -300,7 +300,7 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.disable()
     }
 
-    /// How long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
+    /// Returns how long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
     /// that cannot be read any more.
     pub fn enabled_times(&self) -> Vec<u64> {
         let per_cpu = self.events.iter().find(|event| !event.fds.is_empty());

@@ -364,7 +364,7 @@ impl RingSource {
         }
     }
 
-    /// How many times as long as it was to be the period of an event is: samples came faster than
+    /// Returns how many times as long as it was to be the period of an event is: samples came faster than
     /// they could be read.
     pub fn slowdown(&self, event: usize) -> u64 {
         match self.timed_events.contains(&event) {
@@ -472,7 +472,7 @@ impl RingSource {
         }
     }
 
-    /// Whether a process is not the idle task, nor somebody else's.
+    /// Returns whether a process is not the idle task, nor somebody else's.
     fn is_asked_for(&self, pid: u32) -> bool {
         let followed = self.followed.as_ref();
         pid != 0 && followed.is_none_or(|pids| pids.contains(&pid))

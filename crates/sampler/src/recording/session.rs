@@ -335,7 +335,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         Ok(())
     }
 
-    /// What a sample of the first timed event costs, if the rate depends on it.
+    /// Returns what a sample of the first timed event costs, if the rate depends on it.
     fn measured(
         &self,
         specs: &[EventSpec],
@@ -394,7 +394,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         matches!(&self.source, Source::Kernel(source) if source.walks_by_tables())
     }
 
-    /// How stacks were recorded in the end.
+    /// Returns how stacks were recorded in the end.
     fn call_graph(&self) -> CallGraph {
         match (&self.source, self.options.call_graph) {
             (Source::Kernel(source), CallGraph::Tables) if source.walks_by_tables() => {
@@ -538,7 +538,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// How many times as long as it was to be the period of an event is.
+    /// Returns how many times as long as it was to be the period of an event is.
     fn slowdown(&self, number: usize) -> u64 {
         match &self.source {
             Source::Kernel(_) => 1,
@@ -715,7 +715,7 @@ fn is_readable(fd: &OwnedFd) -> bool {
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }
 
-/// What is at the bottom of an error, in one line.
+/// Returns what is at the bottom of an error, in one line.
 fn first_cause(error: &Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

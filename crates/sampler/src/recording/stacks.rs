@@ -40,7 +40,7 @@ impl StackReader {
         }
     }
 
-    /// What to say if many stacks were longer than what was copied of them.
+    /// Returns what to say if many stacks were longer than what was copied of them.
     pub fn cut_short(&self, copied: u32) -> Option<String> {
         let share = self.truncated as f64 / self.unwound.max(1) as f64;
         let most = crate::Options::MOST_STACK_BYTES;

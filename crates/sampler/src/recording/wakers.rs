@@ -29,7 +29,7 @@ fn is_interrupt_entry(name: &str) -> bool {
 /// Our programs, by the end of the names that the kernel gives them.
 const OUR_PROGRAMS: &[&str] = &["_on_switch", "_on_waking", "_on_tracepoint"];
 
-/// What the kernel runs programs at tracepoints by.
+/// Returns what the kernel runs programs at tracepoints by.
 fn is_tracing(name: &str) -> bool {
     [
         "bpf_",

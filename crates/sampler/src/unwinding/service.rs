@@ -188,12 +188,12 @@ impl Unwinding {
         });
     }
 
-    /// How the walks went so far.
+    /// Returns how the walks went so far.
     pub fn counts(&self) -> WalkCounts {
         WalkCounts::read(&self.counts)
     }
 
-    /// What the reader should know: each a sentence.
+    /// Returns what the reader should know: each a sentence.
     pub fn notes(&self) -> Vec<String> {
         let counts = self.counts();
         let mut notes: Vec<String> = counts.summary().into_iter().collect();

@@ -83,7 +83,7 @@ impl Code<'_> {
         Some((register, self.signed()?))
     }
 
-    /// What is added at the end of the expression.
+    /// Returns what is added at the end of the expression.
     fn added(&mut self) -> Option<u8> {
         let added = match self.byte() {
             None => return Some(0),

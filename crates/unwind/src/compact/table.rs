@@ -80,7 +80,7 @@ impl CompactTable {
         &self.words
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.blocks == 0
     }
@@ -164,7 +164,7 @@ impl CompactTable {
         new.is_sound().then_some(new)
     }
 
-    /// Whether every search ends at a rule.
+    /// Returns whether every search ends at a rule.
     fn is_sound(&self) -> bool {
         let blocks = self.blocks as usize;
         let Some((index, rows)) = self.words.split_at_checked(blocks) else {

@@ -275,7 +275,7 @@ impl Forest {
         self.shared(cover, cover)
     }
 
-    /// What two covers share.
+    /// Returns what two covers share.
     pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
         let (one, other) = (self.measured(one), self.measured(other));
         let shared = |which: usize| {

@@ -324,7 +324,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
         self.guilty(Cause::Mispredict, at, most);
     }
 
-    /// How many mispredictions that end in this edge there are at most for each execution of the
+    /// Returns how many mispredictions that end in this edge there are at most for each execution of the
     /// block that it leads to.
     fn mispredicted(&self, edge: usize, from: usize) -> f64 {
         let often = self.context.of_edge(edge);
@@ -364,7 +364,7 @@ impl<'a, 'b> Candidates<'a, 'b> {
         }
     }
 
-    /// Whether an instruction of the block may be in another line (page) than what is executed right
+    /// Returns whether an instruction of the block may be in another line (page) than what is executed right
     /// before it.
     fn crosses(&self, index: usize, size: u64) -> bool {
         let graph = self.context.evidence.graph;

@@ -118,7 +118,7 @@ impl<'a> Context<'a> {
         found
     }
 
-    /// Who wrote these registers last before an instruction that waits for them, with the number of
+    /// Returns who wrote these registers last before an instruction that waits for them, with the number of
     /// instructions in between, in this block and those before; and whether it can be the caller.
     /// What was read in between was there then, and is not waited for.
     pub fn writers(
@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
         (found, outside)
     }
 
-    /// How often the code around each block is gone through once it is in the cache. A loop keeps
+    /// Returns how often the code around each block is gone through once it is in the cache. A loop keeps
     /// it there if it fits in half of the cache and calls nothing.
     fn repetitions(&self) -> Vec<Option<f64>> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);

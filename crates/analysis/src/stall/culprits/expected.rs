@@ -24,7 +24,7 @@ pub struct Expected {
     pub uops: f64,
 }
 
-/// What the graph's instructions take at best.
+/// Returns what the graph's instructions take at best.
 ///
 /// # Panics
 /// If samples and frequencies are not of this graph.

@@ -97,7 +97,7 @@ fn lost(mut ways: Vec<(f64, f64)>) -> f64 {
 struct Way {
     /// What the instruction waits for and was not written on the way.
     wanted: RegisterSet,
-    /// Whether it accesses memory, and so waits for locked and serialising ones too.
+    /// True if it accesses memory, and so waits for locked and serialising ones too.
     accesses: bool,
     /// The longest latency of those that wait for the same.
     beside: Vec<(Register, f64)>,
@@ -162,7 +162,7 @@ impl Way {
     }
 }
 
-/// How many times for each of so many executions the window can have been empty before an
+/// Returns how many times for each of so many executions the window can have been empty before an
 /// instruction.
 fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
     let own = context.of_block(block).unwrap_or(0.0);

@@ -179,7 +179,7 @@ pub struct Culprit {
 pub struct Account {
     /// How often it ran: executions by the cycles between samples.
     pub frequency: f64,
-    /// Whether that is sure enough to say how much a cause has at least.
+    /// True if that is sure enough to say how much a cause has at least.
     pub sure: bool,
     /// All: samples by frequency.
     pub cycles: f64,
@@ -243,7 +243,7 @@ pub struct Evidence<'a> {
     pub elsewhere: Option<f64>,
     /// For each block how far its cycles are known; empty if all are sure.
     pub trust: &'a [CycleTrust],
-    /// Whether other threads may write what the procedure accesses.
+    /// True if other threads may write what the procedure accesses.
     pub shared: bool,
     /// Instructions by which a sample may come later than right after the slow one (its skid): each of so many before
     /// is suspected too.
@@ -256,7 +256,7 @@ impl Evidence<'_> {
         trust.unwrap_or(CycleTrust::Sure)
     }
 
-    /// How often a block runs: what is not known to run seldom may run all the time.
+    /// Returns how often a block runs: what is not known to run seldom may run all the time.
     fn often(&self, block: usize) -> f64 {
         self.frequencies.blocks[block].map_or(f64::INFINITY, |one| one.frequency)
     }
@@ -266,7 +266,7 @@ impl Evidence<'_> {
         self.frequencies.edges[edge].map_or(f64::INFINITY, |one| one.frequency)
     }
 
-    /// How much more than at best an instruction took that ran so often, in cycles each time, and
+    /// Returns how much more than at best an instruction took that ran so often, in cycles each time, and
     /// the sampling error.
     fn beyond(&self, index: usize, frequency: f64) -> (f64, f64) {
         let (samples, minimum) = (self.samples[index], self.expected[index].minimum);
@@ -297,7 +297,7 @@ pub struct Findings {
     pub suspects: Vec<Vec<Culprit>>,
 }
 
-/// What is said of the graph's instructions.
+/// Returns what is said of the graph's instructions.
 ///
 /// # Panics
 /// If what is known is not of this graph.
@@ -330,7 +330,7 @@ pub fn culprits(evidence: &Evidence<'_>) -> Findings {
     found
 }
 
-/// How often a block can have run at most: as if it had always been at its best.
+/// Returns how often a block can have run at most: as if it had always been at its best.
 fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
     let range = evidence.graph.blocks[block].instructions.clone();
     let samples: f64 = evidence.samples[range.clone()].iter().sum();
@@ -339,7 +339,7 @@ fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
     samples / best.max(f64::MIN_POSITIVE)
 }
 
-/// What an instruction may have waited for whose cycles are not known. If its block never took longer than at best, it
+/// Returns what an instruction may have waited for whose cycles are not known. If its block never took longer than at best, it
 /// took so many cycles at `highest` frequency; it may have taken any number more. So what cannot be a
 /// tenth of these cannot be a tenth of what it took.
 fn suspects(context: &Context<'_>, block: usize, index: usize, highest: f64) -> Vec<Culprit> {

@@ -23,7 +23,7 @@ pub(super) fn at_most(count: f64, of: f64) -> f64 {
 pub(super) struct Access<'a> {
     /// How often it runs.
     pub rate: f64,
-    /// Whether it is at one place all the time.
+    /// True if it is at one place all the time.
     pub fixed: bool,
     /// How often it goes to a new page, and a new line, at most, by the code.
     pub new: [f64; 2],
@@ -61,7 +61,7 @@ impl<'a> Access<'a> {
         unknown + (1.0 - unknown) * at_most(new as f64, seen.origins as f64)
     }
 
-    /// How many places there are at most.
+    /// Returns how many places there are at most.
     pub fn places(&self, unit: Unit) -> f64 {
         let footprint = self.footprint(unit);
         let surely = if footprint.is_complete() { 1.0 } else { 1.6 };
@@ -188,7 +188,7 @@ impl Places {
         });
     }
 
-    /// How many different ones are accessed in a time, at most. What was seen once stands for what
+    /// Returns how many different ones are accessed in a time, at most. What was seen once stands for what
     /// was not seen (Good and Turing): it is another each time.
     pub fn touched(&self, time: f64) -> f64 {
         let of = |rate: &Rate| match rate.times {

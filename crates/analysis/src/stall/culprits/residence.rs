@@ -53,7 +53,7 @@ impl Scope {
         }
     }
 
-    /// How many different places are accessed in a time, at most. Each page may need a line of the page table.
+    /// Returns how many different places are accessed in a time, at most. Each page may need a line of the page table.
     fn touched(&self, unit: Unit, time: f64) -> f64 {
         let elsewhere = self.elsewhere * time * ELSEWHERE[unit as usize];
         let own = self.places[unit as usize].touched(time) + elsewhere;
@@ -136,7 +136,7 @@ impl<'a> Residence<'a> {
         })
     }
 
-    /// Whether stores of others may be in the buffer when a block is executed: it is in no loop, or in one
+    /// Returns whether stores of others may be in the buffer when a block is executed: it is in no loop, or in one
     /// that calls something, and something else ran.
     pub fn left(&self, block: usize) -> bool {
         let elsewhere = self.evidence.elsewhere != Some(0.0);
@@ -166,7 +166,7 @@ impl<'a> Residence<'a> {
         by_code.min(self.by_addresses(unit, block, &access, after))
     }
 
-    /// Whether other processors may take the line away that an instruction accesses, by writing to it: other threads run, and
+    /// Returns whether other processors may take the line away that an instruction accesses, by writing to it: other threads run, and
     /// it is not the stack, or that is not the thread's alone, as the code hands out addresses of it.
     pub fn is_taken(&self, index: usize) -> bool {
         let stack = Register::stack_pointer(self.evidence.processor.architecture);
@@ -296,7 +296,7 @@ impl<'a> Residence<'a> {
         Timed(scope, stays)
     }
 
-    /// How many places both levels have.
+    /// Returns how many places both levels have.
     fn capacities(&self, unit: Unit) -> [u32; 2] {
         let processor = self.evidence.processor;
         match unit {
@@ -362,7 +362,7 @@ fn accesses<'a>(
     all.filter(|one| one.rate > 0.0)
 }
 
-/// How many pages and lines a loop accesses from entering it to leaving it, on average, at most.
+/// Returns how many pages and lines a loop accesses from entering it to leaving it, on average, at most.
 fn accessed(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
     let Some(blocks) = rounds.all_blocks(index) else {
         return [f64::INFINITY; 2];

@@ -49,7 +49,7 @@ impl Reuse {
         average: 0.0,
     };
 
-    /// How likely at least so many are in one of so many sets.
+    /// Returns how likely at least so many are in one of so many sets.
     pub fn crowds(&self, ways: u32, sets: f64) -> f64 {
         match self.between {
             Some(most) => at_least(ways, f64::from(most) / sets),
@@ -61,7 +61,7 @@ impl Reuse {
     }
 }
 
-/// How likely at least so many of what falls evenly are in one place where so many are expected (a
+/// Returns how likely at least so many of what falls evenly are in one place where so many are expected (a
 /// Poisson distribution).
 fn at_least(count: u32, expected: f64) -> f64 {
     let mut each = (-expected).exp();
@@ -86,7 +86,7 @@ impl Ways {
         reuse: Reuse::FRESH,
     };
 
-    /// Whether others are about the same.
+    /// Returns whether others are about the same.
     fn is_near(&self, other: &Self) -> bool {
         let near = |one: f64, other: f64| (one - other).abs() <= NEARLY * one.max(other);
         let (one, two) = (&self.reuse, &other.reuse);
@@ -127,7 +127,7 @@ impl<'a> Reuses<'a> {
         }
     }
 
-    /// How an instruction of a block is come to, of which the place that it accesses is known; `None` if it is not, or
+    /// Returns how an instruction of a block is come to, of which the place that it accesses is known; `None` if it is not, or
     /// finding out takes too long. Of the stack all is taken for one page if pages are asked for: calls and
     /// returns access it too.
     pub fn of(&self, block: usize, index: usize, unit: Unit) -> Option<Reuse> {
@@ -215,7 +215,7 @@ impl<'a> Reuses<'a> {
         found
     }
 
-    /// What comes into each block.
+    /// Returns what comes into each block.
     fn spread(&self, asked: Asked<'_>) -> Option<Vec<Ways>> {
         let graph = self.evidence.graph;
         let mut into = vec![Ways::NONE; graph.blocks.len()];
@@ -251,7 +251,7 @@ impl<'a> Reuses<'a> {
         around.take_while(|one| !concerned[*one]).last()
     }
 
-    /// What comes into a block over its edges.
+    /// Returns what comes into a block over its edges.
     fn join(
         &self,
         (_, unit, whole): Asked<'_>,
@@ -302,7 +302,7 @@ impl<'a> Reuses<'a> {
     }
 }
 
-/// Whether a place is another after an instruction than by a constant distance.
+/// Returns whether a place is another after an instruction than by a constant distance.
 fn is_lost(place: &Place, one: &Instruction) -> bool {
     let mut registers = place
         .base

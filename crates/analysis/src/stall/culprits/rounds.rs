@@ -29,18 +29,18 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// How often it goes on to a new page or line.
+    /// Returns how often it goes on to a new page or line.
     pub fn crosses(&self, unit: Unit) -> f64 {
         self.rounds * (self.step / unit.bytes()).min(1.0)
     }
 
-    /// How often it goes on to a new line of the page table. Eight pages have one.
+    /// Returns how often it goes on to a new line of the page table. Eight pages have one.
     pub fn crosses_tables(&self) -> f64 {
         self.rounds * (self.step / TABLE_LINE).min(1.0)
     }
 }
 
-/// Whether other code runs before the next instruction does.
+/// Returns whether other code runs before the next instruction does.
 pub(super) fn leaves(one: &Instruction) -> bool {
     one.flow.is_call() || one.kind.system_call
 }
@@ -188,7 +188,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Whether a load from the stack may be of bytes of which only some were stored together, which takes longer: some
+    /// Returns whether a load from the stack may be of bytes of which only some were stored together, which takes longer: some
     /// store of the procedure writes a part of them, or something else may write there.
     pub fn forwards(&self, index: usize) -> bool {
         let all = &self.evidence.graph.instructions;
@@ -206,7 +206,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// How often the place that an instruction accesses is moved on by a constant to another page or line, or line
+    /// Returns how often the place that an instruction accesses is moved on by a constant to another page or line, or line
     /// of the page table, whatever the loop.
     pub fn crosses(&self, index: usize, bytes: f64) -> f64 {
         let graph = self.evidence.graph;
@@ -236,7 +236,7 @@ impl<'a> Rounds<'a> {
 }
 
 impl Unit {
-    /// How large it is.
+    /// Returns how large it is.
     pub fn bytes(self) -> f64 {
         match self {
             Self::Page => PAGE,

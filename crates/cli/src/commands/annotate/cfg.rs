@@ -41,7 +41,7 @@ impl<'a> Drawing<'a> {
         Self { analysed, blocks }
     }
 
-    /// How hot a block is, from 0 to 1.
+    /// Returns how hot a block is, from 0 to 1.
     fn heat(&self, block: usize) -> f64 {
         (samples(self.analysed, block) / self.analysed.total().max(f64::MIN_POSITIVE)).sqrt()
     }
@@ -211,7 +211,7 @@ fn hottest_places(samples: &[f64], block: Range<usize>) -> Vec<usize> {
     places
 }
 
-/// What stands for instructions that are not shown.
+/// Returns what stands for instructions that are not shown.
 fn gap_text(places: Range<usize>) -> Option<String> {
     let count = places.len();
     (count > 0).then(|| format!("... {count} more"))

@@ -7,12 +7,12 @@ use results::annotation::{AnnotatedProcedure, FrequencyBasis};
 /// From so many samples on their number alone says enough: the half of its interval is a third of it.
 const ENOUGH: f64 = 30.0;
 
-/// How many samples there would have been on average, in 19 of 20 cases.
+/// Returns how many samples there would have been on average, in 19 of 20 cases.
 pub fn sample_range(samples: f64) -> (f64, f64) {
     interval_of_count(samples)
 }
 
-/// What `samples` come to at so many for each unit, less `off`: `12.3`, or `0.4..12.9` if they are few.
+/// Returns what `samples` come to at so many for each unit, less `off`: `12.3`, or `0.4..12.9` if they are few.
 pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String {
     let amount = |samples: f64| (samples / each - off).max(0.0);
     if samples >= ENOUGH {
@@ -40,7 +40,7 @@ pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
     }
 }
 
-/// What a block took, or why that is not known.
+/// Returns what a block took, or why that is not known.
 pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) -> String {
     let estimate = analysed.frequencies.blocks[index];
     let often = estimate.map_or(0.0, |one| one.frequency);

@@ -32,7 +32,7 @@ fn stride(seen: &Accesses) -> Option<i64> {
     (seen.origins >= ENOUGH && steady).then_some(seen.stride)
 }
 
-/// How many places, to two digits if they are many.
+/// Returns how many places, to two digits if they are many.
 fn places(footprint: &Footprint) -> u64 {
     let count = footprint.distinct().round();
     if footprint.is_complete() {

@@ -86,7 +86,7 @@ pub fn write_summary(
     emit(out, &value)
 }
 
-/// What bounds the best case of a block, where it is not the width of the processor.
+/// Returns what bounds the best case of a block, where it is not the width of the processor.
 fn bound_name(
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,

@@ -261,7 +261,7 @@ fn block_head(
     Ok(())
 }
 
-/// Whether an instruction has more than its share of the samples of its block, where that alone shows a stall.
+/// Returns whether an instruction has more than its share of the samples of its block, where that alone shows a stall.
 fn stands_out(analysed: &AnnotatedProcedure, block: &machine::Block, place: usize) -> bool {
     let range = block.instructions.clone();
     let count = range.len().min(10) as f64;

@@ -205,7 +205,7 @@ fn warn_omitted(omitted: &[OmittedProcedure], total: f64) {
     }
 }
 
-/// What the arguments mean: a lone one that is a file is the recording.
+/// Returns what the arguments mean: a lone one that is a file is the recording.
 fn positional(args: &Args) -> (Option<String>, Source) {
     let source = &args.source;
     let mut source = Source {

@@ -113,7 +113,7 @@ fn path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut String)
     }
 }
 
-/// What a program would be without a cost: an upper bound, for nothing is ever free.
+/// Returns what a program would be without a cost: an upper bound, for nothing is ever free.
 fn speedup(forest: &Forest, cost: f64) -> Option<String> {
     if forest.is_signed() {
         return None;

@@ -239,7 +239,7 @@ fn unknown(word: &str) -> Mistake {
     Mistake::Unknown(word.to_owned(), hint)
 }
 
-/// Whether one letter is wrong, missing or too many.
+/// Returns whether one letter is wrong, missing or too many.
 fn differ_by_one(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();

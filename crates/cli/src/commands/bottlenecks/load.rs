@@ -132,7 +132,7 @@ fn read(
     Ok(profile)
 }
 
-/// Whether it is of ours: a directory, or a zip file. All else is told by its reader.
+/// Returns whether it is of ours: a directory, or a zip file. All else is told by its reader.
 fn is_recording(path: &Path) -> bool {
     let mut magic = [0; 4];
     if path.is_dir() {

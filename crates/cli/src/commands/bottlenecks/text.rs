@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// Columns of a name in a table.
 const WIDEST: usize = 100;
 
-/// What is searched.
+/// Returns what is searched.
 pub fn head(forest: &Forest) -> String {
     let mut text = String::new();
     let value = forest.value_type();

@@ -187,7 +187,7 @@ impl Talk {
         self.precision = None;
     }
 
-    /// How precise the results are so far, by an analysis on the side, now and then.
+    /// Returns how precise the results are so far, by an analysis on the side, now and then.
     fn look(&mut self, so_far: &mut dyn FnMut() -> CausalRun) -> Option<Precision> {
         if self.looking.as_ref().is_some_and(JoinHandle::is_finished) {
             self.precision = self.looking.take().and_then(|looking| looking.join().ok());

@@ -111,7 +111,7 @@ fn unknown(head: &TraceHead, name: &str) -> Coded {
     }
 }
 
-/// How different two names are: what they do not begin with alike.
+/// Returns how different two names are: what they do not begin with alike.
 fn distance(a: &str, b: &str) -> usize {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     a.chars().count() + b.chars().count() - 2 * same

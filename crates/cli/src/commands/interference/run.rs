@@ -132,7 +132,7 @@ fn events(args: &Run) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
     Ok((asked.collect::<Result<_, sampler::Error>>()?, None))
 }
 
-/// What a sample of each costs. A page fault or a tracepoint interrupts by itself; where each is to be counted, none of that is
+/// Returns what a sample of each costs. A page fault or a tracepoint interrupts by itself; where each is to be counted, none of that is
 /// taken off.
 fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
     let by_itself = |spec: &EventSpec| {
@@ -149,7 +149,7 @@ fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
     Ok(events.collect())
 }
 
-/// Which functions may be probed.
+/// Returns which functions may be probed.
 fn probe(text: &str) -> FunctionPattern {
     FunctionPattern::parse(if text == "all" { "*" } else { text })
 }

@@ -60,7 +60,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "next: {}", next(report))
 }
 
-/// Whether others slow it down, or several threads wait in it for those who are busy.
+/// Returns whether others slow it down, or several threads wait in it for those who are busy.
 fn is_listed(finding: &BlockScore) -> bool {
     matches!(finding.standing, Standing::Interference | Standing::ForWork)
 }
@@ -204,7 +204,7 @@ fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std:
     }
 }
 
-/// What threads did while the time was lost.
+/// Returns what threads did while the time was lost.
 fn split(report: &Report<'_>, finding: &BlockScore) -> String {
     if !report.result.waits || finding.sci.estimate < 0.005 {
         return String::new();
@@ -246,7 +246,7 @@ fn floor(floor: &Floor) -> String {
     )
 }
 
-/// How much of the time could not be compared exactly.
+/// Returns how much of the time could not be compared exactly.
 fn coverage(coverage: &Coverage) -> String {
     let shares = [
         (coverage.collapsed, "loops of any length"),

@@ -109,7 +109,7 @@ fn file_type(stream: BorrowedFd<'_>) -> Option<FileType> {
     Some(FileType::from_raw_mode(status.st_mode))
 }
 
-/// Whether a stream keeps what is written to it, or hands it on: a terminal shows both runs.
+/// Returns whether a stream keeps what is written to it, or hands it on: a terminal shows both runs.
 fn is_written_to(stream: BorrowedFd<'_>) -> bool {
     let kinds = [FileType::RegularFile, FileType::Fifo, FileType::Socket];
     file_type(stream).is_some_and(|kind| kinds.contains(&kind))

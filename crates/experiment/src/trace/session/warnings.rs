@@ -127,7 +127,7 @@ impl Session<'_> {
     }
 }
 
-/// What the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
+/// Returns what the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
 fn stolen(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
     let share = now?.stolen_since(before?);
     (share >= SLIGHT).then(|| {

@@ -117,7 +117,7 @@ fn push(
     Ok(())
 }
 
-/// What each function costs that none of its callers paid for.
+/// Returns what each function costs that none of its callers paid for.
 fn roots(graph: &Graph, events: usize, end: Place) -> Result<Vec<Vec<i64>>, Fault> {
     let overflow = || Fault::damaged("the costs add up to more than 63 bits", end);
     let mut roots: Vec<Vec<i64>> = Vec::with_capacity(graph.functions.len());

@@ -88,7 +88,7 @@ pub(crate) struct Graph {
     next: Next,
     /// The costs of the last cost line, for those that are written as differences from them.
     last_costs: Vec<i64>,
-    /// Whether names are as they are, not with the callers that `--separate-callers` adds.
+    /// True if names are as they are, not with the callers that `--separate-callers` adds.
     keeps_names: bool,
     memory: u64,
 }

@@ -51,12 +51,12 @@ impl LegacyProfile {
     }
 }
 
-/// Whether a text is one of these profiles.
+/// Returns whether a text is one of these profiles.
 pub(crate) fn detect_text(text: &str) -> bool {
     text::kind_of(text).is_some() || text.starts_with("--- symbol\n")
 }
 
-/// Whether bytes begin with the header of a CPU profile.
+/// Returns whether bytes begin with the header of a CPU profile.
 pub(crate) fn detect_binary(head: &[u8]) -> bool {
     cpu::Words::detect(head).is_some() || head.starts_with(b"--- symbol\n")
 }

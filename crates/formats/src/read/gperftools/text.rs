@@ -101,7 +101,7 @@ fn next_line(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether what follows the stacks begins with this line.
+/// Returns whether what follows the stacks begins with this line.
 fn is_tail(line: &str, kind: TextKind) -> bool {
     let java = matches!(kind, TextKind::JavaHeap | TextKind::JavaContention);
     line.contains("--- Memory map: ---")
@@ -395,7 +395,7 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// What was allocated, estimated from what was sampled: an allocation of `S` bytes is sampled with
+    /// Returns what was allocated, estimated from what was sampled: an allocation of `S` bytes is sampled with
     /// probability `1 - exp(-S / rate)`.
     fn unsampled(&self, count: i64, bytes: i64) -> Option<(i64, i64)> {
         let rate = self.header.rate;

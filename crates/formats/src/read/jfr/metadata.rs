@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
         Ok((value | u64::from(self.byte()?) << 56) as i64)
     }
 
-    /// How many of something that takes a byte at least follow.
+    /// Returns how many of something that takes a byte at least follow.
     pub fn count(&mut self) -> Result<usize, Fault> {
         let count = self.number()?;
         match usize::try_from(count)

@@ -62,7 +62,7 @@ pub(super) fn draft(options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
 }
 
 impl CpuProfile {
-    /// Whether the node is there under which all others are.
+    /// Returns whether the node is there under which all others are.
     pub fn has_root(&self) -> bool {
         self.nodes.iter().any(|node| node.parent.is_none())
     }
@@ -104,7 +104,7 @@ impl CpuProfile {
         skipped.finish(read, draft)
     }
 
-    /// How long each sample stands for: until the next one in the order of time. That is not always
+    /// Returns how long each sample stands for: until the next one in the order of time. That is not always
     /// the order of the file.
     fn times(&self, draft: &mut Draft) -> Vec<f64> {
         let mut now = self.start_time;

@@ -71,7 +71,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Whether its functions are a table, which Gecko does not write.
+    /// Returns whether its functions are a table, which Gecko does not write.
     pub fn is_processed(&self) -> bool {
         self.func_table.is_some()
     }

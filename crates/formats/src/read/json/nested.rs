@@ -21,7 +21,7 @@ const GHC: &str = "GHC profile";
 /// What a node costs beside its names.
 const NODE_BYTES: u64 = 160;
 
-/// Whether a text begins as these files do: with the outermost node, or with what GHC ran.
+/// Returns whether a text begins as these files do: with the outermost node, or with what GHC ran.
 pub(crate) fn detect(text: &str) -> bool {
     let Some(rest) = text.trim_start().strip_prefix('{') else {
         return false;

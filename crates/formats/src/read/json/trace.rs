@@ -36,7 +36,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Whether it says what kind of an event it is.
+    /// Returns whether it says what kind of an event it is.
     pub fn has_phase(&self) -> bool {
         self.ph.text().is_some_and(|phase| !phase.is_empty())
     }

@@ -25,7 +25,7 @@ pub(super) fn set_budget(bytes: u64) {
     BUDGET.set(bytes);
 }
 
-/// What is left of it.
+/// Returns what is left of it.
 pub(super) fn budget() -> u64 {
     BUDGET.get()
 }
@@ -260,7 +260,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     }
 }
 
-/// What a profile measures, and in what.
+/// Returns what a profile measures, and in what.
 pub(super) fn value_type(name: &str, unit: &str) -> ValueType {
     ValueType {
         name: name.to_owned(),

@@ -197,7 +197,7 @@ impl Maps {
         }
     }
 
-    /// How a thread was called at a time.
+    /// Returns how a thread was called at a time.
     pub fn name(&self, tid: u32, time: u64) -> Option<Rc<str>> {
         let names = self.names.get(&tid)?;
         let over = names.partition_point(|(t, _)| *t <= time);
@@ -282,7 +282,7 @@ impl Maps {
     }
 }
 
-/// What is mapped under a name, and the name of its image.
+/// Returns what is mapped under a name, and the name of its image.
 fn kind_of(path: &str, kernel: bool, pid: u32) -> (ImageKind, String) {
     if kernel {
         if path.starts_with("[kernel") || path.starts_with("[guest.kernel") {

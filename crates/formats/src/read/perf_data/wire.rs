@@ -144,12 +144,12 @@ impl Attr {
         self.format & format != 0
     }
 
-    /// Whether it asked for build-ids in records of mappings.
+    /// Returns whether it asked for build-ids in records of mappings.
     pub fn build_ids(&self) -> bool {
         self.flags & format::BUILD_ID != 0
     }
 
-    /// Whether its samples have branch stacks; of these, whether all branches are in them.
+    /// Returns whether its samples have branch stacks; of these, whether all branches are in them.
     pub fn branch_stacks(&self) -> Option<bool> {
         let kinds = self.branch_format & (format::BRANCH_ANY | format::BRANCH_CALL_STACK);
         self.has(format::BRANCH_STACK)
@@ -335,7 +335,7 @@ const PROT_EXEC: u32 = 4;
 const MAX_BUILD_ID: usize = 20;
 
 impl Change {
-    /// What a record says; `None` of one of another kind, or that ends too early. Whether mappings
+    /// Returns what a record says; `None` of one of another kind, or that ends too early. Whether mappings
     /// may have build-ids is the event's to say: the kernel marks a record for the event that asked
     /// for them, and forgets to clear the mark for the next.
     pub fn read(kind: u32, misc: u16, build_ids: bool, mut body: Bytes<'_>) -> Option<Self> {

@@ -120,7 +120,7 @@ fn is_value_type(mut message: Message<'_>) -> bool {
     }
 }
 
-/// Whether the first bytes of a file look like those of a profile.
+/// Returns whether the first bytes of a file look like those of a profile.
 pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
     let mut message = Message::new(head);
     let mut fields = 0;

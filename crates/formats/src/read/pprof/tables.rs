@@ -137,7 +137,7 @@ pub(super) struct Location {
     pub address: u64,
     /// Its lines in [`Locations::lines`].
     lines: (u32, u32),
-    /// Whether the file has it, or only refers to it.
+    /// True if the file has it, or only refers to it.
     pub defined: bool,
 }
 

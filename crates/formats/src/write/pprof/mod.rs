@@ -308,7 +308,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether an event's period is a time on a CPU, and its samples therefore stand for CPU time.
+/// Returns whether an event's period is a time on a CPU, and its samples therefore stand for CPU time.
 fn is_clock(event: &Event) -> bool {
     let base = event.name.split([':', '/']).next();
     let named = matches!(base, Some("cpu-clock" | "task-clock"));
@@ -342,7 +342,7 @@ fn columns(events: &[Event]) -> Vec<usize> {
     columns
 }
 
-/// What a reader should know and the format has no field for.
+/// Returns what a reader should know and the format has no field for.
 fn comments(recording: &Recording) -> Vec<String> {
     let host = &recording.host;
     let target = match &recording.target {

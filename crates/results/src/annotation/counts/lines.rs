@@ -70,7 +70,7 @@ impl CountedLines {
         Ok(Self { pieces, lines })
     }
 
-    /// What is known of a procedure's blocks: of lines all of whose code, in the whole image, runs
+    /// Returns what is known of a procedure's blocks: of lines all of whose code, in the whole image, runs
     /// equally often. Of others (inlined or unrolled more than once, or several blocks) nothing can
     /// be said of one place.
     pub fn of(

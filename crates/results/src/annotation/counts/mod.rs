@@ -47,7 +47,7 @@ impl GivenCounts {
         Ok(given)
     }
 
-    /// Whether it has executions, which compare with time only if the clock is known.
+    /// Returns whether it has executions, which compare with time only if the clock is known.
     pub fn has_executions(&self) -> bool {
         self.instructions.is_some() || self.lines.is_some()
     }
