@@ -11,7 +11,9 @@ fn repository() -> PathBuf {
 /// The README and all pages of docs/, with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
     let folders = ["docs", "docs/decisions"].map(|folder| repository().join(folder));
-    let docs = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("docs"));
+    let docs = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).expect("docs"));
     let docs = docs.map(|entry| entry.expect("an entry").path());
     let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let pages = docs.chain([repository().join("README.md")]);

@@ -166,13 +166,11 @@ impl BlockState {
         add(&mut self.waits.preempted, waits.preempted);
         add(&mut self.waits.preemptions, waits.preemptions);
         add(&mut self.fates.lost, fates.lost);
-        add(&mut self.fates.woken, fates.woken);
         add(&mut self.fates.ready, fates.ready);
         add(&mut self.fates.asked, fates.asked);
         add(&mut self.fates.compared, fates.compared);
         let parts = waits.parts.iter().map(|part| WaitPart {
             blocked: part.blocked.saturating_mul(weight),
-            woken: part.woken.saturating_mul(weight),
             n: part.n.saturating_mul(weight),
             ..*part
         });

@@ -16,8 +16,6 @@ struct Case {
     ticks: f64,
     measured: f64,
     waits: u64,
-    /// Ready, without a CPU, after these waits.
-    woken: f64,
     calls: BTreeMap<&'static str, f64>,
     /// Blocks that ended waits, with the threads that were in them.
     wakers: BTreeMap<String, (f64, BTreeMap<String, f64>)>,
@@ -57,14 +55,9 @@ impl Case {
                 .map(|(name, _)| *name)
                 .take(3)
                 .collect();
-            let ms = |ticks: f64| ticks * known.ns / 1e6;
-            let (blocked, woken) = (ms(blocked), ms(self.woken));
-            let again = match woken >= 0.1 * blocked {
-                true => format!(", and for {woken:.1} ms until it ran again"),
-                false => String::new(),
-            };
+            let ms = blocked * known.ns / 1e6;
             evidence.push(format!(
-                "blocked for {blocked:.1} ms in {} waits ({}){again}",
+                "blocked for {ms:.1} ms in {} waits ({})",
                 self.waits,
                 calls.join(", ")
             ));
@@ -179,7 +172,7 @@ fn scheduler(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind
         "ready without a CPU: {:.1} ms after {} preemptions, {:.1} ms after waking up, on {} CPUs",
         ms(waits.preempted),
         waits.preemptions,
-        ms(waits.queued.saturating_sub(known.state.fates.woken)),
+        ms(waits.queued),
         head.host.cpus
     ));
 }
@@ -201,9 +194,7 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
         let within = name(part.reason.within);
         let own = within.and_then(waits_for);
         let own = own.or_else(|| waits_for(&known.block.name));
-        let fate = part.reason.fate(own, known.aarch64);
-        let woken = if fate == Fate::Lost { part.woken } else { 0 };
-        let scale = match fate {
+        let scale = match part.reason.fate(own, known.aarch64) {
             Fate::Lost => known.exact,
             Fate::Compared => compared,
             Fate::Asked if known.turn.is_some() => known.exact,
@@ -218,12 +209,11 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             (Some(CauseKind::Pool), Some(turn)) => (turn, true),
             _ => reason(own, part, system_call, waker_block, function),
         };
-        let ticks = part.blocked.saturating_add(woken) as f64 * scale;
+        let ticks = part.blocked as f64 * scale;
         explained += ticks;
         let case = cases.entry(kind).or_default();
         case.ticks += ticks;
         case.waits += part.n;
-        case.woken += woken as f64;
         if measured {
             case.measured += ticks;
         }

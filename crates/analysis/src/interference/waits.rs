@@ -56,11 +56,9 @@ impl Reason {
 /// The time off the CPU in an execution, in ticks, by what it is to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fates {
-    /// Blocked for others, and then ready without a CPU: who had not been stopped would have run on.
+    /// Blocked.
     pub lost: u64,
-    /// The part of that after the blocking.
-    pub woken: u64,
-    /// Ready, without a CPU, otherwise.
+    /// Ready, without a CPU.
     pub ready: u64,
     pub asked: u64,
     pub compared: u64,
@@ -85,8 +83,6 @@ pub(super) struct WaitPart {
     pub reason: Reason,
     /// Blocked, in ticks.
     pub blocked: u64,
-    /// Ready, without a CPU, right after it, in ticks.
-    pub woken: u64,
     pub n: u64,
 }
 
@@ -149,7 +145,6 @@ impl WaitSum {
             parts: vec![WaitPart {
                 reason,
                 blocked,
-                woken: queued,
                 n: 1,
             }],
             ..Self::default()
@@ -167,10 +162,7 @@ impl WaitSum {
         for part in &self.parts {
             known = known.saturating_add(part.blocked);
             let to = match fate(&part.reason) {
-                Fate::Lost => {
-                    fates.woken = fates.woken.saturating_add(part.woken);
-                    &mut fates.lost
-                }
+                Fate::Lost => &mut fates.lost,
                 Fate::Asked => &mut fates.asked,
                 Fate::Compared => &mut fates.compared,
             };
@@ -182,8 +174,6 @@ impl WaitSum {
             fates.asked = (fates.asked as f64 * scale) as u64;
             fates.compared = (self.blocked - fates.lost).saturating_sub(fates.asked);
         }
-        fates.ready = fates.ready.saturating_sub(fates.woken);
-        fates.lost = fates.lost.saturating_add(fates.woken);
         fates
     }
 
@@ -200,7 +190,6 @@ impl WaitSum {
             parts: vec![WaitPart {
                 reason,
                 blocked: ticks,
-                woken: 0,
                 n: 1,
             }],
             ..Self::default()
@@ -242,7 +231,6 @@ pub(super) fn add_parts(to: &mut Vec<WaitPart>, parts: &[WaitPart], most: usize)
         match to.iter_mut().find(|known| known.reason == part.reason) {
             Some(known) => {
                 known.blocked = known.blocked.saturating_add(part.blocked);
-                known.woken = known.woken.saturating_add(part.woken);
                 known.n += part.n;
             }
             None => to.push(*part),
