@@ -31,11 +31,3 @@ impl JsonClaims {
         }
     }
 }
-
-/// The words of a command line: `vitalfew`, then these.
-pub fn command_words(words: &[&str]) -> Vec<String> {
-    let words = words.iter().map(|word| (*word).to_owned());
-    std::iter::once("vitalfew".to_owned())
-        .chain(words)
-        .collect()
-}

@@ -1,5 +1,6 @@
 //! Which rows of compared sets differ by more than chance.
 
+use crate::command::command_words;
 use crate::matching::RowKey;
 use crate::selection::CompareBy;
 use crate::sets::ComparedSets;
@@ -201,9 +202,7 @@ impl<T> JudgedRows<T> {
                 amount,
                 evidence: vec![evidence],
                 doubts: doubts.iter().cloned().collect(),
-                next: ["vitalfew", "annotate", &row.key.name]
-                    .map(str::to_owned)
-                    .to_vec(),
+                next: command_words(&["annotate", &row.key.name]),
             }
         };
         let differing = self.rows.iter().filter(|row| row.differs());

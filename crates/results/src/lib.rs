@@ -5,6 +5,7 @@
 //! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
 
 pub mod annotation;
+mod command;
 mod comparison;
 mod kept;
 mod matching;
@@ -14,6 +15,7 @@ mod selection;
 mod sets;
 mod source;
 
+pub use command::command_words;
 pub use comparison::{
     Background, ComparedRow, FALSE_DISCOVERIES, JudgedRows, RowClaim, judge_rows,
 };

@@ -54,30 +54,9 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1],
         Some(CauseKind::Lock),
     ),
-    known(
-        &[
-            "pthread_mutex_unlock",
-            "pthread_rwlock_unlock",
-            "pthread_spin_unlock",
-            "mtx_unlock",
-            "omp_unset_lock",
-            "pthread_mutex_trylock",
-            "__lll_unlock_wake",
-            "std::sys::sync::mutex::futex::Mutex::wake",
-            "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
-            "parking_lot::raw_mutex::RawMutex::unlock_slow",
-            "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
-            "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
-            "tokio::sync::batch_semaphore::Semaphore::add_permits_locked",
-            "pthread_cond_signal",
-            "pthread_cond_broadcast",
-            "cnd_signal",
-            "cnd_broadcast",
-            "sem_post",
-        ],
-        &[1],
-        None,
-    ),
+    known(LOCK_RELEASERS, &[1], None),
+    known(&["pthread_mutex_trylock"], &[1], None),
+    known(SIGNALLERS, &[1], None),
     known(
         &[
             "pthread_barrier_wait",
@@ -321,41 +300,51 @@ pub(super) fn waits_for(name: &str) -> Option<CauseKind> {
     })
 }
 
+/// Functions that give a lock back, and so let those go on that wait for it.
+const LOCK_RELEASERS: &[&str] = &[
+    "pthread_mutex_unlock",
+    "pthread_rwlock_unlock",
+    "pthread_spin_unlock",
+    "mtx_unlock",
+    "omp_unset_lock",
+    "__lll_unlock_wake",
+    "std::sys::sync::mutex::futex::Mutex::wake",
+    "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
+    "parking_lot::raw_mutex::RawMutex::unlock_slow",
+    "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
+    "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
+    "tokio::sync::batch_semaphore::Semaphore::add_permits_locked",
+];
+
+/// Functions that signal a condition or a semaphore.
+const SIGNALLERS: &[&str] = &[
+    "pthread_cond_signal",
+    "pthread_cond_broadcast",
+    "cnd_signal",
+    "cnd_broadcast",
+    "sem_post",
+];
+
+/// Functions that hand work on through a file, a pipe or a socket.
+const WRITERS: &[&str] = &[
+    "write",
+    "__write",
+    "__write_nocancel",
+    "writev",
+    "send",
+    "sendto",
+    "sendmsg",
+];
+
 /// The functions that threads wake others from, by the kind of waiting that they end.
 pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
     let name = &*plain_name(name);
     let is = |names: &[&str]| names.contains(&name);
-    if is(&[
-        "pthread_mutex_unlock",
-        "pthread_rwlock_unlock",
-        "pthread_spin_unlock",
-        "mtx_unlock",
-        "__lll_unlock_wake",
-        "omp_unset_lock",
-        "std::sys::sync::mutex::futex::Mutex::wake",
-        "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
-        "parking_lot::raw_mutex::RawMutex::unlock_slow",
-        "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
-        "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
-        "tokio::sync::batch_semaphore::Semaphore::add_permits_locked",
-    ]) {
+    if is(LOCK_RELEASERS) {
         Some(CauseKind::Lock)
     } else if known_function(name).is_some_and(|f| f.waits_for == Some(CauseKind::Barrier)) {
         Some(CauseKind::Barrier)
-    } else if is(&[
-        "pthread_cond_signal",
-        "pthread_cond_broadcast",
-        "cnd_signal",
-        "cnd_broadcast",
-        "sem_post",
-        "write",
-        "__write",
-        "__write_nocancel",
-        "writev",
-        "send",
-        "sendto",
-        "sendmsg",
-    ]) {
+    } else if is(SIGNALLERS) || is(WRITERS) {
         Some(CauseKind::Pool)
     } else {
         None

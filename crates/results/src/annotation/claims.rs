@@ -1,6 +1,7 @@
 //! What is claimed of the instructions of a procedure.
 
 use super::procedure::AnnotatedProcedure;
+use crate::command::command_words;
 use analysis::stall::culprits::{Account, Culprit};
 use analysis::statistics::interval_of_count;
 use profile::{
@@ -36,9 +37,7 @@ pub fn stall_findings(annotated: &AnnotatedProcedure) -> Vec<Finding> {
             amount: found.amount,
             evidence: found.evidence,
             doubts: found.doubts,
-            next: ["vitalfew", "annotate", &annotated.name]
-                .map(str::to_owned)
-                .to_vec(),
+            next: command_words(&["annotate", &annotated.name]),
         })
     };
     let mut findings: Vec<Finding> = instructions.filter_map(finding).collect();

@@ -1,11 +1,12 @@
 //! Results as JSON (docs/bottlenecks.md).
 
 use super::auto::Report;
-use crate::claims::{JsonClaims, command_words};
+use crate::claims::JsonClaims;
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile};
 use analysis::bottleneck::search::{Details, Listing, Relation, Row};
 use analysis::statistics::Interval;
+use results::command_words;
 use serde_json::{Map, Value, json};
 
 const SCHEMA: &str = "vitalfew.bottlenecks/1";

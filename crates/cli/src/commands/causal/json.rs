@@ -1,8 +1,9 @@
 //! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
 
 use super::report::Report;
-use crate::claims::{JsonClaims, command_words};
+use crate::claims::JsonClaims;
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
+use results::command_words;
 use serde::Serialize;
 use std::io::Write;
 

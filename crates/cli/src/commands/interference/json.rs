@@ -1,8 +1,9 @@
 //! `vitalfew interference report --json`; the schema is documented in docs/interference.md.
 
 use super::report::Report;
-use crate::claims::{JsonClaims, command_words};
+use crate::claims::JsonClaims;
 use profile::Interference;
+use results::command_words;
 use serde::Serialize;
 use std::io::Write;
 
