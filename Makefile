@@ -4,30 +4,39 @@ PREFIX ?= /usr/local
 VITALFEW = target/release/vitalfew
 export REQUIRE_LIVE
 
-.PHONY: all setup demo test lint bench install clean
+.PHONY: all setup page demo test lint bench install clean
 
-all: setup
+all: setup page
 	$(CARGO) build --release --locked -p vitalfew -p runtime
 
 # What building needs (as root it is installed; otherwise the command is printed).
 setup:
 	@packaging/setup.sh build
 
+# The page, which cargo embeds if it is there. npm takes what the lock file says, and nothing runs scripts of packages.
+page: web/dist/index.html
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+web/dist/index.html: web/node_modules/.package-lock.json web/index.html web/vite.config.ts $(shell find web/src -type f)
+	cd web && npm run --silent build
+
 # Where does a compile of many small C files spend its time, and the machine meanwhile?
 demo: all
 	@packaging/setup.sh demo
 	examples/demo.sh $(VITALFEW)
 
-test: setup
+test: setup page
 	@packaging/setup.sh test
 	$(CARGO) build --locked -p runtime
 	$(CARGO) test --workspace --locked
+	cd web && npm run --silent test && npm run --silent test:browser
 
-lint:
+lint: page
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	packaging/module_circles.py --test
 	packaging/module_circles.py
+	cd web && npm run --silent check
 
 # Our speed beside that of our peers, in one interleaved run.
 bench: all

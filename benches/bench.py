@@ -95,6 +95,8 @@ def compiled(name, *flags):
 
 
 def vitalfew_record(*arguments):
+    if "-g" not in arguments:
+        arguments = ("--no-stacks", *arguments)
     return [VITALFEW, "record", "-q", "-e", "cpu-clock", "-F", HERTZ, *arguments]
 
 

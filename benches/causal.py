@@ -45,6 +45,7 @@ PROGRAMS = {
     "many_threads": C,
     "phases": C,
     "server": C + ["-lm"],
+    "open_loop": C + ["-lm"],
     "device": C,
     # Lines of a macro are those where it is used.
     "pipeline.rs": ["rustc", "--edition", "2024", "-g", "-O", "-Ccollapse-macro-debuginfo=yes"],
@@ -54,7 +55,7 @@ PROGRAMS = {
 
 
 # A run of these is long enough to see all of it: phases of some seconds; requests that arrive by chance.
-LONGER = {"phases": 5, "server": 3}
+LONGER = {"phases": 5, "server": 3, "open_loop": 3}
 
 
 def build(name, *more):
@@ -63,9 +64,11 @@ def build(name, *more):
     command, *options = *PROGRAMS[name], *more
     subprocess.run([command, source, "-o", program, *options], check=True)
     lines = {}
-    for number, text in enumerate(source.read_text().splitlines(), 1):
-        if found := re.search(r"// line: (\w+)|/\* line: (\w+)", text):
-            lines[found[1] or found[2]] = f"{source.name}:{number}"
+    included = re.findall(r'#include "(\w+\.c)"', source.read_text())
+    for file in [source, *(SOURCES / name for name in included)]:
+        for number, text in enumerate(file.read_text().splitlines(), 1):
+            if found := re.search(r"// line: (\w+)|/\* line: (\w+)", text):
+                lines[found[1] or found[2]] = f"{file.name}:{number}"
     return program, lines
 
 
@@ -137,7 +140,7 @@ def truth(name, program, lines):
 
 def wrapper(output, *options):
     runtime = ["--runtime", RUNTIME] if RUNTIME else []
-    return [bench.VITALFEW, "causal", "run", "-q", *runtime, "-o", output, *options, "--"]
+    return [bench.VITALFEW, "causal", "run", "-q", "--runs", "1", *runtime, "-o", output, *options, "--"]
 
 
 def report(*files):

@@ -17,6 +17,7 @@ import pstats
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.setrecursionlimit(100_000)
 TREE, FOLDER = sys.argv[1:3]
@@ -149,6 +150,8 @@ def kind_of(path, data):
         return None
     if LEGACY.match(text):
         return "gperftools"
+    if text.startswith(b"# austin: "):
+        return "Austin samples"
     if text.startswith(b"v8-version,"):
         return "V8 log"
     if b"Time and Allocation Profiling Report" in data[:400]:
@@ -194,6 +197,24 @@ def seconds_of(unit):
     return {"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}.get(unit, 1)
 
 
+def jfr_chunks(data):
+    """The chunks of a recording. `jfr summary` takes the types of the first chunk for those of all."""
+    at = 0
+    while data[at : at + 4] == b"FLR\0":
+        size = int.from_bytes(data[at + 8 : at + 16], "big")
+        yield data[at : at + size]
+        at += size or len(data)
+
+
+def jfr_samples(chunk):
+    with tempfile.NamedTemporaryFile(suffix=".jfr") as file:
+        file.write(chunk)
+        file.flush()
+        out = subprocess.run(["jfr", "summary", file.name], capture_output=True, text=True)
+    counts = dict(re.findall(r"^ (\S+)\s+(\d+)\s+\d+$", out.stdout, re.M))
+    return int(counts.get("jdk.ExecutionSample", 0))
+
+
 def speedscope_total(profile):
     if profile["type"] == "sampled":
         total = sum(profile["weights"])
@@ -217,13 +238,7 @@ def truth(kind, path, data):
         except Exception:
             return None
     if kind == "JFR":
-        name = path
-        if path.endswith(".gz"):
-            name = "/tmp/readers-bench.jfr"
-            open(name, "wb").write(data)
-        out = subprocess.run(["jfr", "summary", name], capture_output=True, text=True)
-        counts = dict(re.findall(r"^ (\S+)\s+(\d+)\s+\d+$", out.stdout, re.M))
-        samples = int(counts.get("jdk.ExecutionSample", 0))
+        samples = sum(map(jfr_samples, jfr_chunks(data)))
         return [samples] if samples else None
     if kind == "stackprof" and data[:1] == b"{":
         return [sum(stack_counts(json.loads(data).get("raw") or [])) or json.loads(data)["samples"]]
@@ -232,7 +247,9 @@ def truth(kind, path, data):
     if kind == "V8 log":
         return [len(re.findall(rb"^tick,", data, re.M))]
     if kind == "Chromium CPU profile":
-        return [len(json.loads(data)["samples"])]
+        profile = json.loads(data)
+        deltas = profile.get("timeDeltas")
+        return [len(profile["samples"])] + ([times_in_order(profile["startTime"], deltas, profile["endTime"])] if deltas else [])
     if kind == "Chromium trace":
         try:
             return traced_samples(json.loads(data))
@@ -246,7 +263,14 @@ def truth(kind, path, data):
         return [len(re.findall(header, data, re.M))]
     if kind == "folded stacks":
         numbers = [line.split()[-1] for line in data.splitlines() if line.strip() and line[:1] != b"#" and line[:2] != b"//"]
-        return [sum(float(n) for n in numbers if re.fullmatch(rb"-?\d+(\.\d+)?", n))]
+        return [sum(float(n) for n in numbers if re.fullmatch(rb"-?\d+(\.\d*)?", n))]
+    if kind == "Austin samples":
+        times = [line.rsplit(b" ", 1)[1].split(b",")[0] for line in data.splitlines() if re.match(rb"P\d+;", line)]
+        return [sum(map(int, times)) * (1 if b"# mode: memory" in data else 1000)]
+    if kind == "callgrind":
+        # Without a summary there is nothing that says it.
+        summary = re.search(rb"^(?:summary|totals):\s*(\d+)", data, re.M)
+        return [int(summary[1])] if summary else None
     if kind == "DTrace":
         return [sum(int(n) for n in re.findall(rb"^\s+(\d+)\s*$", data, re.M))]
     if kind == "GHC profile" and b"ticks @" in data:
@@ -258,22 +282,57 @@ def truth(kind, path, data):
     return None
 
 
+def times_in_order(start, deltas, end):
+    """Nanoseconds from the first sample until `end`, or until the last sample if nothing says more."""
+    times, now = [], start
+    for delta in deltas:
+        now += delta
+        times.append(now)
+    return (max(end or 0, max(times)) - min(times)) * 1000 if times else 0
+
+
 def traced_samples(document):
-    """The samples of the CPU profiles in a trace whose functions it has."""
-    profiles = collections.defaultdict(lambda: ([], []))
+    """Samples and nanoseconds of the CPU profiles in a trace whose functions it has, else nanoseconds by events."""
+    profiles = collections.defaultdict(lambda: {"nodes": set(), "samples": [], "deltas": [], "end": 0})
     events = document if isinstance(document, list) else document["traceEvents"]
     for index, event in enumerate(events):
         if event.get("name") not in ("ProfileChunk", "CpuProfile"):
             continue
-        part = (event.get("args", {}).get("data") or {}).get("cpuProfile") or {}
-        key = event["pid"], event["id"] if event["name"] == "ProfileChunk" else index
-        profiles[key][0].extend(node["id"] for node in part.get("nodes", []))
-        profiles[key][1].extend(part.get("samples", []))
-    known = [set(nodes) for nodes, _ in profiles.values()]
-    counts = [sum(sample in nodes for sample in samples) for nodes, (_, samples) in zip(known, profiles.values())]
-    if not sum(counts) and isinstance(document, dict) and document.get("samples"):
+        data = event.get("args", {}).get("data") or {}
+        part = data.get("cpuProfile") or {}
+        profile = profiles[event["pid"], event["id"] if event["name"] == "ProfileChunk" else index]
+        profile["nodes"].update(node["id"] for node in part.get("nodes", []))
+        profile["samples"].extend(part.get("samples", []))
+        profile["deltas"].extend(data.get("timeDeltas") or part.get("timeDeltas") or [])
+        profile["end"] = max(profile["end"], (part.get("endTime") or 0) - (part.get("startTime") or 0))
+    known = [p for p in profiles.values() if any(s in p["nodes"] for s in p["samples"])]
+    counts = [sum(sample in p["nodes"] for sample in p["samples"]) for p in known]
+    if sum(counts):
+        whole = all(count == len(p["samples"]) for count, p in zip(counts, known))
+        times = [sum(times_in_order(0, p["deltas"], p["end"]) for p in known)] if whole else []
+        return [sum(counts)] + times
+    if isinstance(document, dict) and document.get("samples"):
         return [sum(int(sample["weight"]) for sample in document["samples"])]
-    return [sum(counts)] if sum(counts) else None
+    return [traced_time(events)]
+
+
+def traced_time(events):
+    """Nanoseconds during which each thread was in an event or more."""
+    edges = collections.defaultdict(list)
+    for event in events:
+        thread = edges[str(event.get("pid")), str(event.get("tid"))]
+        if event.get("ph") == "X":
+            thread += [(event["ts"], 1), (event["ts"] + (event.get("dur") or 0), -1)]
+        elif event.get("ph") in ("B", "E"):
+            thread.append((event["ts"], 1 if event["ph"] == "B" else -1))
+    total = 0
+    for thread in edges.values():
+        depth = last = 0
+        for at, step in sorted(thread, key=lambda edge: edge[0]):
+            total += (at - last) * (depth > 0)
+            last = at
+            depth = max(0, depth + step)
+    return total * 1000
 
 
 def stack_counts(raw):
@@ -312,7 +371,7 @@ def main():
             # perf script has a value type an event, each with its period after it; JFR's are in the order of the file.
             found = [sum(totals[::2])] if kind == "perf script" else totals[: len(expected)]
             if kind == "JFR":
-                found = [total for line, total in zip(lines, totals) if line.startswith("samples ")]
+                found = [total for line, total in zip(lines, totals) if re.match(r"samples \d", line)]
             # Sums are rounded by stack; percentages have one decimal.
             near = 0.05 if kind == "GHC profile" and b"bytes\n" not in data and data[:1] != b"{" else 1e-5
             if len(found) == len(expected) and all(abs(a - b) <= max(2, near * abs(b)) for a, b in zip(found, expected)):

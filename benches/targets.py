@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does a program do under vitalfew what it does alone? benches/targets.py VITALFEW [--runtime FILE] [--short] [NAME...]
+"""Does a program do under vitalfew what it does alone? benches/targets.py VITALFEW [--runtime FILE] [--short] [--ways WAY,…] [NAME...]
 
 Each program is run alone and by the eight ways in which vitalfew launches one. What it prints on standard output and its exit code
 must be the same, or vitalfew must refuse it: exit code 125, nothing printed, the reason in one line. Prints a table in Markdown;
@@ -16,7 +16,7 @@ LIBRARIES = f"/usr/lib/{os.uname().machine}-linux-gnu"
 EVERYTHING = ["-f", "*", "-f", "libc!*", "-f", "libboost_context!*", "-f", "libgcc_s!*"]
 WAYS = {
     "record": ["record", "-q"],
-    "-g": ["record", "-q", "-g"],
+    "no stacks": ["record", "-q", "--no-stacks"],
     "dwarf": ["record", "-q", "--call-graph", "dwarf"],
     "bursts": ["record", "-q", "--path-bursts"],
     "off-cpu": ["record", "-q", "--off-cpu"],
@@ -183,6 +183,12 @@ def main():
     if "--runtime" in arguments:
         at = arguments.index("--runtime")
         runtime = os.path.realpath(arguments[at + 1])
+        del arguments[at : at + 2]
+    if "--ways" in arguments:
+        at = arguments.index("--ways")
+        wanted = arguments[at + 1].split(",")
+        for way in set(WAYS) - set(wanted):
+            del WAYS[way]
         del arguments[at : at + 2]
     arguments = [argument for argument in arguments if argument != "--short"]
     vitalfew, names = os.path.realpath(arguments[0]), arguments[1:]

@@ -4,8 +4,9 @@
 walks.py cost [--tool PATH]    ns per run of the collector's BPF program, by the kernel's own statistics; the deep program
                                has 26 frames (main, 21 of a recursion, one below, and the C library's), or 6
 walks.py whole [--tool PATH]   the share of whole stacks of some programs, first (no tables yet) and second run
+walks.py own [--tool PATH]     the recorder's own CPU time on a compile of many short processes, beside perf record -g
 
-As root; needs gcc, g++, rustc, sqlite3 and python3.
+As root; needs gcc, g++, rustc, sqlite3, python3, make and perf.
 """
 import argparse
 import glob
@@ -118,10 +119,10 @@ def cost(tool, directory):
     loop = f"while :; do g++ -O2 -c {source} -o {directory}/c.o; done"
     compile = ["timeout", "5", "sh", "-c", loop]
     deep = lambda name, depth: [programs[name], str(depth)]
-    cases = [("flat", [], deep("without", 20)), ("frame pointers, 6 frames", ["--call-graph", "fp"], deep("with", 0)),
+    cases = [("flat", ["--no-stacks"], deep("without", 20)), ("frame pointers, 6 frames", ["--call-graph", "fp"], deep("with", 0)),
              ("frame pointers, 26 frames", ["--call-graph", "fp"], deep("with", 20)),
              ("tables, 6 frames", ["-g"], deep("without", 0)), ("tables, 26 frames", ["-g"], deep("without", 20)),
-             ("compile, flat", [], compile), ("compile, frame pointers", ["--call-graph", "fp"], compile),
+             ("compile, flat", ["--no-stacks"], compile), ("compile, frame pointers", ["--call-graph", "fp"], compile),
              ("compile, tables", ["-g"], compile)]
     seen = {name: [] for name, *_ in cases}
     try:
@@ -160,13 +161,43 @@ def whole(tool, directory):
             print(f"{name:28} {run:6} {samples[0] if samples else '?':>7} samples: {said[0] if said else result.stderr}")
 
 
+def cpu_time(pid):
+    """Seconds of all threads of a process, by its CPU clock (see clock_getcpuclockid)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def own(tool, directory):
+    """Of the recorder while it runs, after 4 s in which tables are made; for each sample, and at the rate of the samples."""
+    for i in range(60):
+        write(f"{directory}/f{i}.c", f"#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint f{i}(int n) {{ return n * {i} + (n >> 3); }}\n")
+    script = f"cd {directory}; end=$(($(date +%s) + 14)); while [ $(date +%s) -lt $end ]; do for f in f*.c; do echo $f; done | xargs -P 2 -n 1 cc -O2 -c; done"
+    seen = {}
+    for _ in range(3):
+        for hertz in ("5000", "1000"):
+            perf = ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", hertz, "-o", directory + "/perf.data", "--"]
+            ours = [tool, "record", "-e", "cpu-clock", "-F", hertz, "-o", directory + "/o.vf"]
+            for name, command in [("flat", [*ours, "--no-stacks", "--"]), ("stacks", [*ours, "-g", "--"]), ("perf -g", perf)]:
+                recorder = subprocess.Popen([*command, "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                time.sleep(4)
+                begin, before = time.monotonic(), cpu_time(recorder.pid)
+                time.sleep(9)
+                share = 100 * (cpu_time(recorder.pid) - before) / (time.monotonic() - begin)
+                text = recorder.communicate()[1]
+                counts = re.search(r"([\d,]+) cpu-clock samples", text)
+                seen.setdefault((hertz, name), []).append((share, counts[1] if counts else "?", "dropped" in text))
+    for (hertz, name), values in seen.items():
+        shares = [share for share, *_ in values]
+        counts = ", ".join(f"{share:.2f} % ({count}{' DROPPED' if dropped else ''})" for share, count, dropped in values)
+        print(f"{hertz:>5} Hz {name:8} {statistics.median(shares):5.2f} % of a CPU; each run with its samples in 14 s: {counts}")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["cost", "whole"])
+    parser.add_argument("what", choices=["cost", "whole", "own"])
     parser.add_argument("--tool", default="target/release/vitalfew")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        {"cost": cost, "whole": whole}[arguments.what](os.path.abspath(arguments.tool), directory)
+        {"cost": cost, "whole": whole, "own": own}[arguments.what](os.path.abspath(arguments.tool), directory)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 set -eu
 vitalfew=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
+page=${DEMO_PAGE:-$PWD/vitalfew-demo.html}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -21,6 +22,7 @@ run() {
 	shift
 	"$vitalfew" "$@"
 }
+run vitalfew run --for 45s -o run.json -- ./inserts 2 3
 run vitalfew causal run --by function -- ./inserts 2 40
 run vitalfew record -g -o inserts.vf -- ./inserts 2 5
 run vitalfew bottlenecks inserts.vf --auto
@@ -32,3 +34,7 @@ for turn in 1 2 3; do
 	./inserts 2 1
 	./inserts 2 1 0
 done
+
+"$vitalfew" html "$page" inserts.vf >/dev/null
+echo
+echo "All of it to look at: $page"

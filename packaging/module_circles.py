@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Fails on circles of modules inside a crate, except those that module_circles.txt lists.
+"""Fails on circles of modules inside a crate.
 
 module_circles.py [ROOT]      checks ROOT/crates/*/src
-module_circles.py --write     writes the list anew: to make it shorter
 module_circles.py --test      tests itself
+
+What the modules of a circle share goes into a module below them all.
 
 A module has an arrow to another one whose items it names by a path (`use` or inline). Names that a module only passes on
 (`pub use`) lead to the module that has them, so that a circle does not hide behind a `mod.rs`. Tests have no arrows.
@@ -14,7 +15,7 @@ import re
 import sys
 import tempfile
 
-LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "module_circles.txt")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What must not be looked into: comments, texts, characters (but not lifetimes).
 OPAQUE = re.compile(
     r'//[^\n]*|/\*.*?\*/|(?<!\w)b?r(#*)".*?"\1|(?<!\w)[bc]?"(?:\\.|[^"\\])*"|\'(?:\\[^\']+|[^\'\\])\'', re.S
@@ -156,24 +157,6 @@ def find(root):
     return found
 
 
-def read_list(text):
-    lines = (line.split("#")[0].split() for line in text.splitlines())
-    return [(crate.rstrip(":"), frozenset(modules)) for crate, *modules in filter(None, lines)]
-
-
-def check(found, listed):
-    """Returns what is wrong: circles that are not listed, and those that are and need not be."""
-    wrong = []
-    for crate, modules in found:
-        if not any(crate == other and modules <= known for other, known in listed):
-            wrong.append(f"{crate}: a new circle of modules, or one that has grown: {' '.join(sorted(modules))}")
-    for crate, known in listed:
-        left = set().union(*(modules for other, modules in found if other == crate and modules <= known))
-        if mended := known - left:
-            wrong.append(f"{crate}: no longer in a circle, take it off the list: {' '.join(sorted(mended))}")
-    return wrong
-
-
 def crate_of(files):
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
@@ -200,31 +183,15 @@ def test():
     assert crate_of(child) == [("a", frozenset(["m", "m/x"]))]
     parent = {"lib.rs": "mod m;", "m/mod.rs": "mod x; struct T; fn f() { x::g() } use x::g;", "m/x.rs": "use super::T;"}
     assert crate_of(parent) == [("a", frozenset(["m", "m/x"]))]
-    assert check(circle, circle) == []
-    assert check([], []) == []
-    assert len(check(circle, [])) == 1
-    assert len(check([], circle)) == 1
-    assert len(check([("a", frozenset("xyz"))], circle)) == 2
-    assert len(check(circle, [("a", frozenset("xyz"))])) == 1
-    assert check(circle, read_list("# why\na: x y # z\n")) == []
     print("module_circles.py: its tests passed")
 
 
 def main(arguments):
     if "--test" in arguments:
         return test()
-    root = next((a for a in arguments if not a.startswith("-")), os.path.dirname(os.path.dirname(LIST)))
-    found = find(root)
-    with open(LIST, encoding="utf-8") as file:
-        text = file.read()
-    if "--write" in arguments:
-        comments = [line for line in text.splitlines() if line.startswith("#")]
-        lines = (f"{crate}: {' '.join(sorted(modules))}" for crate, modules in found)
-        with open(LIST, "w", encoding="utf-8") as file:
-            file.write("\n".join([*comments, *lines]) + "\n")
-        return None
-    if wrong := check(found, read_list(text)):
-        sys.exit("\n".join(wrong))
+    found = find(arguments[0] if arguments else ROOT)
+    if found:
+        sys.exit("\n".join(f"{crate}: a circle of modules: {' '.join(sorted(modules))}" for crate, modules in found))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ set -eu
 part=${1:-build}
 
 # command or file : package
-build="clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
+build="node:nodejs npm:npm clang:clang cc:gcc make:make pkg-config:pkg-config ld:binutils \
 /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev"
 libraries=/usr/lib/$(uname -m)-linux-gnu
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
-test) wanted="addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
+test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
 redis-server:redis-server musl-gcc:musl-tools /usr/include/gc.h:libgc-dev /usr/include/boost/context/fiber.hpp:libboost-context-dev \
 $libraries/libjemalloc.so.2:libjemalloc2 $libraries/libtcmalloc.so.4:libgoogle-perftools4 \
 $libraries/libtcmalloc_minimal.so.4:libtcmalloc-minimal4 $libraries/libmimalloc.so.2:libmimalloc2.0" ;;
@@ -48,6 +48,17 @@ if [ -n "$missing" ]; then
 	else
 		echo "missing:$missing" >&2
 		echo "run: sudo apt-get install -y --no-install-recommends$missing" >&2
+		exit 1
+	fi
+fi
+# The page's tools want a newer Node.js than some distributions have; npm's own registry has it as a package.
+if [ "$part" = build ] && ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+	if [ "$(id -u)" = 0 ]; then
+		echo "installing: node 22 (npm)"
+		npm install -g --silent node@22
+		hash -r
+	else
+		echo "Node.js is too old for the page: run sudo npm install -g node@22" >&2
 		exit 1
 	fi
 fi

@@ -4,11 +4,13 @@
 use libfuzzer_sys::fuzz_target;
 use profile::ProcessAddress;
 use std::sync::Arc;
-use unwind::{AddressSpace, ModuleData, Registers, Stack, Unwinder};
+use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
 
 fuzz_target!(|bytes: &[u8]| {
     let (elf, stack) = bytes.split_at(bytes.len().saturating_sub(512));
-    let Ok(module) = ModuleData::from_bytes("module", elf) else { return };
+    let Ok(module) = ModuleData::from_bytes("module", elf) else {
+        return;
+    };
     let module = Arc::new(module);
     let mut space = AddressSpace::new();
     for (start, offset) in [(0x40_1000, 0x1000), (0x40_0000, 0)] {
@@ -18,9 +20,17 @@ fuzz_target!(|bytes: &[u8]| {
     let mut frames = Vec::new();
     let sp = 0x7ffe_0000_0000;
     for pc in (0x40_0000..0x40_2000).step_by(257) {
-        let at = [Registers::x86_64(pc, sp, sp + 64), Registers::aarch64(pc, sp, sp + 64, 0x40_1010)];
+        let at = [
+            UnwindRegisters::x86_64(pc, sp, sp + 64),
+            UnwindRegisters::aarch64(pc, sp, sp + 64, 0x40_1010),
+        ];
         for registers in at {
-            let _ = Unwinder::new().unwind(&space, &registers, Stack::new(sp, stack), &mut frames);
+            let _ = Unwinder::new().unwind(
+                &space,
+                &registers,
+                StackMemory::new(sp, stack),
+                &mut frames,
+            );
         }
     }
 });

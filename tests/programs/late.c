@@ -1,5 +1,5 @@
-/* Sleeps 500 ms, then a new thread "late" spins in late_work() for as many milliseconds of CPU time as
- * the argument says. */
+/* When its standard input ends, a new thread "late" spins in late_work() for as many milliseconds of CPU
+ * time as the argument says. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,9 +25,11 @@ static void *late(void *unused)
 int main(int argc, char **argv)
 {
 	pthread_t thread;
+	char rest;
 	if (argc > 1)
 		milliseconds = atol(argv[1]);
-	usleep(500000);
+	while (read(0, &rest, 1) > 0)
+		;
 	pthread_create(&thread, 0, late, 0);
 	pthread_join(thread, 0);
 	return 0;

@@ -102,15 +102,15 @@ fn main() {
 }
 
 fn write(head: &profile::TraceHead, batches: &[TraceBatch], path: &std::path::Path) -> u64 {
-    let mut writer = TraceWriter::create(path).expect("a file");
+    let mut writer = TraceWriter::create_file(path).expect("a file");
     batches
         .iter()
-        .for_each(|batch| writer.write(batch).expect("room"));
-    writer.finish(head).expect("room").bytes
+        .for_each(|batch| writer.write_batch(batch).expect("room"));
+    writer.finish_trace(head).expect("room").bytes
 }
 
 fn read(path: &std::path::Path, mut each: impl FnMut(&TraceBatch)) {
-    let mut reader = TraceReader::open(path).expect("a trace");
+    let mut reader = TraceReader::open_trace(path).expect("a trace");
     while let Some(batch) = reader.next_batch().expect("a chunk") {
         each(batch);
     }

@@ -1,4 +1,4 @@
-//! What follows from what was measured: pure functions of data, without clock, files or rights.
+//! Inference from measurements: pure functions of data, without clock, files or rights.
 //!
 //! One module a method; each opens with the paper that it comes from, its estimator and its
 //! assumptions.
@@ -7,6 +7,7 @@
 pub mod bottleneck;
 pub mod causal;
 pub mod interference;
+pub mod judgement;
 pub mod stall;
 pub mod statistics;
 pub mod variation;

@@ -4,11 +4,11 @@ mod experiments;
 
 use analysis::causal::*;
 use experiments::{Line, Measured, QUIET, Random, run, steady, wandering};
-use profile::{CausalProfile, Disturbance, Experiment, Progress, RunEnd};
+use profile::{CausalProfile, Disturbance, Experiment, Progress, RunEnd, TargetTime};
 use proptest::prelude::*;
 
 fn report(profile: &CausalProfile) -> Analysis {
-    analyse(profile, &Options::default())
+    analyse_profile(profile, &Options::default())
 }
 
 fn effect<'a>(analysis: &'a Analysis, name: &str) -> &'a Effect {
@@ -160,6 +160,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
             stolen_ns: (0.5 * taken) as u64,
             others_ns: (0.5 * taken) as u64,
             idle_ns: None,
+            target: None,
         });
     }
     let analysis = report(&profile);
@@ -173,6 +174,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
             stolen_ns: 0,
             others_ns,
             idle_ns: None,
+            target: None,
         });
     }
     let analysis = report(&profile);
@@ -184,44 +186,150 @@ fn what_the_machine_did_for_others_is_set_aside() {
     );
 }
 
-/// What other processes take of a machine that the program fills is time that it loses, beside its delays; where there
-/// is room for them they take nothing from it.
-#[test]
-fn what_the_program_lost_to_others_is_no_part_of_its_time() {
+/// A profile of a program with a line that is worth `0.6 s`, in which each experiment has a disturbance.
+fn disturbed(cpus: u32, of: impl Fn(&mut Experiment) -> Disturbance) -> CausalProfile {
     let truth = |s: f64| 0.6 * s;
     let measured = Measured {
         experiments: 600,
         ..QUIET
     };
-    let at = |idle: Option<f64>, loses: bool| {
-        let mut profile = steady(&[line("line", &truth)], &measured, &mut Random(7));
-        let run = &mut profile.runs[0];
-        run.host.cpus = 2;
-        for experiment in &mut run.experiments {
-            let lost = 0.15 * experiment.duration_ns as f64;
-            experiment.duration_ns += if loses { lost as u64 } else { 0 };
-            if loses && experiment.speedup == 0.0 {
-                run.undelayed_ns += lost as u64;
-            }
-            let idle = idle.map(|part| (part * experiment.duration_ns as f64) as u64);
-            experiment.disturbance = Some(Disturbance {
-                stolen_ns: if loses { lost as u64 } else { 0 },
-                others_ns: lost as u64,
-                idle_ns: idle,
-            });
+    let mut profile = steady(&[line("line", &truth)], &measured, &mut Random(7));
+    let run = &mut profile.runs[0];
+    run.host.cpus = cpus;
+    for experiment in &mut run.experiments {
+        let before = experiment.duration_ns;
+        experiment.disturbance = Some(of(experiment));
+        if experiment.speedup == 0.0 {
+            run.undelayed_ns += experiment.duration_ns - before;
         }
-        let analysis = report(&profile);
-        let effect = effect(&analysis, "line");
-        // It is not that the line did not run meanwhile.
-        assert!(effect.phase.of > 0.99, "{:?}", effect.phase);
-        effect.at(0.9).expect("measured").program - 0.54
+    }
+    profile
+}
+
+/// By how much the line is off at 90 %.
+fn off(profile: &CausalProfile) -> f64 {
+    let analysis = report(profile);
+    let effect = effect(&analysis, "line");
+    // It is not that the line did not run meanwhile.
+    assert!(effect.phase.of > 0.99, "{:?}", effect.phase);
+    assert!(analysis.disturbed < 10, "{}", analysis.disturbed);
+    effect.at(0.9).expect("measured").program - 0.54
+}
+
+/// Others that use processors which the program leaves idle take nothing from it, however much they use.
+#[test]
+fn others_beside_the_program_cost_it_nothing() {
+    let cases = [
+        (2, 0.0),
+        (2, 0.6),
+        (2, 0.8),
+        (2, 0.9),
+        (4, 1.5),
+        (4, 2.8),
+        (8, 2.0),
+        (8, 4.0),
+        (8, 5.5),
+    ];
+    for (cpus, others) in cases {
+        for recorded in [false, true] {
+            let profile = disturbed(cpus, |experiment| {
+                let part = |of: f64| (of * experiment.duration_ns as f64) as u64;
+                Disturbance {
+                    stolen_ns: 0,
+                    others_ns: part(others),
+                    idle_ns: Some(part(f64::from(cpus) - 1.0 - others)),
+                    target: recorded.then_some(TargetTime {
+                        ran_ns: part(0.99),
+                        waited_ns: part(0.002),
+                    }),
+                }
+            });
+            let off = off(&profile);
+            assert!(off.abs() < 0.027, "{cpus} {others} {recorded}: {off}");
+        }
+    }
+}
+
+/// What its threads waited for others is time that the program lost: one thread that shares its processor with a hog, on a machine
+/// that is half idle; and threads that fill a machine.
+#[test]
+fn waits_for_the_processors_of_others_are_no_part_of_its_time() {
+    let shared = |recorded: bool, threads: f64, lost: f64| {
+        disturbed(2, |experiment| {
+            // One thread alone causes delays and never stands still; of two, one does.
+            let delay = (2.0 - threads) * experiment.delay_ns as f64;
+            let own = experiment.duration_ns as f64 - experiment.delay_ns as f64 + delay;
+            let lost = lost * own;
+            experiment.duration_ns += lost as u64;
+            let ran = threads * own;
+            let others = threads * lost;
+            let all = 2.0 * experiment.duration_ns as f64;
+            Disturbance {
+                stolen_ns: 0,
+                others_ns: others as u64,
+                idle_ns: Some((all - ran - others).max(0.0) as u64),
+                target: recorded.then_some(TargetTime {
+                    ran_ns: ran as u64,
+                    waited_ns: (threads * lost) as u64,
+                }),
+            }
+        })
     };
-    let (filled, roomy) = (at(Some(0.0), true), at(Some(0.5), false));
-    assert!(filled.abs() < 0.025, "{filled}");
-    assert!(roomy.abs() < 0.025, "{roomy}");
+    let hog = off(&shared(true, 1.0, 1.0));
+    assert!(hog.abs() < 0.027, "{hog}");
+    assert!(off(&shared(false, 1.0, 1.0)) < -0.1);
+    let filled = off(&shared(true, 2.0, 0.15));
+    assert!(filled.abs() < 0.06, "{filled}");
+}
+
+/// What the hypervisor takes of a machine that the program fills is time that it loses, beside its delays.
+#[test]
+fn what_the_hypervisor_took_is_no_part_of_its_time() {
+    let stolen = |idle_known: bool| {
+        disturbed(2, |experiment| {
+            let lost = (0.15 * experiment.duration_ns as f64) as u64;
+            experiment.duration_ns += lost;
+            Disturbance {
+                stolen_ns: 2 * lost,
+                others_ns: 0,
+                idle_ns: idle_known.then_some(0),
+                target: None,
+            }
+        })
+    };
+    let known = off(&stolen(true));
+    assert!(known.abs() < 0.027, "{known}");
     // What was recorded before idle time was, is as wrong as it was.
-    let unknown = at(None, true);
-    assert!(unknown < filled - 0.02, "{unknown}, {filled}");
+    assert!(off(&stolen(false)) < known - 0.02);
+}
+
+/// Warnings of runs that differ in their numbers alone are one.
+#[test]
+fn a_kind_of_warning_is_listed_once() {
+    let truth = |s: f64| 0.3 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    profile.runs.push(profile.runs[0].clone());
+    for (run, samples) in profile.runs.iter_mut().zip([2, 17]) {
+        run.warnings = vec![format!("of {samples} samples none has a name")];
+    }
+    assert_eq!(report(&profile).warnings, ["of 2 samples none has a name"]);
+}
+
+/// Threads that meet more often than they are sampled are not delayed as they would have to be, and a reader is told.
+#[test]
+fn progress_that_is_more_frequent_than_delays_is_said() {
+    let truth = |s: f64| 0.3 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    profile.runs[0].settings.sample_period_ns = 1_000_000;
+    assert_eq!(report(&profile).warnings, [""; 0]);
+    for experiment in &mut profile.runs[0].experiments {
+        let Progress::Visits(visits) = &mut experiment.counts[0] else {
+            panic!()
+        };
+        *visits *= 20;
+    }
+    let warnings = report(&profile).warnings;
+    assert!(warnings[0].contains("if threads meet"), "{warnings:?}");
 }
 
 /// Where nothing has an effect, hardly anything is claimed to have one.
@@ -463,7 +571,7 @@ fn experiments_are_combined_by_adding() {
         ..Options::default()
     };
     let profile = CausalProfile { runs: vec![run] };
-    let analysis = analyse(&profile, &options);
+    let analysis = analyse_profile(&profile, &options);
     assert_eq!((analysis.experiments, analysis.without_sample), (6, 2));
     let effect = effect(&analysis, "line");
     assert_eq!(effect.baseline_ns, 4000.0 / 30.0);
@@ -584,7 +692,7 @@ proptest! {
         run.fragments[0].undelayed_samples = samples;
         let profile = CausalProfile { runs: vec![run.clone(), run] };
         let options = Options { minimum_speedups: 2, minimum_visits: 1 };
-        let analysis = analyse(&profile, &options);
+        let analysis = analyse_profile(&profile, &options);
         prop_assert_eq!(analysis.experiments, profile.runs[0].experiments.len() * 2);
         for effect in analysis.fragments.iter().flat_map(|finding| &finding.effects) {
             let slope = effect.slope;

@@ -5,19 +5,19 @@ mod pipeline;
 mod window;
 
 use analysis::stall::culprits::{
-    Account, Cause, Evidence, Expected, Summary, culprits, expectations, mispredicted_at_most,
+    Account, Cause, Evidence, Expected, Summary, expectations, find_culprits, mispredicted_at_most,
 };
 use analysis::stall::{Confidence, Estimate, Frequencies, in_order};
 use machine::{
-    Block, Edge, EdgeKind, Equivalence, Flow, Graph, Instruction, Kind, Loops, Model, Processor,
-    Register,
+    Block, Edge, EdgeKind, Equivalence, Flow, FlowGraph, Instruction, InstructionKind, Loops,
+    Processor, ProcessorModel, Register,
 };
 use pipeline::{Program, Random, Run, run};
 use profile::ImageAddress;
 use std::sync::LazyLock;
 
 /// The program as the analysis sees one.
-fn graph(program: &Program) -> Graph {
+fn graph(program: &Program) -> FlowGraph {
     let (mut blocks, mut instructions) = (Vec::new(), Vec::new());
     let mut address = pipeline::START;
     for (index, block) in program.blocks.iter().enumerate() {
@@ -46,13 +46,13 @@ fn graph(program: &Program) -> Graph {
                     .filter(|one| **one < 24)
                     .map(register)
                     .collect(),
-                kind: Kind {
+                kind: InstructionKind {
                     load: one.kind == pipeline::Kind::Load,
                     store: one.kind == pipeline::Kind::Store,
                     multiply: one.kind == pipeline::Kind::Multiply,
-                    ..Kind::default()
+                    ..InstructionKind::default()
                 },
-                form: machine::Form::default(),
+                form: machine::InstructionForm::default(),
                 place: None,
                 advances: None,
             });
@@ -73,7 +73,7 @@ fn graph(program: &Program) -> Graph {
             EdgeKind::Taken
         },
     };
-    Graph {
+    FlowGraph {
         start: ImageAddress(pipeline::START),
         end: ImageAddress(address),
         blocks,
@@ -125,7 +125,7 @@ fn processor() -> Processor {
 fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Option<Account>> {
     let graph = graph(program);
     let samples: Vec<f64> = run.issues.iter().flatten().map(|one| one.samples).collect();
-    let found = culprits(&Evidence {
+    let found = find_culprits(&Evidence {
         loops: &Loops::of(&graph),
         graph: &graph,
         processor: &processor(),
@@ -198,7 +198,7 @@ impl Tally {
         let summary = self.summary.get_or_insert_with(Summary::new);
         for ((causes, samples), account) in stalls.zip(accounts) {
             match account {
-                Some(account) => summary.add(samples, account),
+                Some(account) => summary.add_instruction(samples, account),
                 None => summary.add_suspects(samples, &[]),
             }
             let Some(account) = account.as_ref().filter(|one| one.stall >= 0.1) else {
@@ -315,12 +315,12 @@ fn estimated_frequencies_leave_little_unexplained() {
 
 /// A program on the processor that executes out of order.
 struct Simulated {
-    graph: machine::Graph,
+    graph: machine::FlowGraph,
     run: window::Run,
 }
 
-fn model() -> Model {
-    Model::new(Processor::named("skylake").expect("there"))
+fn model() -> ProcessorModel {
+    ProcessorModel::new(Processor::named("skylake").expect("there"))
 }
 
 fn simulated(seeds: std::ops::Range<u64>) -> Vec<Simulated> {
@@ -369,7 +369,7 @@ fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bo
         .collect();
     let accesses = run.accesses.iter().filter(|_| registers);
     let accesses: Vec<_> = accesses.map(Option::as_ref).collect();
-    let found = culprits(&Evidence {
+    let found = find_culprits(&Evidence {
         loops: &Loops::of(graph),
         graph,
         processor: &processor,

@@ -50,7 +50,7 @@ fn first_is(result: &Interference, name: &str, cause: CauseKind) {
         result
             .findings
             .iter()
-            .map(|f| (&f.name, f.program))
+            .map(|f| (&f.name, f.score.program))
             .collect::<Vec<_>>()
     );
     assert_eq!(
@@ -63,11 +63,11 @@ fn first_is(result: &Interference, name: &str, cause: CauseKind) {
         estimate,
         low,
         high,
-    } = first.sci;
+    } = first.score.sci;
     assert!(
         low <= estimate && estimate <= high && high < 2.0,
         "{:?}",
-        first.sci
+        first.score.sci
     );
 }
 
@@ -77,7 +77,7 @@ fn a_contended_lock_is_named() {
     let result = analyse(&trace);
     first_is(&result, "pthread_mutex_lock", CauseKind::Lock);
     let truth = truth(&trace, "pthread_mutex_lock", 60);
-    let found = result.findings[0].sci;
+    let found = result.findings[0].score.sci;
     assert!(
         truth > 0.1 && found.low <= truth && truth <= found.high,
         "{truth} {found:?}"
@@ -86,7 +86,7 @@ fn a_contended_lock_is_named() {
     assert!(result.findings[0].causes[0].measured);
     // Repaired: the lock is hardly ever taken.
     let repaired = analyse(&contended_lock(4, 5_000, 400 * US, US / 10));
-    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+    assert!(repaired.findings.iter().all(|f| f.score.sci.estimate < 0.1));
     // The floor is that of the lock without contention (Fig. 7).
     let (high, low) = (
         of(&result, "pthread_mutex_lock"),
@@ -138,10 +138,13 @@ fn intervals_of_sampled_blocks_cover_the_truth() {
             let result = analyse(&trace);
             let first = &result.findings[0];
             let said = first.doubts.iter().find(|d| d.kind == DoubtKind::Sampled);
-            assert!(first.sci.estimate < 0.01 || said.is_some(), "{first:?}");
+            assert!(
+                first.score.sci.estimate < 0.01 || said.is_some(),
+                "{first:?}"
+            );
             if seen > 0 {
                 runs += 1;
-                covered += u32::from(first.sci.low <= truth && truth <= first.sci.high);
+                covered += u32::from(first.score.sci.low <= truth && truth <= first.score.sci.high);
             }
         }
         assert!(
@@ -217,7 +220,7 @@ fn who_waits_for_the_work_of_others_is_ranked_behind() {
             waits.doubts,
             waits.causes
         );
-        assert!(waits.sci.estimate > 0.3, "{:?}", waits.sci);
+        assert!(waits.score.sci.estimate > 0.3, "{:?}", waits.score.sci);
     }
 }
 
@@ -240,7 +243,7 @@ fn what_probes_cost_is_not_the_callers() {
     trace.end();
     let result = analyse(&trace);
     let found = of(&result, "outer");
-    assert_eq!(found.mean_ns, 10.0 * 1000.0, "{found:?}");
+    assert_eq!(found.durations.mean_ns, 10.0 * 1000.0, "{found:?}");
     assert!(
         of(&result, "inner")
             .doubts
@@ -270,50 +273,71 @@ fn a_caller_takes_no_less_than_what_it_called() {
     let result = analyse_with(&trace, options);
     // In nanoseconds, of which a tick is half of one.
     let outer = of(&result, "outer");
-    assert_eq!((outer.floor.ns, outer.mean_ns), (62.0, 62.0));
+    assert_eq!((outer.floor.ns, outer.durations.mean_ns), (62.0, 62.0));
     let options = Options {
         call_overhead: 10,
         ..Options::default()
     };
-    assert_eq!(of(&analyse_with(&trace, options), "outer").mean_ns, 70.0);
+    assert_eq!(
+        of(&analyse_with(&trace, options), "outer")
+            .durations
+            .mean_ns,
+        70.0
+    );
 }
 
 #[test]
 fn an_imbalanced_barrier_is_named() {
     let result = analyse(&barrier(4, 2_000, 50 * US, 100 * US));
     first_is(&result, "pthread_barrier_wait", CauseKind::Barrier);
-    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    assert!(
+        result.findings[0].score.sci.low > 0.2,
+        "{:?}",
+        result.findings[0]
+    );
     let repaired = analyse(&barrier(4, 2_000, 50 * US, 0));
-    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+    assert!(repaired.findings.iter().all(|f| f.score.sci.estimate < 0.1));
 }
 
 #[test]
 fn falsely_shared_counters_are_named() {
     let result = analyse(&counters(50_000, 600, 6));
     first_is(&result, "add_fifty", CauseKind::Memory);
-    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    assert!(
+        result.findings[0].score.sci.low > 0.2,
+        "{:?}",
+        result.findings[0]
+    );
     assert!(
         !result.findings[0].causes[0].measured,
         "it is only consistent with sharing"
     );
     let repaired = analyse(&counters(50_000, 600, 1));
-    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+    assert!(repaired.findings.iter().all(|f| f.score.sci.estimate < 0.1));
 }
 
 #[test]
 fn a_disk_is_named() {
     let result = analyse(&disk(8, 1_000, 160 * US));
     first_is(&result, "pread64", CauseKind::Disk);
-    assert!(result.findings[0].sci.low > 0.1, "{:?}", result.findings[0]);
+    assert!(
+        result.findings[0].score.sci.low > 0.1,
+        "{:?}",
+        result.findings[0]
+    );
     let repaired = analyse(&disk(8, 1_000, 20_000 * US));
-    assert!(repaired.findings.iter().all(|f| f.sci.estimate < 0.1));
+    assert!(repaired.findings.iter().all(|f| f.score.sci.estimate < 0.1));
 }
 
 #[test]
 fn a_pool_over_a_pipe_is_named() {
     let result = analyse(&pool(4, 10_000, 20 * US));
     first_is(&result, "read", CauseKind::Pool);
-    assert!(result.findings[0].sci.low > 0.2, "{:?}", result.findings[0]);
+    assert!(
+        result.findings[0].score.sci.low > 0.2,
+        "{:?}",
+        result.findings[0]
+    );
 }
 
 #[test]
@@ -321,7 +345,7 @@ fn work_that_follows_an_argument_is_no_interference() {
     let trace = sizes(5_000);
     let result = analyse(&trace);
     let fill = of(&result, "fill");
-    assert!(fill.sci.estimate > 0.5);
+    assert!(fill.score.sci.estimate > 0.5);
     let doubt = fill
         .doubts
         .iter()
@@ -343,7 +367,7 @@ fn work_that_follows_an_argument_is_no_interference() {
     };
     let regrouped = analyse_with(&trace, options);
     let fill = of(&regrouped, "fill");
-    assert!(fill.sci.estimate < 0.01, "{:?}", fill.sci);
+    assert!(fill.score.sci.estimate < 0.01, "{:?}", fill.score.sci);
     assert_eq!(fill.kinds_total, 8);
     assert!(
         fill.kinds
@@ -376,14 +400,14 @@ fn streaming_and_a_file_agree() {
             let mut analyser = Analyser::new(&trace.head.blocks[..2], options.clone());
             analyser.set_blocks(&trace.head.blocks);
             let batches = trace.batches(TICKS_PER_SECOND / 1000, items);
-            let mut writer = store::TraceWriter::create(&path).unwrap();
+            let mut writer = store::TraceWriter::create_file(&path).unwrap();
             for batch in &batches {
                 analyser.push(batch);
-                writer.write(batch).unwrap();
+                writer.write_batch(batch).unwrap();
             }
-            writer.finish(&trace.head).unwrap();
+            writer.finish_trace(&trace.head).unwrap();
             let streamed = analyser.finish(&trace.head);
-            let mut reader = store::TraceReader::open(&path).unwrap();
+            let mut reader = store::TraceReader::open_trace(&path).unwrap();
             let mut analyser = Analyser::new(&reader.head().blocks, options);
             while let Some(batch) = reader.next_batch().unwrap() {
                 analyser.push(batch);
@@ -414,7 +438,7 @@ fn one_execution_has_a_score_of_nothing() {
     trace.end();
     let result = analyse(&trace);
     let once = of(&result, "main_loop");
-    assert_eq!((once.calls, once.sci.high), (1, 0.0));
+    assert_eq!((once.executions.calls, once.score.sci.high), (1, 0.0));
     assert_eq!(once.doubts[0].kind, DoubtKind::OneCall);
     assert!(once.causes.is_empty());
     assert_eq!(result.left_out[0].why, "never called");
@@ -443,15 +467,15 @@ fn recursion_counts_once() {
     let result = analyse(&trace);
     let walk = of(&result, "walk");
     // The first is the warm-up.
-    assert_eq!((walk.calls, walk.warm_up), (299, 1));
+    assert_eq!((walk.executions.calls, walk.executions.warm_up), (299, 1));
     assert!(
-        walk.sci.estimate < 1e-9 && walk.sci.high < 1e-9,
+        walk.score.sci.estimate < 1e-9 && walk.score.sci.high < 1e-9,
         "{:?}",
-        walk.sci
+        walk.score.sci
     );
     assert!(walk.doubts.iter().all(|d| d.kind != DoubtKind::Recursion));
     assert_eq!(walk.kinds[0].inside, Some(363));
-    assert!(walk.total_ns < result.thread_time_ns);
+    assert!(walk.durations.total_ns < result.thread_time_ns);
 }
 
 /// A slow first execution costs nothing, and one freak value makes no floor.
@@ -470,12 +494,12 @@ fn warm_up_and_freaks_are_left_out() {
     trace.end();
     let result = analyse(&trace);
     let step = of(&result, "step");
-    assert_eq!((step.warm_up, step.calls), (2, 2000));
+    assert_eq!((step.executions.warm_up, step.executions.calls), (2, 2000));
     assert_eq!(step.floor.ns, 500.0);
     assert!(
-        step.floor.low_ns < 2.0 && step.sci.estimate < 1e-6,
+        step.floor.low_ns < 2.0 && step.score.sci.estimate < 1e-6,
         "{:?}",
-        step.sci
+        step.score.sci
     );
 }
 
@@ -499,6 +523,8 @@ fn preemption_is_told_apart() {
                         start,
                         end: start + away,
                         queued: away,
+                        taken: 0,
+                        held: 0,
                         preempted: true,
                         system_call: None,
                         waker: None,
@@ -514,14 +540,19 @@ fn preemption_is_told_apart() {
     let result = analyse(&trace);
     first_is(&result, "step", CauseKind::Scheduler);
     let step = of(&result, "step");
-    assert!(step.scheduler > 0.99 * step.sci.estimate && step.blocked < 1e-9);
+    assert!(
+        step.breakdown.scheduler > 0.99 * step.score.sci.estimate && step.breakdown.blocked < 1e-9
+    );
 }
 
 /// Every N-th execution stands for N (Fig. 8), and says so.
 #[test]
 fn sampling_keeps_the_score() {
     let whole = contended_lock(4, 20_000, 10 * US, 4 * US);
-    let truth = of(&analyse(&whole), "pthread_mutex_lock").sci.estimate;
+    let truth = of(&analyse(&whole), "pthread_mutex_lock")
+        .score
+        .sci
+        .estimate;
     for period in [4u32, 16, 64] {
         let mut sampled = whole.clone();
         for items in &mut sampled.items {
@@ -538,10 +569,10 @@ fn sampling_keeps_the_score() {
         }
         let result = analyse(&sampled);
         let found = of(&result, "pthread_mutex_lock");
-        let ratio = found.sci.estimate / truth;
+        let ratio = found.score.sci.estimate / truth;
         assert!((0.7..1.3).contains(&ratio), "{period}: {ratio}");
         assert!(found.doubts.iter().any(|d| d.kind == DoubtKind::Sampled));
-        assert_eq!(found.period, period);
+        assert_eq!(found.executions.period, period);
     }
 }
 
@@ -583,9 +614,9 @@ fn no_thread_loses_more_time_than_it_has() {
     let ratio = doubted(&impossible).expect("a doubt");
     assert!((9.0..13.0).contains(&ratio), "{ratio}");
     let found = of(&impossible, "unlock");
-    assert_eq!(found.sci.low, 0.0);
-    assert!(found.sci.estimate <= 1.0, "{:?}", found.sci);
-    assert_ne!(found.standing, Standing::Interference);
+    assert_eq!(found.score.sci.low, 0.0);
+    assert!(found.score.sci.estimate <= 1.0, "{:?}", found.score.sci);
+    assert_ne!(found.score.standing, Standing::Interference);
 }
 
 /// Threads take a period when they notice it, each at another time: what one recorded before stands for itself, and what the
@@ -627,22 +658,22 @@ fn periods_are_those_of_threads() {
     ] {
         let found = run(announced, false);
         assert!(
-            close(found.calls, 2 * CALLS),
+            close(found.executions.calls, 2 * CALLS),
             "{announced:?}: {}",
-            found.calls
+            found.executions.calls
         );
         let counted = run(announced, true);
         assert!(
-            close(counted.calls, 2 * CALLS + 6_400),
+            close(counted.executions.calls, 2 * CALLS + 6_400),
             "{announced:?}: {}",
-            counted.calls
+            counted.executions.calls
         );
-        let (time, more) = (found.total_ns, counted.total_ns);
+        let (time, more) = (found.durations.total_ns, counted.durations.total_ns);
         assert!(
             (more / time - 1.05).abs() < 0.001,
             "{announced:?}: {time} {more}"
         );
-        assert_eq!(found.period, 64);
+        assert_eq!(found.executions.period, 64);
     }
 }
 
@@ -683,9 +714,9 @@ fn rare_kinds_are_put_together() {
     assert!((sum - 1.0).abs() < 1e-9);
     // Loops of different lengths look like interference; the lower end and a doubt say that it need not be.
     assert!(
-        outer.sci.low < 0.05 && outer.sci.estimate > 0.3,
+        outer.score.sci.low < 0.05 && outer.score.sci.estimate > 0.3,
         "{:?}",
-        outer.sci
+        outer.score.sci
     );
     assert!(outer.doubts.iter().any(|d| d.kind == DoubtKind::Mixed));
     assert!(outer.kinds_total <= 600);
@@ -715,11 +746,11 @@ fn overhead_is_taken_off() {
     };
     let without = analyse_with(&trace, options);
     assert!(
-        of(&without, "outer").sci.estimate < 1e-3,
+        of(&without, "outer").score.sci.estimate < 1e-3,
         "{:?}",
-        of(&without, "outer").sci
+        of(&without, "outer").score.sci
     );
-    assert!(of(&analyse(&trace), "outer").sci.estimate > 0.3);
+    assert!(of(&analyse(&trace), "outer").score.sci.estimate > 0.3);
 }
 
 /// Lock and unlock are a sequence; what passes between them is told.
@@ -738,7 +769,7 @@ fn critical_sections_are_sequences() {
         section.floor_ns > 4_000.0 && section.between < 0.01,
         "{section:?}"
     );
-    assert!((section.program / result.findings[0].program.estimate - 1.0).abs() < 0.05);
+    assert!((section.program / result.findings[0].score.program.estimate - 1.0).abs() < 0.05);
 }
 
 /// More threads than are told apart: the sums are right.
@@ -756,9 +787,13 @@ fn thousands_of_threads_are_survived() {
     }
     let result = analyse(&trace);
     let step = of(&result, "step");
-    assert_eq!((step.calls, step.threads_total), (9_000, 3_000));
+    assert_eq!((step.executions.calls, step.threads_total), (9_000, 3_000));
     let truth = 3_000.0 * 1_000.0 / (3_000.0 * 7_000.0);
-    assert!((step.sci.estimate - truth).abs() < 1e-9, "{:?}", step.sci);
+    assert!(
+        (step.score.sci.estimate - truth).abs() < 1e-9,
+        "{:?}",
+        step.score.sci
+    );
     assert!(
         result
             .warnings
@@ -774,7 +809,7 @@ fn score_and_slowdown_go_together() {
         .map(|n| {
             let result = analyse(&contended_lock(4, 2_000, (8 + 2 * n * n) * US, 2 * US));
             let lock = of(&result, "pthread_mutex_lock");
-            (lock.mean_ns, lock.sci.estimate)
+            (lock.durations.mean_ns, lock.score.sci.estimate)
         })
         .collect();
     let n = points.len() as f64;
@@ -815,9 +850,16 @@ fn half_is_lost(trace: &Trace, name: &str, cause: CauseKind) -> Interference {
     let result = analyse(trace);
     first_is(&result, name, cause);
     let first = &result.findings[0];
-    assert!((first.sci.estimate - 0.5).abs() < 0.03, "{:?}", first.sci);
-    assert!(first.sci.low > 0.4 && first.hindered > 0.4, "{first:#?}");
-    assert_eq!(first.standing, Standing::Interference);
+    assert!(
+        (first.score.sci.estimate - 0.5).abs() < 0.03,
+        "{:?}",
+        first.score.sci
+    );
+    assert!(
+        first.score.sci.low > 0.4 && first.score.hindered > 0.4,
+        "{first:#?}"
+    );
+    assert_eq!(first.score.standing, Standing::Interference);
     assert!(first.causes[0].measured, "{:?}", first.causes);
     result
 }
@@ -877,7 +919,7 @@ fn waits_for_a_turn_that_time_out_are_lost_too() {
         },
     );
     let result = analyse(&trace);
-    assert!(of(&result, "pthread_cond_timedwait").sci.high < 0.01);
+    assert!(of(&result, "pthread_cond_timedwait").score.sci.high < 0.01);
 }
 
 /// However long somebody asks to sleep for, in however many functions.
@@ -906,12 +948,12 @@ fn sleeps_that_were_asked_for_are_no_interference() {
     let result = analyse(&trace);
     for finding in &result.findings {
         assert!(
-            finding.sci.high < 0.01,
+            finding.score.sci.high < 0.01,
             "{} {:?}",
             finding.name,
-            finding.sci
+            finding.score.sci
         );
-        assert_eq!(finding.standing, Standing::Slight);
+        assert_eq!(finding.score.standing, Standing::Slight);
     }
 }
 
@@ -944,7 +986,7 @@ fn who_waits_for_work_is_idle_unless_the_others_are_busy() {
         }
         trace.end();
         let result = analyse(&trace);
-        assert_eq!(of(&result, "pthread_cond_wait").standing, standing);
+        assert_eq!(of(&result, "pthread_cond_wait").score.standing, standing);
     }
 }
 
@@ -974,8 +1016,8 @@ fn a_loss_is_listed_once() {
     let order: Vec<_> = result.findings.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(order, ["pthread_mutex_lock", "flush", "update"]);
     let update = of(&result, "update");
-    assert_eq!(update.standing, Standing::Same);
-    assert_eq!(update.same_as.as_deref(), Some("pthread_mutex_lock"));
+    assert_eq!(update.score.standing, Standing::Same);
+    assert_eq!(update.score.same_as.as_deref(), Some("pthread_mutex_lock"));
     // Who is woken from where it waits itself waits for a turn.
     assert_eq!(of(&result, "flush").causes[0].kind, CauseKind::Lock);
 }
@@ -1041,10 +1083,10 @@ fn yielding_is_waiting() {
     let yields = of(&result, "sched_yield");
     assert_eq!(yields.floor.ns, 0.0);
     assert_eq!(yields.causes[0].kind, CauseKind::Lock);
-    assert_eq!(yields.standing, Standing::Interference);
+    assert_eq!(yields.score.standing, Standing::Interference);
     let outer = of(&result, "take_turn");
     assert_eq!(outer.causes[0].kind, CauseKind::Lock, "{:#?}", outer.causes);
-    assert_eq!(outer.same_as.as_deref(), Some("sched_yield"));
+    assert_eq!(outer.score.same_as.as_deref(), Some("sched_yield"));
 }
 
 /// One thread whose work varies, and threads whose work varies while others are there or not.
@@ -1065,8 +1107,13 @@ fn work_that_varies_is_no_interference() {
         trace.end();
         let found = analyse(&trace);
         let found = of(&found, "by_data");
-        assert!(found.sci.estimate > 0.3, "{:?}", found.sci);
-        assert_eq!(found.standing, Standing::Varies, "{:#?}", found.causes);
-        assert!(found.hindered < 0.05);
+        assert!(found.score.sci.estimate > 0.3, "{:?}", found.score.sci);
+        assert_eq!(
+            found.score.standing,
+            Standing::Varies,
+            "{:#?}",
+            found.causes
+        );
+        assert!(found.score.hindered < 0.05);
     }
 }

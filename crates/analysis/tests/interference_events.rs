@@ -260,8 +260,8 @@ fn samples_leave_the_scores_alone() {
         let other = sampled.findings.iter().find(|f| f.name == one.name);
         let other = other.unwrap_or_else(|| panic!("no {}", one.name));
         assert_eq!(
-            (&one.name, one.sci, &one.floor),
-            (&other.name, other.sci, &other.floor)
+            (&one.name, one.score.sci, &one.floor),
+            (&other.name, other.score.sci, &other.floor)
         );
     }
     let mut analyser = Analyser::new(

@@ -132,14 +132,14 @@ proptest! {
             let name = &trace.head.blocks[block as usize].name;
             let found = result.findings.iter().find(|f| f.name == *name).unwrap();
             let n: usize = shapes.values().map(Vec::len).sum();
-            prop_assert_eq!(found.calls, n as u64);
+            prop_assert_eq!(found.executions.calls, n as u64);
             prop_assert_eq!(found.kinds_total, shapes.len() as u64);
             let lost = |durations: &[u64]| {
                 let floor = floor(durations) as f64;
                 durations.iter().map(|d| *d as f64 - floor).sum::<f64>()
             };
             let total: u64 = shapes.values().flatten().sum();
-            prop_assert!((found.total_ns - total as f64 / 2.0).abs() < 1e-6);
+            prop_assert!((found.durations.total_ns - total as f64 / 2.0).abs() < 1e-6);
             // With one shape an execution, or with one for all, the definition is simple.
             let expected = match enough {
                 1 => shapes.values().map(|d| lost(d)).sum::<f64>(),
@@ -147,8 +147,8 @@ proptest! {
                 _ => continue,
             };
             let expected = expected.max(0.0) / time;
-            prop_assert!((found.program.estimate - expected).abs() < 1e-9, "{} {}", found.program.estimate, expected);
-            prop_assert!(found.program.low <= found.program.estimate && found.program.estimate <= found.program.high);
+            prop_assert!((found.score.program.estimate - expected).abs() < 1e-9, "{} {}", found.score.program.estimate, expected);
+            prop_assert!(found.score.program.low <= found.score.program.estimate && found.score.program.estimate <= found.score.program.high);
         }
     }
 
@@ -210,7 +210,7 @@ proptest! {
         }
         let result = analyser.finish(&trace.head);
         for finding in &result.findings {
-            for value in [finding.sci.low, finding.sci.estimate, finding.sci.high, finding.program.high, finding.own_floor, finding.mean_ns, finding.running, finding.blocked, finding.scheduler] {
+            for value in [finding.score.sci.low, finding.score.sci.estimate, finding.score.sci.high, finding.score.program.high, finding.score.own_floor, finding.durations.mean_ns, finding.breakdown.running, finding.breakdown.blocked, finding.breakdown.scheduler] {
                 prop_assert!(value.is_finite() && value >= 0.0, "{finding:?}");
             }
             for event in &finding.events {
@@ -229,7 +229,7 @@ fn nonsense() -> impl Strategy<Value = TraceItem> {
             TraceItem::Execution(Execution { block, unwound, leave, duration, arguments })
         }),
         2 => (time(), time(), time(), any::<bool>(), any::<[Option<u32>; 3]>()).prop_map(|(start, end, queued, preempted, [a, b, c])| {
-            TraceItem::Wait(Wait { start, end, queued, preempted, system_call: a, waker: b, waker_block: c })
+            TraceItem::Wait(Wait { start, end, queued, taken: queued / 3, held: queued % 7, preempted, system_call: a, waker: b, waker_block: c })
         }),
         1 => (any::<u32>(), proptest::collection::vec(any::<u32>(), 0..4)).prop_map(|(block, places)| TraceItem::Stack { block, places }),
         1 => (0u32..4, any::<u32>()).prop_map(|(block, period)| TraceItem::Period { block, period }),

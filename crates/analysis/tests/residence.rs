@@ -1,8 +1,8 @@
 //! What the code, and data addresses, say of misses, in a small loop.
 
-use analysis::stall::culprits::{Cause, Evidence, culprits, expectations};
+use analysis::stall::culprits::{Cause, Evidence, expectations, find_culprits};
 use analysis::stall::{Confidence, Estimate, Frequencies};
-use machine::{Architecture, Graph, Loops, Model, NoImage, Processor};
+use machine::{Architecture, FlowGraph, Loops, NoImage, Processor, ProcessorModel};
 use profile::{Accesses, ImageAddress, OnWay, Visits, add_way};
 use rustc_hash::FxHashMap;
 
@@ -20,9 +20,9 @@ const CALLING: [u8; 25] = [
 
 /// Which misses are listed after the first load and after the second: both take a hundred cycles.
 fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [String; 2] {
-    let model = Model::new(Processor::named("skylake").expect("there"));
+    let model = ProcessorModel::new(Processor::named("skylake").expect("there"));
     let start = ImageAddress(0x40_1000);
-    let graph = Graph::new(Architecture::X86_64, start, code, &NoImage).expect("a procedure");
+    let graph = FlowGraph::new(Architecture::X86_64, start, code, &NoImage).expect("a procedure");
     let loops = Loops::of(&graph);
     assert_eq!(loops.loops.len(), 1);
     let estimate = |frequency| {
@@ -46,7 +46,7 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
     (samples[1], samples[3]) = (2000.0, 2000.0);
     let mut accesses = vec![None; graph.instructions.len()];
     accesses[0] = seen;
-    let found = culprits(&Evidence {
+    let found = find_culprits(&Evidence {
         expected: &expectations(&graph, &model, &samples, &frequencies),
         graph: &graph,
         loops: &loops,

@@ -100,7 +100,7 @@ proptest! {
         let options = Options { count, coverage, ..Options::default() };
         let single = Forest::single(run(tree(&a))).unwrap();
         for forest in [single, compared(&a, &b)] {
-            let found = auto::search(&forest, &options).unwrap();
+            let found = auto::search_causes(&forest, &options).unwrap();
             prop_assert!(found.bottlenecks.len() <= count);
             let all: Vec<_> = found.bottlenecks.iter().map(|b| &b.sequence).collect();
             if !forest.is_comparison() {
@@ -143,7 +143,7 @@ fn known_causes_are_found() {
         stack("a", 10),
     ];
     let forest = Forest::single(run(tree(&stacks))).unwrap();
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     let paths: Vec<String> = found
         .bottlenecks
         .iter()
@@ -163,7 +163,7 @@ fn differences_are_found_context_by_context() {
     let forest = compared(&checked, &plain);
     let paper = named(&forest, "abqs").unwrap();
     assert_eq!(forest.cum_of(&paper), 1000.0 + 50.0 + 140.0);
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     let paths: Vec<(String, f64)> = found
         .bottlenecks
         .iter()
@@ -195,11 +195,30 @@ fn the_first_method_in_which_two_profiles_part_is_named() {
     plain.push(stack("mz".into(), 1000));
     checked.push(stack("mz".into(), 850));
     let forest = compared(&checked, &plain);
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     let paths = found.bottlenecks.iter().map(|b| text(&forest, &b.sequence));
     assert_eq!(paths.collect::<Vec<_>>(), ["wc"]);
     assert_eq!(found.bottlenecks[0].cost.round(), 39.0 * 7.0);
     assert!(found.whole >= found.bottlenecks[0].cost && forest.whole() < found.whole);
+}
+
+/// An iterator that is called on every level (Ruby's `times`) has its own cost in all of them: what is found is
+/// not the outermost, which is the program, but what is called from there.
+#[test]
+fn the_call_around_a_recursive_method_is_split_where_the_program_forks() {
+    let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
+    let stacks = vec![
+        stack("atbxt", 87),
+        stack("atbxtx", 53),
+        stack("atbyt", 34),
+        stack("atbyty", 21),
+    ];
+    let forest = Forest::single(run(tree(&stacks))).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
+    let paths = found.bottlenecks.iter();
+    let paths: Vec<String> = paths.map(|b| text(&forest, &b.sequence)).collect();
+    assert_eq!(paths, ["atbx", "atby"]);
+    assert_eq!(found.covered, 195.0);
 }
 
 /// The work is linear in the depth, so that this ends; a path has no method twice.
@@ -210,7 +229,7 @@ fn deep_recursion_is_searched() {
         (vec![7], 1),
     ];
     let forest = Forest::single(run(tree(&stacks))).unwrap();
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     for bottleneck in &found.bottlenecks {
         let path = text(&forest, &bottleneck.sequence);
         assert!(path.len() <= 5, "{path}");
@@ -245,7 +264,7 @@ fn trivial_sequences_are_not_listed() {
     add(&["_start", "[unknown]"], 45);
     add(&["_start", "main", "rare"], 5);
     let forest = Forest::single(run(builder.finish().unwrap())).unwrap();
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     let name = |b: &auto::Bottleneck| {
         forest
             .step_name(*forest.path_of(&b.sequence).last().unwrap())
@@ -284,7 +303,7 @@ fn differences_of_runs_have_intervals_and_noise_is_not_ranked() {
         .map(|r| text(&forest, &r.summary))
         .collect();
     assert_eq!(listed, ["x"]);
-    let found = auto::search(&forest, &Options::default()).unwrap();
+    let found = auto::search_causes(&forest, &Options::default()).unwrap();
     let found: Vec<String> = found
         .bottlenecks
         .iter()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use analysis::bottleneck::transform::{Transform, apply};
+use analysis::bottleneck::transform::{Transform, apply_transform};
 use common::{Stacks, tree};
 use profile::{CallTree, NodeId};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ proptest! {
     fn each_does_to_every_stack_what_it_says(stacks in stacks()) {
         let tree = tree(&stacks);
         let regex = |text| Regex::new(text).unwrap();
-        let done = |transform| costs(&apply(&tree, &transform).unwrap());
+        let done = |transform| costs(&apply_transform(&tree, &transform).unwrap());
         prop_assert_eq!(
             done(Transform::HideFunctions(regex("[bc]"))),
             by_stack(&stacks, |mut s| { s.retain(|c| !"bc".contains(*c)); Some(s) })
@@ -107,7 +107,7 @@ fn modules_are_hidden_and_merged_by_name() {
     let tree = builder.finish().unwrap();
     let libc = || Regex::new("^libc").unwrap();
     let path = |transform| {
-        costs(&apply(&tree, &transform).unwrap())
+        costs(&apply_transform(&tree, &transform).unwrap())
             .pop_first()
             .unwrap()
             .0
@@ -120,7 +120,7 @@ fn modules_are_hidden_and_merged_by_name() {
 #[test]
 fn collapsed_recursion_leaves_no_path_without_cost() {
     let stacks = vec![(vec![0, 1, 0, 2], 5), (vec![0, 3], 1)];
-    let collapsed = apply(&tree(&stacks), &Transform::CollapseRecursion).unwrap();
+    let collapsed = apply_transform(&tree(&stacks), &Transform::CollapseRecursion).unwrap();
     // The root, a, c and d; not b.
     assert_eq!(collapsed.len(), 4);
     assert!((0..4).all(|node| collapsed.cum_cost(0, profile::NodeId(node)) > 0));

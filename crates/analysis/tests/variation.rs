@@ -2,7 +2,7 @@
 
 use analysis::variation::{
     Noise, PairComparison, PairRow, PairScale, RowOrigin, amount_change, benjamini_hochberg,
-    common_factors, compare_pair, describe, share_change,
+    common_factors, compare_pair, describe_amounts, share_change,
 };
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn fit(rows: &[Vec<u64>], exposure: &[f64]) -> Noise {
         .iter()
         .map(|row| (row.clone(), RowOrigin::Program))
         .collect();
-    Noise::fit(&rows, exposure, RowOrigin::Program)
+    Noise::estimate_noise(&rows, exposure, RowOrigin::Program)
 }
 
 /// Trials with `rows` rows, of which `changed` have another mean in the last quarter of the sets.
@@ -452,6 +452,21 @@ fn known_values() {
     }
 }
 
+/// Products of counts and of exposures near the largest number became infinite, and the tail of F
+/// was asked for at no number at all.
+#[test]
+fn huge_exposures_are_compared() {
+    let noise = Noise {
+        relative: 0.1,
+        rows: 10,
+    };
+    let same = noise.p_value(&[1 << 60, 1 << 60], &[7e307, 7e307]);
+    assert!(same.is_some_and(|p| p > 0.99), "{same:?}");
+    let other = noise.p_value(&[1 << 60, 10], &[7e307, 7e307]);
+    assert!(other.is_some_and(|p| p < 0.01), "{other:?}");
+    assert_eq!(noise.p_value(&[100, 100], &[1.2e308, 1.2e308]), None);
+}
+
 proptest! {
     #[test]
     fn nothing_panics_and_probabilities_are_probabilities(
@@ -509,7 +524,7 @@ proptest! {
 
     #[test]
     fn a_range_is_at_most_all(amounts in prop::collection::vec(0.0f64..1e9, 1..20)) {
-        let row = describe(&amounts);
+        let row = describe_amounts(&amounts);
         prop_assert!((0.0..=1.0).contains(&row.range));
         prop_assert!(row.min <= row.mean * (1.0 + 1e-12) && row.mean <= row.max * (1.0 + 1e-12));
     }

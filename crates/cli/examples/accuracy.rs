@@ -11,7 +11,7 @@ mod loaded;
 use analysis::stall::out_of_order::{self, Counted, EdgeEvidence, Observed, Options};
 use analysis::stall::{Confidence, Estimate};
 use loaded::Loaded;
-use machine::{Architecture, EdgeKind, Equivalence, Flow, Graph};
+use machine::{Architecture, EdgeKind, Equivalence, Flow, FlowGraph};
 use object::{Object, ObjectSegment};
 use profile::ImageAddress;
 use std::collections::HashMap;
@@ -66,12 +66,12 @@ impl Truth {
         Ok(truth)
     }
 
-    fn block(&self, graph: &Graph, block: usize) -> f64 {
+    fn block(&self, graph: &FlowGraph, block: usize) -> f64 {
         let start = graph.blocks[block].start.0;
         self.executed.get(&start).copied().unwrap_or(0.0)
     }
 
-    fn edge(&self, graph: &Graph, edge: usize) -> f64 {
+    fn edge(&self, graph: &FlowGraph, edge: usize) -> f64 {
         let edge = graph.edges[edge];
         let Some(from) = edge.from else {
             return edge.to.map_or(0.0, |to| self.block(graph, to));
@@ -115,7 +115,7 @@ impl Shares {
 
 struct Procedure<'a> {
     name: &'a str,
-    graph: Graph,
+    graph: FlowGraph,
     classes: Equivalence,
     samples: Vec<f64>,
     edges: Vec<EdgeEvidence>,
@@ -198,7 +198,7 @@ fn procedures<'a>(
         let Some(bytes) = loaded.bytes(start, size).filter(|_| total >= 50.0) else {
             continue;
         };
-        let Ok(graph) = Graph::new(Architecture::X86_64, ImageAddress(start), bytes, &loaded)
+        let Ok(graph) = FlowGraph::new(Architecture::X86_64, ImageAddress(start), bytes, &loaded)
         else {
             continue;
         };
@@ -238,11 +238,14 @@ fn procedures<'a>(
 
 /// Adds what was counted of lines.
 fn count(procedures: &mut [Procedure<'_>], image: &str, counts: &str) -> Result<(), Failure> {
-    let counts = match formats::counts::read(counts.as_ref(), &formats::read::Limits::default())? {
-        formats::counts::Counts::Lines(counts) => counts,
-        _ => return Err("no counts of lines".into()),
-    };
-    let code = symbols::ImageSymbols::open(image.as_ref(), &symbols::Options::default())?;
+    let counts =
+        match formats::counts::read_counts(counts.as_ref(), &formats::read::ReadLimits::default())?
+        {
+            formats::counts::ExecutionCounts::Lines(counts) => counts,
+            _ => return Err("no counts of lines".into()),
+        };
+    let code =
+        symbols::ImageSymbols::open_image(image.as_ref(), &symbols::SymbolOptions::default())?;
     let lines = results::annotation::CountedLines::new(&code, &counts)?;
     let (mut of, mut used) = (0, 0);
     for one in procedures {
@@ -364,5 +367,6 @@ fn estimate(
         cycles_per_instruction: per_instruction,
         ..Options::default()
     };
-    out_of_order::estimate(&procedure.graph, &procedure.classes, &observed, &options).frequencies
+    out_of_order::estimate_procedure(&procedure.graph, &procedure.classes, &observed, &options)
+        .frequencies
 }

@@ -7,10 +7,10 @@
 #[path = "../../machine/examples/loaded/mod.rs"]
 mod loaded;
 
-use analysis::stall::culprits::{Evidence, culprits, expectations};
+use analysis::stall::culprits::{Evidence, expectations, find_culprits};
 use analysis::stall::out_of_order::{self, EdgeEvidence, Observed, Options};
 use loaded::Loaded;
-use machine::{Architecture, Equivalence, Graph, Loops, Model};
+use machine::{Architecture, Equivalence, FlowGraph, Loops, ProcessorModel};
 use profile::ImageAddress;
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ struct Took {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let processor = machine::Processor::named("zen3").ok_or("no model")?;
-    let model = Model::new(processor);
+    let model = ProcessorModel::new(processor);
     let (mut bytes, mut all) = (0, Vec::new());
     let (mut graphs, mut wall) = (0, Duration::ZERO);
     for path in std::env::args().skip(1) {
@@ -81,9 +81,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// All that `annotate` works out of one procedure; gives its number of blocks.
-fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option<usize> {
+fn procedure(image: &Loaded<'_>, model: &ProcessorModel, start: u64, size: u64) -> Option<usize> {
     let bytes = image.bytes(start, size)?;
-    let graph = Graph::new(Architecture::X86_64, ImageAddress(start), bytes, image).ok()?;
+    let graph = FlowGraph::new(Architecture::X86_64, ImageAddress(start), bytes, image).ok()?;
     let count = graph.instructions.len();
     let samples: Vec<f64> = (0..count)
         .map(|index| f64::from(u8::from(index % 3 == 0)))
@@ -106,9 +106,9 @@ fn procedure(image: &Loaded<'_>, model: &Model, start: u64, size: u64) -> Option
         counted: &[],
         instructions: None,
     };
-    let found = out_of_order::estimate(&graph, &classes, &observed, &Options::default());
+    let found = out_of_order::estimate_procedure(&graph, &classes, &observed, &Options::default());
     let expected = expectations(&graph, model, &samples, &found.frequencies);
-    let accounts = culprits(&Evidence {
+    let accounts = find_culprits(&Evidence {
         graph: &graph,
         loops: &loops,
         processor: model.processor(),

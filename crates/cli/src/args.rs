@@ -1,11 +1,13 @@
 //! The command line: one definition for the parser, the help, the man pages and the completions.
 
+use crate::option_values::{parse_duration, parse_percent, parse_size};
 use crate::screen::{ColorChoice, ScreenSettings};
+
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use results::{CompareBy, CompareOptions, MeasurePer, RecordingSource, ReportBy, SampleFilter};
 use std::path::PathBuf;
 use std::time::Duration;
-use store::Range;
+use store::TimeRange;
 
 /// Of all the time a program takes, the few causes that matter.
 #[derive(Debug, Parser)]
@@ -17,6 +19,7 @@ use store::Range;
     propagate_version = true,
     after_help = "\
 Examples:
+  vitalfew run -- ./app                what is worth changing?
   vitalfew record -- make -j8          where does a build spend its time?
   vitalfew record -a --for 30s         where does the whole machine?
   vitalfew report                      the last recording, by procedure
@@ -36,7 +39,7 @@ pub struct Args {
 
 impl Args {
     /// How output is to be shown.
-    pub fn screen(&self) -> ScreenSettings {
+    pub fn screen_settings(&self) -> ScreenSettings {
         let wide = match &self.command {
             Command::Report(report) => report.shown.wide,
             Command::Stats(stats) => stats.compare.shown.wide,
@@ -55,6 +58,8 @@ impl Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run a command and say what is worth changing: all methods, at most five findings
+    Run(Box<crate::commands::run::args::RunAll>),
     /// Record where a command, a process or the whole machine spends its time
     Record(Record),
     /// Record the whole machine all the time
@@ -71,12 +76,18 @@ pub enum Command {
     Stats(Stats),
     /// Say what changed from one recording to another
     Diff(Diff),
+    /// Say whether a command got slower than allowed since a measurement that was kept
+    Check(Box<crate::commands::check::args::CheckRun>),
     /// Search a profile, or the difference of two, for the few call sequences that matter
     Bottlenecks(Box<crate::commands::bottlenecks::args::Bottlenecks>),
     /// Say what speeding code up would be worth
     Causal(crate::commands::causal::args::Causal),
     /// Say which functions lose time to what other threads do
     Interference(Box<crate::commands::interference::args::Interference>),
+    /// Show everything on a page in the browser
+    Serve(crate::commands::page::args::Serve),
+    /// Write the page with its data into one file
+    Html(crate::commands::page::args::Html),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest
@@ -93,7 +104,7 @@ pub enum Command {
     after_help = "\
 Examples:
   vitalfew record -- ./app --its-option       a command, its threads and its children
-  vitalfew record -g -p 1234                  a running process, with call stacks; Ctrl-C ends
+  vitalfew record -p 1234                     a running process; Ctrl-C ends
   vitalfew record -a --for 60s                the whole machine
   vitalfew record -e cpu-clock -e page-faults -- ./app
   vitalfew record --off-cpu -- ./app          the time that its threads are blocked, too
@@ -113,11 +124,14 @@ pub struct Record {
     pub frequency: Option<u64>,
     /// The highest rate, between 1 and 5 kHz, that costs at most this many percent of each CPU
     /// (measured before the start)
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = parse_percent)]
     pub overhead: f64,
-    /// Record call stacks
-    #[arg(short = 'g')]
+    /// Record call stacks: the default, except with --registers and branch records
+    #[arg(short = 'g', conflicts_with = "no_stacks")]
     pub stacks: bool,
+    /// Record where samples fall, without call stacks
+    #[arg(long, conflicts_with = "call_graph")]
+    pub no_stacks: bool,
     /// How to record call stacks: in the kernel by unwind tables, and by frame pointers in code that
     /// has none (auto, as -g); by frame pointers alone (fp); from copies of the stack
     /// (dwarf[,BYTES of it, default 16384])
@@ -127,6 +141,10 @@ pub struct Record {
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub unwind_memory: u64,
+    /// Do not ask the JVMs that are recorded (JDK 17 or later) to write the names of their functions to
+    /// /tmp/perf-PID.map
+    #[arg(long)]
+    pub no_attach: bool,
     /// Take the processor's records of the last branches (LBR, BRBE) with samples of taken branches
     /// in user mode: how often code runs, for annotate
     #[arg(long)]
@@ -139,7 +157,7 @@ pub struct Record {
     /// Follow the execution of COMMAND's first thread, instruction by instruction, for stretches at
     /// random times that may take so many percent of its time: sharpens what --registers sees
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "3",
-          require_equals = true, value_parser = percent, requires = "command")]
+          require_equals = true, value_parser = parse_percent, requires = "command")]
     pub path_bursts: Option<f64>,
     /// Record the time that threads are blocked or wait for a CPU, by stack and by who woke them
     #[arg(long)]
@@ -150,8 +168,12 @@ pub struct Record {
     /// A running process, with the threads and processes that it will start
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
+    /// Of the whole machine, keep samples in control groups with this in their path or container
+    /// (docker 3f2a1b4c5d6e)
+    #[arg(long, value_name = "TEXT", requires = "all")]
+    pub cgroup: Option<String>,
     /// Stop after this time (30s, 5m, 500ms); a command runs on
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Write to this file instead of the database
     #[arg(short, long, value_name = "FILE")]
@@ -270,22 +292,22 @@ pub struct DaemonRun {
     pub frequency: Option<u64>,
     /// Samples and daemon together may take this many percent of the machine; the rate is lowered
     /// rather than more, unless only -F is given (default: 1)
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub budget: Option<f64>,
     /// Store what is counted at least this often
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     pub interval: Duration,
     /// Merge what is stored this often
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
     pub merge: Duration,
     /// How long an epoch is
-    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
     pub epoch: Duration,
     /// What is kept.
     #[command(flatten)]
     pub keep: Keep,
     /// How long the collector goes on sampling when no daemon is there; then it stops by itself
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     pub outlive: Duration,
     /// Let other users read what is stored, as the umask says (default: its owner only)
     #[arg(long)]
@@ -299,10 +321,10 @@ pub struct DaemonRun {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Keep {
     /// Remove closed epochs of this host that ended longer ago (default: none)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub keep: Option<Duration>,
     /// Remove the oldest epochs of this host until the rest takes at most this (500M, 2G)
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub keep_size: Option<u64>,
 }
 
@@ -333,7 +355,8 @@ Examples:
   vitalfew report                         the last recording, by procedure
   vitalfew report --by line app.vf        a file, by source line
   vitalfew report --by image --event page-faults
-  vitalfew report --tree                  the call tree of a recording with stacks
+  vitalfew report --tree                  the call tree
+  vitalfew report --callers malloc        who calls a procedure, and for how much of the time
   vitalfew report --process cc1 --image libc
 
 Exit codes: 0, 1 failure, 2 usage, 4 the recording has no sample that is asked for,
@@ -348,9 +371,18 @@ pub struct Report {
     /// The call tree from the outermost frame down, instead of a table
     #[arg(long, conflicts_with_all = ["by", "json"])]
     pub tree: bool,
+    /// The tree of the callers of a procedure, instead of a table: its name, or a part of it
+    #[arg(long, value_name = "PROCEDURE", conflicts_with_all = ["by", "json", "tree"])]
+    pub callers: Option<String>,
+    /// In trees, count inlined calls to the procedure that they are compiled into
+    #[arg(long)]
+    pub no_inline: bool,
     /// Which samples.
     #[command(flatten)]
     pub filter: Filter,
+    /// Also the interpreter's own frames in stacks that have functions of Python
+    #[arg(long)]
+    pub runtime_frames: bool,
     /// How it is shown.
     #[command(flatten)]
     pub shown: Shown,
@@ -425,7 +457,7 @@ pub struct Annotate {
     #[arg(long, value_name = "NAME", help = processor_help())]
     pub cpu: Option<String>,
     /// Its clock, if the recording does not say it or it did not run at that
-    #[arg(long, value_name = "GHZ", value_parser = gigahertz)]
+    #[arg(long, value_name = "GHZ", value_parser = parse_gigahertz)]
     pub clock: Option<f64>,
     /// All blocks, also those with few samples
     #[arg(long)]
@@ -435,7 +467,7 @@ pub struct Annotate {
     pub json: bool,
 }
 
-fn gigahertz(text: &str) -> Result<f64, String> {
+fn parse_gigahertz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.01 && value < 100.0 => Ok(value),
         _ => Err("a clock in GHz, as 2.4".to_owned()),
@@ -460,8 +492,8 @@ pub struct Source {
     pub path: Option<PathBuf>,
     /// Of a database, the epochs that began then, together: a time as 20261121 or 2026-11-21T03:15
     /// (UTC), or A..B, A.., ..B, .. (default: the last)
-    #[arg(long, value_name = "A..B", value_parser = range)]
-    pub epoch: Option<Range>,
+    #[arg(long, value_name = "A..B", value_parser = parse_time_range)]
+    pub epoch: Option<TimeRange>,
     /// Of a database, the epochs of this host
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
@@ -494,6 +526,9 @@ pub struct Filter {
     /// Only this process id (needs record --per-process, but for --by process and thread)
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+    /// Only control groups with this in their path or container (docker 3f2a1b4c5d6e)
+    #[arg(long, value_name = "TEXT")]
+    pub cgroup: Option<String>,
     /// Only samples in images with this in their path
     #[arg(long, value_name = "TEXT")]
     pub image: Option<String>,
@@ -509,6 +544,7 @@ impl Filter {
             event: self.event.clone(),
             process: self.process.clone(),
             pid: self.pid,
+            cgroup: self.cgroup.clone(),
             image: self.image.clone(),
             procedure: self.procedure.clone(),
         }
@@ -522,8 +558,8 @@ pub struct Chosen {
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
     /// The epochs that began then: a time as 20261121 or 2026-11-21T03:15 (UTC), or A..B, A.., ..B
-    #[arg(long, value_name = "A..B", value_parser = range, default_value = "..")]
-    pub epoch: Range,
+    #[arg(long, value_name = "A..B", value_parser = parse_time_range, default_value = "..")]
+    pub epoch: TimeRange,
     /// The epochs of this host
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
@@ -551,8 +587,8 @@ pub struct Epochs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Tables, each with the columns epoch and host:
-  samples  event process pid tid image build_id offset procedure stack count weight
-  threads  event process pid tid count weight
+  samples  event process pid tid cgroup image build_id offset procedure stack count weight
+  threads  event process pid tid cgroup count weight
   events   event unit period frequency multiplex_scale taken stored dropped lost
   images   path kind build_id gone
   epochs   start_unix_ns duration_ns collector call_graph samples open
@@ -622,7 +658,7 @@ pub struct Diff {
     pub compare: Compare,
     /// Exit with 6 if a row takes more in B by so many percent of all of A, or all of B does: at the
     /// lower end of the interval, so that chance alone does not fail
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "folded")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, conflicts_with = "folded")]
     pub fail_over: Option<f64>,
     /// A table in Markdown, for a comment on a pull request
     #[arg(long, conflicts_with_all = ["json", "folded"])]
@@ -639,7 +675,7 @@ pub struct Compare {
     #[arg(long, value_enum, default_value_t = CompareBy::Procedure)]
     pub by: CompareBy,
     /// The work that each set did, in any unit: 1200,1350 or A=1200,B=1350
-    #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = work)]
+    #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = parse_work)]
     pub work: Vec<f64>,
     /// What a set is measured by (default: run where every set is a command's, else time)
     #[arg(long, value_enum, conflicts_with = "work")]
@@ -694,6 +730,9 @@ pub struct Export {
     /// One frame for each procedure, without the calls inlined in it
     #[arg(long)]
     pub no_inline: bool,
+    /// Also the interpreter's own frames in stacks that have functions of Python
+    #[arg(long)]
+    pub runtime_frames: bool,
     /// folded: append who ended each wait
     #[arg(long)]
     pub wakers: bool,
@@ -760,23 +799,8 @@ pub enum Generated {
     },
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
-        "" | "B" => 1.0,
-        "k" | "kB" => 1e3,
-        "M" | "MB" => 1e6,
-        "G" | "GB" => 1e9,
-        _ => return Err("expected a size such as 500M or 2G".into()),
-    };
-    match digits.parse::<f64>() {
-        Ok(value) if value > 0.0 && value * unit < 1e18 => Ok((value * unit) as u64),
-        _ => Err("expected a size such as 500M or 2G".into()),
-    }
-}
-
 /// A positive number, with or without the letter of its set.
-fn work(text: &str) -> Result<f64, String> {
+fn parse_work(text: &str) -> Result<f64, String> {
     let number = text.split_once('=').map_or(text, |(_, number)| number);
     match number.trim().parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
@@ -784,35 +808,8 @@ fn work(text: &str) -> Result<f64, String> {
     }
 }
 
-fn range(text: &str) -> Result<Range, String> {
+fn parse_time_range(text: &str) -> Result<TimeRange, String> {
     text.parse()
-}
-
-/// A percentage above 0.
-pub fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
-        _ => Err("expected a percentage above 0 and up to 100".into()),
-    }
-}
-
-/// A time such as 30s.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds = match &text[digits.len()..] {
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
-    };
-    match digits.parse::<f64>() {
-        Ok(value) if value > 0.0 && value * seconds < 1e9 => {
-            Ok(Duration::from_secs_f64(value * seconds))
-        }
-        _ => Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
-    }
 }
 
 fn call_graph(text: &str) -> Result<CallGraphArg, String> {
@@ -855,26 +852,26 @@ mod tests {
 
     #[test]
     fn values_are_checked() {
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "x", "-1s", "0", "3 s", "1e99h", "5y"] {
-            assert!(duration(bad).is_err(), "{bad:?}");
+            assert!(parse_duration(bad).is_err(), "{bad:?}");
         }
         assert_eq!(call_graph("dwarf,4096"), Ok(CallGraphArg::Dwarf(4096)));
         for bad in ["", "dwarf,", "dwarf,0", "dwarf,99999999", "fp,1", "lbr"] {
             assert!(call_graph(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(size("1.5k"), Ok(1500));
+        assert_eq!(parse_size("1.5k"), Ok(1500));
         for bad in ["", "0", "-1", "1T", "M", "1e99G"] {
-            assert!(size(bad).is_err(), "{bad:?}");
+            assert!(parse_size(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(work("B=12.5"), Ok(12.5));
+        assert_eq!(parse_work("B=12.5"), Ok(12.5));
         for bad in ["", "A=", "0", "-1", "inf", "x"] {
-            assert!(work(bad).is_err(), "{bad:?}");
+            assert!(parse_work(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(percent("2.5%"), Ok(2.5));
+        assert_eq!(parse_percent("2.5%"), Ok(2.5));
         for bad in ["0", "-1", "101", "nan", ""] {
-            assert!(percent(bad).is_err(), "{bad:?}");
+            assert!(parse_percent(bad).is_err(), "{bad:?}");
         }
     }
 }

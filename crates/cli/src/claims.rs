@@ -1,21 +1,21 @@
 //! Findings in the JSON of every command whose method makes them.
 
 use profile::{FINDING_SCHEMA, Finding};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A finding, with its sentence for people.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaim {
     sentence: String,
     #[serde(flatten)]
-    finding: Finding,
+    pub finding: Finding,
 }
 
 /// The part of a report's JSON that is the same for all methods; see `docs/finding.md`.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaims {
-    schema: &'static str,
-    list: Vec<JsonClaim>,
+    schema: String,
+    pub list: Vec<JsonClaim>,
 }
 
 impl JsonClaims {
@@ -26,8 +26,13 @@ impl JsonClaims {
             finding,
         };
         Self {
-            schema: FINDING_SCHEMA,
+            schema: FINDING_SCHEMA.to_owned(),
             list: findings.into_iter().map(claim).collect(),
         }
+    }
+
+    /// The findings.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.list.iter().map(|claim| &claim.finding)
     }
 }

@@ -1,18 +1,20 @@
-//! Which rows of compared sets differ by more than chance, and what `stats` and `diff` alike say of
-//! them.
+//! Rows of compared sets that differ by more than chance, and the output that `stats` and `diff`
+//! share.
 
 use crate::args::Compare;
 use crate::claims::JsonClaims;
 use crate::exit::{INCONCLUSIVE, note_left_out};
-use crate::output::{Align, Table, printable, shortened};
-use crate::screen::{sentence, tell_user, warn_user};
+use crate::output::{Align, Table, clean_name, shorten_middle};
+use crate::screen::{tell_user, warn_user, wrap_sentence};
 use analysis::variation::Change;
 use profile::Unit;
 use results::{
     CompareBy, ComparedRow, ComparedSets, FALSE_DISCOVERIES, JudgedRows, Measure, RowClaim,
+    command_words, is_recording,
 };
 use serde::Serialize;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The widest name in a table, in characters.
@@ -26,14 +28,14 @@ pub struct ComparisonTable<T> {
 
 impl<T> ComparisonTable<T> {
     /// Keeps as many rows as were asked for.
-    pub fn limit(&mut self, compare: &Compare) {
+    pub fn limit_rows(&mut self, compare: &Compare) {
         if !compare.shown.all {
             self.judged.rows.truncate(compare.shown.limit);
         }
     }
 
     /// The table, how many rows it has not, and the verdict; `cells` gives the numbers of a row.
-    pub fn print(
+    pub fn print_comparison(
         &self,
         out: &mut impl Write,
         sets: &ComparedSets,
@@ -41,7 +43,11 @@ impl<T> ComparisonTable<T> {
         headings: &[&str],
         cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> std::io::Result<()> {
-        write!(out, "{}", self.table(compare, headings, cells).render())?;
+        write!(
+            out,
+            "{}",
+            self.comparison_table(compare, headings, cells).render()
+        )?;
         if self.judged.found > self.judged.rows.len() {
             writeln!(
                 out,
@@ -50,10 +56,10 @@ impl<T> ComparisonTable<T> {
             )?;
         }
         writeln!(out)?;
-        let verdict = self.verdict(sets);
+        let verdict = self.describe_test(sets);
         verdict
             .lines()
-            .try_for_each(|line| write!(out, "{}", sentence(line)))
+            .try_for_each(|line| write!(out, "{}", wrap_sentence(line)))
     }
 
     /// The same for a comment on a pull request.
@@ -64,7 +70,7 @@ impl<T> ComparisonTable<T> {
         headings: &[&str],
         cells: impl Fn(&ComparedRow<T>) -> Vec<String>,
     ) -> std::io::Result<()> {
-        let verdict = self.verdict(sets);
+        let verdict = self.describe_test(sets);
         let (found, background) = verdict.split_once('\n').unwrap_or((&verdict, ""));
         writeln!(out, "**{found}**\n")?;
         let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
@@ -94,7 +100,7 @@ impl<T> ComparisonTable<T> {
         writeln!(out, "\n{background}")
     }
 
-    fn table(
+    fn comparison_table(
         &self,
         compare: &Compare,
         headings: &[&str],
@@ -121,17 +127,17 @@ impl<T> ComparisonTable<T> {
         let mut table = Table::new(columns);
         for row in &self.judged.rows {
             let mut cells = cells(row);
-            cells.push(shortened(&printable(&row.key.name), width));
+            cells.push(shorten_middle(&clean_name(&row.key.name), width));
             if images {
-                cells.push(printable(row.key.image.as_deref().unwrap_or("")));
+                cells.push(clean_name(row.key.image.as_deref().unwrap_or("")));
             }
-            table.row(cells);
+            table.add_row(cells);
         }
         table
     }
 
     /// Returns what the test found, and on which terms.
-    fn verdict(&self, sets: &ComparedSets) -> String {
+    fn describe_test(&self, sets: &ComparedSets) -> String {
         if sets.unit == Unit::Nanoseconds {
             return format!(
                 "{} is measured, not sampled: there is no sampling error to test against",
@@ -166,7 +172,7 @@ impl<T> ComparisonTable<T> {
         &'a self,
         out: &mut impl Write,
         sets: &'a ComparedSets,
-        kind: Kind,
+        kind: Kind<'_>,
         numbers: impl Fn(&'a T) -> N,
         claim: impl Fn(&ComparedRow<T>) -> RowClaim,
     ) -> std::io::Result<()> {
@@ -178,6 +184,7 @@ impl<T> ComparisonTable<T> {
             q: row.q,
             differs: row.differs(),
         };
+        let next = |name: &str| command_for_row(&kind, name);
         let json = Json {
             schema: kind.schema,
             event: &sets.event,
@@ -191,13 +198,13 @@ impl<T> ComparisonTable<T> {
                 .background
                 .pair
                 .as_ref()
-                .map(|pair| interval(pair.common)),
+                .map(|pair| json_interval(pair.common)),
             total: self
                 .judged
                 .background
                 .pair
                 .as_ref()
-                .map(|pair| interval(pair.total)),
+                .map(|pair| json_interval(pair.total)),
             confidence: kind.confidence,
             false_discovery_rate: FALSE_DISCOVERIES,
             rows_total: self.judged.found,
@@ -205,7 +212,9 @@ impl<T> ComparisonTable<T> {
             rows_different: self.judged.different,
             warnings: &sets.warnings,
             rows: self.judged.rows.iter().map(row).collect(),
-            claims: JsonClaims::of_findings(self.judged.findings(sets, kind.by, claim)),
+            claims: JsonClaims::of_findings(
+                self.judged.difference_findings(sets, kind.by, claim, next),
+            ),
         };
         serde_json::to_writer_pretty(&mut *out, &json)?;
         writeln!(out)
@@ -217,7 +226,7 @@ fn markdown_code(name: &str) -> String {
     if name.is_empty() {
         return String::new();
     }
-    let name = printable(name).replace('|', "\\|").replace('`', "'");
+    let name = clean_name(name).replace('|', "\\|").replace('`', "'");
     format!("`{name}`")
 }
 
@@ -231,7 +240,7 @@ pub fn q_text(q: Option<f64>) -> String {
 }
 
 /// The warnings, after the result; the exit code says if there was `nothing` to say, and why.
-pub fn conclude(sets: &ComparedSets, nothing: Option<&str>) -> ExitCode {
+pub fn warn_and_conclude(sets: &ComparedSets, nothing: Option<&str>) -> ExitCode {
     warn_of_sets(sets);
     if sets.is_incomplete {
         note_left_out();
@@ -249,16 +258,32 @@ fn warn_of_sets(sets: &ComparedSets) {
     }
 }
 
-/// What tells the JSON forms of the commands apart.
-pub struct Kind {
+/// Differences between the JSON forms of the commands.
+pub struct Kind<'a> {
     /// Name and version.
     pub schema: &'static str,
     /// True if amounts are compared, so that it matters what they are measured by.
     pub compared: bool,
-    /// How sure the intervals are, where there are any.
+    /// The confidence of the intervals, where there are any.
     pub confidence: Option<f64>,
-    /// What rows are about.
+    /// The key of the rows.
     pub by: CompareBy,
+    /// Where the sets are.
+    pub sets: &'a [PathBuf],
+}
+
+/// Returns the command that shows more of a row: the instructions of a procedure in the last set, what else is in that, or, of
+/// profiles of others, the calling contexts.
+fn command_for_row(kind: &Kind<'_>, name: &str) -> Vec<String> {
+    let [first, .., last] = kind.sets else {
+        return Vec::new();
+    };
+    let [first, file] = [first, last].map(|path| path.display().to_string());
+    match (is_recording(last), kind.by) {
+        (true, CompareBy::Procedure) => command_words(&["annotate", name, &file]),
+        (true, _) => command_words(&["report", &file]),
+        (false, _) => command_words(&["bottlenecks", &file, "--against", &first]),
+    }
 }
 
 #[derive(Serialize)]
@@ -296,7 +321,7 @@ pub struct Interval {
     high: f64,
 }
 
-fn interval(change: Change) -> Interval {
+fn json_interval(change: Change) -> Interval {
     Interval {
         estimate: change.estimate,
         low: change.low,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A report that could not be made.
 pub const FAILURE: u8 = 1;
 /// The command line asks for something that cannot be meant.
-pub const USAGE: u8 = 2;
+const USAGE: u8 = 2;
 /// The machine refuses what was asked for.
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
@@ -24,17 +24,7 @@ const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// An error whose exit code is known where it arises.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Coded {
-    /// The exit code.
-    pub code: u8,
-    /// What to say.
-    pub message: String,
-}
-
-/// Whether data were left out.
+/// True once data were left out.
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 
 /// Notes that damaged data were left out of what the command answers.
@@ -43,7 +33,7 @@ pub fn note_left_out() {
 }
 
 /// The code of a command that did not fail: its own, unless it succeeded with less than it was asked about.
-pub fn complete(code: ExitCode) -> ExitCode {
+pub fn code_when_done(code: ExitCode) -> ExitCode {
     match code == ExitCode::SUCCESS && LEFT_OUT.load(Ordering::Relaxed) {
         true => ExitCode::from(INCOMPLETE),
         false => code,
@@ -51,12 +41,12 @@ pub fn complete(code: ExitCode) -> ExitCode {
 }
 
 /// Prints why a command failed, and returns its exit code.
-pub fn explain(command: &Command, error: &anyhow::Error) -> ExitCode {
+pub fn explain_failure(command: &Command, error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    tell_user(&message(error));
-    ExitCode::from(code(command, error))
+    tell_user(&error_chain(error));
+    ExitCode::from(exit_code(command, error))
 }
 
 /// A reader that has seen enough closes the pipe: `vitalfew report | head`.
@@ -70,7 +60,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// The chain of causes in one line, without repeating what a cause already says.
-pub fn message(error: &anyhow::Error) -> String {
+pub fn error_chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -81,19 +71,18 @@ pub fn message(error: &anyhow::Error) -> String {
     text
 }
 
-fn code(command: &Command, error: &anyhow::Error) -> u8 {
-    if let Some(coded) = error.downcast_ref::<Coded>() {
-        return coded.code;
-    }
+fn exit_code(command: &Command, error: &anyhow::Error) -> u8 {
     if let Some(refusal) = error.downcast_ref::<Refusal>() {
         return match refusal.reason {
+            RefusalReason::Failure => FAILURE,
             RefusalReason::Usage => USAGE,
             RefusalReason::Inconclusive => INCONCLUSIVE,
         };
     }
     let wraps = match command {
+        Command::Run(run) => !run.command.is_empty(),
         Command::Record(record) => !record.command.is_empty(),
-        Command::Causal(causal) => causal.wraps(),
+        Command::Causal(causal) => causal.runs_command(),
         Command::Interference(interference) => interference.wraps(),
         _ => false,
     };

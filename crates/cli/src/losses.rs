@@ -1,6 +1,6 @@
-//! What is said of samples that are not in a recording.
+//! Messages about samples that are not in a recording.
 
-use crate::output::grouped;
+use crate::output::group_digits;
 use profile::Recording;
 
 /// The fraction of an event's samples that may be missing without a warning.
@@ -14,7 +14,7 @@ pub(crate) fn loss_warnings(recording: &Recording) -> impl Iterator<Item = Strin
         format!(
             "{:.1} % of the {} samples of {} were lost, and every share is of the rest: record again at a lower rate (-F), or with fewer other programs running",
             100.0 * event.missing_fraction(),
-            grouped(event.taken),
+            group_digits(event.taken),
             event.name,
         )
     })

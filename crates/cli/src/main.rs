@@ -7,8 +7,11 @@ mod claims;
 mod commands;
 mod comparison;
 mod exit;
+mod kept_file;
 mod losses;
+mod option_values;
 mod output;
+mod printable;
 mod runtimes;
 mod screen;
 mod source;
@@ -21,8 +24,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    screen::configure(args.screen());
+    screen::configure(args.screen_settings());
     let result = match &args.command {
+        Command::Run(run) => commands::run::run(run),
         Command::Record(record) => commands::record::run(record),
         Command::Daemon(daemon) => commands::daemon::run(daemon),
         Command::Report(report) => commands::report::run(report),
@@ -31,15 +35,18 @@ fn main() -> ExitCode {
         Command::Query(query) => commands::query::run(query),
         Command::Stats(stats) => commands::stats::run(stats),
         Command::Diff(diff) => commands::diff::run(diff),
+        Command::Check(check) => commands::check::run(check),
         Command::Bottlenecks(bottlenecks) => commands::bottlenecks::run(bottlenecks),
         Command::Causal(causal) => commands::causal::run(causal),
         Command::Interference(interference) => commands::interference::run(interference),
+        Command::Serve(serve) => commands::page::serve(serve),
+        Command::Html(html) => commands::page::html(html),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),
     };
     match result {
-        Ok(code) => exit::complete(code),
-        Err(error) => exit::explain(&args.command, &error),
+        Ok(code) => exit::code_when_done(code),
+        Err(error) => exit::explain_failure(&args.command, &error),
     }
 }

@@ -3,14 +3,15 @@
 use anyhow::Context;
 use rustix::fs::Mode;
 use rustix::process::umask;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use whole_file::WholeFile;
 
-pub use crate::table::{Align, Table, shortened};
+pub use crate::printable::{clean_name, is_deceptive};
+pub use crate::table::{Align, Table, shorten_middle};
 
 /// 1234567 as 1,234,567.
-pub fn grouped(value: u64) -> String {
+pub fn group_digits(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -23,7 +24,7 @@ pub fn grouped(value: u64) -> String {
 }
 
 /// Nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
-pub fn time(ns: f64) -> String {
+pub fn format_ns(ns: f64) -> String {
     if ns == 0.0 {
         return "0 s".to_owned();
     }
@@ -42,31 +43,12 @@ pub fn time(ns: f64) -> String {
 }
 
 /// Bytes with a unit.
-pub fn bytes(count: u64) -> String {
+pub fn format_bytes(count: u64) -> String {
     match count {
         0..10_000 => format!("{count} B"),
         10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
         _ => format!("{:.1} MB", count as f64 / 1e6),
     }
-}
-
-/// Cleans a name from outside for a terminal: each character that steers the terminal, turns the
-/// direction of the text round or cannot be seen becomes U+FFFD. Every command shows names through
-/// this function.
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if is_deceptive(c) { '\u{fffd}' } else { c })
-        .collect()
-}
-
-/// Returns whether a character does something other than to stand for itself: control characters (Cc),
-/// direction marks and other invisible format characters (Cf), line separators, noncharacters.
-pub fn is_deceptive(c: char) -> bool {
-    let invisible = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    let noncharacter = matches!(c, '\u{fdd0}'..='\u{fdef}') || c as u32 & 0xfffe == 0xfffe;
-    c.is_control() || invisible || noncharacter
 }
 
 /// Writes a result, through a buffer.
@@ -79,22 +61,18 @@ pub fn write_all(
     Ok(out.flush()?)
 }
 
-/// Writes a file, whole or not at all: beside it, then in its place.
+/// Writes a file, whole or not at all.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut temporary = path.to_owned().into_os_string();
-    temporary.push(format!(".{}", std::process::id()));
-    let result = File::create(&temporary)
+    let result = WholeFile::create(path)
         .map_err(anyhow::Error::from)
-        .and_then(|mut file| write_all(&mut file, write))
-        .and_then(|()| Ok(std::fs::rename(&temporary, path)?));
-    if let Err(error) = result {
-        let _ = std::fs::remove_file(&temporary);
-        return Err(error).with_context(|| format!("writing {}", path.display()));
-    }
-    Ok(())
+        .and_then(|mut file| {
+            write_all(&mut file, write)?;
+            Ok(file.commit()?)
+        });
+    result.with_context(|| format!("writing {}", path.display()))
 }
 
 /// Lets all files that this process creates be its owner's alone. What runs on a machine is not for everybody to know.
@@ -108,21 +86,21 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(time(1_500_000_000.0), "1.50 s");
-        assert_eq!(time(999.0), "999 ns");
-        assert_eq!(time(0.0), "0 s");
-        assert_eq!(bytes(123), "123 B");
-        assert_eq!(bytes(12_345), "12.3 kB");
+        assert_eq!(group_digits(0), "0");
+        assert_eq!(group_digits(999), "999");
+        assert_eq!(group_digits(1_234_567), "1,234,567");
+        assert_eq!(format_ns(1_500_000_000.0), "1.50 s");
+        assert_eq!(format_ns(999.0), "999 ns");
+        assert_eq!(format_ns(0.0), "0 s");
+        assert_eq!(format_bytes(123), "123 B");
+        assert_eq!(format_bytes(12_345), "12.3 kB");
     }
 
     #[test]
     fn names_neither_steer_the_terminal_nor_deceive_its_reader() {
-        assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
-        assert_eq!(printable("std::vec<é, 語>"), "std::vec<é, 語>");
+        assert_eq!(clean_name("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(clean_name("std::vec<é, 語>"), "std::vec<é, 語>");
         let hostile = "\u{7f}\u{9b}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2028}\u{2066}\u{2069}\u{feff}\u{fdd0}\u{e0041}\u{1ffff}";
-        assert!(printable(hostile).chars().all(|c| c == '\u{fffd}'));
+        assert!(clean_name(hostile).chars().all(|c| c == '\u{fffd}'));
     }
 }

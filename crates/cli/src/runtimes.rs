@@ -1,12 +1,12 @@
 //! Code that language runtimes generate or interpret: which runtime it is, and how to get the names of its
 //! functions.
 
-use profile::{EventId, ImageKind, Recording, SymbolTable};
+use profile::{CallGraph, EventId, ImageKind, Recording, SymbolTable, has_program_name};
 
 /// A runtime whose functions the kernel and symbol tables do not know.
 struct Runtime {
     name: &'static str,
-    /// What the last part of the path of one of its images begins with.
+    /// Prefixes of the file names of its images.
     images: &'static [&'static str],
     /// Its interpreter's main function, or where that has no name any code of its images; without
     /// one its code is generated.
@@ -20,7 +20,7 @@ const RUNTIMES: [Runtime; 8] = [
         name: "Java",
         images: &["libjvm.so"],
         interpreter: None,
-        advice: "run java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit …, or before the recording of a process ends jcmd PID Compiler.perfmap",
+        advice: "record asks JDK 17 and later for them when it has run for a second (not with --no-attach); java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit … writes all at its end",
     },
     Runtime {
         name: "Node.js",
@@ -50,7 +50,7 @@ const RUNTIMES: [Runtime; 8] = [
         name: "Python",
         images: &["python", "libpython"],
         interpreter: Some("_PyEval_EvalFrameDefault"),
-        advice: "record --call-graph dwarf -- python3 -X perf … (3.12 or later) shows its functions as callers",
+        advice: PYTHON_ADVICE,
     },
     Runtime {
         name: "Ruby",
@@ -66,6 +66,12 @@ const RUNTIMES: [Runtime; 8] = [
     },
 ];
 
+/// Of recordings without stacks.
+const PYTHON_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (CPython 3.8 to 3.13)";
+
+/// Of recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
+const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.13)";
+
 /// Less than this share of the samples without the names of a runtime's functions is not worth a
 /// line.
 const WORTH_A_LINE: f64 = 0.2;
@@ -80,24 +86,28 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
     let generators = found.iter().any(|runtime| runtime.interpreter.is_none());
     let mut lines = Vec::new();
     for runtime in found {
-        let mut amount = amounts.interpreted(runtime);
+        let mut amount = amounts.samples_in_interpreter(runtime);
         if runtime.interpreter.is_none() || !generators {
             amount += amounts.generated;
         }
         let share = amount as f64 / amounts.total as f64;
         if share >= WORTH_A_LINE {
+            let advice = match (runtime.name, recording.call_graph) {
+                ("Python", CallGraph::Tables) => PYTHON_AGAIN,
+                _ => runtime.advice,
+            };
             lines.push(format!(
                 "{:.0}% is code of {} whose functions have no names here: {}",
                 100.0 * share,
                 runtime.name,
-                runtime.advice
+                advice
             ));
         }
     }
     lines
 }
 
-/// How much of an event there is where.
+/// Amounts of an event by place.
 struct Amounts {
     total: u64,
     /// In generated code without names.
@@ -146,15 +156,17 @@ impl Amounts {
     }
 
     fn has_image(&self, runtime: &Runtime) -> bool {
-        self.places.iter().any(|(file, ..)| is_of(runtime, file))
+        self.places
+            .iter()
+            .any(|(file, ..)| has_program_name(file, runtime.images))
     }
 
-    fn interpreted(&self, runtime: &Runtime) -> u64 {
+    fn samples_in_interpreter(&self, runtime: &Runtime) -> u64 {
         let Some(interpreter) = runtime.interpreter else {
             return 0;
         };
         let inside = |(file, procedure, _): &&(String, String, u64)| {
-            is_of(runtime, file) && procedure == interpreter
+            has_program_name(file, runtime.images) && procedure == interpreter
         };
         self.places.iter().filter(inside).map(|place| place.2).sum()
     }
@@ -166,20 +178,12 @@ fn is_python_function(table: &SymbolTable, location: profile::Location) -> bool 
     procedure.is_some_and(|procedure| procedure.name.starts_with("py::"))
 }
 
-/// `python3.12`, `libpython3.12.so.1.0` and `node` are, `nodemon` and `rubyfmt` are not.
-fn is_of(runtime: &Runtime, file: &str) -> bool {
-    runtime.images.iter().any(|image| {
-        file.strip_prefix(image)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use profile::{
-        CallGraph, Collector, Event, Host, Image, ImageId, ImageOffset, Location, Procedure,
-        Resolution, Sample, Target, Unit,
+        Collector, Event, Host, Image, ImageId, ImageOffset, Location, Procedure, Resolution,
+        Sample, Target, Unit,
     };
 
     /// Samples in these images, of these procedures where they have a name.
@@ -217,6 +221,7 @@ mod tests {
             }
             let stack = recording.stacks.intern(location, None);
             recording.samples.push(Sample {
+                cgroup: None,
                 event: EventId(0),
                 process,
                 pid: None,
@@ -256,7 +261,11 @@ mod tests {
         assert!(erlang[0].contains("+JPperf true"), "{erlang:?}");
         let eval = Some("_PyEval_EvalFrameDefault");
         let python = advice(&[("/usr/bin/python3.12", File, eval, 60)]);
-        assert!(python[0].contains("-X perf"), "{python:?}");
+        assert!(python[0].contains("with stacks"), "{python:?}");
+        let (mut stacks, table) = recording(&[("/usr/bin/python3.12", File, eval, 60)]);
+        stacks.call_graph = CallGraph::Tables;
+        let python = runtime_advice(&stacks, &table, EventId(0));
+        assert!(python[0].contains("record it again"), "{python:?}");
     }
 
     #[test]

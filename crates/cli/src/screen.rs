@@ -1,8 +1,7 @@
 //! The one way to standard output and standard error: as wide as the terminal, coloured and paged
 //! as git does it, and without characters that steer the terminal, whoever forgot to clean a name.
 
-use crate::output::is_deceptive;
-use crate::output::printable;
+use crate::printable::{clean_name, is_deceptive};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -22,10 +21,10 @@ pub enum ColorChoice {
     Never,
 }
 
-/// How output is shown, for the whole process.
+/// Output settings of the whole process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScreenSettings {
-    /// Whether there is colour.
+    /// The use of colour.
     pub color: ColorChoice,
     /// Never through a pager.
     pub no_pager: bool,
@@ -45,7 +44,7 @@ fn settings() -> ScreenSettings {
 }
 
 /// Returns how many columns the terminal has, if standard output is one and lines should fit it.
-pub fn width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     if settings().wide || !io::stdout().is_terminal() {
         return None;
     }
@@ -53,16 +52,16 @@ pub fn width() -> Option<usize> {
     Some(usize::from(width.0).max(20))
 }
 
-/// How a piece of text is to be seen.
+/// The emphasis of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emphasis {
     /// As it is.
     Plain,
     /// A heading.
     Strong,
-    /// What takes much.
+    /// A large share.
     Hot,
-    /// What takes little.
+    /// A small share.
     Faint,
     /// A warning.
     Warning,
@@ -116,24 +115,24 @@ pub fn warn_user(text: &str) {
             Emphasis::Warning,
             "warning:",
         );
-        say(&format!("vitalfew: {warning} "), text);
+        print_wrapped(&format!("vitalfew: {warning} "), text);
     }
 }
 
 /// Says something on standard error.
 pub fn tell_user(text: &str) {
-    say("vitalfew: ", text);
+    print_wrapped("vitalfew: ", text);
 }
 
-/// What is said while a pager has the terminal: it would be written over the pager's page.
+/// Messages held back while a pager has the terminal: they would be written over the pager's page.
 static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 fn held_back() -> MutexGuard<'static, Option<Vec<String>>> {
     HELD_BACK.lock().unwrap_or_else(|lock| lock.into_inner())
 }
 
-fn say(prefix: &str, text: &str) {
-    let line = format!("{prefix}{}\n", printable(text));
+fn print_wrapped(prefix: &str, text: &str) {
+    let line = format!("{prefix}{}\n", clean_name(text));
     match &mut *held_back() {
         Some(lines) => lines.push(line),
         // Nobody is there to be told that standard error cannot be written to.
@@ -144,7 +143,7 @@ fn say(prefix: &str, text: &str) {
 /// Standard output for a result.
 pub struct Screen {
     sink: Sink,
-    /// What was written and not handed on: an unfinished line.
+    /// Text written and not yet handed on: an unfinished line.
     pending: Vec<u8>,
     form: Form,
 }
@@ -166,7 +165,7 @@ const PIECE: usize = 64 << 10;
 
 impl Screen {
     /// Opens standard output for text: through a pager if it is a terminal.
-    pub fn text() -> Self {
+    pub fn text_output() -> Self {
         let terminal = io::stdout().is_terminal();
         let pager = (terminal && !settings().no_pager)
             .then(start_pager)
@@ -180,7 +179,7 @@ impl Screen {
     }
 
     /// Opens standard output for JSON.
-    pub fn json() -> Self {
+    pub fn json_output() -> Self {
         Self {
             sink: Sink::Direct(io::stdout()),
             pending: Vec::new(),
@@ -190,7 +189,7 @@ impl Screen {
 
     /// Opens standard output for data that are not text for people, and stay as they are unless it is
     /// a terminal.
-    pub fn data() -> Self {
+    pub fn data_output() -> Self {
         let form = match io::stdout().is_terminal() {
             true => Form::Text { colored: false },
             false => Form::Data,
@@ -203,8 +202,12 @@ impl Screen {
     }
 
     /// Opens standard output for the one or the other.
-    pub fn open(json: bool) -> Self {
-        if json { Self::json() } else { Self::text() }
+    pub fn open_output(json: bool) -> Self {
+        if json {
+            Self::json_output()
+        } else {
+            Self::text_output()
+        }
     }
 
     fn hand_on(&mut self, end: usize) -> io::Result<()> {
@@ -339,7 +342,7 @@ fn cleaned_json(text: &str) -> Cow<'_, str> {
 }
 
 /// A paragraph with a hanging indent, of lines no longer than `width`.
-pub fn wrapped(first: &str, text: &str, width: usize) -> String {
+pub fn wrap_paragraph(first: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(first.chars().count());
     let mut lines = String::new();
     let mut line = first.to_owned();
@@ -362,8 +365,8 @@ pub fn wrapped(first: &str, text: &str, width: usize) -> String {
 }
 
 /// A sentence in lines that fit the terminal; in one line elsewhere.
-pub fn sentence(text: &str) -> String {
-    wrapped("", text, width().unwrap_or(usize::MAX))
+pub fn wrap_sentence(text: &str) -> String {
+    wrap_paragraph("", text, terminal_width().unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -403,7 +406,7 @@ mod tests {
 
     #[test]
     fn paragraphs_hang() {
-        assert_eq!(wrapped("- ", "aa bb cc", 7), "- aa bb\n  cc\n");
-        assert_eq!(wrapped("", "aa bb", 2), "aa\nbb\n");
+        assert_eq!(wrap_paragraph("- ", "aa bb cc", 7), "- aa bb\n  cc\n");
+        assert_eq!(wrap_paragraph("", "aa bb", 2), "aa\nbb\n");
     }
 }

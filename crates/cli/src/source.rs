@@ -9,25 +9,25 @@ use store::{Epoch, Wanted};
 use symbols::Resolved;
 
 /// Opens the recording that a command is about.
-pub fn open(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
+pub fn open_source(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
     let opened = results::open_recording(&source.recording_source(), wanted)?;
-    Ok(accepted(opened))
+    Ok(accept_recording(opened))
 }
 
 /// Opens what can be read of each host.
 pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recording>> {
     let opened = results::open_by_host(&source.recording_source(), wanted)?;
-    Ok(opened.into_iter().map(accepted).collect())
+    Ok(opened.into_iter().map(accept_recording).collect())
 }
 
 /// Reads epochs together.
-pub fn read(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::Error> {
+pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::StoreError> {
     let recording = results::read_epochs(epochs, wanted)?;
-    Ok(accepted(recording.into()))
+    Ok(accept_recording(recording.into()))
 }
 
 /// Says what is not in an opened recording.
-fn accepted(opened: OpenedRecording) -> Recording {
+pub fn accept_recording(opened: OpenedRecording) -> Recording {
     if opened.is_incomplete() {
         exit::note_left_out();
     }
@@ -38,7 +38,7 @@ fn accepted(opened: OpenedRecording) -> Recording {
 }
 
 /// Chooses epochs of a database, of which there is at least one.
-pub fn choose(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
+pub fn choose_epochs(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
     results::choose_epochs(chosen.db.as_deref(), &chosen.epoch, chosen.host.as_deref())
 }
 

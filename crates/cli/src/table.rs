@@ -3,7 +3,7 @@
 use crate::screen::{self, Emphasis, paint};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How a column's cells are aligned.
+/// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// To the left; the last column is not padded. Cells are cut where the terminal is too narrow.
@@ -42,7 +42,7 @@ impl Table {
     }
 
     /// Adds a row with a cell for each column.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub fn add_row(&mut self, cells: Vec<String>) {
         self.emphasized_row(cells, Emphasis::Plain);
     }
 
@@ -54,7 +54,7 @@ impl Table {
 
     /// Returns the table as text that fits the terminal, if it goes to one.
     pub fn render(&self) -> String {
-        self.render_within(screen::width())
+        self.render_within(screen::terminal_width())
     }
 
     /// Returns the table as text of lines no longer than `most`.
@@ -66,16 +66,16 @@ impl Table {
                 cells.chain([heading[column].width()]).max().unwrap_or(0)
             })
             .collect();
-        let widths = self.fitted(&natural, most);
-        let mut text = self.line(&heading, &widths, Emphasis::Strong);
+        let widths = self.fit_widths(&natural, most);
+        let mut text = self.format_line(&heading, &widths, Emphasis::Strong);
         for (cells, emphasis) in &self.rows {
-            text += &self.line(cells, &widths, *emphasis);
+            text += &self.format_line(cells, &widths, *emphasis);
         }
         text
     }
 
     /// The width of each column; `None` for one that is left out.
-    fn fitted(&self, natural: &[usize], most: Option<usize>) -> Vec<Option<usize>> {
+    fn fit_widths(&self, natural: &[usize], most: Option<usize>) -> Vec<Option<usize>> {
         let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
         let Some(most) = most else { return widths };
         let names: Vec<usize> = (0..natural.len())
@@ -112,7 +112,12 @@ impl Table {
         widths
     }
 
-    fn line(&self, cells: &[String], widths: &[Option<usize>], emphasis: Emphasis) -> String {
+    fn format_line(
+        &self,
+        cells: &[String],
+        widths: &[Option<usize>],
+        emphasis: Emphasis,
+    ) -> String {
         let mut line = String::new();
         let shown = cells.iter().zip(widths).zip(&self.columns);
         for ((cell, width), (_, align)) in shown {
@@ -120,7 +125,7 @@ impl Table {
             if !line.is_empty() {
                 line.push_str(&" ".repeat(GAP));
             }
-            let cell = shortened(cell, *width);
+            let cell = shorten_middle(cell, *width);
             let padding = " ".repeat(width.saturating_sub(cell.width()));
             match align {
                 Align::Left => line.extend([cell, padding]),
@@ -134,7 +139,7 @@ impl Table {
 }
 
 /// Cuts a text in its middle to at most `width` columns of a terminal. Paths keep more of their end.
-pub fn shortened(text: &str, width: usize) -> String {
+pub fn shorten_middle(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -175,10 +180,10 @@ mod tests {
             column("name", Align::Left),
             column("path", Align::Left),
         ]);
-        table.row(vec!["12".into(), "99.00%".into(), "é".into(), "/a".into()]);
+        table.add_row(vec!["12".into(), "99.00%".into(), "é".into(), "/a".into()]);
         let name = "std::map<語語語語語語語語語語, int>::insert(std::pair<long, long>)".to_owned();
         let path = "/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.2.1".to_owned();
-        table.row(vec!["3".into(), "1.00%".into(), name, path]);
+        table.add_row(vec!["3".into(), "1.00%".into(), name, path]);
         table
     }
 
@@ -189,8 +194,8 @@ mod tests {
             ("name".into(), Align::Left),
             ("path".into(), Align::Left),
         ]);
-        table.row(vec!["12".into(), "é".into(), "/a".into()]);
-        table.row(vec!["3".into(), "longer".into(), "/b".into()]);
+        table.add_row(vec!["12".into(), "é".into(), "/a".into()]);
+        table.add_row(vec!["3".into(), "longer".into(), "/b".into()]);
         assert_eq!(
             table.render_within(None),
             " n  name    path\n12  é       /a\n 3  longer  /b\n"
@@ -221,10 +226,10 @@ mod tests {
 
     #[test]
     fn names_are_cut_in_their_middle_and_paths_keep_their_end() {
-        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
-        assert_eq!(shortened("abcdefghijk", 8), "abcde…jk");
-        assert_eq!(shortened("/usr/lib/libc.so.6", 14), "/usr…libc.so.6");
-        assert_eq!(shortened("語語語語語", 8), "語語…語");
-        assert_eq!(shortened("abc", 0), "");
+        assert_eq!(shorten_middle("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shorten_middle("abcdefghijk", 8), "abcde…jk");
+        assert_eq!(shorten_middle("/usr/lib/libc.so.6", 14), "/usr…libc.so.6");
+        assert_eq!(shorten_middle("語語語語語", 8), "語語…語");
+        assert_eq!(shorten_middle("abc", 0), "");
     }
 }

@@ -1,6 +1,6 @@
 //! Where the time went before any sample is looked at: on a CPU, waiting for one, or blocked.
 
-use crate::output::{grouped, shortened, time};
+use crate::output::{format_ns, group_digits, shorten_middle};
 use profile::{Recording, Target, TaskTimes, Unit};
 
 /// The most of a command line that a piece of advice repeats, in characters.
@@ -8,11 +8,11 @@ const LONGEST_COMMAND: usize = 60;
 
 /// The line that every report begins with.
 pub fn time_line(recording: &Recording) -> String {
-    let wall = time(recording.duration_ns as f64);
+    let wall = format_ns(recording.duration_ns as f64);
     let Some(times) = recording.task_times else {
         return format!("{wall} wall");
     };
-    let ns = |ns: u64| time(ns as f64);
+    let ns = |ns: u64| format_ns(ns as f64);
     if let Some(idle) = times.idle_ns {
         let waiting = times.waiting_ns.map_or(String::new(), |waiting| {
             format!("; threads waited {} for a CPU", ns(waiting))
@@ -33,7 +33,7 @@ pub fn time_line(recording: &Recording) -> String {
     }
     match times.threads {
         Some(1) => text + ", 1 thread",
-        Some(threads) => format!("{text}, {} threads", grouped(threads)),
+        Some(threads) => format!("{text}, {} threads", group_digits(threads)),
         None => text,
     }
 }
@@ -43,17 +43,15 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     let times = recording.task_times?;
     let target = match &recording.target {
         Target::Command(command) => {
-            format!("-- {}", shortened(&command.join(" "), LONGEST_COMMAND))
+            format!("-- {}", shorten_middle(&command.join(" "), LONGEST_COMMAND))
         }
         Target::Process(pid) => format!("-p {pid}"),
         Target::Machine => return None,
     };
     let wall = recording.duration_ns;
-    let starved = |waiting: u64| waiting > times.cpu_ns && waiting > wall / 4;
-    if times.waiting_ns.is_some_and(starved) {
-        return Some(
-            "it waited for a CPU longer than it ran on one: vitalfew record -a --for 10s shows who had them meanwhile".to_owned(),
-        );
+    let starved = |waiting: &u64| *waiting > times.cpu_ns && *waiting > wall / 4;
+    if let Some(waiting) = times.waiting_ns.filter(starved) {
+        return Some(starved_advice(recording, times, waiting));
     }
     if recording.events.iter().any(|e| e.unit == Unit::Nanoseconds) {
         return None; // it was recorded
@@ -62,7 +60,7 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     if still > wall / 2 {
         return Some(format!(
             "for at least {} of it nothing ran: vitalfew record --off-cpu {target} shows what it waited for",
-            time(still as f64)
+            format_ns(still as f64)
         ));
     }
     let blocked = mostly_blocked(recording, times)?;
@@ -71,6 +69,27 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
         100.0 * blocked
     ))
 }
+
+/// Returns what to type if threads mostly waited for a CPU: who had the CPUs differs with how many of them the target used.
+fn starved_advice(recording: &Recording, times: TaskTimes, waiting_ns: u64) -> String {
+    let cpus = recording.host.cpus.max(1);
+    let alive = times.cpu_ns + waiting_ns + times.blocked_ns.unwrap_or(0);
+    let waited = 100.0 * waiting_ns as f64 / alive as f64;
+    let available = recording.duration_ns.max(1) as f64 * f64::from(cpus);
+    let used = times.cpu_ns as f64 / available;
+    let (names, shows) = if used >= MOSTLY_ITS_OWN {
+        ("report --by thread", "which ran")
+    } else {
+        ("record -a --for 10s", "who had the rest")
+    };
+    let used = 100.0 * used;
+    format!(
+        "its threads waited for a CPU for {waited:.0}% of their time and used {used:.0}% of the {cpus} CPUs: vitalfew {names} shows {shows}"
+    )
+}
+
+/// The share of the machine's CPUs from which on the threads of a target mostly waited for each other.
+const MOSTLY_ITS_OWN: f64 = 0.8;
 
 /// The share of the threads' time that they were blocked, if that kept CPUs from being used.
 fn mostly_blocked(recording: &Recording, times: TaskTimes) -> Option<f64> {
@@ -162,10 +181,25 @@ mod tests {
     fn a_program_without_a_cpu_is_told_to_look_at_the_machine() {
         let starved = recording(9 * S, times(3 * S, 6 * S, 0));
         let advice = time_advice(&starved).expect("advice");
-        assert!(advice.contains("record -a"), "{advice}");
+        assert_eq!(
+            advice,
+            "its threads waited for a CPU for 67% of their time and used 17% of the 2 CPUs: vitalfew record -a --for 10s shows who had the rest"
+        );
         // It waited a little, and slept.
         let slept = recording(9 * S, times(S / 100, S / 10, 8 * S));
         assert!(time_advice(&slept).is_some_and(|text| text.contains("--off-cpu")));
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_told_apart_from_those_that_wait_for_others() {
+        let crowded = recording(3 * S, times(5 * S, 600 * S, S));
+        let advice = time_advice(&crowded).expect("advice");
+        assert!(
+            advice.contains(
+                "99% of their time and used 83% of the 2 CPUs: vitalfew report --by thread"
+            ),
+            "{advice}"
+        );
     }
 
     #[test]

@@ -49,9 +49,9 @@ impl Doubts {
 
     /// The addresses of a procedure's instructions.
     fn addresses(&self, procedure: &str) -> Vec<u64> {
-        let image = ImageSymbols::open(&self.program, &symbols::Options::default());
+        let image = ImageSymbols::open_image(&self.program, &symbols::SymbolOptions::default());
         let image = image.expect("an image");
-        let mut all = image.procedures();
+        let mut all = image.all_procedures();
         let found = all.find(|one| one.name == procedure.as_bytes());
         let one = BTreeMap::from([(found.expect("it is there").start.0, 1)]);
         let made = recording(&self.program, &[("cycles", CYCLES, &one)]);
@@ -300,8 +300,9 @@ fn few_samples_give_a_range() {
 
 /// Where a procedure of a program starts.
 fn start_of(program: &Path, procedure: &str) -> u64 {
-    let image = ImageSymbols::open(program, &symbols::Options::default()).expect("an image");
-    let mut all = image.procedures();
+    let image =
+        ImageSymbols::open_image(program, &symbols::SymbolOptions::default()).expect("an image");
+    let mut all = image.all_procedures();
     let found = all.find(|one| one.name == procedure.as_bytes());
     found.expect("it is there").start.0
 }
@@ -355,7 +356,7 @@ fn a_stripped_program_has_procedures_by_its_unwind_table() {
         assert!(output.status.success(), "{talk}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let name = format!("[fn {start:#x} ");
+    let name = format!("[function at {start:#x} ");
     let report = run(&["report"]);
     let row = report.lines().find(|line| line.contains(&name));
     let row = row.unwrap_or_else(|| panic!("no {name} in {report}"));

@@ -135,9 +135,9 @@ fn targets_of_indirect_calls_are_told_to_the_compiler() {
             branch: call.branch,
             target: Some(target),
         };
-        let seen = profile::Seen {
+        let seen = profile::StretchSightings {
             times,
-            ..profile::Seen::default()
+            ..profile::StretchSightings::default()
         };
         recording.stretches.push(profile::StretchCount {
             image: call.image,

@@ -34,9 +34,17 @@ fn compile(lab: &Lab, source: &str, more: &[&str]) -> PathBuf {
     program
 }
 
+/// Runs a program once, unless the options say how often.
 fn causal(profile: &Path, options: &[&str], program: &Path, args: &[&str]) -> Output {
+    let once: &[&str] = if options.contains(&"--runs") || options.contains(&"--for") {
+        &[]
+    } else {
+        &["--runs", "1"]
+    };
     Command::new(VITALFEW)
-        .args(["causal", "run", "--quiet", "--runtime"])
+        .args(["causal", "run", "--quiet"])
+        .args(once)
+        .arg("--runtime")
         .arg(runtime())
         .arg("-o")
         .arg(profile)
@@ -124,6 +132,44 @@ fn assert_delays_in_proportion(run: &Value, longest_period: f64) {
     }
 }
 
+/// The words behind a name in the line that a program printed.
+fn printed(output: &Output, name: &str) -> f64 {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut words = text.split_whitespace();
+    let value = words.by_ref().find(|word| *word == name);
+    let value = value.and_then(|_| words.next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+#[test]
+fn the_clocks_of_a_program_stand_still_while_it_is_delayed() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/clocks.c", &[]);
+    for (name, real_clocks) in [("program's", false), ("real", true)] {
+        let profile = lab.path(name);
+        let mut options = vec!["--fixed-speedup", "100", "--experiment", "300ms"];
+        options.extend(real_clocks.then_some("--real-clocks"));
+        let output = causal(&profile, &options, &program, &["none", "0", "4"]);
+        let behind = printed(&output, "kernel") - printed(&output, "program");
+        let experiments = run_of(&profile)["experiments"].take();
+        let delays = experiments.as_array().expect("experiments").iter();
+        let delays = delays.filter_map(|e| e["delay_ns"].as_f64()).sum::<f64>() / 1e9;
+        println!("{name} clocks: behind by {behind} s, delays {delays} s");
+        assert!(delays > 0.1, "{experiments}");
+        if real_clocks {
+            assert!(behind.abs() < 0.01, "{behind}");
+        } else {
+            // And what the last experiment, which the end of the program cut off, had until then.
+            assert!(
+                behind > delays - 0.01 && behind < delays + 0.35,
+                "behind by {behind}, delays {delays}"
+            );
+        }
+        assert_eq!(printed(&output, "backwards"), 0.0);
+    }
+}
+
 #[test]
 fn without_the_right_to_load_bpf_every_thread_samples_itself() {
     let Some(_alone) = alone() else { return };
@@ -136,7 +182,15 @@ fn without_the_right_to_load_bpf_every_thread_samples_itself() {
         .arg(runtime())
         .arg("-o")
         .arg(&profile)
-        .args(["--fixed-speedup", "50", "--experiment", "300ms", "--"])
+        .args([
+            "--runs",
+            "1",
+            "--fixed-speedup",
+            "50",
+            "--experiment",
+            "300ms",
+            "--",
+        ])
         .arg(&program)
         .args(["none", "0", "4"])
         .status()
@@ -232,6 +286,51 @@ fn time_in_libraries_belongs_to_the_line_that_calls_them() {
             .as_str()
             .is_some_and(|n| n.contains("/libc.c:") || n.contains("/causal.h:"))
     }));
+}
+
+/// A program without progress points whose functions are called steadily is measured by the calls of one of them;
+/// one that ends too early for that by its ends, again and again.
+#[test]
+fn programs_without_progress_points_are_measured_by_calls_or_by_their_ends() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/unmarked.c", &[]);
+    for (seconds, point) in [("5", "function:"), ("0.2", "end-to-end")] {
+        let profile = lab.path(point);
+        let options = ["--for", "9s", "--fixed-speedup", "50"];
+        let output = causal(&profile, &options, &program, &[seconds]);
+        assert!(output.status.success(), "{output:?}");
+        let text = std::fs::read_to_string(&profile).expect("a profile");
+        let runs: Vec<Value> = text
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).expect("JSON")["run"].take())
+            .collect();
+        let named = |run: &Value| {
+            let first = run["points"][0]["name"].as_str().unwrap_or_default();
+            first.starts_with(point)
+                && run["experiments"]
+                    .as_array()
+                    .is_some_and(|all| !all.is_empty())
+        };
+        let measured = runs.iter().filter(|run| named(run)).count();
+        let least = if seconds == "5" { 1 } else { 5 };
+        assert!(measured >= least, "{measured} of {}: {text}", runs.len());
+    }
+}
+
+/// A short command is run again and again; who reads its output gets it once.
+#[test]
+fn what_a_repeated_command_writes_is_shown_once() {
+    let Some(_machine) = alone() else { return };
+    let lab = Lab::new();
+    let profile = lab.path("causal.json");
+    let options = ["--for", "3s", "--by", "function"];
+    let output = causal(&profile, &options, Path::new("/bin/echo"), &["once"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = std::fs::read_to_string(&profile).expect("the profile");
+    let runs = text.lines().filter(|line| line.contains("\"run\"")).count();
+    assert!(runs > 1, "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "once\n");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn counts_of_lines_give_the_executions_of_blocks() {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success());
     assert!(
-        talk.contains("the counts have no line that is in one place"),
+        talk.contains("no counted line belongs to one place"),
         "{talk}"
     );
     let output = annotate(&file, &["--counts", at("prof").to_str().expect("a name")]);
@@ -277,7 +277,7 @@ fn branch_stacks_give_how_blocks_compare() {
     let talk = annotate(&file, &["--counts", &perf]).stderr;
     let talk = String::from_utf8_lossy(&talk).into_owned();
     assert!(
-        talk.contains("no branch record is of this procedure"),
+        talk.contains("no branch record belongs to this procedure"),
         "{talk}"
     );
     std::fs::write(&counts, perf_data(name, &id, BIAS, &[])).expect("written");

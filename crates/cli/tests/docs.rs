@@ -96,3 +96,100 @@ fn every_link_to_a_file_leads_to_one() {
     }
     assert!(links > 100, "{links}");
 }
+
+/// The crates from elsewhere that a manifest names outside of its tests.
+fn dependencies_of(manifest: &str, own: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut counts = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            counts = matches!(line, "[dependencies]" | "[build-dependencies]");
+        } else if let Some((name, _)) = line.split_once('=')
+            && counts
+            && !line.starts_with('#')
+        {
+            let name = name.trim().trim_end_matches(".workspace").to_owned();
+            if !own.contains(&name) {
+                found.insert(name);
+            }
+        }
+    }
+    found
+}
+
+/// The rows of ARCHITECTURE.md's table of dependencies: a crate from elsewhere, and who uses it.
+fn dependency_rows() -> Vec<(String, BTreeSet<String>)> {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("a page");
+    let (_, table) = text.split_once("## Dependencies").expect("a table");
+    // What stands in parentheses explains.
+    let names = |cell: &str| -> BTreeSet<String> {
+        let mut plain = String::new();
+        let mut depth = 0_usize;
+        for c in cell.chars() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                c if depth == 0 => plain.push(c),
+                _ => {}
+            }
+        }
+        plain
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect()
+    };
+    let mut rows = Vec::new();
+    for line in table.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let [crates, users, _] = cells.as_slice() else {
+            panic!("{line}");
+        };
+        let users = names(users);
+        if !users.contains("used by") && !users.contains("web") {
+            let crates = names(crates.trim_start_matches("| "));
+            rows.extend(crates.into_iter().map(|name| (name, users.clone())));
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_table_of_dependencies_is_that_of_the_manifests() {
+    let folders: BTreeSet<String> = std::fs::read_dir(repository().join("crates"))
+        .expect("the crates")
+        .map(|entry| {
+            entry
+                .expect("a crate")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    let mut used = BTreeSet::new();
+    for folder in &folders {
+        let manifest = repository().join("crates").join(folder).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(manifest).expect("a manifest");
+        let dependencies = dependencies_of(&manifest, &folders);
+        used.extend(dependencies.into_iter().map(|name| (name, folder.clone())));
+    }
+    assert!(used.len() > 60, "{used:?}");
+    let rows = dependency_rows();
+    for (name, user) in &used {
+        let is_said = |(row, users): &(String, BTreeSet<String>)| {
+            row == name && (users.contains(user) || users.contains("all"))
+        };
+        assert!(
+            rows.iter().any(is_said),
+            "ARCHITECTURE.md: {user} uses {name}"
+        );
+    }
+    for (name, users) in &rows {
+        for user in users.iter().filter(|user| folders.contains(*user)) {
+            let pair = (name.clone(), user.clone());
+            assert!(
+                used.contains(&pair),
+                "ARCHITECTURE.md: {user} does not use {name}"
+            );
+        }
+    }
+}

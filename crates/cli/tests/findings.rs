@@ -3,7 +3,7 @@
 use profile::{CauseKind, Finding, FindingEvidence};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -36,7 +36,27 @@ fn claims(args: &[&str]) -> Vec<Finding> {
         assert_eq!(claim["sentence"], finding.sentence());
         finding
     };
-    list.iter().map(read).collect()
+    let findings: Vec<Finding> = list.iter().map(read).collect();
+    findings.iter().for_each(assert_next_runs);
+    findings
+}
+
+/// The command that shows more of a finding does; experiments, which run a program, need it there.
+fn assert_next_runs(finding: &Finding) {
+    let [program, command @ ..] = finding.next.as_slice() else {
+        panic!("no command shows more: {finding:?}");
+    };
+    assert_eq!(program, "vitalfew");
+    if command.starts_with(&["causal".to_owned(), "run".to_owned()]) {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_vitalfew"))
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .expect("vitalfew runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {complaint}");
 }
 
 /// Two folded files in which `slow` doubles and nothing else changes, and a third like the first.
@@ -72,6 +92,26 @@ fn the_schema_is_that_of_the_types() {
         generated, documented,
         "write it anew: WRITE_SCHEMA=1 cargo test -p vitalfew --test findings"
     );
+}
+
+/// Claims that nobody acts on: the page leaves them out.
+const NOT_ON_THE_PAGE: [&str; 2] = ["speedup_worthless", "speedup_unclear"];
+
+#[test]
+fn the_page_has_a_group_for_every_claim() {
+    let groups = repository("web/src/model/claims.ts");
+    let groups = std::fs::read_to_string(groups).expect("the page's groups");
+    let schema = documented_schema();
+    let claims = schema["$defs"]["Claim"]["oneOf"]
+        .as_array()
+        .expect("claims");
+    assert!(claims.len() > 8, "{claims:?}");
+    for claim in claims {
+        let name = claim["const"].as_str().expect("a name");
+        let is_grouped = [format!("  {name}: {{"), format!("\"{name}\"")];
+        let is_grouped = is_grouped.iter().any(|text| groups.contains(text));
+        assert!(is_grouped || NOT_ON_THE_PAGE.contains(&name), "{name}");
+    }
 }
 
 #[test]

@@ -181,8 +181,9 @@ fn executions(found: &Value) -> Vec<(f64, String)> {
 fn samples_of_instructions_set_the_scale() {
     let lab = Lab::new();
     let program = lab.program("counted");
-    let image = ImageSymbols::open(&program, &symbols::Options::default()).expect("an image");
-    let work = image.procedures().find(|one| one.name == b"work");
+    let image =
+        ImageSymbols::open_image(&program, &symbols::SymbolOptions::default()).expect("an image");
+    let work = image.all_procedures().find(|one| one.name == b"work");
     let start = work.expect("a procedure").start.0;
     drop(image);
     let one = BTreeMap::from([(start, 1)]);

@@ -562,6 +562,139 @@ fn short_threads_do_not_count_for_whole_periods() {
     assert!((95.0..=220.0).contains(&recorded), "{recorded}");
 }
 
+/// The time for which a thread has no CPU, because the one that it gave a lock to took it, is listed with those who wait for the lock.
+#[test]
+fn a_cpu_that_is_lost_to_a_woken_thread_is_the_locks() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "handed.c", C);
+    let options = ["--overhead", "100", "-f", "pthread_mutex_*lock"];
+    let traced = run(&lab, &options, &program, &[]);
+    if traced.status.code() == Some(77) {
+        return; // no real-time priorities here
+    }
+    let found = report(&lab, &[]);
+    let lock = finding(&found, "pthread_mutex_lock");
+    let first = &lock["causes"][0];
+    assert_eq!(first["kind"], "lock", "{found}");
+    let said = first["evidence"].to_string();
+    assert!(said.contains("lost their CPU to the thread"), "{said}");
+    // Of some 2.7 ms for each turn the ordinary thread is in unlock for 1.0, and the urgent one waits for up to 1.5.
+    let unlock = finding(&found, "pthread_mutex_unlock");
+    assert!(
+        unlock["sci"]["estimate"].as_f64() < Some(0.1),
+        "unlock has it: {unlock}"
+    );
+}
+
+/// Who runs on until it sleeps keeps the thread that it woke waiting: that is no lack of CPUs.
+#[test]
+fn a_woken_thread_waits_for_its_waker() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "woken.c", C);
+    let traced = run(
+        &lab,
+        &["--overhead", "100", "-f", "sem_wait"],
+        &program,
+        &[],
+    );
+    if traced.status.code() == Some(77) {
+        return; // no real-time priorities here
+    }
+    let found = report(&lab, &[]);
+    if found["waits"] == false {
+        return; // nobody may watch the scheduler
+    }
+    let wait = finding(&found, "sem_wait");
+    let times = wait["calls"].as_f64().expect("a number");
+    assert!(times > 300.0, "{found}");
+    // 150 µs each time, of which sem_wait was ready for all.
+    let ready = found["machine"]["ready_ns"].as_f64().expect("a number");
+    assert!(ready < times * 50_000.0, "{ready}: {wait}");
+}
+
+/// A process on the same CPU; it ends with the test.
+struct Beside(std::process::Child);
+
+impl Beside {
+    fn start(program: &Path, kind: &str) -> Self {
+        let child = Command::new(program).arg(kind).spawn();
+        Self(child.expect("it runs"))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A single thread has only other processes to thank for waiting for a CPU; among these it is who ran for longest, not who ran last.
+#[test]
+fn other_processes_that_had_the_cpu_are_named_by_how_long_they_ran() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "slices.c", C);
+    let mut beside = ["long", "brief"].map(|kind| Beside::start(&program, kind));
+    let traced = run(&lab, &["--overhead", "100", "-f", "step"], &program, &[]);
+    let ended = beside
+        .iter_mut()
+        .any(|other| other.0.try_wait().expect("a child").is_some());
+    if ended || traced.status.code() == Some(77) {
+        return; // no real-time priorities here
+    }
+    let found = report(&lab, &[]);
+    if found["waits"] == false {
+        return; // nobody may watch the scheduler
+    }
+    let step = finding(&found, "step");
+    assert_eq!(step["standing"], "machine", "{step}");
+    assert_eq!(step["causes"][0]["kind"], "other_processes", "{step}");
+    let had = |other: &Beside| {
+        let users = found["machine"]["others"].as_array().cloned();
+        let users = users.unwrap_or_default();
+        let mut user = users.iter().filter(|user| user["pid"] == other.0.id());
+        user.next()
+            .map_or(0.0, |user| user["ns"].as_f64().expect("a number"))
+    };
+    // 3,000 µs of 5,000 against 30 of 530.
+    let (long, brief) = (had(&beside[0]), had(&beside[1]));
+    assert!(long > 3.0 * brief && brief > 0.0, "{found}");
+}
+
+/// The call that asks which one to record next is another one than the recorded: what asking takes is in no lock's time.
+#[test]
+fn recorded_calls_are_entered_as_fast_as_others() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "entries.c", C);
+    let traced = run(&lab, &["-f", "work", "--every", "64"], &program, &[]);
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(traced.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&traced.stdout);
+    let numbers = printed.split_whitespace();
+    let numbers: Vec<f64> = numbers.map(|n| n.parse().expect("a number")).collect();
+    let [recorded, faster] = numbers[..] else {
+        panic!("{printed}")
+    };
+    assert!((14_000.0..17_500.0).contains(&recorded), "{printed}");
+    assert!(faster > 0.9 * recorded, "{printed}");
+}
+
 /// Runs the default command, which runs the program twice, in a shell.
 fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
     let output = Command::new("sh")

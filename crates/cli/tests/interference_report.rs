@@ -23,11 +23,11 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn write(trace: &Trace, path: &Path) {
-    let mut writer = store::TraceWriter::create(path).unwrap();
+    let mut writer = store::TraceWriter::create_file(path).unwrap();
     for batch in batches(trace) {
-        writer.write(&batch).unwrap();
+        writer.write_batch(&batch).unwrap();
     }
-    writer.finish(&trace.head).unwrap();
+    writer.finish_trace(&trace.head).unwrap();
 }
 
 fn batches(trace: &Trace) -> Vec<TraceBatch> {
@@ -47,7 +47,7 @@ fn fixtures_are_what_is_simulated() {
         if std::env::var_os("OVERWRITE").is_some() {
             write(&trace, &path);
         }
-        let mut reader = store::TraceReader::open(&path).unwrap();
+        let mut reader = store::TraceReader::open_trace(&path).unwrap();
         assert_eq!(*reader.head(), trace.head);
         let mut read = Vec::new();
         while let Some(batch) = reader.next_batch().unwrap() {
@@ -75,7 +75,11 @@ fn json_has_the_documented_fields_and_the_last_run_is_found() {
     let trace = pool(4, 3_000, 20 * US);
     write(
         &trace,
-        &store::interference_path(&database, 1_700_000_000_000_000_000, store::Kept::Trace),
+        &store::interference_path(
+            &database,
+            1_700_000_000_000_000_000,
+            store::StoredResult::Trace,
+        ),
     );
     let output = report(&["--json", "--limit", "2"], &database);
     assert!(output.status.success(), "{}", text(&output.stderr));

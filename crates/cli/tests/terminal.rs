@@ -96,7 +96,7 @@ fn colour_is_for_terminals_and_for_whom_it_pleases() {
     for (environment, option) in [("NO_COLOR=1", ""), ("TERM=dumb", ""), ("", "--color never")] {
         let shown = on_terminal(80, environment, &format!("{report} {option}"));
         assert!(
-            shown.contains("cum%") && !shown.contains('\u{1b}'),
+            shown.contains("self%") && !shown.contains('\u{1b}'),
             "{shown:?}"
         );
     }
@@ -125,7 +125,7 @@ fn a_pager_is_for_terminals_only() {
     assert!(!on_terminal(80, pager, &format!("{report} --no-pager")).contains("paged:"));
     assert!(!on_terminal(80, pager, &format!("{report} --json")).contains("paged:"));
     let gone = on_terminal(80, "PAGER=cat", &report);
-    assert!(gone.contains("cum%"), "{gone}");
+    assert!(gone.contains("self%"), "{gone}");
     let output = Command::new("sh")
         .args(["-c", &format!("{pager} {VITALFEW} {report}")])
         .output()

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use store::PartId;
 
-/// How much memory drains may take that the kernel has forgotten already, while the archive is late.
+/// Limit on memory for drains that the kernel has forgotten already, while the archive is late.
 const MOST_BYTES: u64 = 64 << 20;
-/// What storing takes usually; only longer counts as late.
+/// The usual time of storing; only longer counts as late.
 const USUAL: Duration = Duration::from_secs(2);
 
-/// What is under way to the archive.
+/// Drains on their way to the archive.
 #[derive(Default)]
 pub(crate) struct Backlog {
     drains: VecDeque<(PartId, u64, Instant)>,
@@ -20,13 +20,13 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     /// Adds a drain.
-    pub(crate) fn add(&mut self, id: PartId, recording: &Recording) {
+    pub(crate) fn add_drain(&mut self, id: PartId, recording: &Recording) {
         self.drains
             .push_back((id, bytes_of(recording), Instant::now()));
     }
 
     /// Removes a drain that is stored; whether the kernel can forget it now.
-    pub(crate) fn remove(&mut self, id: PartId) -> bool {
+    pub(crate) fn remove_stored(&mut self, id: PartId) -> bool {
         self.drains.retain(|(other, _, _)| *other != id);
         self.in_kernel.take_if(|kept| *kept == id).is_some()
     }
@@ -53,11 +53,11 @@ impl Backlog {
 
     /// Returns whether no more fits.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes() >= MOST_BYTES
+        self.memory_bytes() >= MOST_BYTES
     }
 
     /// Memory that the drains take, roughly.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         self.drains.iter().map(|(_, bytes, _)| bytes).sum()
     }
 
@@ -93,16 +93,19 @@ mod tests {
         };
         let host = Host::default();
         let recording = Recording::new(host, Target::Machine, Collector::Bpf, CallGraph::None);
-        backlog.add(id(1), &recording);
+        backlog.add_drain(id(1), &recording);
         backlog.enter_kernel(id(1));
         assert!(backlog.is_in_kernel());
         // The archive is late, and the kernel needs the room.
         backlog.leave_kernel();
-        backlog.add(id(2), &recording);
+        backlog.add_drain(id(2), &recording);
         backlog.enter_kernel(id(2));
-        assert!(!backlog.remove(id(1)), "the kernel has the second one now");
+        assert!(
+            !backlog.remove_stored(id(1)),
+            "the kernel has the second one now"
+        );
         assert!(backlog.is_in_kernel());
-        assert!(backlog.remove(id(2)));
+        assert!(backlog.remove_stored(id(2)));
         assert!(backlog.is_empty() && !backlog.is_in_kernel() && !backlog.is_full());
     }
 }

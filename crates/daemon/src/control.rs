@@ -17,13 +17,13 @@ const LONGEST: u64 = 64;
 /// A client that says nothing does not keep others waiting for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the daemon may take for an answer; merging is a matter of seconds.
+/// Time limit for the daemon's answer; merging is a matter of seconds.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// What can be asked.
+/// A request to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// What it is doing.
+    /// The daemon's status.
     Status,
     /// Store and merge.
     Flush,
@@ -32,7 +32,7 @@ pub enum Request {
 }
 
 impl Request {
-    fn word(self) -> &'static str {
+    fn request_word(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Flush => "flush",
@@ -40,10 +40,10 @@ impl Request {
         }
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
+    fn parse_request(line: &[u8]) -> Option<Self> {
         let all = [Self::Status, Self::Flush, Self::Epoch];
         all.into_iter()
-            .find(|r| r.word().as_bytes() == line.trim_ascii_end())
+            .find(|r| r.request_word().as_bytes() == line.trim_ascii_end())
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Answer {
     /// The daemon's status, after what was asked.
     #[serde(rename = "status")]
     Status(Box<Status>),
-    /// What went wrong.
+    /// The error.
     #[serde(rename = "error")]
     Error(String),
 }
@@ -67,7 +67,7 @@ pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Which socket lies at a path.
+/// The identity of the socket at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketId {
     device: u64,
@@ -79,7 +79,7 @@ impl SocketId {
     ///
     /// # Errors
     /// If something else lies there.
-    fn of(path: &Path) -> io::Result<Option<Self>> {
+    fn socket_at(path: &Path) -> io::Result<Option<Self>> {
         let meta = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             meta => meta?,
@@ -97,7 +97,7 @@ impl SocketId {
     }
 
     /// The one that was [kept](Self::keep) in a file.
-    pub(crate) fn kept(file: &Path) -> Option<Self> {
+    pub(crate) fn read_kept(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (device, inode) = text.trim_end().split_once(' ')?;
         Some(Self {
@@ -107,13 +107,14 @@ impl SocketId {
     }
 
     /// Keeps it in a file, so that the next daemon knows it if this one is killed.
-    pub(crate) fn keep(self, file: &Path) -> io::Result<()> {
-        fs::write(file, format!("{} {}\n", self.device, self.inode))
+    pub(crate) fn keep_in_file(self, file: &Path) -> io::Result<()> {
+        let text = format!("{} {}\n", self.device, self.inode);
+        whole_file::write_whole_file(file, text.as_bytes())
     }
 
     /// Removes it, unless another one lies at the path by now.
-    pub(crate) fn remove(self, path: &Path) {
-        if let Ok(Some(there)) = Self::of(path)
+    pub(crate) fn remove_socket(self, path: &Path) {
+        if let Ok(Some(there)) = Self::socket_at(path)
             && there == self
         {
             let _ = fs::remove_file(path);
@@ -122,29 +123,29 @@ impl SocketId {
 }
 
 /// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is removed if `is_ours` says so.
-pub(crate) fn listen(
+pub(crate) fn listen_at(
     path: &Path,
     is_ours: impl FnOnce(SocketId) -> bool,
 ) -> io::Result<(Receiver<Asked>, SocketId)> {
-    if let Some(there) = SocketId::of(path)? {
+    if let Some(there) = SocketId::socket_at(path)? {
         if !is_ours(there) {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
                 "a socket lies there that this daemon did not make; remove it if nobody needs it",
             ));
         }
-        there.remove(path);
+        there.remove_socket(path);
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    let made = SocketId::of(path)?.ok_or(io::ErrorKind::NotFound)?;
+    let made = SocketId::socket_at(path)?.ok_or(io::ErrorKind::NotFound)?;
     let (asked, requests) = channel();
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
             for stream in listener.incoming() {
                 // One at a time; a client that goes away is its own loss.
-                let served = stream.and_then(|stream| serve(&stream, &asked));
+                let served = stream.and_then(|stream| serve_client(&stream, &asked));
                 match served {
                     Err(e) if e.kind() == io::ErrorKind::NotConnected => return,
                     Err(_) => std::thread::sleep(Duration::from_millis(10)),
@@ -156,12 +157,12 @@ pub(crate) fn listen(
 }
 
 /// Answers one client; `NotConnected` if nobody is there any more to answer.
-fn serve(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
+fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = Vec::new();
     BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
-    let answer = match Request::parse(&line) {
+    let answer = match Request::parse_request(&line) {
         None => Answer::Error("not a request; there are: status, flush, epoch".into()),
         Some(request) => {
             let (reply, replies) = channel();
@@ -177,7 +178,7 @@ fn serve(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
 }
 
 /// Asks the daemon at a socket.
-pub fn ask(path: &Path, request: Request) -> anyhow::Result<Status> {
+pub fn ask_daemon(path: &Path, request: Request) -> anyhow::Result<Status> {
     let stream = UnixStream::connect(path).with_context(|| {
         format!(
             "no daemon answers at {}: is one running on this database?",
@@ -185,7 +186,7 @@ pub fn ask(path: &Path, request: Request) -> anyhow::Result<Status> {
         )
     })?;
     stream.set_read_timeout(Some(ANSWER))?;
-    (&stream).write_all(format!("{}\n", request.word()).as_bytes())?;
+    (&stream).write_all(format!("{}\n", request.request_word()).as_bytes())?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
     match serde_json::from_str(&line).context("the daemon's answer cannot be read")? {
@@ -200,8 +201,8 @@ mod tests {
 
     #[test]
     fn requests_are_words() {
-        assert_eq!(Request::parse(b"status\n"), Some(Request::Status));
-        assert_eq!(Request::parse(b"epoch"), Some(Request::Epoch));
+        assert_eq!(Request::parse_request(b"status\n"), Some(Request::Status));
+        assert_eq!(Request::parse_request(b"epoch"), Some(Request::Epoch));
         for bad in [
             &b""[..],
             b"\n",
@@ -210,7 +211,7 @@ mod tests {
             b"\xff\x00",
             b"flushflush",
         ] {
-            assert_eq!(Request::parse(bad), None, "{bad:?}");
+            assert_eq!(Request::parse_request(bad), None, "{bad:?}");
         }
     }
 
@@ -219,21 +220,21 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         fs::write(&path, "precious").unwrap();
-        assert!(listen(&path, |_| true).is_err());
+        assert!(listen_at(&path, |_| true).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
-        assert!(listen(&path, |_| true).is_err());
+        assert!(listen_at(&path, |_| true).is_err());
         fs::remove_file(&path).unwrap();
         // A socket of somebody who died.
         drop(UnixListener::bind(&path).unwrap());
-        let theirs = SocketId::of(&path).unwrap().unwrap();
-        assert!(listen(&path, |_| false).is_err());
-        assert_eq!(SocketId::of(&path).unwrap(), Some(theirs));
-        let (_requests, ours) = listen(&path, |there| there == theirs).unwrap();
+        let theirs = SocketId::socket_at(&path).unwrap().unwrap();
+        assert!(listen_at(&path, |_| false).is_err());
+        assert_eq!(SocketId::socket_at(&path).unwrap(), Some(theirs));
+        let (_requests, ours) = listen_at(&path, |there| there == theirs).unwrap();
         let kept = directory.path().join("kept");
-        ours.keep(&kept).unwrap();
-        assert_eq!(SocketId::kept(&kept), Some(ours));
+        ours.keep_in_file(&kept).unwrap();
+        assert_eq!(SocketId::read_kept(&kept), Some(ours));
         // Somebody put another one in its place.
         fs::remove_file(&path).unwrap();
         fs::write(
@@ -242,16 +243,16 @@ mod tests {
         )
         .unwrap();
         let _other = UnixListener::bind(&path).unwrap();
-        let other = SocketId::of(&path).unwrap().unwrap();
-        ours.remove(&path);
-        assert_eq!(SocketId::of(&path).unwrap().is_some(), other != ours);
+        let other = SocketId::socket_at(&path).unwrap().unwrap();
+        ours.remove_socket(&path);
+        assert_eq!(SocketId::socket_at(&path).unwrap().is_some(), other != ours);
     }
 
     #[test]
     fn garbage_gets_an_answer_and_harms_nobody() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
-        let (requests, _) = listen(&path, |_| false).unwrap();
+        let (requests, _) = listen_at(&path, |_| false).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let answered = std::thread::spawn(move || {
@@ -278,7 +279,7 @@ mod tests {
             }
         }
         drop(UnixStream::connect(&path).unwrap());
-        ask(&path, Request::Flush).unwrap();
+        ask_daemon(&path, Request::Flush).unwrap();
         assert_eq!(answered.join().unwrap(), Request::Flush);
     }
 }

@@ -1,10 +1,10 @@
-//! What collecting costs, measured as it goes.
+//! The cost of collecting, measured while it runs.
 
-use crate::governor::{RateGovernor, Verdict, WindowCost};
+use crate::governor::{RateGovernor, RateVerdict, WindowCost};
 use crate::options::DaemonOptions;
 use std::time::{Duration, Instant};
 
-/// How long costs are added up before the rate is judged by them.
+/// The time over which costs are summed before the rate is judged by them.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// Measures costs for the governor.
@@ -15,23 +15,23 @@ pub(crate) struct CostMeter {
     since: Instant,
     own_ns: u64,
     children_ns: u64,
-    /// Of this window.
+    /// Processes' cost in this window.
     processes_ns: u64,
     /// Samples that were taken in this window.
     pub taken: u64,
-    /// What samples took of the machine in the last window, as a share.
+    /// The cost of samples in the last window, as a share of the machine.
     pub sampling: f64,
-    /// What the daemon took of it, with the processes that it starts, which are averaged.
+    /// The cost of the daemon in it, with the processes that it starts, which are averaged.
     pub own: f64,
 }
 
 impl CostMeter {
     /// Begins at a rate, which is the highest.
     pub(crate) fn new(options: &DaemonOptions, rate: u64) -> Self {
-        let cpus = sampler::host().cpus;
+        let cpus = sampler::read_host().cpus;
         Self {
             governor: RateGovernor::new(
-                options.budget() / 100.0,
+                options.budget_percent() / 100.0,
                 cpus,
                 rate,
                 options.rate_is_free(),
@@ -48,7 +48,7 @@ impl CostMeter {
     }
 
     /// Begins a window.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin_window(&mut self) {
         self.since = Instant::now();
         self.own_ns = sampler::own_cpu_ns();
         self.children_ns = sampler::children_cpu_ns();
@@ -64,36 +64,36 @@ impl CostMeter {
     }
 
     /// Counts what processes took that have ended since it was counted last, over a time.
-    pub(crate) fn lump(&mut self, over: Duration) {
+    pub(crate) fn add_lump(&mut self, over: Duration) {
         let now = sampler::children_cpu_ns();
         let spent = now.saturating_sub(self.children_ns);
         self.children_ns = now;
-        self.governor.spend(spent, over);
+        self.governor.add_lump(spent, over);
     }
 
     /// Returns what all takes on average, as a share of the machine.
-    pub(crate) fn share(&self) -> f64 {
-        self.governor.share()
+    pub(crate) fn average_share(&self) -> f64 {
+        self.governor.average_share()
     }
 
     /// Returns what to do about the rate, at the end of a window.
-    pub(crate) fn judge(&mut self, sample_cost_ns: u64) -> Option<Verdict> {
+    pub(crate) fn judge_rate(&mut self, sample_cost_ns: u64) -> Option<RateVerdict> {
         let passed = self.since.elapsed();
         if passed < self.window {
             return None;
         }
         let own_ns = sampler::own_cpu_ns().saturating_sub(self.own_ns);
         let taking_ns = self.taken * sample_cost_ns;
-        let machine_ns = passed.as_nanos() as f64 * f64::from(sampler::host().cpus.max(1));
+        let machine_ns = passed.as_nanos() as f64 * f64::from(sampler::read_host().cpus.max(1));
         self.sampling = taking_ns as f64 / machine_ns;
         self.own = own_ns as f64 / machine_ns + self.governor.lumps_share();
-        let verdict = self.governor.judge(WindowCost {
+        let verdict = self.governor.judge_window(WindowCost {
             passed,
             samples_ns: taking_ns + own_ns.saturating_sub(self.processes_ns),
             processes_ns: self.processes_ns,
         });
         let children_ns = self.children_ns;
-        self.begin();
+        self.begin_window();
         self.children_ns = children_ns;
         Some(verdict)
     }

@@ -6,7 +6,7 @@ use crate::lease::DatabaseLease;
 use crate::merge_queue::MergeTask;
 use crate::options::Retention;
 use crate::program::HostProgram;
-use crate::retention::expire;
+use crate::retention::remove_expired;
 use crate::wall_clock::unix_ns;
 use profile::{ImageKind, Recording};
 use std::collections::VecDeque;
@@ -16,10 +16,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch, PartId};
 
-/// How often storing is tried again when it failed.
+/// The pause before storing is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What the archive is to do, in this order.
+/// A task of the archive; tasks are done in order.
 pub(crate) enum WriterTask {
     /// Store a drain.
     Store(Box<PendingDrain>),
@@ -41,31 +41,31 @@ pub(crate) enum WriterTask {
 pub(crate) struct PendingDrain {
     /// Its name in the epoch.
     pub id: PartId,
-    /// What was counted.
+    /// The counts.
     pub recording: Recording,
     /// True if a daemon before this one counted it.
     pub taken_over: bool,
 }
 
-/// What the archive did.
+/// A report of the archive.
 pub(crate) enum WriterReport {
     /// A drain is on stable storage.
     Stored(PartId, SampleCounts),
     /// It could not be done; it is tried again, and nothing else is done meanwhile.
     Failed(String),
-    /// What failed before is done.
+    /// A task that failed before has succeeded.
     Recovered,
     /// This epoch was begun, and the one before it is to be merged.
     Rolled(MergeTask, PathBuf),
-    /// What is stored can be merged.
+    /// Stored parts can be merged.
     Flushed(MergeTask),
     /// The database was made again: requests come from here now.
     Listening(Receiver<Asked>),
-    /// What is in the database.
+    /// Facts about the database.
     Looked(DatabaseFacts),
 }
 
-/// What is in the database.
+/// Facts about the database.
 #[derive(Clone, Default)]
 pub(crate) struct DatabaseFacts {
     /// The epoch that is added to.
@@ -91,7 +91,7 @@ pub(crate) struct SampleCounts {
 }
 
 impl SampleCounts {
-    fn of(drained: &PendingDrain) -> Self {
+    fn counts_of_drain(drained: &PendingDrain) -> Self {
         let recording = &drained.recording;
         let sum = |of: fn(&profile::Event) -> u64| recording.events.iter().map(of).sum();
         let stored = sum(|event| event.stored);
@@ -113,7 +113,7 @@ impl SampleCounts {
     }
 
     /// Adds others.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(crate) fn add_counts(&mut self, other: Self) {
         self.taken += other.taken;
         self.stored += other.stored;
         self.dropped += other.dropped;
@@ -131,7 +131,7 @@ pub(crate) struct EpochWriter {
 
 impl EpochWriter {
     /// Starts it, adding to an epoch.
-    pub(crate) fn start(
+    pub(crate) fn start_thread(
         database: Database,
         host: String,
         lease: DatabaseLease,
@@ -154,7 +154,7 @@ impl EpochWriter {
             reports,
         };
         let thread = std::thread::Builder::new().name("archive".into());
-        let thread = thread.spawn(move || writer.work(&waiting))?;
+        let thread = thread.spawn(move || writer.run_tasks(&waiting))?;
         Ok(Self {
             tasks: Some(tasks),
             done,
@@ -163,7 +163,7 @@ impl EpochWriter {
     }
 
     /// Asks it for something.
-    pub(crate) fn ask(&self, task: WriterTask) {
+    pub(crate) fn send_task(&self, task: WriterTask) {
         if let Some(tasks) = &self.tasks {
             // It ends only when this value does.
             let _ = tasks.send(task);
@@ -171,12 +171,12 @@ impl EpochWriter {
     }
 
     /// Returns what it has done, if it does something within this time.
-    pub(crate) fn wait(&self, timeout: Duration) -> Option<WriterReport> {
+    pub(crate) fn wait_for_report(&self, timeout: Duration) -> Option<WriterReport> {
         self.done.recv_timeout(timeout).ok()
     }
 
     /// Waits until it has done all it can, and removes the socket.
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish_tasks(mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -184,7 +184,7 @@ impl EpochWriter {
     }
 }
 
-/// What the thread has.
+/// The state of the writer's thread.
 struct WriterThread {
     database: Database,
     host: String,
@@ -199,7 +199,7 @@ struct WriterThread {
 }
 
 impl WriterThread {
-    fn work(&mut self, tasks: &Receiver<WriterTask>) {
+    fn run_tasks(&mut self, tasks: &Receiver<WriterTask>) {
         loop {
             let now = Instant::now();
             let until_retry = self.retry_at.map(|at| at.saturating_duration_since(now));
@@ -208,7 +208,7 @@ impl WriterThread {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.work_off();
-                    return self.lease.leave();
+                    return self.lease.remove_socket();
                 }
             }
             self.queue.extend(tasks.try_iter());
@@ -222,7 +222,7 @@ impl WriterThread {
     /// Does what is in the queue, up to the first that fails.
     fn work_off(&mut self) {
         while let Some(task) = self.queue.pop_front() {
-            match self.perform(&task) {
+            match self.perform_task(&task) {
                 Ok(done) => {
                     if self.retry_at.take().is_some() {
                         let _ = self.reports.send(WriterReport::Recovered);
@@ -243,13 +243,13 @@ impl WriterThread {
         }
     }
 
-    fn perform(&mut self, task: &WriterTask) -> anyhow::Result<Vec<WriterReport>> {
+    fn perform_task(&mut self, task: &WriterTask) -> anyhow::Result<Vec<WriterReport>> {
         match task {
             WriterTask::Store(drained) => {
-                self.store(drained)?;
+                self.store_drain(drained)?;
                 Ok(vec![WriterReport::Stored(
                     drained.id,
-                    SampleCounts::of(drained),
+                    SampleCounts::counts_of_drain(drained),
                 )])
             }
             WriterTask::Roll { ticket } => {
@@ -257,30 +257,31 @@ impl WriterThread {
                 let old = std::mem::replace(&mut self.epoch, next);
                 let epoch = self.epoch.path().to_owned();
                 Ok(vec![WriterReport::Rolled(
-                    MergeTask::closing(&old, *ticket),
+                    MergeTask::closing_epoch(&old, *ticket),
                     epoch,
                 )])
             }
             WriterTask::Flush { ticket } => {
-                let merge = MergeTask::all(&self.epoch, *ticket);
+                let merge = MergeTask::merging_all(&self.epoch, *ticket);
                 Ok(vec![WriterReport::Flushed(merge)])
             }
             WriterTask::Look => {
                 let mut done = Vec::new();
                 if let Some(requests) = self.lease.take_again(&self.database, &self.host)? {
-                    self.program
-                        .say("the database was removed while it was written to; it is made again");
+                    self.program.print_line(
+                        "the database was removed while it was written to; it is made again",
+                    );
                     done.push(WriterReport::Listening(requests));
                 }
-                done.push(WriterReport::Looked(self.look()));
+                done.push(WriterReport::Looked(self.read_database_facts()));
                 Ok(done)
             }
         }
     }
 
-    fn look(&self) -> DatabaseFacts {
-        let range = store::Range::default();
-        let epochs = self.database.select(&range, Some(&self.host));
+    fn read_database_facts(&self) -> DatabaseFacts {
+        let range = store::TimeRange::default();
+        let epochs = self.database.select_epochs(&range, Some(&self.host));
         let epochs = epochs.unwrap_or_default();
         let read = epochs
             .iter()
@@ -295,7 +296,7 @@ impl WriterThread {
     }
 
     /// Adds a drain to the epoch, in place of old epochs if the disk is full and they may go.
-    fn store(&mut self, drained: &PendingDrain) -> anyhow::Result<()> {
+    fn store_drain(&mut self, drained: &PendingDrain) -> anyhow::Result<()> {
         let taken: u64 = drained.recording.events.iter().map(|e| e.taken).sum();
         if taken == 0 {
             return Ok(()); // of an idle machine
@@ -305,7 +306,7 @@ impl WriterThread {
             self.epoch = self.database.begin_epoch(&self.host, unix_ns())?;
         }
         loop {
-            match self.epoch.add(drained.id, &drained.recording) {
+            match self.epoch.add_part(drained.id, &drained.recording) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_full() && self.make_room()? => {}
                 Err(error) => return Err(error.into()),
@@ -316,9 +317,9 @@ impl WriterThread {
     /// Removes epochs that may go: those that are too old, else the oldest closed one if the size of all is limited. Whether there
     /// were any.
     fn make_room(&mut self) -> anyhow::Result<bool> {
-        let removed = expire(&self.database, &self.host, &self.retention, true)?;
+        let removed = remove_expired(&self.database, &self.host, &self.retention, true)?;
         for epoch in &removed {
-            self.program.say(&format!(
+            self.program.print_line(&format!(
                 "the disk is full: removed the oldest epoch, {}, to store new samples",
                 epoch.display()
             ));

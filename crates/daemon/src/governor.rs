@@ -27,13 +27,13 @@ const CALM: Duration = Duration::from_secs(90);
 const STEP_LEAST: f64 = 1.5;
 /// ...and at most: few samples say little about the cost of many.
 const STEP_MOST: f64 = 4.0;
-/// So many lumps are told apart.
+/// Limit on the lumps that are told apart.
 const LUMPS: usize = 64;
 
 /// CPU time that was spent in a window, in nanoseconds, lumps aside.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowCost {
-    /// How long the window was.
+    /// The length of the window.
     pub passed: Duration,
     /// By samples.
     pub samples_ns: u64,
@@ -41,9 +41,9 @@ pub(crate) struct WindowCost {
     pub processes_ns: u64,
 }
 
-/// What to do about the rate.
+/// The decision about the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RateVerdict {
     /// Nothing.
     Keep,
     /// Sample at another rate.
@@ -73,7 +73,7 @@ pub(crate) struct RateGovernor {
     lumps: VecDeque<Lump>,
     /// In CPUs: by samples and by processes.
     average: Option<(f64, f64)>,
-    /// How long each window allowed a higher rate, and the highest that all allowed.
+    /// The time for which each window allowed a higher rate, and the highest that all allowed.
     calm: (Duration, u64),
     exceeded: bool,
 }
@@ -97,7 +97,7 @@ impl RateGovernor {
     }
 
     /// Counts a lump, evenly over a time from now on.
-    pub(crate) fn spend(&mut self, cost_ns: u64, over: Duration) {
+    pub(crate) fn add_lump(&mut self, cost_ns: u64, over: Duration) {
         if cost_ns == 0 || over.is_zero() {
             return;
         }
@@ -121,15 +121,15 @@ impl RateGovernor {
     }
 
     /// Returns what all takes on average, as a share of the machine.
-    pub(crate) fn share(&self) -> f64 {
+    pub(crate) fn average_share(&self) -> f64 {
         let (samples, processes) = self.average.unwrap_or_default();
         (samples + processes) / self.cpus + self.lumps_share()
     }
 
     /// Judges a window.
-    pub(crate) fn judge(&mut self, cost: WindowCost) -> Verdict {
+    pub(crate) fn judge_window(&mut self, cost: WindowCost) -> RateVerdict {
         if cost.passed.is_zero() {
-            return Verdict::Keep;
+            return RateVerdict::Keep;
         }
         self.now += cost.passed;
         self.lumps.retain(|lump| lump.until > self.now);
@@ -148,25 +148,25 @@ impl RateGovernor {
         }
         self.average = Some(average);
         if !self.free {
-            return self.watch(average.0 + average.1 + lumps);
+            return self.warn_over_budget(average.0 + average.1 + lumps);
         }
-        self.lower(average, window, lumps)
-            .or_else(|| self.raise(cost.passed, window, lumps))
-            .map_or(Verdict::Keep, Verdict::Change)
+        self.lower_rate(average, window, lumps)
+            .or_else(|| self.raise_rate(cost.passed, window, lumps))
+            .map_or(RateVerdict::Keep, RateVerdict::Change)
     }
 
     /// Says once when the budget is exceeded, and again only when it was kept in between.
-    fn watch(&mut self, spent: f64) -> Verdict {
+    fn warn_over_budget(&mut self, spent: f64) -> RateVerdict {
         let before = self.exceeded;
         self.exceeded = spent > self.budget || (before && spent > RAISE_TO * self.budget);
         match self.exceeded && !before {
-            true => Verdict::Exceeded,
-            false => Verdict::Keep,
+            true => RateVerdict::Exceeded,
+            false => RateVerdict::Keep,
         }
     }
 
     /// A lower rate, if the average asks for it.
-    fn lower(&mut self, average: (f64, f64), window: (f64, f64), lumps: f64) -> Option<u64> {
+    fn lower_rate(&mut self, average: (f64, f64), window: (f64, f64), lumps: f64) -> Option<u64> {
         if average.0 + average.1 + lumps <= self.budget {
             return None;
         }
@@ -177,11 +177,11 @@ impl RateGovernor {
             return None; // it is not for the samples that the budget is exceeded
         }
         let to = (self.rate as f64 * MARGIN * allowed / samples) as u64;
-        self.change(to.max(LEAST_RATE.min(self.most)))
+        self.change_rate(to.max(LEAST_RATE.min(self.most)))
     }
 
     /// A higher rate, if all windows have allowed it for a while.
-    fn raise(
+    fn raise_rate(
         &mut self,
         passed: Duration,
         (samples, processes): (f64, f64),
@@ -201,13 +201,13 @@ impl RateGovernor {
             true => {
                 // What the average still knows of a worse time is over.
                 self.average = Some((samples, processes));
-                self.change(self.calm.1)
+                self.change_rate(self.calm.1)
             }
             false => None,
         }
     }
 
-    fn change(&mut self, to: u64) -> Option<u64> {
+    fn change_rate(&mut self, to: u64) -> Option<u64> {
         self.calm = (Duration::ZERO, u64::MAX);
         if to == self.rate {
             return None;

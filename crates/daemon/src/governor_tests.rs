@@ -9,11 +9,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A machine of two CPUs, and what collecting costs on it.
 struct Machine {
     sample_ns: f64,
-    /// What draining and writing a sample costs.
+    /// The cost of draining and writing a sample.
     drain_ns: f64,
     /// By processes, in CPUs.
     processes: f64,
-    /// How many CPUs are busy.
+    /// The number of busy CPUs.
     busy: f64,
     /// CPU seconds of a merge and of closing an epoch.
     merge_s: f64,
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-/// What became of a simulation.
+/// The result of a simulation.
 #[derive(Default)]
 struct Course {
     /// The time and the rate of each change.
@@ -77,25 +77,25 @@ fn simulate(governor: &mut RateGovernor, machine: &mut Machine, time: Duration) 
         let processes_ns = machine.processes * seconds * 1e9 * machine.vary();
         course.spent += (samples_ns + processes_ns) / 1e9;
         if passed.as_secs().is_multiple_of(MERGE.as_secs()) {
-            governor.spend((machine.merge_s * 1e9) as u64, MERGE);
+            governor.add_lump((machine.merge_s * 1e9) as u64, MERGE);
             course.spent += machine.merge_s;
         }
         if passed.as_secs().is_multiple_of(DAY.as_secs()) {
-            governor.spend((machine.close_s * 1e9) as u64, DAY);
+            governor.add_lump((machine.close_s * 1e9) as u64, DAY);
             course.spent += machine.close_s;
         }
-        let verdict = governor.judge(WindowCost {
+        let verdict = governor.judge_window(WindowCost {
             passed: WINDOW,
             samples_ns: samples_ns as u64,
             processes_ns: processes_ns as u64,
         });
         match verdict {
-            Verdict::Keep => {}
-            Verdict::Exceeded => course.exceeded += 1,
-            Verdict::Change(to) => {
+            RateVerdict::Keep => {}
+            RateVerdict::Exceeded => course.exceeded += 1,
+            RateVerdict::Change(to) => {
                 course.changes.push((passed, to));
                 // Each change closes an epoch.
-                governor.spend((machine.close_s * 1e9) as u64, DAY);
+                governor.add_lump((machine.close_s * 1e9) as u64, DAY);
                 course.spent += machine.close_s;
             }
         }

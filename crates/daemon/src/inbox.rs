@@ -14,7 +14,7 @@ pub(crate) struct Inbox {
 
 /// A request that has just come.
 pub(crate) struct NewRequest {
-    /// What is asked for.
+    /// The request.
     pub request: Request,
     /// The merge that it waits for; 0 for none.
     pub ticket: u64,

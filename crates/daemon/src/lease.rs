@@ -1,6 +1,7 @@
-//! What makes a daemon the only one of its database: a claim on its collectors, a lock in its directory, its socket.
+//! The lease that makes a daemon the only one of its database: a claim on its collectors, a lock in
+//! its directory, its socket.
 
-use crate::control::{Asked, SocketId, listen, private_directory};
+use crate::control::{Asked, SocketId, listen_at, private_directory};
 use anyhow::Context;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +20,7 @@ pub(crate) struct DatabaseLease {
 
 impl DatabaseLease {
     /// Takes it; `socket` is where the socket is to be, if not in the database.
-    pub(crate) fn take(
+    pub(crate) fn take_lease(
         database: &Database,
         host: &str,
         socket: Option<&Path>,
@@ -34,10 +35,10 @@ impl DatabaseLease {
         let opened = options.create(true).truncate(false).write(true).open(&path);
         let lock = opened.with_context(|| format!("opening {}", path.display()))?;
         if !is_locked_by_us(&lock, &path)? {
-            return Err(occupied(database.path(), host));
+            return Err(occupied_error(database.path(), host));
         }
         Ok(Self {
-            made: SocketId::kept(&directory.join(MADE)),
+            made: SocketId::read_kept(&directory.join(MADE)),
             directory,
             lock,
             socket: (socket, asked),
@@ -45,7 +46,7 @@ impl DatabaseLease {
     }
 
     /// Listens at its socket.
-    pub(crate) fn listen(&mut self) -> anyhow::Result<Receiver<Asked>> {
+    pub(crate) fn listen_at_socket(&mut self) -> anyhow::Result<Receiver<Asked>> {
         let (path, asked) = &self.socket;
         // What lies in our own directory is ours.
         let is_ours = |there| !asked || self.made == Some(there);
@@ -55,8 +56,9 @@ impl DatabaseLease {
                 path.display()
             )
         };
-        let (requests, made) = listen(path, is_ours).with_context(failed)?;
-        made.keep(&self.directory.join(MADE)).with_context(failed)?;
+        let (requests, made) = listen_at(path, is_ours).with_context(failed)?;
+        made.keep_in_file(&self.directory.join(MADE))
+            .with_context(failed)?;
         self.made = Some(made);
         Ok(requests)
     }
@@ -71,9 +73,9 @@ impl DatabaseLease {
             return Ok(None);
         }
         let (socket, asked) = &self.socket;
-        let mut next = Self::take(database, host, asked.then_some(socket.as_path()))?;
+        let mut next = Self::take_lease(database, host, asked.then_some(socket.as_path()))?;
         next.made = self.made;
-        let requests = next.listen()?;
+        let requests = next.listen_at_socket()?;
         *self = next;
         Ok(Some(requests))
     }
@@ -90,9 +92,9 @@ impl DatabaseLease {
     }
 
     /// Removes the socket.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn remove_socket(&self) {
         if let Some(made) = self.made {
-            made.remove(&self.socket.0);
+            made.remove_socket(&self.socket.0);
             let _ = fs::remove_file(self.directory.join(MADE));
         }
     }
@@ -111,7 +113,7 @@ fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-fn occupied(database: &Path, host: &str) -> anyhow::Error {
+fn occupied_error(database: &Path, host: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "another daemon of {host} writes to {}; ask it: vitalfew daemon status --db {0}",
         database.display()
@@ -126,13 +128,13 @@ pub(crate) struct CollectorClaim {
 
 impl CollectorClaim {
     /// Takes it for as long as the value lives.
-    pub(crate) fn take(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
+    pub(crate) fn take_claim(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
         let failed = || format!("locking {}", pins.display());
         loop {
             fs::create_dir_all(pins).with_context(failed)?;
             let lock = File::open(pins).with_context(failed)?;
             if !is_locked_by_us(&lock, pins)? {
-                return Err(occupied(database, host));
+                return Err(occupied_error(database, host));
             }
             // The one before us may have removed it between our opening and locking it.
             let there = fs::metadata(pins).map(|meta| meta.ino()).ok();

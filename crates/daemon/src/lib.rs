@@ -32,11 +32,11 @@ mod storing;
 mod take_over;
 mod wall_clock;
 
-pub use control::{Request, ask};
-pub use merge::merge;
+pub use control::{Request, ask_daemon};
+pub use merge::merge_epoch;
 pub use names::answer_names;
 pub use options::{DaemonOptions, MergeOptions, Retention};
-pub use pins::{Abandoned, abandoned, abandoned_of};
+pub use pins::{Abandoned, abandoned_collectors, abandoned_of};
 pub use program::HostProgram;
-pub use run::{RunEnd, run};
+pub use run::{DaemonEnd, run};
 pub use status::Status;

@@ -2,8 +2,8 @@
 //! and it yields to everything else.
 
 use crate::options::MergeOptions;
-use crate::retention::expire;
-use profile::{Recording, ThreadCount};
+use crate::retention::remove_expired;
+use profile::{NameId, Recording, ThreadCount};
 use std::collections::BTreeMap;
 use store::{Database, OpenEpoch};
 
@@ -15,10 +15,10 @@ const SMALL_THREAD: f64 = 1e-4;
 ///
 /// # Errors
 /// If an epoch cannot be read or written.
-pub fn merge(options: &MergeOptions) -> anyhow::Result<()> {
+pub fn merge_epoch(options: &MergeOptions) -> anyhow::Result<()> {
     let _ = rustix::process::nice(10);
     let database = Database::create(&options.database)?;
-    let host = sampler::host().name;
+    let host = sampler::read_host().name;
     loop {
         match merge_once(options, &database) {
             Ok(()) => break,
@@ -27,29 +27,29 @@ pub fn merge(options: &MergeOptions) -> anyhow::Result<()> {
             // The oldest epochs go before newer ones, merged or not.
             Err(error)
                 if error.is_full()
-                    && !expire(&database, &host, &options.retention, true)?.is_empty() => {}
+                    && !remove_expired(&database, &host, &options.retention, true)?.is_empty() => {}
             Err(error) => return Err(error.into()),
         }
     }
     if options.close {
-        expire(&database, &host, &options.retention, false)?;
+        remove_expired(&database, &host, &options.retention, false)?;
     }
     Ok(())
 }
 
-fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::Error> {
-    let epoch = OpenEpoch::at(&options.epoch);
+fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::StoreError> {
+    let epoch = OpenEpoch::at_path(&options.epoch);
     if options.close {
         let amend = |merged: &mut Recording| {
             sampler::name_kernel(merged);
             name_images(merged);
             // When the epoch is read, files may have been replaced, and the reader may be another host.
-            symbols::embed_procedures(merged, &symbols::Options::default());
+            symbols::embed_procedures(merged, &symbols::SymbolOptions::default());
             fold_threads(merged);
         };
-        epoch.close(database, amend).map(|_| ())
+        epoch.close_epoch(database, amend).map(|_| ())
     } else {
-        epoch.merge(options.all, |merged| {
+        epoch.merge_parts(options.all, |merged| {
             sampler::name_kernel(merged);
             name_images(merged);
         })
@@ -79,7 +79,7 @@ fn name_images(recording: &mut Recording) {
     }
 }
 
-/// Counts small threads together, by name, as process 0.
+/// Counts small threads together, by name and control group, as process 0.
 fn fold_threads(recording: &mut Recording) {
     let mut totals = vec![0u64; recording.events.len()];
     for thread in &recording.threads {
@@ -87,7 +87,7 @@ fn fold_threads(recording: &mut Recording) {
             *total = total.saturating_add(thread.count);
         }
     }
-    let mut folded: BTreeMap<(u16, u32), ThreadCount> = BTreeMap::new();
+    let mut folded: BTreeMap<(u16, u32, Option<NameId>), ThreadCount> = BTreeMap::new();
     recording.threads.retain(|thread| {
         let total = totals
             .get(usize::from(thread.event.0))
@@ -96,7 +96,7 @@ fn fold_threads(recording: &mut Recording) {
         if thread.count as f64 >= SMALL_THREAD * total as f64 {
             return true;
         }
-        let key = (thread.event.0, thread.process.0);
+        let key = (thread.event.0, thread.process.0, thread.cgroup);
         let sum = folded.entry(key).or_insert(ThreadCount {
             pid: 0,
             tid: 0,
@@ -130,6 +130,7 @@ mod tests {
             .push(profile::Event::new("cpu-clock", profile::Unit::Samples, 1));
         let name = recording.names.intern("cc1");
         let thread = |tid: u32, count: u64, process: NameId| ThreadCount {
+            cgroup: None,
             event: EventId(0),
             pid: tid,
             tid,

@@ -19,7 +19,7 @@ pub(crate) struct MergeTask {
 
 impl MergeTask {
     /// Closes an epoch.
-    pub(crate) fn closing(epoch: &OpenEpoch, ticket: u64) -> Self {
+    pub(crate) fn closing_epoch(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
             all: true,
@@ -29,7 +29,7 @@ impl MergeTask {
     }
 
     /// Makes one part of an epoch.
-    pub(crate) fn all(epoch: &OpenEpoch, ticket: u64) -> Self {
+    pub(crate) fn merging_all(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
             all: true,
@@ -80,20 +80,20 @@ impl MergeQueue {
     }
 
     /// Puts one behind the others.
-    pub(crate) fn push(&mut self, merge: MergeTask) {
+    pub(crate) fn push_task(&mut self, merge: MergeTask) {
         self.due.push_back(merge);
     }
 
     /// Keeps one process at work on what is due; an epoch that is added to is merged from time to time. What has ended, if something
     /// has.
-    pub(crate) fn work(&mut self, epoch: &Path) -> std::io::Result<Option<FinishedMerge>> {
+    pub(crate) fn keep_working(&mut self, epoch: &Path) -> std::io::Result<Option<FinishedMerge>> {
         let mut merged = None;
         if let Some((child, merge)) = &mut self.working {
             let Some(status) = child.try_wait()? else {
                 return Ok(None);
             };
             if !status.success() {
-                self.program.say(&format!(
+                self.program.print_line(&format!(
                     "merging failed ({status}); it will be tried again"
                 ));
             }
@@ -114,19 +114,19 @@ impl MergeQueue {
             });
         }
         if let Some(merge) = self.due.pop_front() {
-            match self.command(&merge).spawn() {
+            match self.merge_command(&merge).spawn() {
                 Ok(child) => self.working = Some((child, merge)),
                 Err(error) => {
                     self.reached = self.reached.max(merge.ticket);
                     self.program
-                        .say(&format!("merging cannot be started: {error}"));
+                        .print_line(&format!("merging cannot be started: {error}"));
                 }
             }
         }
         Ok(merged)
     }
 
-    fn command(&self, merge: &MergeTask) -> Command {
+    fn merge_command(&self, merge: &MergeTask) -> Command {
         let mut command = (self.program.merge_command)(&MergeOptions {
             database: self.database.clone(),
             epoch: merge.epoch.clone(),
@@ -139,7 +139,7 @@ impl MergeQueue {
     }
 
     /// Waits for the one at work.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn wait_for_merge(&mut self) {
         if let Some((child, _)) = &mut self.working {
             let _ = child.wait();
         }

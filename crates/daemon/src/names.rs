@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 /// An image of a request: its file is a descriptor that the process inherits.
 #[derive(Serialize, Deserialize)]
-struct Asked {
+struct NamesQuestion {
     descriptor: i32,
     kind: Names,
     offsets: Vec<profile::ImageOffset>,
@@ -28,20 +28,23 @@ pub(crate) fn find_elsewhere(
     };
     let found = inherited(FdFlags::empty())
         .map_err(anyhow::Error::from)
-        .and_then(|()| ask(program, images));
+        .and_then(|()| ask_for_names(program, images));
     let _ = inherited(FdFlags::CLOEXEC);
     found.unwrap_or_else(|error| {
-        program.say(&format!(
+        program.print_line(&format!(
             "programs that were deleted have no names for now: {error:#}"
         ));
         vec![None; images.len()]
     })
 }
 
-fn ask(program: HostProgram, images: &[Unreadable]) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
-    let asked: Vec<Asked> = images
+fn ask_for_names(
+    program: HostProgram,
+    images: &[Unreadable],
+) -> anyhow::Result<Vec<Option<Vec<Named>>>> {
+    let asked: Vec<NamesQuestion> = images
         .iter()
-        .map(|image| Asked {
+        .map(|image| NamesQuestion {
             descriptor: image.file.as_raw_fd(),
             kind: image.kind,
             offsets: image.offsets.clone(),
@@ -70,7 +73,7 @@ pub fn answer_names() -> anyhow::Result<()> {
     if asked.is_empty() {
         return Ok(()); // the daemon was killed
     }
-    let asked: Vec<Asked> = serde_json::from_slice(&asked)?;
+    let asked: Vec<NamesQuestion> = serde_json::from_slice(&asked)?;
     let images: Vec<Option<Unreadable>> = asked
         .into_iter()
         .map(|asked| {

@@ -1,13 +1,13 @@
-//! What a daemon is asked for.
+//! Options of a daemon.
 
 use sampler::EventSpec;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How much of the machine sampling and the daemon may take together if nothing is asked for, in percent.
+/// The default budget of sampling and the daemon together, in percent of the machine.
 const USUAL_BUDGET: f64 = 1.0;
 
-/// What a daemon does, where, and within which limits.
+/// A daemon's task, its place, and its limits.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
     /// The database directory, which is made if it is not there.
@@ -18,17 +18,17 @@ pub struct DaemonOptions {
     pub events: Vec<EventSpec>,
     /// Samples a second on each CPU; `None`: what the budget allows.
     pub frequency: Option<u64>,
-    /// What was asked for as the budget, in percent of the machine.
+    /// The requested budget, in percent of the machine.
     pub budget: Option<f64>,
-    /// What was counted is stored at least this often.
+    /// The longest time between two drains.
     pub interval: Duration,
-    /// What is stored is merged this often.
+    /// The time between two merges.
     pub merge_every: Duration,
-    /// How long an epoch is.
+    /// The length of an epoch.
     pub epoch_length: Duration,
-    /// Which closed epochs are kept.
+    /// The rule for keeping closed epochs.
     pub retention: Retention,
-    /// How long the collector goes on sampling when no daemon is there.
+    /// The time for which the collector keeps sampling without a daemon.
     pub outlive: Duration,
     /// True if the collector is pinned, so that it outlives a daemon that is killed.
     pub pinned: bool,
@@ -36,7 +36,7 @@ pub struct DaemonOptions {
 
 impl DaemonOptions {
     /// Returns the budget, in percent of the machine.
-    pub fn budget(&self) -> f64 {
+    pub fn budget_percent(&self) -> f64 {
         self.budget.unwrap_or(USUAL_BUDGET)
     }
 
@@ -46,7 +46,7 @@ impl DaemonOptions {
     }
 }
 
-/// Which closed epochs of this host are kept; all, if nothing is set.
+/// The rule for keeping closed epochs of this host; without limits all are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
     /// Epochs that ended longer ago are removed.
@@ -55,7 +55,7 @@ pub struct Retention {
     pub most_bytes: Option<u64>,
 }
 
-/// What a process that merges is to do.
+/// The task of a merging process.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
     /// The database directory.
@@ -66,6 +66,6 @@ pub struct MergeOptions {
     pub all: bool,
     /// True if the epoch is closed.
     pub close: bool,
-    /// Which closed epochs are kept.
+    /// The rule for keeping closed epochs.
     pub retention: Retention,
 }

@@ -12,7 +12,7 @@ const PREFIX: &str = "vitalfew-";
 const DATABASE: &str = "-database";
 
 /// The directory for collectors of this database; or why there is none.
-pub(crate) fn of(database: &Path) -> Result<PathBuf, String> {
+pub(crate) fn pin_directory(database: &Path) -> Result<PathBuf, String> {
     let mounted = sampler::bpf_file_system().map_err(|error| error.to_string())?;
     // Names there have no dots and bounded length: FNV-1a of the database's path.
     let hash = database
@@ -29,7 +29,7 @@ pub(crate) fn of(database: &Path) -> Result<PathBuf, String> {
 }
 
 /// Forgets which database a directory is of that is there no more.
-pub(crate) fn tidy(directory: &Path) {
+pub(crate) fn remove_stale_mark(directory: &Path) {
     if let (false, Some(name)) = (directory.exists(), directory.file_name()) {
         let name = name.to_string_lossy();
         let _ = fs::remove_file(directory.with_file_name(format!("{name}{DATABASE}")));
@@ -43,11 +43,11 @@ pub struct Abandoned {
     pub directory: PathBuf,
     /// The database that the next daemon would store them in, if that is known; it makes one that is gone again.
     pub database: Option<PathBuf>,
-    /// How long ago the last of them stopped by itself; null if one still samples.
+    /// The time since the last of them stopped by itself; null if one still samples.
     pub ceased_ago_ns: Option<u64>,
-    /// How many interrupts have come since they stopped, which are not sampled.
+    /// The number of interrupts since they stopped, which are not sampled.
     pub overdue: u64,
-    /// How many samples wait in them to be stored.
+    /// The number of samples that wait in them to be stored.
     pub waiting: u64,
 }
 
@@ -65,10 +65,10 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
         };
         left.push(collector);
     }
-    let taken = |left: &LeftBehind| left.taken().unwrap_or(0);
+    let taken = |left: &LeftBehind| left.samples_held().unwrap_or(0);
     let ceased = left.iter().map(|left| left.ceased_ago_ns().unwrap_or(None));
     let ceased: Option<Vec<u64>> = ceased.collect();
-    let overdue = |left: &LeftBehind| left.overdue().unwrap_or(0);
+    let overdue = |left: &LeftBehind| left.overdue_interrupts().unwrap_or(0);
     (
         ceased.and_then(|ago_ns| ago_ns.into_iter().min()),
         left.iter().map(overdue).sum(),
@@ -80,12 +80,12 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
 pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
     let found = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
     let database = found.ok()?;
-    let mut all = abandoned().into_iter();
+    let mut all = abandoned_collectors().into_iter();
     all.find(|found| found.database.as_ref() == Some(&database))
 }
 
 /// All of them that this user may see.
-pub fn abandoned() -> Vec<Abandoned> {
+pub fn abandoned_collectors() -> Vec<Abandoned> {
     let entries = sampler::mounted_bpf_file_system().and_then(|path| fs::read_dir(path).ok());
     let paths = entries.into_iter().flatten().flatten();
     let mut directories: Vec<PathBuf> = paths

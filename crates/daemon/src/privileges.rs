@@ -1,4 +1,4 @@
-//! What the daemon still needs once it runs.
+//! Privileges that the daemon still needs once it runs.
 
 use caps::{CapSet, Capability, CapsHashSet};
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Gives up all privileges but those that collecting needs: to read the collector's tables, and the
 /// mappings and programs of all users. Says what could not be given up.
-pub(crate) fn reduce(database: &Path) -> Vec<String> {
+pub(crate) fn drop_privileges(database: &Path) -> Vec<String> {
     let mut needed: CapsHashSet = [
         Capability::CAP_BPF,
         Capability::CAP_PERFMON,

@@ -3,7 +3,7 @@
 use crate::options::MergeOptions;
 use std::process::Command;
 
-/// What the daemon needs of the program that it is part of.
+/// The services that the daemon needs of the program that it is part of.
 #[derive(Clone, Copy)]
 pub struct HostProgram {
     /// Says a line to whoever runs the daemon.
@@ -18,7 +18,7 @@ pub struct HostProgram {
 
 impl HostProgram {
     /// Says a line.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print_line(&self, text: &str) {
         (self.say)(text);
     }
 }

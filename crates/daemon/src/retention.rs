@@ -1,4 +1,4 @@
-//! Which closed epochs are kept.
+//! Removal of closed epochs.
 
 use crate::options::Retention;
 use crate::wall_clock::unix_ns;
@@ -7,7 +7,7 @@ use store::{Database, Epoch};
 
 /// Removes what is not kept: closed epochs of this host, the oldest first; on a `full` disk one at least, if their size is limited.
 /// Those that were removed.
-pub(crate) fn expire(
+pub(crate) fn remove_expired(
     database: &Database,
     host: &str,
     retention: &Retention,
@@ -16,16 +16,16 @@ pub(crate) fn expire(
     if retention.longest.is_none() && retention.most_bytes.is_none() {
         return Ok(Vec::new());
     }
-    let epochs = database.select(&store::Range::default(), Some(host))?;
+    let epochs = database.select_epochs(&store::TimeRange::default(), Some(host))?;
     let mut removed = Vec::new();
-    for epoch in expired(&epochs, unix_ns(), retention, full) {
-        database.remove(epoch)?;
+    for epoch in expired_epochs(&epochs, unix_ns(), retention, full) {
+        database.remove_epoch(epoch)?;
         removed.push(epoch.path.clone());
     }
     Ok(removed)
 }
 
-fn expired<'e>(
+fn expired_epochs<'e>(
     epochs: &'e [Epoch],
     now_unix_ns: u64,
     retention: &Retention,
@@ -59,13 +59,13 @@ mod tests {
     use super::*;
     use profile::Target;
     use std::time::Duration;
-    use store::Summary;
+    use store::RecordingSummary;
 
     fn epoch(hour: u64, open: bool) -> Epoch {
         Epoch {
             path: format!("{hour}").into(),
             open,
-            summary: Ok(Summary {
+            summary: Ok(RecordingSummary {
                 start_unix_ns: hour * 3_600_000_000_000,
                 duration_ns: 3_600_000_000_000,
                 host: "h".into(),
@@ -83,7 +83,7 @@ mod tests {
         let mut epochs: Vec<Epoch> = (0..5).map(|hour| epoch(hour, hour == 4)).collect();
         let removed_when = |epochs: &[Epoch], retention: Retention, full: bool| {
             let now = 5 * 3_600_000_000_000;
-            let expired = expired(epochs, now, &retention, full);
+            let expired = expired_epochs(epochs, now, &retention, full);
             expired
                 .iter()
                 .map(|e| e.path.display().to_string())
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(removed_when(&epochs, age(100), true), "");
         assert_eq!(removed_when(&epochs, size(10_000), true), "0");
         assert_eq!(removed_when(&epochs[4..], size(10_000), true), "");
-        epochs[1].summary = Err(store::Error::Unstorable { what: "x".into() });
+        epochs[1].summary = Err(store::StoreError::Unstorable { what: "x".into() });
         assert_eq!(removed(&epochs, age(2)), "0");
     }
 }

@@ -16,17 +16,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use store::{Database, Error as StoreError, OpenEpoch};
+use store::{Database, OpenEpoch, StoreError};
 
 /// The part of the budget that samples may take at the start; the daemon needs some.
 const SAMPLES_PART: f64 = 0.8;
 
-/// How a daemon ended.
+/// The end of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunEnd {
+pub enum DaemonEnd {
     /// All that was counted is stored, or waits in the kernel for the next daemon.
     Stored,
-    /// What was counted last could not be stored, which was said.
+    /// The last counts could not be stored, and a message said so.
     Unstored,
 }
 
@@ -34,7 +34,7 @@ pub enum RunEnd {
 ///
 /// # Errors
 /// If another daemon has the database, or the machine refuses what was asked for.
-pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<RunEnd> {
+pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<DaemonEnd> {
     let stop = Arc::new(AtomicBool::new(false));
     let leave = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -47,18 +47,18 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<RunE
     Database::create(&options.database).context("no place for the database (--db DIR)")?;
     let path = fs::canonicalize(&options.database)?;
     let database = Database::create(&path)?;
-    let host = sampler::host().name;
+    let host = sampler::read_host().name;
     refuse_newer(&database, &host)?;
     let socket = options.socket.as_deref();
     let socket = socket.map(std::path::absolute).transpose()?;
     let pins = match options.pinned {
-        true => pins::of(&path),
+        true => pins::pin_directory(&path),
         false => Err("--no-pin".to_owned()),
     };
     let claim = pins.as_ref().ok();
-    let claim = claim.map(|pins| CollectorClaim::take(pins, &path, &host));
+    let claim = claim.map(|pins| CollectorClaim::take_claim(pins, &path, &host));
     let _claim = claim.transpose()?;
-    let mut lease = DatabaseLease::take(&database, &host, socket.as_deref())?;
+    let mut lease = DatabaseLease::take_lease(&database, &host, socket.as_deref())?;
     let left = match &pins {
         Ok(pins) => sampler::left_behind(pins)?,
         Err(_) => Vec::new(),
@@ -71,15 +71,15 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<RunE
     // No file system is kept from being unmounted.
     std::env::set_current_dir("/").context("changing to /")?;
     let ended = sampler::sample_continuously(collection, |collecting| {
-        for problem in privileges::reduce(&path) {
-            program.say(&problem);
+        for problem in privileges::drop_privileges(&path) {
+            program.print_line(&problem);
         }
-        let not_pinned = match (collecting.pinned(), &pins) {
+        let not_pinned = match (collecting.pinned_or_reason(), &pins) {
             (Ok(()), _) => None,
             (Err(_), Err(why)) => Some(why.clone()),
             (Err(why), _) => Some(why.to_owned()),
         };
-        let requests = lease.listen()?;
+        let requests = lease.listen_at_socket()?;
         let start = Start {
             database,
             host,
@@ -90,18 +90,19 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<RunE
             open,
             left,
         };
-        Daemon::start(options, program, start, collecting)?.serve(collecting, &stop, &leave)
+        Daemon::start_collecting(options, program, start, collecting)?
+            .serve_until_told(collecting, &stop, &leave)
     })??;
     let end = match ended {
-        LoopEnd::Stored => RunEnd::Stored,
-        LoopEnd::Unstored => RunEnd::Unstored,
+        LoopEnd::Stored => DaemonEnd::Stored,
+        LoopEnd::Unstored => DaemonEnd::Unstored,
         LoopEnd::ToStartAgain => {
             std::env::set_current_dir(came_from?).context("starting again")?;
             return Err(start_again());
         }
     };
     if let Ok(pins) = &pins {
-        pins::tidy(pins);
+        pins::remove_stale_mark(pins);
     }
     Ok(end)
 }
@@ -111,7 +112,7 @@ fn collection_options(
     program: HostProgram,
     pins: Option<PathBuf>,
 ) -> ContinuousOptions {
-    let most = Rate::Overhead(options.budget() * SAMPLES_PART);
+    let most = Rate::Overhead(options.budget_percent() * SAMPLES_PART);
     ContinuousOptions {
         events: options.events.clone(),
         rate: options.frequency.map_or(most, Rate::Frequency),
@@ -133,7 +134,7 @@ fn start_again() -> anyhow::Error {
 
 /// A database that a newer program wrote to is left alone.
 fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
-    for epoch in database.select(&store::Range::default(), Some(host))? {
+    for epoch in database.select_epochs(&store::TimeRange::default(), Some(host))? {
         let newer = |error: &StoreError| matches!(error, StoreError::Newer { .. });
         let mut unreadable = epoch.summary.err().into_iter().chain(epoch.damaged);
         if let Some(error) = unreadable.find(newer) {
@@ -145,7 +146,9 @@ fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
 
 /// A number for the collector, above all that were there before, whatever the clock says.
 fn next_collector(open: &[OpenEpoch], left: &[(String, PathBuf)]) -> u64 {
-    let stored = open.iter().filter_map(|epoch| epoch.last().ok().flatten());
+    let stored = open
+        .iter()
+        .filter_map(|epoch| epoch.last_part().ok().flatten());
     let stored = stored.map(|part| part.collector);
     let left = left.iter().filter_map(|(name, _)| name.parse::<u64>().ok());
     let last = stored.chain(left).max();

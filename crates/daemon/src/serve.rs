@@ -3,7 +3,7 @@
 use crate::control::{Asked, Request};
 use crate::cost_meter::CostMeter;
 use crate::epoch_writer::{DatabaseFacts, EpochWriter, PendingDrain, WriterTask};
-use crate::governor::Verdict;
+use crate::governor::RateVerdict;
 use crate::inbox::Inbox;
 use crate::lease::DatabaseLease;
 use crate::merge_queue::MergeQueue;
@@ -11,7 +11,7 @@ use crate::options::DaemonOptions;
 use crate::program::HostProgram;
 use crate::status::{Status, resident_bytes};
 use crate::storing::Storing;
-use crate::take_over::{continue_epoch, relieve};
+use crate::take_over::{continue_epoch, relieve_collectors};
 use anyhow::Context;
 use sampler::{Continuous, Drain, DrainDue, LeftBehind};
 use sd_notify::NotifyState;
@@ -21,24 +21,24 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch, PartId};
 
-/// How often new periods are set and the tables looked at.
+/// The time between two looks at the tables, at which new periods are set too.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it is looked whether CPUs came or went.
+/// The time between two checks whether CPUs came or went.
 const CPUS: Duration = Duration::from_secs(5);
-/// How long a request waits for a file system that does not answer.
+/// The time for which a request waits for a file system that does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How the loop ends.
+/// The end of the loop.
 pub(crate) enum LoopEnd {
     /// All is stored, or waits in the kernel for the next daemon.
     Stored,
-    /// What was counted last could not be stored.
+    /// The last counts could not be stored.
     Unstored,
     /// By a new daemon in the same process, that takes over.
     ToStartAgain,
 }
 
-/// What a daemon starts with.
+/// The state that a daemon starts with.
 pub(crate) struct Start {
     pub database: Database,
     pub host: String,
@@ -70,15 +70,15 @@ pub(crate) struct Daemon<'a> {
 
 impl<'a> Daemon<'a> {
     /// Begins to collect, and takes over what daemons before this one left behind.
-    pub(crate) fn start(
+    pub(crate) fn start_collecting(
         options: &'a DaemonOptions,
         program: HostProgram,
         start: Start,
         collecting: &mut Continuous<'_>,
     ) -> anyhow::Result<Self> {
-        let stopped = relieve(start.left, collecting)?;
+        let stopped = relieve_collectors(start.left, collecting)?;
         if let Some(why) = &start.not_pinned {
-            program.say(&format!(
+            program.print_line(&format!(
                 "warning: if this daemon is killed, what it has not stored yet ({} s at most) is lost: {why}",
                 options.interval.as_secs()
             ));
@@ -98,7 +98,8 @@ impl<'a> Daemon<'a> {
             ..DatabaseFacts::default()
         };
         let (host, retention) = (start.host, retention.clone());
-        let writer = EpochWriter::start(database, host, start.lease, epoch, retention, program)?;
+        let writer =
+            EpochWriter::start_thread(database, host, start.lease, epoch, retention, program)?;
         let mut daemon = Self {
             options,
             program,
@@ -115,34 +116,34 @@ impl<'a> Daemon<'a> {
             let taken = match left {
                 // One that did not begin, or was stored and not removed any more.
                 Err(_) if !sampler::may_count(&directory) => {
-                    sampler::unpin(&directory).map_err(anyhow::Error::from)
+                    sampler::remove_pins(&directory).map_err(anyhow::Error::from)
                 }
                 Err(error) => Err(error.into()),
                 Ok(left) => daemon.take_over(collecting, &start.open, &name, left),
             };
             if let Err(error) = taken {
-                program.say(&format!(
+                program.print_line(&format!(
                     "what a daemon before this one counted and did not store is lost: {error:#}"
                 ));
-                sampler::unpin(&directory)?;
+                sampler::remove_pins(&directory)?;
             }
         }
         // What was counted before is not a cost of this time.
-        daemon.cost.begin();
-        daemon.announce(collecting);
+        daemon.cost.begin_window();
+        daemon.print_start(collecting);
         Ok(daemon)
     }
 
-    fn announce(&self, collecting: &Continuous<'_>) {
-        let events: Vec<&str> = collecting.events().collect();
+    fn print_start(&self, collecting: &Continuous<'_>) {
+        let events: Vec<&str> = collecting.event_names().collect();
         let now = collecting.frequency();
-        self.program.say(&format!(
+        self.program.print_line(&format!(
             "collecting {} at {now} Hz on each CPU into {}",
             events.join(", "),
-            self.storing.facts().epoch.display()
+            self.storing.database_facts().epoch.display()
         ));
         if let Some(asked) = self.options.frequency.filter(|&asked| asked > now) {
-            self.program.say(&format!(
+            self.program.print_line(&format!(
                 "warning: the kernel allows {now} samples a second (kernel.perf_event_max_sample_rate), not the {asked} of -F"
             ));
         }
@@ -157,23 +158,23 @@ impl<'a> Daemon<'a> {
         name: &str,
         left: LeftBehind,
     ) -> anyhow::Result<()> {
-        if left.taken()? == 0 {
+        if left.samples_held()? == 0 {
             return Ok(left.remove()?);
         }
         let collector: u64 = name.parse().context("not a collector of ours")?;
         let part = |drain: u32| PartId { collector, drain };
         let stored = |number| {
             open.iter()
-                .any(|epoch| epoch.holds(part(number)).unwrap_or(false))
+                .any(|epoch| epoch.holds_part(part(number)).unwrap_or(false))
         };
         for Drain { number, recording } in collecting.take_over(&left, collector, stored)? {
-            self.storing.store(PendingDrain {
+            self.storing.store_drain(PendingDrain {
                 id: part(number),
                 recording,
                 taken_over: true,
             });
         }
-        self.storing.settle(collecting, Duration::MAX)?;
+        self.storing.wait_until_stored(collecting, Duration::MAX)?;
         if !self.storing.is_stopped() {
             left.remove()?;
         }
@@ -182,7 +183,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// Collects until it is told to stop or to leave.
-    pub(crate) fn serve(
+    pub(crate) fn serve_until_told(
         mut self,
         collecting: &mut Continuous<'_>,
         stop: &AtomicBool,
@@ -192,32 +193,33 @@ impl<'a> Daemon<'a> {
         let mut alive = Instant::now();
         let mut looked = Instant::now();
         loop {
-            collecting.wait(TICK);
+            collecting.wait_for_records(TICK);
             let end = stop.load(Ordering::Relaxed);
             if end || leave.load(Ordering::Relaxed) {
                 let _ = sd_notify::notify(&[NotifyState::Stopping]);
-                return self.finish(collecting, end);
+                return self.finish_collecting(collecting, end);
             }
             // Before CPUs are looked at: a collector that stopped by itself begins again, and no CPU was away.
             let due = self.cost.of_processes(|| collecting.tick())?;
             if looked.elapsed() >= CPUS && !self.storing.is_stopped() {
                 looked = Instant::now();
                 if let Some(change) = collecting.changed_cpus() {
-                    self.program.say(&format!("{change}: starting again"));
-                    self.finish(collecting, false)?;
+                    self.program
+                        .print_line(&format!("{change}: starting again"));
+                    self.finish_collecting(collecting, false)?;
                     return Ok(LoopEnd::ToStartAgain);
                 }
             }
             self.storing.catch_up(collecting)?;
             match due {
                 DrainDue::NotYet => {}
-                DrainDue::Interval => drop(self.drain(collecting, false)?),
-                DrainDue::Room => drop(self.drain(collecting, true)?),
+                DrainDue::Interval => drop(self.drain_collector(collecting, false)?),
+                DrainDue::Room => drop(self.drain_collector(collecting, true)?),
             }
-            self.roll(collecting)?;
-            self.merge()?;
+            self.roll_epoch(collecting)?;
+            self.merge_if_due()?;
             self.mind_cost(collecting);
-            self.answer(collecting)?;
+            self.answer_requests(collecting)?;
             if watchdog.is_some_and(|limit| alive.elapsed() >= limit) {
                 alive = Instant::now();
                 let _ = sd_notify::notify(&[NotifyState::Watchdog]);
@@ -226,47 +228,55 @@ impl<'a> Daemon<'a> {
     }
 
     /// The last drain. If the collector is not to end, it goes on counting for the next daemon.
-    fn finish(mut self, collecting: &mut Continuous<'_>, end: bool) -> anyhow::Result<LoopEnd> {
+    fn finish_collecting(
+        mut self,
+        collecting: &mut Continuous<'_>,
+        end: bool,
+    ) -> anyhow::Result<LoopEnd> {
         if end {
             collecting.disable()?;
         }
-        self.storing.settle(collecting, Duration::MAX)?;
-        self.drain(collecting, false)?;
-        self.storing.settle(collecting, Duration::MAX)?;
+        self.storing.wait_until_stored(collecting, Duration::MAX)?;
+        self.drain_collector(collecting, false)?;
+        self.storing.wait_until_stored(collecting, Duration::MAX)?;
         if end && !self.storing.is_stopped() && collecting.is_counting()? {
-            self.drain(collecting, false)?;
-            self.storing.settle(collecting, Duration::MAX)?;
+            self.drain_collector(collecting, false)?;
+            self.storing.wait_until_stored(collecting, Duration::MAX)?;
         }
         if let Some(why) = self.storing.why_stopped() {
             let kept = match self.not_pinned {
                 None => "it stays in the kernel for the next daemon",
                 Some(_) => "it is lost",
             };
-            self.program.say(&format!(
+            self.program.print_line(&format!(
                 "what was counted last could not be stored, {kept}: {why}"
             ));
-            collecting.leave();
+            collecting.leave_running();
             return Ok(LoopEnd::Unstored);
         }
         if end {
-            collecting.end()?;
+            collecting.end_collector()?;
         } else {
             self.program
-                .say("left the collector sampling for the next daemon");
-            collecting.leave();
+                .print_line("left the collector sampling for the next daemon");
+            collecting.leave_running();
         }
-        self.storing.finish();
+        self.storing.finish_storing();
         Ok(LoopEnd::Stored)
     }
 
     /// Drains the collector and has the drain stored, if it can be done: whether it was. The kernel keeps its copy until it is stored.
-    fn drain(&mut self, collecting: &mut Continuous<'_>, for_room: bool) -> anyhow::Result<bool> {
+    fn drain_collector(
+        &mut self,
+        collecting: &mut Continuous<'_>,
+        for_room: bool,
+    ) -> anyhow::Result<bool> {
         if !self.storing.make_way(collecting, for_room)? {
             return Ok(false);
         }
         let Drain { number, recording } = collecting.drain()?;
         // Names of deleted programs were searched by other processes.
-        self.cost.lump(self.options.merge_every);
+        self.cost.add_lump(self.options.merge_every);
         self.cost.taken += recording.events.iter().map(|e| e.taken).sum::<u64>();
         let id = PartId {
             collector: self.collector,
@@ -281,9 +291,9 @@ impl<'a> Daemon<'a> {
     }
 
     /// Begins a new epoch when it is time, or the rate changes: an epoch has one rate, so that its samples weigh the same.
-    fn roll(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
+    fn roll_epoch(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         let due = self.epoch_began.elapsed() >= self.options.epoch_length;
-        if (due || self.next_rate.is_some()) && self.drain(collecting, false)? {
+        if (due || self.next_rate.is_some()) && self.drain_collector(collecting, false)? {
             if let Some(rate) = self.next_rate.take() {
                 collecting.set_frequency(rate)?;
             }
@@ -294,51 +304,51 @@ impl<'a> Daemon<'a> {
 
     fn new_epoch(&mut self, ticket: u64) {
         self.epoch_began = Instant::now();
-        self.storing.ask(WriterTask::Roll { ticket });
+        self.storing.send_task(WriterTask::Roll { ticket });
     }
 
-    fn merge(&mut self) -> anyhow::Result<()> {
-        if let Some(closed) = self.storing.merge()? {
-            self.cost.lump(match closed {
+    fn merge_if_due(&mut self) -> anyhow::Result<()> {
+        if let Some(closed) = self.storing.keep_merging()? {
+            self.cost.add_lump(match closed {
                 true => self.options.epoch_length,
                 false => self.options.merge_every,
             });
-            self.storing.look();
+            self.storing.ask_for_facts();
         }
         Ok(())
     }
 
     /// Measures what collecting costs, and lowers the rate rather than exceed the budget.
     fn mind_cost(&mut self, collecting: &Continuous<'_>) {
-        let Some(verdict) = self.cost.judge(collecting.sample_cost_ns()) else {
+        let Some(verdict) = self.cost.judge_rate(collecting.sample_cost_ns()) else {
             return;
         };
-        self.storing.look();
+        self.storing.ask_for_facts();
         let costs = || {
             format!(
                 "{:.2} % of the machine, with a budget of {:.2} %",
-                100.0 * self.cost.share(),
-                self.options.budget()
+                100.0 * self.cost.average_share(),
+                self.options.budget_percent()
             )
         };
         let now = collecting.frequency();
         match verdict {
-            Verdict::Keep => {}
-            Verdict::Change(to) => {
-                self.program.say(&format!(
+            RateVerdict::Keep => {}
+            RateVerdict::Change(to) => {
+                self.program.print_line(&format!(
                     "{}: from {now} to {to} Hz, and a new epoch",
                     costs()
                 ));
                 self.next_rate = Some(to);
             }
-            Verdict::Exceeded => self.program.say(&format!(
+            RateVerdict::Exceeded => self.program.print_line(&format!(
                 "{}; the rate stays at {now} Hz, as -F asks (with --budget it would be lowered)",
                 costs()
             )),
         }
     }
 
-    fn answer(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
+    fn answer_requests(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         if let Some(requests) = self.storing.take_relocated() {
             self.inbox.move_to(requests);
         }
@@ -346,29 +356,31 @@ impl<'a> Daemon<'a> {
             if new.request == Request::Status {
                 continue;
             }
-            self.storing.settle(collecting, PATIENCE)?;
-            self.drain(collecting, false)?;
+            self.storing.wait_until_stored(collecting, PATIENCE)?;
+            self.drain_collector(collecting, false)?;
             match new.request {
                 Request::Epoch => self.new_epoch(new.ticket),
-                _ => self.storing.ask(WriterTask::Flush { ticket: new.ticket }),
+                _ => self
+                    .storing
+                    .send_task(WriterTask::Flush { ticket: new.ticket }),
             }
         }
-        let reached = self.storing.reached();
+        let reached = self.storing.reached_ticket();
         if self.inbox.is_ready(reached) {
             self.storing.await_facts(collecting, PATIENCE)?;
-            let status = self.status(collecting);
+            let status = self.status_now(collecting);
             self.inbox.answer_ready(reached, &status);
         }
         Ok(())
     }
 
-    fn status(&self, collecting: &Continuous<'_>) -> Status {
-        let (counts, facts) = (self.storing.counts(), self.storing.facts());
+    fn status_now(&self, collecting: &Continuous<'_>) -> Status {
+        let (counts, facts) = (self.storing.sample_counts(), self.storing.database_facts());
         Status {
             schema: "vitalfew.status/1".into(),
             pid: std::process::id(),
             uptime_ns: self.started.elapsed().as_nanos() as u64,
-            events: collecting.events().map(str::to_owned).collect(),
+            events: collecting.event_names().map(str::to_owned).collect(),
             frequency: collecting.frequency(),
             asked_frequency: self.options.frequency,
             taken: counts.taken,
@@ -378,16 +390,16 @@ impl<'a> Daemon<'a> {
             unknown: counts.unknown as f64 / counts.stored.max(1) as f64,
             sampling_share: self.cost.sampling,
             own_share: self.cost.own,
-            budget: self.options.budget() / 100.0,
+            budget: self.options.budget_percent() / 100.0,
             resident_bytes: resident_bytes(),
-            remembered: collecting.remembered(),
+            remembered: collecting.remembered_counts(),
             epoch: facts.epoch.clone(),
             parts: facts.parts,
             epochs: facts.epochs,
             disk_bytes: facts.bytes,
             sacrificed_epochs: facts.sacrificed,
             late_ns: self.storing.backlog().late_ns(),
-            backlog_bytes: self.storing.backlog().bytes(),
+            backlog_bytes: self.storing.backlog().memory_bytes(),
             not_pinned: self.not_pinned.clone(),
             outlive_ns: self.options.outlive.as_nanos() as u64,
             interrupts_end: collecting.can_cease(),

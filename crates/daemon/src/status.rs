@@ -1,4 +1,4 @@
-//! What the daemon says of itself.
+//! The daemon's status.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -10,27 +10,28 @@ pub struct Status {
     pub schema: String,
     /// Process id.
     pub pid: u32,
-    /// How long it runs, in nanoseconds.
+    /// The time since the start, in nanoseconds.
     pub uptime_ns: u64,
     /// Names of the events.
     pub events: Vec<String>,
     /// Samples a second on each CPU, now.
     pub frequency: u64,
-    /// What `-F` asked for.
+    /// The rate that `-F` asked for.
     pub asked_frequency: Option<u64>,
     /// Samples that the kernel took, as far as they were drained.
     pub taken: u64,
-    /// Of these, those that are in the database.
+    /// The number of these that are in the database.
     pub stored: u64,
     /// Those that the kernel had to give up.
     pub dropped: u64,
-    /// Of those that were taken over from a daemon before this one, the ones that are stored.
+    /// The number of stored samples among those taken over from an earlier daemon.
     pub taken_over: u64,
     /// The part of the stored ones that is in code of which nothing is known.
     pub unknown: f64,
-    /// What samples take of the machine, by the cost of one as measured at the start: 0 to 1.
+    /// The share of the machine that samples take, by the cost of one as measured at the start: 0
+    /// to 1.
     pub sampling_share: f64,
-    /// What the daemon itself takes, with the processes that it starts.
+    /// The share that the daemon itself takes, with the processes that it starts.
     pub own_share: f64,
     /// Its budget for both.
     pub budget: f64,
@@ -44,21 +45,21 @@ pub struct Status {
     pub parts: usize,
     /// Epochs of this host, and their length in bytes.
     pub epochs: usize,
-    /// Of all of them.
+    /// The disk space of all epochs, in bytes.
     pub disk_bytes: u64,
     /// Epochs that were removed early because the disk was full.
     pub sacrificed_epochs: u64,
-    /// How long a drain waits to be written, in nanoseconds, if that is longer than usual.
+    /// The time that a drain has waited to be written, in nanoseconds, if it is longer than usual.
     pub late_ns: u64,
-    /// What waits to be written, in bytes of memory.
+    /// The memory of drains that wait to be written, in bytes.
     pub backlog_bytes: u64,
     /// Why the collector would not outlive the daemon; null if it would.
     pub not_pinned: Option<String>,
-    /// How long the collector would go on sampling without a daemon, in nanoseconds.
+    /// The time for which the collector would keep sampling without a daemon, in nanoseconds.
     pub outlive_ns: u64,
     /// True if its interrupts would end then, too; else only its counting (before Linux 6.10).
     pub interrupts_end: bool,
-    /// How long nothing was sampled because the daemon did not run for longer than that.
+    /// The time without samples because the daemon did not run for longer than that.
     pub unsampled_ns: u64,
     /// Why it does not collect now; null if it does.
     pub stopped: Option<String>,

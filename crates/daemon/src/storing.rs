@@ -12,7 +12,7 @@ use sd_notify::NotifyState;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// How often a wait for the writer looks after the collector.
+/// The time between two looks at the collector while waiting for the writer.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The writer, and the books of what it was given.
@@ -51,13 +51,13 @@ impl Storing {
     }
 
     /// Keeps a process at work on the merges that are due; whether an epoch was closed, if one has ended.
-    pub(crate) fn merge(&mut self) -> std::io::Result<Option<bool>> {
-        let merged = self.merges.work(&self.facts.epoch)?;
+    pub(crate) fn keep_merging(&mut self) -> std::io::Result<Option<bool>> {
+        let merged = self.merges.keep_working(&self.facts.epoch)?;
         Ok(merged.map(|merged| merged.closed))
     }
 
     /// Returns the latest request that has nothing more to wait for.
-    pub(crate) fn reached(&self) -> u64 {
+    pub(crate) fn reached_ticket(&self) -> u64 {
         match self.stopped {
             None => self.merges.reached,
             Some(_) => u64::MAX,
@@ -65,12 +65,12 @@ impl Storing {
     }
 
     /// Returns what was last seen in the database.
-    pub(crate) fn facts(&self) -> &DatabaseFacts {
+    pub(crate) fn database_facts(&self) -> &DatabaseFacts {
         &self.facts
     }
 
     /// Returns how many samples there were.
-    pub(crate) fn counts(&self) -> SampleCounts {
+    pub(crate) fn sample_counts(&self) -> SampleCounts {
         self.counts
     }
 
@@ -95,29 +95,29 @@ impl Storing {
     }
 
     /// Asks the writer for something.
-    pub(crate) fn ask(&self, task: WriterTask) {
-        self.writer.ask(task);
+    pub(crate) fn send_task(&self, task: WriterTask) {
+        self.writer.send_task(task);
     }
 
     /// Asks what is in the database.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn ask_for_facts(&mut self) {
         if !std::mem::replace(&mut self.looking, true) {
-            self.writer.ask(WriterTask::Look);
+            self.writer.send_task(WriterTask::Look);
         }
     }
 
     /// Gives the writer a drain that the kernel has forgotten, or that another collector keeps.
-    pub(crate) fn store(&mut self, drain: PendingDrain) {
-        self.backlog.add(drain.id, &drain.recording);
-        self.writer.ask(WriterTask::Store(Box::new(drain)));
+    pub(crate) fn store_drain(&mut self, drain: PendingDrain) {
+        self.backlog.add_drain(drain.id, &drain.recording);
+        self.writer.send_task(WriterTask::Store(Box::new(drain)));
     }
 
     /// Gives the writer a drain that the kernel keeps until it is stored.
     pub(crate) fn store_kept(&mut self, drain: PendingDrain) {
         let id = drain.id;
-        self.backlog.add(id, &drain.recording);
+        self.backlog.add_drain(id, &drain.recording);
         self.backlog.enter_kernel(id);
-        self.writer.ask(WriterTask::Store(Box::new(drain)));
+        self.writer.send_task(WriterTask::Store(Box::new(drain)));
     }
 
     /// Returns whether the next drain can be taken. If the writer is late and the kernel needs the room, it forgets the drain that it keeps,
@@ -134,7 +134,7 @@ impl Storing {
             if !for_room || self.backlog.is_full() {
                 return Ok(false);
             }
-            collecting.stored()?;
+            collecting.forget_stored()?;
             self.backlog.leave_kernel();
         }
         Ok(true)
@@ -142,21 +142,21 @@ impl Storing {
 
     /// Notes all that the writer has done.
     pub(crate) fn catch_up(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
-        while let Some(report) = self.writer.wait(Duration::ZERO) {
+        while let Some(report) = self.writer.wait_for_report(Duration::ZERO) {
             self.take_note(report, collecting)?;
         }
         Ok(())
     }
 
     /// Waits until all drains are stored, or it is known that they cannot be.
-    pub(crate) fn settle(
+    pub(crate) fn wait_until_stored(
         &mut self,
         collecting: &mut Continuous<'_>,
         most: Duration,
     ) -> anyhow::Result<()> {
         let begin = Instant::now();
         while !self.backlog.is_empty() && self.stopped.is_none() && begin.elapsed() < most {
-            match self.writer.wait(TICK) {
+            match self.writer.wait_for_report(TICK) {
                 Some(report) => self.take_note(report, collecting)?,
                 None => drop(collecting.tick()?),
             }
@@ -170,10 +170,10 @@ impl Storing {
         collecting: &mut Continuous<'_>,
         most: Duration,
     ) -> anyhow::Result<()> {
-        self.look();
+        self.ask_for_facts();
         let begin = Instant::now();
         while self.looking && self.stopped.is_none() && begin.elapsed() < most {
-            match self.writer.wait(TICK) {
+            match self.writer.wait_for_report(TICK) {
                 Some(report) => self.take_note(report, collecting)?,
                 // The records of processes find no room if nobody reads them for a second.
                 None => drop(collecting.tick()?),
@@ -190,14 +190,14 @@ impl Storing {
     ) -> anyhow::Result<()> {
         match report {
             WriterReport::Stored(id, counts) => {
-                if self.backlog.remove(id) {
-                    collecting.stored()?;
+                if self.backlog.remove_stored(id) {
+                    collecting.forget_stored()?;
                 }
-                self.counts.add(counts);
+                self.counts.add_counts(counts);
             }
             WriterReport::Failed(why) => {
                 if self.stopped.is_none() {
-                    self.program.say(&format!(
+                    self.program.print_line(&format!(
                         "collecting stops until there is a place to store: {why}"
                     ));
                     collecting.disable()?;
@@ -208,15 +208,15 @@ impl Storing {
             }
             WriterReport::Recovered => {
                 self.stopped = None;
-                self.program.say("collecting goes on");
+                self.program.print_line("collecting goes on");
                 let _ = sd_notify::notify(&[NotifyState::Status("collecting")]);
                 collecting.enable()?;
             }
             WriterReport::Rolled(merge, epoch) => {
                 self.facts.epoch = epoch;
-                self.merges.push(merge);
+                self.merges.push_task(merge);
             }
-            WriterReport::Flushed(merge) => self.merges.push(merge),
+            WriterReport::Flushed(merge) => self.merges.push_task(merge),
             WriterReport::Listening(requests) => self.relocated = Some(requests),
             WriterReport::Looked(facts) => {
                 self.looking = false;
@@ -227,8 +227,8 @@ impl Storing {
     }
 
     /// Waits until the writer and the process that merges have ended.
-    pub(crate) fn finish(mut self) {
-        self.merges.finish();
-        self.writer.finish();
+    pub(crate) fn finish_storing(mut self) {
+        self.merges.wait_for_merge();
+        self.writer.finish_tasks();
     }
 }

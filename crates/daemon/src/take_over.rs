@@ -1,4 +1,4 @@
-//! What daemons before this one left behind: collectors that count on, and epochs that were not closed.
+//! Take-over from earlier daemons: collectors that still count, and epochs that were not closed.
 
 use crate::merge_queue::{MergeQueue, MergeTask};
 use crate::wall_clock::unix_ns;
@@ -12,7 +12,7 @@ pub(crate) type StoppedCollector = (String, PathBuf, Result<LeftBehind, sampler:
 
 /// Stops the collectors of daemons before us and lets ours count, within less than a period: no sample counts twice, whenever we
 /// are killed.
-pub(crate) fn relieve(
+pub(crate) fn relieve_collectors(
     left: Vec<(String, PathBuf)>,
     collecting: &mut Continuous<'_>,
 ) -> anyhow::Result<Vec<StoppedCollector>> {
@@ -22,11 +22,11 @@ pub(crate) fn relieve(
     });
     let opened: Vec<StoppedCollector> = opened.collect();
     let halted = opened.iter().filter_map(|(_, _, left)| left.as_ref().ok());
-    let halted: Vec<_> = halted.map(LeftBehind::halt).collect();
+    let halted: Vec<_> = halted.map(LeftBehind::halt_counting).collect();
     collecting.enable()?;
     halted.into_iter().collect::<Result<(), _>>()?;
     let stopped = opened.into_iter().map(|(name, directory, left)| {
-        let left = left.and_then(|left| left.stop().map(|()| left));
+        let left = left.and_then(|left| left.stop_programs().map(|()| left));
         (name, directory, left)
     });
     Ok(stopped.collect())
@@ -42,9 +42,9 @@ pub(crate) fn continue_epoch(
 ) -> anyhow::Result<(OpenEpoch, Instant)> {
     let mut last = None;
     for epoch in open {
-        epoch.clean()?;
+        epoch.remove_leftovers()?;
         if let Some(before) = last.replace(epoch) {
-            merges.push(MergeTask::closing(before, 0));
+            merges.push_task(MergeTask::closing_epoch(before, 0));
         }
     }
     let age = |epoch: &OpenEpoch| {
@@ -59,7 +59,7 @@ pub(crate) fn continue_epoch(
         if age < longest {
             return Ok((epoch.clone(), now.checked_sub(age).unwrap_or(now)));
         }
-        merges.push(MergeTask::closing(epoch, 0));
+        merges.push_task(MergeTask::closing_epoch(epoch, 0));
     }
     Ok((database.begin_epoch(host, unix_ns())?, now))
 }

@@ -1,5 +1,5 @@
-//! What to speed up next, and by how much (section 3.2): at random, so that the choice cannot bias
-//! the result.
+//! Random choice of the next fragment and speedup (section 3.2): at random, so that the choice
+//! cannot bias the result.
 
 /// Choices.
 pub(crate) struct Dice {
@@ -14,7 +14,7 @@ impl Dice {
         Self { state: seed }
     }
 
-    fn next(&mut self) -> u64 {
+    fn next_random(&mut self) -> u64 {
         // splitmix64
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -24,8 +24,8 @@ impl Dice {
     }
 
     /// A speedup as a fraction: 0 in half of the cases; otherwise `fixed`, or any.
-    pub fn speedup(&mut self, fixed: Option<f64>) -> f64 {
-        if self.next() & 1 == 0 {
+    pub fn choose_speedup(&mut self, fixed: Option<f64>) -> f64 {
+        if self.next_random() & 1 == 0 {
             return 0.0;
         }
         self.above_zero(fixed)
@@ -33,16 +33,16 @@ impl Dice {
 
     /// A speedup above 0.
     pub fn above_zero(&mut self, fixed: Option<f64>) -> f64 {
-        let step = self.next() % STEPS + 1;
+        let step = self.next_random() % STEPS + 1;
         fixed.unwrap_or(step as f64 / STEPS as f64)
     }
 
     /// One of the positions, with a probability in proportion to its weight; `None` if all are 0.
-    pub fn pick(&mut self, weights: &[u64]) -> Option<usize> {
+    pub fn pick_weighted(&mut self, weights: &[u64]) -> Option<usize> {
         let total = weights
             .iter()
             .fold(0u64, |sum, weight| sum.saturating_add(*weight));
-        let mut left = self.next().checked_rem(total)?;
+        let mut left = self.next_random().checked_rem(total)?;
         weights
             .iter()
             .position(|weight| match left.checked_sub(*weight) {
@@ -64,7 +64,7 @@ mod tests {
         let mut dice = Dice::new(7);
         let mut seen = [0u32; 21];
         for _ in 0..40_000 {
-            seen[(dice.speedup(None) * 20.0).round() as usize] += 1;
+            seen[(dice.choose_speedup(None) * 20.0).round() as usize] += 1;
         }
         assert!((19_500..20_500).contains(&seen[0]), "{seen:?}");
         assert!(
@@ -78,11 +78,11 @@ mod tests {
         let mut dice = Dice::new(1);
         let mut seen = [0u32; 4];
         for _ in 0..10_000 {
-            seen[dice.pick(&[0, 1, 3, 0]).unwrap()] += 1;
+            seen[dice.pick_weighted(&[0, 1, 3, 0]).unwrap()] += 1;
         }
         assert_eq!((seen[0], seen[3]), (0, 0));
         assert!((2_300..2_700).contains(&seen[1]), "{seen:?}");
-        assert_eq!(dice.pick(&[0, 0]), None);
-        assert_eq!(dice.pick(&[]), None);
+        assert_eq!(dice.pick_weighted(&[0, 0]), None);
+        assert_eq!(dice.pick_weighted(&[]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Whose line is it (section 3.4.2): answers for the runtime what a code address means.
 
-use crate::maps::{self, Mapping};
-use crate::scope::Scope;
+use crate::maps::{self, ExecutableMapping};
+use crate::scope::SourceScope;
 use profile::{Granularity, ImageOffset, SourceFrame};
 use runtime_abi::{FRAGMENTS, Place, Rule};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,7 +12,7 @@ use symbols::{DebugInfo, ImageSymbols};
 use unwind::{CallerRule, ModuleData, Unwinder};
 
 /// A mapped file, as far as it could be read.
-pub(crate) struct Image {
+pub(crate) struct CodeImage {
     pub path: String,
     pub symbols: Option<ImageSymbols>,
     pub debug: Option<DebugInfo>,
@@ -21,28 +21,39 @@ pub(crate) struct Image {
 
 /// A fragment, while it is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownFragment {
     pub name: String,
     pub detail: String,
     pub image: String,
 }
 
+impl KnownFragment {
+    /// The function that it is or lies in; empty where that is not known.
+    pub fn function_name(&self) -> &str {
+        if crate::options::split_line(&self.name).is_some() {
+            &self.detail
+        } else {
+            &self.name
+        }
+    }
+}
+
 /// The code of a process.
-pub(crate) struct Code {
+pub(crate) struct TargetCode {
     pid: u32,
     by: Granularity,
-    scope: Scope,
+    scope: SourceScope,
     executable: String,
-    mappings: Vec<Mapping>,
-    images: FxHashMap<String, Rc<Image>>,
+    mappings: Vec<ExecutableMapping>,
+    images: FxHashMap<String, Rc<CodeImage>>,
     unwinder: Unwinder,
-    fragments: Vec<Known>,
+    fragments: Vec<KnownFragment>,
     index: FxHashMap<String, u32>,
     /// Everything that was answered, for the case that a library is closed.
     answered: FxHashSet<u64>,
 }
 
-impl Code {
+impl TargetCode {
     /// The code of a process that runs this executable.
     pub fn new(pid: u32, by: Granularity, patterns: &[String]) -> Self {
         let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
@@ -54,9 +65,9 @@ impl Code {
         Self {
             pid,
             by,
-            scope: Scope::new(patterns, &executable),
+            scope: SourceScope::new(patterns, &executable),
             executable,
-            mappings: maps::read(pid),
+            mappings: maps::read_mappings(pid),
             images: FxHashMap::default(),
             unwinder: Unwinder::new(),
             fragments: Vec::new(),
@@ -65,23 +76,28 @@ impl Code {
         }
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The path of the executable.
     pub fn executable(&self) -> &str {
         &self.executable
     }
 
     /// All fragments that have been met; the position is their number.
-    pub fn fragments(&self) -> &[Known] {
+    pub fn fragments(&self) -> &[KnownFragment] {
         &self.fragments
     }
 
     /// The executable mappings.
-    pub fn mappings(&self) -> &[Mapping] {
+    pub fn mappings(&self) -> &[ExecutableMapping] {
         &self.mappings
     }
 
     /// The number of a fragment, a new one if need be; `None` if there are too many.
-    pub fn number(&mut self, fragment: Known) -> Option<u32> {
+    pub fn fragment_number(&mut self, fragment: KnownFragment) -> Option<u32> {
         if let Some(number) = self.index.get(&fragment.name) {
             let known = self.fragments.get_mut(*number as usize)?;
             if known.image.is_empty() {
@@ -99,19 +115,19 @@ impl Code {
     }
 
     /// Returns what the code at an address is.
-    pub fn place(&mut self, address: u64) -> Place {
+    pub fn place_at(&mut self, address: u64) -> Place {
         self.answered.insert(address);
-        if maps::find(&self.mappings, address).is_none() {
-            self.mappings = maps::read(self.pid);
+        if maps::mapping_at(&self.mappings, address).is_none() {
+            self.mappings = maps::read_mappings(self.pid);
         }
-        let Some(mapping) = maps::find(&self.mappings, address) else {
+        let Some(mapping) = maps::mapping_at(&self.mappings, address) else {
             return Place::End;
         };
         let offset = mapping.file_offset(address);
         let path = mapping.path.clone();
-        let image = self.image(&path);
-        if let Some(fragment) = self.fragment(&image, offset)
-            && let Some(number) = self.number(fragment)
+        let image = self.image_of(&path);
+        if let Some(fragment) = self.fragment_at(&image, offset)
+            && let Some(number) = self.fragment_number(fragment)
         {
             return Place::Fragment(number);
         }
@@ -120,31 +136,31 @@ impl Code {
         } else {
             Some(CallerRule::WITH_FRAME_POINTER)
         };
-        rule.and_then(narrow).map_or(Place::End, Place::Caller)
+        rule.and_then(narrow_rule).map_or(Place::End, Place::Caller)
     }
 
     /// A library was closed: what every address means now.
-    pub fn again(&mut self) -> Vec<(u64, Place)> {
-        self.mappings = maps::read(self.pid);
+    pub fn resolve_all_again(&mut self) -> Vec<(u64, Place)> {
+        self.mappings = maps::read_mappings(self.pid);
         let addresses: Vec<u64> = self.answered.iter().copied().collect();
         addresses
             .into_iter()
-            .map(|address| (address, self.place(address)))
+            .map(|address| (address, self.place_at(address)))
             .collect()
     }
 
     /// Returns what is known of a mapped file.
-    pub fn image(&mut self, path: &str) -> Rc<Image> {
+    pub fn image_of(&mut self, path: &str) -> Rc<CodeImage> {
         if let Some(image) = self.images.get(path) {
             return Rc::clone(image);
         }
-        let image = Rc::new(self.open(path));
+        let image = Rc::new(self.open_image(path));
         self.images.insert(path.to_owned(), Rc::clone(&image));
         image
     }
 
-    fn open(&self, path: &str) -> Image {
-        let mut image = Image {
+    fn open_image(&self, path: &str) -> CodeImage {
+        let mut image = CodeImage {
             path: path.to_owned(),
             symbols: None,
             debug: None,
@@ -155,10 +171,11 @@ impl Code {
             let module = bytes.and_then(|bytes| ModuleData::from_bytes(path, &bytes).ok());
             image.module = module.unwrap_or_else(ModuleData::without_tables);
         } else if path.starts_with('/') {
-            let file = self.readable(path);
+            let file = self.readable_path(path);
             image.module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
             if self.scope.may_have(path) {
-                image.symbols = ImageSymbols::open(&file, &symbols::Options::default()).ok();
+                image.symbols =
+                    ImageSymbols::open_image(&file, &symbols::SymbolOptions::default()).ok();
                 let debug = image.symbols.as_ref().and_then(|s| s.debug_info().ok());
                 image.debug = debug.flatten();
             }
@@ -168,7 +185,7 @@ impl Code {
 
     /// The path under which a file of the process can be read: its own, which differs from ours in a
     /// container, or the running executable if that was replaced.
-    fn readable(&self, path: &str) -> PathBuf {
+    fn readable_path(&self, path: &str) -> PathBuf {
         if path == self.executable && !Path::new(path).exists() {
             return format!("/proc/{}/exe", self.pid).into();
         }
@@ -181,22 +198,24 @@ impl Code {
     }
 
     /// The fragment at a place, if it is in scope.
-    fn fragment(&self, image: &Image, offset: ImageOffset) -> Option<Known> {
+    fn fragment_at(&self, image: &CodeImage, offset: ImageOffset) -> Option<KnownFragment> {
         if !self.scope.may_have(&image.path) {
             return None;
         }
         let symbols = image.symbols.as_ref()?;
-        let procedure = symbols.procedure(offset).map(|raw| raw.demangled());
+        let procedure = symbols
+            .procedure_at(offset)
+            .map(|raw| raw.demangle_procedure());
         let name = procedure.as_ref().map(|procedure| &procedure.name);
         let frames = match (&image.debug, symbols.address_of(offset)) {
-            (Some(debug), Some(address)) => debug.frames(address, name).unwrap_or_default(),
+            (Some(debug), Some(address)) => debug.source_frames(address, name).unwrap_or_default(),
             _ => Vec::new(),
         };
         match self.by {
             Granularity::Line => {
                 let mut own = frames.iter().filter(|frame| self.is_own(image, frame));
                 let frame = own.next()?;
-                Some(Known {
+                Some(KnownFragment {
                     name: line_name(frame)?,
                     detail: frame.function.to_string(),
                     image: image.path.clone(),
@@ -205,11 +224,11 @@ impl Code {
             Granularity::Function => {
                 let outermost = frames.last();
                 let source = outermost.and_then(|frame| frame.file.as_deref());
-                if !self.scope.has(&image.path, source) {
+                if !self.scope.is_in_scope(&image.path, source) {
                     return None;
                 }
                 let name = name.or(outermost.map(|frame| &frame.function))?;
-                Some(Known {
+                Some(KnownFragment {
                     name: name.to_string(),
                     detail: source.unwrap_or_default().to_owned(),
                     image: image.path.clone(),
@@ -218,12 +237,12 @@ impl Code {
         }
     }
 
-    fn is_own(&self, image: &Image, frame: &SourceFrame) -> bool {
+    fn is_own(&self, image: &CodeImage, frame: &SourceFrame) -> bool {
         frame.line.is_some()
             && frame
                 .file
                 .as_ref()
-                .is_some_and(|file: &Arc<str>| self.scope.has(&image.path, Some(file)))
+                .is_some_and(|file: &Arc<str>| self.scope.is_in_scope(&image.path, Some(file)))
     }
 }
 
@@ -232,7 +251,7 @@ fn line_name(frame: &SourceFrame) -> Option<String> {
 }
 
 /// The rule in the runtime's form, if it fits.
-fn narrow(rule: CallerRule) -> Option<Rule> {
+fn narrow_rule(rule: CallerRule) -> Option<Rule> {
     let offset = |at: Option<i64>| match at {
         Some(at) => i16::try_from(at)
             .ok()

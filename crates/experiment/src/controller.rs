@@ -1,10 +1,11 @@
 //! A run: from the launch to what was measured.
 
-use crate::code::{Code, Known};
+use crate::code::{KnownFragment, TargetCode};
 use crate::experiments::Experiments;
-use crate::memory::Memory;
-use crate::points::{Count, Points};
-use crate::{Error, Options, launch, search};
+use crate::memory::CausalMemory;
+use crate::points::{PointCount, Points};
+use crate::progress_choice::{ProgressChoice, ProgressSearch};
+use crate::{Error, ExperimentOptions, launch, search};
 use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched, Ticks};
@@ -13,16 +14,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often to look at the target at least.
+/// The longest time between two looks at the target.
 const TICK: Duration = Duration::from_millis(10);
 /// Samples without one in scope after which there is no use in going on.
 const HOPELESS_SAMPLES: u64 = 20_000;
 /// Time without a visit of a progress point after which there is no use in going on.
 const HOPELESS: Duration = Duration::from_secs(60);
 
-/// What can be said while a run goes on.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Live {
+pub struct LiveProgress {
     /// Since the start.
     pub elapsed: Duration,
     /// Experiments done.
@@ -33,20 +34,24 @@ pub struct Live {
     pub fragments: usize,
     /// Progress points with their visits so far.
     pub points: Vec<(String, u64)>,
+    /// The measure of progress, once it is chosen ([`ExperimentOptions::choose_point`]).
+    pub choice: Option<ProgressChoice>,
 }
 
-/// What a run has left.
-pub struct Outcome {
-    /// What was measured.
+/// The result of a run.
+pub struct CausalOutcome {
+    /// The measurements.
     pub run: CausalRun,
-    /// How the command ended; `None`: it still runs.
+    /// The end of the command; `None`: it still runs.
     pub exit: Option<Exit>,
     /// The command, to wait for.
     pub running: Option<Launched>,
+    /// The measure of progress, if one was to be chosen and was.
+    pub choice: Option<ProgressChoice>,
 }
 
 /// Hears how far a run is; the second argument puts together what was measured so far.
-pub type Talk<'a> = &'a mut dyn FnMut(&Live, &mut dyn FnMut() -> CausalRun);
+pub type Talk<'a> = &'a mut dyn FnMut(&LiveProgress, &mut dyn FnMut() -> CausalRun);
 
 /// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or nothing
 /// can be learned. `talk` is called some times a second.
@@ -54,52 +59,65 @@ pub type Talk<'a> = &'a mut dyn FnMut(&Live, &mut dyn FnMut() -> CausalRun);
 /// # Errors
 /// What makes experiments impossible is an error, and the command has not started then, or not come
 /// to its `main`; it is ended in that case. What goes wrong later is a warning in the run.
-pub fn run(options: &Options, stop: &AtomicBool, talk: Talk<'_>) -> Result<Outcome, Error> {
-    launch::check(&options.command)?;
-    let memory = Memory::new()?;
+pub fn run_experiments(
+    options: &ExperimentOptions,
+    stop: &AtomicBool,
+    talk: Talk<'_>,
+) -> Result<CausalOutcome, Error> {
+    launch::check_preloadable(&options.command)?;
+    let memory = CausalMemory::new()?;
     memory.period_ns.store(options.period_ns, Relaxed);
-    let inherited = memory.inheritable()?;
-    let environment = launch::environment(&options.runtime, &inherited, runtime_abi::VARIABLE)?;
-    let mut launched = Launched::prepare_with(&options.command, &environment)?;
+    let real_clocks = u32::from(options.real_clocks);
+    memory.real_clocks.store(real_clocks, Relaxed);
+    let inherited = memory.inheritable_descriptor()?;
+    let environment =
+        launch::target_environment(&options.runtime, &inherited, runtime_abi::VARIABLE)?;
+    let mut launched = Launched::fork_waiting_with(&options.command, &environment)?;
     drop(inherited);
     launched.start()?;
     let mut warnings = Vec::new();
-    if !launch::await_runtime(memory.words(), &mut launched, stop) {
+    if !launch::await_runtime(memory.wait_words(), &mut launched, stop) {
         let error = launch::not_loaded(&options.command, launched.pid(), false);
         warnings.push(error.to_string());
-        return Ok(unmeasured(options, launched, warnings));
+        return Ok(unmeasured_outcome(options, launched, warnings));
     }
-    let prepared = Session::prepare(options, memory, launched.pid());
+    let prepared = CausalSession::prepare_target(options, memory, launched.pid());
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
             // It waits before its first own instruction: nothing of it has happened yet.
-            launched.signal(libc::SIGKILL);
+            launched.send_signal(libc::SIGKILL);
             launched.wait();
             return Err(error);
         }
     };
-    let exit = session.go(&mut launched, stop, talk);
-    let run = session.finish(exit, warnings);
-    Ok(Outcome {
+    let exit = session.run_target(&mut launched, stop, talk);
+    let choice = session.choice.take();
+    let run = session.finish_run(exit, warnings);
+    Ok(CausalOutcome {
         run,
+        choice,
         exit,
         running: exit.is_none().then_some(launched),
     })
 }
 
-fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) -> Outcome {
+fn unmeasured_outcome(
+    options: &ExperimentOptions,
+    mut launched: Launched,
+    warnings: Vec<String>,
+) -> CausalOutcome {
     let exit = launched.try_wait();
-    Outcome {
+    CausalOutcome {
         run: CausalRun {
             command: options.command.clone(),
-            host: sampler::host(),
+            host: sampler::read_host(),
             collector: "vitalfew".into(),
             start_unix_ns: launch::unix_ns(),
             duration_ns: 0,
             undelayed_ns: 0,
-            end: launch::end(exit),
-            settings: settings(options, false),
+            end: launch::run_end(exit),
+            settings: experiment_settings(options, false),
             images: Vec::new(),
             points: Vec::new(),
             fragments: Vec::new(),
@@ -108,13 +126,14 @@ fn unmeasured(options: &Options, mut launched: Launched, warnings: Vec<String>) 
         },
         exit,
         running: exit.is_none().then_some(launched),
+        choice: None,
     }
 }
 
-struct Session<'a> {
-    options: &'a Options,
-    memory: Memory,
-    code: Code,
+struct CausalSession<'a> {
+    options: &'a ExperimentOptions,
+    memory: CausalMemory,
+    code: TargetCode,
     points: Points,
     experiments: Experiments,
     start: Instant,
@@ -124,17 +143,24 @@ struct Session<'a> {
     unloaded: u32,
     visited: bool,
     stopped: Option<String>,
+    /// While a progress point is looked for.
+    search: Option<ProgressSearch>,
+    choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> CausalSession<'a> {
     /// Everything up to the target's first instruction.
-    fn prepare(options: &'a Options, memory: Memory, pid: u32) -> Result<Self, Error> {
-        let mut code = Code::new(pid, options.by, &options.scope);
+    fn prepare_target(
+        options: &'a ExperimentOptions,
+        memory: CausalMemory,
+        pid: u32,
+    ) -> Result<Self, Error> {
+        let mut code = TargetCode::new(pid, options.by, &options.scope);
         if options.scope.is_empty() {
             let executable = code.executable().to_owned();
-            let image = code.image(&executable);
+            let image = code.image_of(&executable);
             let known = match options.by {
                 profile::Granularity::Line => image.debug.is_some(),
                 profile::Granularity::Function => image.symbols.is_some(),
@@ -145,9 +171,9 @@ impl<'a> Session<'a> {
             }
         }
         if let Some(wanted) = &options.fixed_fragment {
-            search::fragment(&mut code, options.by, wanted)?;
+            search::check_fragment(&mut code, options.by, wanted)?;
         }
-        let points = Points::open(&options.points, &mut code, pid)?;
+        let points = Points::open_points(&options.points, &mut code, pid)?;
         Ok(Self {
             ticks: sample_processors(&memory, options.period_ns),
             experiments: Experiments::new(options),
@@ -161,23 +187,32 @@ impl<'a> Session<'a> {
             unloaded: 0,
             visited: false,
             stopped: None,
+            search: options.choose_point.then(ProgressSearch::new),
+            choice: None,
         })
     }
 
     /// Lets the target run, to its end or ours.
-    fn go(&mut self, launched: &mut Launched, stop: &AtomicBool, talk: Talk<'_>) -> Option<Exit> {
+    fn run_target(
+        &mut self,
+        launched: &mut Launched,
+        stop: &AtomicBool,
+        talk: Talk<'_>,
+    ) -> Option<Exit> {
         self.start = Instant::now();
         self.start_unix_ns = launch::unix_ns();
         if let Some(hints) = &self.options.end_to_end {
             self.experiments
                 .begin_whole(&self.memory, &mut self.code, hints);
         }
-        self.memory.words().set_state(state::READY, state::RUNNING);
+        self.memory
+            .wait_words()
+            .set_state(state::READY, state::RUNNING);
         let mut said = Duration::ZERO;
         loop {
             let seen = self.memory.news.load(Acquire);
-            self.answer();
-            self.points.discover(&self.memory);
+            self.answer_questions();
+            self.points.discover_points(&self.memory);
             let now = self.start.elapsed();
             if let Some(exit) = launched.try_wait() {
                 return Some(exit);
@@ -186,28 +221,37 @@ impl<'a> Session<'a> {
             if over || stop.load(Relaxed) || self.is_hopeless(now) {
                 return None;
             }
+            if let Some(search) = &mut self.search {
+                self.choice =
+                    search.advance_search(&self.memory, &mut self.code, &mut self.points, now);
+                if self.choice.is_none() {
+                    self.memory.wait_words().wait_for_news(seen, TICK);
+                    continue;
+                }
+                self.search = None;
+            }
             // To read events of other processors interrupts them: only when something is to be done.
-            let mut next = self.experiments.rest(now);
+            let mut next = self.experiments.time_to_rest(now);
             if next.is_zero() || now >= said || self.points.has_latency() {
-                let counts = self.points.read(&self.memory, &self.code);
-                next = (self.experiments).step(&self.memory, &self.code, &counts, now);
+                let counts = self.points.read_counts(&self.memory, &self.code);
+                next = (self.experiments).advance_to(&self.memory, &self.code, &counts, now);
                 if now >= said {
-                    self.visited |= counts.iter().any(|count| count.progress() > 0);
-                    let live = self.live(now, &counts);
+                    self.visited |= counts.iter().any(|count| count.visit_count() > 0);
+                    let live = self.live_progress(now, &counts);
                     talk(&live, &mut || self.so_far(now, &counts));
                     said = now + Duration::from_millis(250);
                 }
             }
-            self.memory.words().wait(seen, next.min(TICK));
+            self.memory.wait_words().wait_for_news(seen, next.min(TICK));
         }
     }
 
     /// Answers the runtime's questions.
-    fn answer(&mut self) {
+    fn answer_questions(&mut self) {
         let unloaded = self.memory.unloaded.load(Acquire);
         if unloaded != self.unloaded {
             self.unloaded = unloaded;
-            for (address, place) in self.code.again() {
+            for (address, place) in self.code.resolve_all_again() {
                 self.memory.set_place(address, place);
             }
         }
@@ -221,23 +265,24 @@ impl<'a> Session<'a> {
             };
             let address = entry.swap(0, Acquire);
             if address != 0 && self.memory.place(address).is_none() {
-                let place = self.code.place(address);
+                let place = self.code.place_at(address);
                 self.memory.set_place(address, place);
             }
         }
         self.answered = head;
     }
 
-    fn live(&self, elapsed: Duration, counts: &[Count]) -> Live {
+    fn live_progress(&self, elapsed: Duration, counts: &[PointCount]) -> LiveProgress {
         let names = self.points.list.iter().map(|point| point.name.clone());
-        Live {
+        LiveProgress {
             elapsed,
             experiments: self.experiments.done.len(),
             samples: self.memory.samples.0.load(Relaxed),
             fragments: self.code.fragments().len(),
             points: names
-                .zip(counts.iter().map(|count| count.progress()))
+                .zip(counts.iter().map(|count| count.visit_count()))
                 .collect(),
+            choice: self.choice.clone(),
         }
     }
 
@@ -252,7 +297,9 @@ impl<'a> Session<'a> {
             format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
             let none = self.points.list.is_empty();
-            let what = if none {
+            let what = if self.choice == Some(ProgressChoice::EndToEnd) {
+                "none of its functions that take time is called 20 to 5000 times a second, and it did not end"
+            } else if none {
                 "there is no progress point"
             } else {
                 "no progress point was visited"
@@ -269,33 +316,33 @@ impl<'a> Session<'a> {
     }
 
     /// Ends measuring and puts together what was measured.
-    fn finish(mut self, exit: Option<Exit>, mut warnings: Vec<String>) -> CausalRun {
+    fn finish_run(mut self, exit: Option<Exit>, mut warnings: Vec<String>) -> CausalRun {
         let duration = self.start.elapsed();
-        self.answer();
-        self.points.discover(&self.memory);
-        let counts = self.points.read(&self.memory, &self.code);
+        self.answer_questions();
+        self.points.discover_points(&self.memory);
+        let counts = self.points.read_counts(&self.memory, &self.code);
         let whole = exit.is_some() && self.options.end_to_end.is_some();
         self.experiments
-            .end(&self.memory, &self.code, &counts, duration, whole);
+            .end_run(&self.memory, &self.code, &counts, duration, whole);
         self.memory.experiment.0.store(Word::NONE.pack(), Relaxed);
         self.memory.state.store(state::OFF, Relaxed);
-        self.warn(&mut warnings, exit);
+        self.add_warnings(&mut warnings, exit);
         let mut run = self.so_far(duration, &counts);
         if whole {
             run.points.insert(0, Experiments::end_to_end_point());
         }
-        run.end = launch::end(exit);
+        run.end = launch::run_end(exit);
         run.warnings = warnings;
         run
     }
 
     /// Returns what was measured until now.
-    fn so_far(&mut self, now: Duration, counts: &[Count]) -> CausalRun {
+    fn so_far(&mut self, now: Duration, counts: &[PointCount]) -> CausalRun {
         let mut images: Vec<ProfiledImage> = Vec::new();
         let mut fragments = Vec::new();
         let known = self.code.fragments().to_vec();
         for (number, fragment) in known.iter().enumerate() {
-            let image = self.image(&mut images, fragment);
+            let image = self.image_position(&mut images, fragment);
             let samples = self
                 .memory
                 .fragments
@@ -315,19 +362,19 @@ impl<'a> Session<'a> {
             name: point.name.clone(),
             counted_by: point.counted_by,
             visits: match *count {
-                Count::Visits(n) | Count::Latency(n, ..) => n,
+                PointCount::Visits(n) | PointCount::Latency(n, ..) => n,
             },
         });
         let nanos = now.as_nanos() as u64;
         CausalRun {
             command: self.options.command.clone(),
-            host: sampler::host(),
+            host: sampler::read_host(),
             collector: "vitalfew".into(),
             start_unix_ns: self.start_unix_ns,
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
-            end: launch::end(None),
-            settings: settings(self.options, self.ticks.is_some()),
+            end: launch::run_end(None),
+            settings: experiment_settings(self.options, self.ticks.is_some()),
             images,
             points: points.collect(),
             fragments,
@@ -337,13 +384,17 @@ impl<'a> Session<'a> {
     }
 
     /// The position of a fragment's image in the run's list.
-    fn image(&mut self, images: &mut Vec<ProfiledImage>, fragment: &Known) -> Option<u32> {
+    fn image_position(
+        &mut self,
+        images: &mut Vec<ProfiledImage>,
+        fragment: &KnownFragment,
+    ) -> Option<u32> {
         if fragment.image.is_empty() {
             return None;
         }
         let known = images.iter().position(|image| image.path == fragment.image);
         let at = known.unwrap_or_else(|| {
-            let symbols = &self.code.image(&fragment.image).symbols;
+            let symbols = &self.code.image_of(&fragment.image).symbols;
             images.push(ProfiledImage {
                 path: fragment.image.clone(),
                 build_id: symbols.as_ref().and_then(|s| s.build_id().cloned()),
@@ -354,7 +405,7 @@ impl<'a> Session<'a> {
     }
 
     /// Says what went wrong or is missing.
-    fn warn(&mut self, warnings: &mut Vec<String>, exit: Option<Exit>) {
+    fn add_warnings(&mut self, warnings: &mut Vec<String>, exit: Option<Exit>) {
         warnings.extend(self.stopped.clone());
         let samples = self.memory.samples.0.load(Relaxed);
         let outside = self.memory.outside.load(Relaxed);
@@ -365,6 +416,13 @@ impl<'a> Session<'a> {
                 "{unmeasured} threads were not measured: more than {} at a time",
                 runtime_abi::THREADS
             ));
+        }
+        if self.memory.kernel_timers.load(Relaxed) > 0 {
+            warnings.push(
+                "the program has set timers of the kernel, which go on while it is delayed: do not believe what they \
+                 set the pace of (its other clocks stand still meanwhile)"
+                    .into(),
+            );
         }
         if refused != 0 && samples > 0 {
             let source = io::Error::from_raw_os_error(refused);
@@ -387,7 +445,8 @@ impl<'a> Session<'a> {
                 "{share:.0} % of the samples have nothing in scope in their call chain"
             ));
         }
-        if self.stopped.is_none() && !self.visited_any() && self.options.end_to_end.is_none() {
+        let wanted = self.options.end_to_end.is_none() && !self.options.choose_point;
+        if self.stopped.is_none() && !self.visited_any() && wanted {
             warnings.push(
                 "no progress point was visited: mark one in the source (vitalfew.h or coz.h), name one with --progress, or use --end-to-end".into(),
             );
@@ -398,7 +457,7 @@ impl<'a> Session<'a> {
     fn nothing_in_scope(&mut self) -> String {
         let samples = self.memory.samples.0.load(Relaxed);
         let executable = self.code.executable().to_owned();
-        let image = self.code.image(&executable);
+        let image = self.code.image_of(&executable);
         let stripped = (image.symbols.as_ref()).is_none_or(|symbols| !symbols.is_complete());
         if stripped && self.options.scope.is_empty() {
             return format!(
@@ -409,14 +468,14 @@ impl<'a> Session<'a> {
     }
 
     fn visited_any(&self) -> bool {
-        let counts = self.points.read(&self.memory, &self.code);
-        counts.iter().any(|count| count.progress() > 0)
+        let counts = self.points.read_counts(&self.memory, &self.code);
+        counts.iter().any(|count| count.visit_count() > 0)
     }
 }
 
 /// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
 /// where threads change often.
-fn sample_processors(memory: &Memory, period_ns: u64) -> Option<Ticks> {
+fn sample_processors(memory: &CausalMemory, period_ns: u64) -> Option<Ticks> {
     let handler = memory.handler.load(Relaxed);
     if handler == 0 {
         return None;
@@ -431,7 +490,7 @@ fn sample_processors(memory: &Memory, period_ns: u64) -> Option<Ticks> {
     Some(ticks)
 }
 
-fn settings(options: &Options, by_processor: bool) -> ExperimentSettings {
+fn experiment_settings(options: &ExperimentOptions, by_processor: bool) -> ExperimentSettings {
     ExperimentSettings {
         by: options.by,
         sample_period_ns: options.period_ns,

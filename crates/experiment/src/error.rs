@@ -8,7 +8,7 @@ pub enum Error {
     #[error(transparent)]
     Sampler(#[from] sampler::Error),
     /// The library to preload is not where it belongs.
-    #[error("the runtime {name} is missing: looked in {}", list(.looked))]
+    #[error("the runtime {name} is missing: looked in {}", list_paths(.looked))]
     NoRuntime {
         /// Its file name.
         name: &'static str,
@@ -42,14 +42,14 @@ pub enum Error {
     /// A line or function that was asked for is not in the program.
     #[error("{what} is not in {program}{}", near_matches(.near))]
     NoSuchPlace {
-        /// What was asked for.
+        /// The requested name.
         what: String,
         /// Where it was looked for.
         program: PathBuf,
-        /// What is like it.
+        /// Similar names.
         near: Vec<String>,
     },
-    /// Of the functions that were asked for none can be traced.
+    /// None of the requested functions can be traced.
     #[error("{program}: none of the functions can be traced: {reason}")]
     NothingTraceable {
         /// The program.
@@ -60,11 +60,14 @@ pub enum Error {
     /// A progress point does not parse.
     #[error("progress point '{text}': {reason}")]
     PointSyntax {
-        /// What was asked for.
+        /// The requested text.
         text: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
+    /// The listener of a session ended it.
+    #[error(transparent)]
+    Listener(io::Error),
     /// The machine refuses to count a progress point.
     #[error("progress point '{name}' cannot be counted: {reason}")]
     PointRefused {
@@ -72,7 +75,7 @@ pub enum Error {
         name: String,
         /// Why, with what would help.
         reason: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Threads cannot be sampled.
@@ -80,7 +83,7 @@ pub enum Error {
         "threads of the target cannot be sampled: {source}; as root: sysctl kernel.perf_event_paranoid=2"
     )]
     SamplingRefused {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// An image cannot be read.
@@ -89,15 +92,15 @@ pub enum Error {
     /// A system call failed that should not have.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    pub(crate) fn system(what: impl Into<String>) -> Self {
+    pub(crate) fn system_error(what: impl Into<String>) -> Self {
         let source = io::Error::last_os_error();
         Self::System {
             what: what.into(),
@@ -114,7 +117,7 @@ fn near_matches(near: &[String]) -> String {
     }
 }
 
-fn list(paths: &[PathBuf]) -> String {
+fn list_paths(paths: &[PathBuf]) -> String {
     let paths: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())

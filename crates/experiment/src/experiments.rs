@@ -1,14 +1,14 @@
 //! One experiment after the other (sections 2 and 3.2).
 
 use crate::choose::Dice;
-use crate::code::{Code, Known};
-use crate::host::Usage;
-use crate::points::Count;
+use crate::code::{KnownFragment, TargetCode};
+use crate::host::Accounts;
+use crate::points::PointCount;
 use crate::search;
-use crate::{Hint, Options};
+use crate::{ExperimentOptions, Hint};
 use profile::{CountedBy, Experiment, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 /// Pause between two experiments.
@@ -17,13 +17,13 @@ pub(crate) const COOLOFF: Duration = Duration::from_millis(10);
 const FEW: u64 = 5;
 /// Experiments get no longer than so many times the shortest.
 const LONGEST: u32 = 16;
-/// How closely the visit is watched that an experiment shall begin or end with.
+/// The time between two looks at the visit that an experiment shall begin or end with.
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// Points that are visited more often need no such care: one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
 
-/// What is going on.
-enum Phase {
+/// The current phase.
+enum ExperimentPhase {
     /// A pause until then.
     Pause(Duration),
     /// About to begin, with a visit of the point at this position; since then, with that count.
@@ -39,16 +39,16 @@ struct Current {
     fragment: u32,
     speedup: f64,
     start: Duration,
-    counts: Vec<Count>,
+    counts: Vec<PointCount>,
     samples: Vec<u64>,
     /// For each point: in flight, summed over time in nanoseconds, in which delays do not count.
     in_flight: Vec<f64>,
-    /// What was there when that was looked at last, and the delay until then.
+    /// Counts at the last look, and the delay until then.
     looked: Duration,
-    last: Vec<Count>,
+    last: Vec<PointCount>,
     delay_ns: u64,
     /// The machine at its start.
-    usage: Option<Usage>,
+    accounts: Option<Accounts>,
 }
 
 /// The experiments of a run.
@@ -61,7 +61,7 @@ pub(crate) struct Experiments {
     period_ns: u64,
     shortest: Duration,
     length: Duration,
-    phase: Phase,
+    phase: ExperimentPhase,
     current: Option<Current>,
     epoch: u16,
     /// Samples by fragment when the last experiment ended.
@@ -77,7 +77,7 @@ pub(crate) struct Experiments {
 }
 
 impl Experiments {
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &ExperimentOptions) -> Self {
         let seed = options.seed.unwrap_or_else(|| {
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH);
@@ -93,7 +93,7 @@ impl Experiments {
             period_ns: options.period_ns,
             shortest: options.shortest,
             length: options.shortest,
-            phase: Phase::Pause(if whole { Duration::MAX } else { COOLOFF }),
+            phase: ExperimentPhase::Pause(if whole { Duration::MAX } else { COOLOFF }),
             current: None,
             epoch: 0,
             seen: Vec::new(),
@@ -105,20 +105,27 @@ impl Experiments {
     }
 
     /// Returns how long nothing is to be done, if nothing is in flight that has to be watched.
-    pub fn rest(&self, now: Duration) -> Duration {
+    pub fn time_to_rest(&self, now: Duration) -> Duration {
         match self.phase {
-            Phase::Pause(end) | Phase::Run(end) => end.saturating_sub(now),
-            Phase::Begin(..) | Phase::End(..) => Duration::ZERO,
+            ExperimentPhase::Pause(end) | ExperimentPhase::Run(end) => end.saturating_sub(now),
+            ExperimentPhase::Begin(..) | ExperimentPhase::End(..) => Duration::ZERO,
         }
     }
 
     /// Does what the time asks for; how long until the next.
-    pub fn step(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) -> Duration {
+    pub fn advance_to(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+    ) -> Duration {
         self.watch_in_flight(page, counts, now);
-        let rest = self.rest(now);
+        let rest = self.time_to_rest(now);
         if !rest.is_zero() {
-            let is_latency = |count: &Count| matches!(count, Count::Latency(..));
-            let watched = matches!(self.phase, Phase::Run(_)) && counts.iter().any(is_latency);
+            let is_latency = |count: &PointCount| matches!(count, PointCount::Latency(..));
+            let watched =
+                matches!(self.phase, ExperimentPhase::Run(_)) && counts.iter().any(is_latency);
             return if watched {
                 EDGE_TICK
             } else {
@@ -126,38 +133,49 @@ impl Experiments {
             };
         }
         match self.phase {
-            Phase::Pause(_) => match edge(counts, now) {
-                Some(point) => self.phase = Phase::Begin(now, point, progress(counts, point)),
-                None => self.begin(page, code, counts, now),
+            ExperimentPhase::Pause(_) => match edge_point(counts, now) {
+                Some(point) => {
+                    self.phase =
+                        ExperimentPhase::Begin(now, point, progress_of_point(counts, point))
+                }
+                None => self.begin_experiment(page, code, counts, now),
             },
-            Phase::Begin(since, point, count) => {
-                if progress(counts, point) == count && now < since + self.length {
+            ExperimentPhase::Begin(since, point, count) => {
+                if progress_of_point(counts, point) == count && now < since + self.length {
                     return EDGE_TICK;
                 }
-                self.begin(page, code, counts, now);
+                self.begin_experiment(page, code, counts, now);
             }
-            Phase::Run(_) => match edge(counts, now) {
-                Some(point) => self.phase = Phase::End(now, point, progress(counts, point)),
-                None => self.finish(page, code, counts, now),
+            ExperimentPhase::Run(_) => match edge_point(counts, now) {
+                Some(point) => {
+                    self.phase = ExperimentPhase::End(now, point, progress_of_point(counts, point))
+                }
+                None => self.finish_experiment(page, code, counts, now),
             },
-            Phase::End(since, point, count) => {
-                if progress(counts, point) == count && now < since + self.length {
+            ExperimentPhase::End(since, point, count) => {
+                if progress_of_point(counts, point) == count && now < since + self.length {
                     return EDGE_TICK;
                 }
-                self.finish(page, code, counts, now);
+                self.finish_experiment(page, code, counts, now);
             }
         }
         EDGE_TICK
     }
 
     /// Starts an experiment on a fragment that runs now.
-    fn begin(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) {
-        let samples = samples(page, code);
+    fn begin_experiment(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+    ) {
+        let samples = samples_by_fragment(page, code);
         let recent = samples.iter().enumerate().map(|(number, count)| {
             let before = self.seen.get(number).copied().unwrap_or(0);
             let name = code.fragments().get(number).map_or("", |known| &known.name);
             let fixed = self.fixed_fragment.as_ref();
-            let wanted = fixed.is_none_or(|fixed| search::names(name, fixed));
+            let wanted = fixed.is_none_or(|fixed| search::path_ends_with(name, fixed));
             if wanted {
                 count.saturating_sub(before)
             } else {
@@ -165,8 +183,8 @@ impl Experiments {
             }
         });
         let recent: Vec<u64> = recent.collect();
-        let Some((fragment, mut speedup)) = self.choose(&recent) else {
-            self.phase = Phase::Pause(now + COOLOFF);
+        let Some((fragment, mut speedup)) = self.choose_fragment(&recent) else {
+            self.phase = ExperimentPhase::Pause(now + COOLOFF);
             return;
         };
         let passed = now.as_nanos() as f64;
@@ -186,17 +204,17 @@ impl Experiments {
             looked: now,
             last: counts.to_vec(),
             delay_ns: 0,
-            usage: Usage::now(page),
+            accounts: Accounts::read_now(page),
         });
-        self.set(page, fragment as u32, speedup);
-        self.phase = Phase::Run(now + self.length);
+        self.set_experiment(page, fragment as u32, speedup);
+        self.phase = ExperimentPhase::Run(now + self.length);
     }
 
     /// Returns what to speed up, and by how much, given how often each fragment was sampled since the last experiment.
     /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
     /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
     /// sides. If the fragment no longer runs, another pair begins.
-    fn choose(&mut self, recent: &[u64]) -> Option<(usize, f64)> {
+    fn choose_fragment(&mut self, recent: &[u64]) -> Option<(usize, f64)> {
         if let Some((fragment, speedup)) = self.first.take()
             && recent.get(fragment).is_some_and(|samples| *samples > 0)
         {
@@ -206,32 +224,37 @@ impl Experiments {
             };
             return Some((fragment, other));
         }
-        let fragment = self.dice.pick(recent)?;
-        let speedup = self.dice.speedup(self.fixed_speedup);
+        let fragment = self.dice.pick_weighted(recent)?;
+        let speedup = self.dice.choose_speedup(self.fixed_speedup);
         self.first = Some((fragment, speedup));
         Some((fragment, speedup))
     }
 
     /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
-    pub fn begin_whole(&mut self, page: &Page, code: &mut Code, hints: &[Hint]) {
+    pub fn begin_whole(&mut self, page: &Page, code: &mut TargetCode, hints: &[Hint]) {
         let fixed = self.fixed_fragment.as_ref();
-        let wanted = |hint: &Hint| fixed.is_none_or(|fixed| search::names(&hint.name, fixed));
+        let wanted =
+            |hint: &Hint| fixed.is_none_or(|fixed| search::path_ends_with(&hint.name, fixed));
         let weights: Vec<u64> = hints
             .iter()
             .map(|hint| if wanted(hint) { hint.samples } else { 0 })
             .collect();
-        let Some(hint) = self.dice.pick(&weights).and_then(|at| hints.get(at)) else {
+        let Some(hint) = self
+            .dice
+            .pick_weighted(&weights)
+            .and_then(|at| hints.get(at))
+        else {
             return;
         };
-        let known = Known {
+        let known = KnownFragment {
             name: hint.name.clone(),
             detail: String::new(),
             image: String::new(),
         };
-        let Some(fragment) = code.number(known) else {
+        let Some(fragment) = code.fragment_number(known) else {
             return;
         };
-        let speedup = self.dice.speedup(self.fixed_speedup);
+        let speedup = self.dice.choose_speedup(self.fixed_speedup);
         self.current = Some(Current {
             fragment,
             speedup,
@@ -242,9 +265,9 @@ impl Experiments {
             looked: Duration::ZERO,
             last: Vec::new(),
             delay_ns: 0,
-            usage: Usage::now(page),
+            accounts: Accounts::read_now(page),
         });
-        self.set(page, fragment, speedup);
+        self.set_experiment(page, fragment, speedup);
     }
 
     /// The progress point of an experiment that is the whole run.
@@ -257,7 +280,7 @@ impl Experiments {
     }
 
     /// Lets the runtime begin: with a count of delay of its own.
-    fn set(&mut self, page: &Page, fragment: u32, speedup: f64) {
+    fn set_experiment(&mut self, page: &Page, fragment: u32, speedup: f64) {
         self.next_epoch(page);
         let delay_ns = (speedup * self.period_ns as f64).round() as u32;
         let running = Running { fragment, delay_ns };
@@ -267,18 +290,20 @@ impl Experiments {
     /// Begins a new count of delay; what the last one came to, in nanoseconds.
     fn next_epoch(&mut self, page: &Page) -> u64 {
         self.epoch = self.epoch.wrapping_add(1);
-        let clock = Clock {
-            epoch: self.epoch,
-            delay_ns: 0,
-        };
-        Clock::unpack(page.global.0.swap(clock.pack(), AcqRel)).delay_ns
+        page.begin_epoch(self.epoch)
     }
 
-    fn finish(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration) {
-        let done = self.close(page, code, counts, now);
+    fn finish_experiment(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+    ) {
+        let done = self.close_experiment(page, code, counts, now);
         let most = done
             .as_ref()
-            .and_then(|done| done.counts.iter().map(|p| visits(*p)).max());
+            .and_then(|done| done.counts.iter().map(|p| visits_of(*p)).max());
         let most = most.unwrap_or(0);
         // Few visits: longer experiments from now on; many: shorter ones again. The point that is
         // visited most decides, so that a rare one does not silence the others.
@@ -288,13 +313,20 @@ impl Experiments {
             self.length /= 2;
         }
         self.done.extend(done);
-        self.seen = samples(page, code);
-        self.phase = Phase::Pause(now + COOLOFF);
+        self.seen = samples_by_fragment(page, code);
+        self.phase = ExperimentPhase::Pause(now + COOLOFF);
     }
 
     /// The end of the run: an experiment that it cuts off is dropped, unless it was the whole run.
-    pub fn end(&mut self, page: &Page, code: &Code, counts: &[Count], now: Duration, whole: bool) {
-        let mut done = self.close(page, code, counts, now);
+    pub fn end_run(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+        whole: bool,
+    ) {
+        let mut done = self.close_experiment(page, code, counts, now);
         if let Some(done) = done.as_mut().filter(|_| whole) {
             done.counts.insert(0, Progress::Visits(1));
         }
@@ -302,21 +334,21 @@ impl Experiments {
     }
 
     /// Ends the running experiment.
-    fn close(
+    fn close_experiment(
         &mut self,
         page: &Page,
-        code: &Code,
-        counts: &[Count],
+        code: &TargetCode,
+        counts: &[PointCount],
         now: Duration,
     ) -> Option<Experiment> {
         let current = self.current.take()?;
         page.experiment.0.store(Running::NONE.pack(), Release);
-        let usage = Usage::now(page);
+        let accounts = Accounts::read_now(page);
         let delay_ns = self.next_epoch(page);
         let length = now.saturating_sub(current.start);
         self.delay_ns += delay_ns;
         let effective = (length.as_nanos() as f64 - delay_ns as f64).max(1.0);
-        let behind = samples(page, code);
+        let behind = samples_by_fragment(page, code);
         let gained = |number: usize| {
             let before = current.samples.get(number).copied().unwrap_or(0);
             behind
@@ -332,13 +364,13 @@ impl Experiments {
         }
         let progress = counts.iter().enumerate().map(|(number, count)| {
             match (*count, current.counts.get(number)) {
-                (Count::Visits(after), Some(Count::Visits(before))) => {
+                (PointCount::Visits(after), Some(PointCount::Visits(before))) => {
                     Progress::Visits(after.saturating_sub(*before))
                 }
-                (Count::Visits(after), _) => Progress::Visits(after),
-                (Count::Latency(begins, ends, _), before) => {
+                (PointCount::Visits(after), _) => Progress::Visits(after),
+                (PointCount::Latency(begins, ends, _), before) => {
                     let (b, e) = match before {
-                        Some(Count::Latency(b, e, _)) => (*b, *e),
+                        Some(PointCount::Latency(b, e, _)) => (*b, *e),
                         _ => (0, 0),
                     };
                     let sum = current.in_flight.get(number).copied().unwrap_or(0.0);
@@ -358,15 +390,15 @@ impl Experiments {
             delay_ns,
             samples: gained(current.fragment as usize),
             counts: progress.collect(),
-            disturbance: usage
-                .zip(current.usage)
-                .map(|(after, before)| after.since(before)),
+            disturbance: accounts
+                .zip(current.accounts)
+                .map(|(after, before)| after.disturbance_since(&before)),
         })
     }
 
     /// Adds up how much is in flight, for Little's law: over the time that would have passed without
     /// delays. What is begun and not ended is so for a delay too.
-    fn watch_in_flight(&mut self, page: &Page, counts: &[Count], now: Duration) {
+    fn watch_in_flight(&mut self, page: &Page, counts: &[PointCount], now: Duration) {
         let Some(current) = &mut self.current else {
             return;
         };
@@ -377,11 +409,11 @@ impl Experiments {
         let delay = clock.delay_ns.saturating_sub(before) as f64;
         current.in_flight.resize(counts.len(), 0.0);
         for (point, (sum, count)) in current.in_flight.iter_mut().zip(counts).enumerate() {
-            let Count::Latency(begins, ends, delayed) = *count else {
+            let PointCount::Latency(begins, ends, delayed) = *count else {
                 continue;
             };
             let last = match current.last.get(point) {
-                Some(Count::Latency(begins, ends, delayed)) => (*begins, *ends, *delayed),
+                Some(PointCount::Latency(begins, ends, delayed)) => (*begins, *ends, *delayed),
                 _ => (0, 0, Some(0)),
             };
             // Where nothing tells how much was in flight at each delay, as much as before and behind it.
@@ -408,20 +440,20 @@ impl Experiments {
 
 /// The point with whose visit an experiment shall begin and end, if that matters: one that is
 /// visited a few times in an experiment would otherwise be off by up to one visit of them.
-fn edge(counts: &[Count], now: Duration) -> Option<usize> {
+fn edge_point(counts: &[PointCount], now: Duration) -> Option<usize> {
     let (point, most) = counts
         .iter()
         .enumerate()
-        .max_by_key(|(_, count)| count.progress())?;
-    let rate = most.progress() as f64 / now.as_secs_f64().max(1e-3);
-    (most.progress() > 0 && rate < OFTEN).then_some(point)
+        .max_by_key(|(_, count)| count.visit_count())?;
+    let rate = most.visit_count() as f64 / now.as_secs_f64().max(1e-3);
+    (most.visit_count() > 0 && rate < OFTEN).then_some(point)
 }
 
-fn progress(counts: &[Count], point: usize) -> u64 {
-    counts.get(point).map_or(0, |count| count.progress())
+fn progress_of_point(counts: &[PointCount], point: usize) -> u64 {
+    counts.get(point).map_or(0, |count| count.visit_count())
 }
 
-fn visits(progress: Progress) -> u64 {
+fn visits_of(progress: Progress) -> u64 {
     match progress {
         Progress::Visits(visits) => visits,
         Progress::Latency { departures, .. } => departures,
@@ -429,7 +461,7 @@ fn visits(progress: Progress) -> u64 {
 }
 
 /// Samples of each fragment so far.
-fn samples(page: &Page, code: &Code) -> Vec<u64> {
+fn samples_by_fragment(page: &Page, code: &TargetCode) -> Vec<u64> {
     let known = page.fragments.iter().take(code.fragments().len());
     known.map(|count| count.load(Acquire)).collect()
 }

@@ -1,8 +1,8 @@
-//! What the machine does besides the target: for other processes, and for other machines.
+//! The machine's other load: other processes, and other machines.
 
-use profile::Disturbance;
+use profile::{Disturbance, TargetTime};
 use runtime_abi::Page;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
@@ -15,20 +15,47 @@ pub(crate) struct Usage {
     own: u64,
 }
 
+/// The machine and the target's threads at one moment.
+pub(crate) struct Accounts {
+    usage: Usage,
+    threads: Threads,
+}
+
+impl Accounts {
+    /// As they are now; `None` where the kernel does not say.
+    pub fn read_now(page: &Page) -> Option<Self> {
+        Some(Self {
+            usage: Usage::read_now(page)?,
+            threads: thread_accounts(page),
+        })
+    }
+
+    /// Returns what happened besides the target between two readings, and what the target's threads had.
+    pub fn disturbance_since(&self, before: &Self) -> Disturbance {
+        Disturbance {
+            target: target_time(&before.threads, &self.threads),
+            ..self.usage.disturbance_since(before.usage)
+        }
+    }
+}
+
+/// Time on processors and waiting for one, by thread.
+type Threads = BTreeMap<u32, TargetTime>;
+
 impl Usage {
     /// As it is now; `None` where the kernel does not say.
-    pub fn now(page: &Page) -> Option<Self> {
+    fn read_now(page: &Page) -> Option<Self> {
         Some(Self {
-            own: own(page),
-            ..Self::machine()?
+            own: target_cpu_time(page),
+            ..Self::read_machine()?
         })
     }
 
     /// That of the machine only.
-    pub fn machine() -> Option<Self> {
+    pub fn read_machine() -> Option<Self> {
         // SAFETY: asks for a number.
         let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
-        let (usage, cpus) = parse(&std::fs::read_to_string("/proc/stat").ok()?, hertz)?;
+        let (usage, cpus) = parse_proc_stat(&std::fs::read_to_string("/proc/stat").ok()?, hertz)?;
         Some(Self {
             all: sampler::monotonic_ns().checked_mul(cpus)?,
             ..usage
@@ -43,7 +70,7 @@ impl Usage {
 
     /// Returns what was not the target's between two readings. What is idle and stolen is in ticks, so that a few may be
     /// on the wrong side of a reading; where nothing is, the rest is exact.
-    pub fn since(self, before: Self) -> Disturbance {
+    fn disturbance_since(self, before: Self) -> Disturbance {
         let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
         let (stolen_ns, idle_ns) = (between(|it| it.stolen), between(|it| it.idle));
         let others_ns = [between(|it| it.own), stolen_ns, idle_ns]
@@ -53,12 +80,54 @@ impl Usage {
             stolen_ns,
             others_ns,
             idle_ns: Some(idle_ns),
+            target: None,
         }
     }
 }
 
+/// Returns the threads' times between two readings; `None` if none could be read. A thread that has
+/// ended meanwhile is not known; one that has begun counts from its begin.
+fn target_time(before: &Threads, after: &Threads) -> Option<TargetTime> {
+    let known = after.iter().map(|(id, now)| {
+        let then = before.get(id).copied().unwrap_or_default();
+        (
+            now.ran_ns.saturating_sub(then.ran_ns),
+            now.waited_ns.saturating_sub(then.waited_ns),
+        )
+    });
+    let (ran_ns, waited_ns) = known.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    (ran_ns > 0).then_some(TargetTime { ran_ns, waited_ns })
+}
+
+/// Reads the scheduler's account of each measured thread.
+fn thread_accounts(page: &Page) -> Threads {
+    let used = page.used.load(Relaxed) as usize;
+    let ids = page.threads.iter().take(used).filter_map(|thread| {
+        let (tid, pid) = (thread.tid.load(Relaxed), thread.pid.load(Relaxed));
+        (tid != 0).then_some((tid, pid))
+    });
+    ids.take(MOST_THREADS)
+        .filter_map(|(tid, pid)| {
+            let path = format!("/proc/{pid}/task/{tid}/schedstat");
+            Some((tid, parse_schedstat(&std::fs::read_to_string(path).ok()?)?))
+        })
+        .collect()
+}
+
+/// Threads whose accounts are read: a file each.
+const MOST_THREADS: usize = 512;
+
+/// A thread's account: nanoseconds on processors, nanoseconds waiting for one, and turns.
+fn parse_schedstat(text: &str) -> Option<TargetTime> {
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some(TargetTime {
+        ran_ns: numbers.next()??,
+        waited_ns: numbers.next()??,
+    })
+}
+
 /// The first line of `/proc/stat`, and how many lines of processors follow: those that are online.
-pub(crate) fn parse(text: &str, hertz: u64) -> Option<(Usage, u64)> {
+pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(Usage, u64)> {
     let mut lines = text.lines();
     let mut words = lines.next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {
@@ -93,7 +162,7 @@ pub(crate) fn parse(text: &str, hertz: u64) -> Option<(Usage, u64)> {
 }
 
 /// CPU time of the target's processes that are measured.
-fn own(page: &Page) -> u64 {
+fn target_cpu_time(page: &Page) -> u64 {
     let used = page.used.load(Relaxed) as usize;
     let slots = page.threads.iter().take(used);
     let pids: BTreeSet<u32> = slots
@@ -130,13 +199,13 @@ mod tests {
     #[test]
     fn the_first_line_of_the_machine_is_read() {
         let text = "cpu  100 10 20 900 7 1 2 30 5 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 1 1\nintr 5\n";
-        let (usage, cpus) = parse(text, 100).unwrap();
+        let (usage, cpus) = parse_proc_stat(text, 100).unwrap();
         assert_eq!(cpus, 2);
         assert_eq!(usage.all, 1070 * 10_000_000);
         assert_eq!(usage.idle, 907 * 10_000_000);
         assert_eq!(usage.stolen, 30 * 10_000_000);
         for bad in ["", "cpu", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3 x"] {
-            assert_eq!(parse(bad, 100), None, "{bad}");
+            assert_eq!(parse_proc_stat(bad, 100), None, "{bad}");
         }
     }
 
@@ -148,16 +217,29 @@ mod tests {
             stolen,
             own,
         };
-        let between = at(1000, 80, 70, 600).since(at(100, 0, 50, 100));
+        let between = at(1000, 80, 70, 600).disturbance_since(at(100, 0, 50, 100));
         let expected = Disturbance {
             stolen_ns: 20,
             others_ns: 300,
             idle_ns: Some(80),
+            target: None,
         };
         assert_eq!(between, expected);
         // Ticks that were counted late.
-        let late = at(100, 0, 0, 500).since(at(0, 0, 0, 0));
+        let late = at(100, 0, 0, 500).disturbance_since(at(0, 0, 0, 0));
         assert_eq!(late.others_ns, 0);
+    }
+
+    #[test]
+    fn threads_are_accounted_for_from_their_begin() {
+        let read = parse_schedstat("5000 700 12\n");
+        let of = |ran_ns, waited_ns| TargetTime { ran_ns, waited_ns };
+        assert_eq!(read, Some(of(5000, 700)));
+        assert_eq!(parse_schedstat("5000 x"), None);
+        let before = Threads::from([(1, of(100, 10)), (2, of(50, 5))]);
+        let after = Threads::from([(1, of(400, 30)), (3, of(7, 1))]);
+        assert_eq!(target_time(&before, &after), Some(of(307, 21)));
+        assert_eq!(target_time(&before, &Threads::new()), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Starting the command with the runtime in it.
 
 use crate::Error;
-use crate::memory::Words;
+use crate::memory::WaitWords;
 use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
 use runtime_abi::state;
-use sampler::{Exit, Launched};
+use sampler::{Exit, Launched, find_program};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +25,7 @@ const RUNTIME: &str = "libvitalfew_runtime.so";
 ///
 /// # Errors
 /// [`Error::NoRuntime`].
-pub fn runtime(executable: &Path) -> Result<PathBuf, Error> {
+pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let looked = vec![directory.to_owned(), directory.join("../lib/vitalfew")];
     let found = looked
@@ -39,8 +39,8 @@ pub fn runtime(executable: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Refuses programs that nothing can be preloaded into.
-pub(crate) fn check(command: &[String]) -> Result<(), Error> {
-    let Some(program) = command.first().and_then(|name| find(name)) else {
+pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
+    let Some(program) = command.first().and_then(|name| find_program(name)) else {
         return Ok(()); // what starts it says why it cannot
     };
     let refuse = |reason: &str| {
@@ -49,25 +49,27 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
             reason: reason.to_owned(),
         })
     };
-    let Some(kind) = kind(&program) else {
+    let Some(kind) = program_kind(&program) else {
         return Ok(()); // a script, or nothing that can be read
     };
     match kind {
-        Kind::Static => {
+        ProgramKind::Static => {
             return refuse(
                 "is statically linked, so that nothing can be preloaded; link it dynamically",
             );
         }
-        Kind::Small => return refuse("is a 32-bit program; only 64-bit programs can be measured"),
-        Kind::OtherMachine => {
+        ProgramKind::Small => {
+            return refuse("is a 32-bit program; only 64-bit programs can be measured");
+        }
+        ProgramKind::OtherMachine => {
             return refuse("is a program for another processor; run it on a machine of that kind");
         }
-        Kind::OtherLibrary => {
+        ProgramKind::OtherLibrary => {
             return refuse(
                 "uses another C library than glibc (musl, Bionic), into which the runtime cannot be preloaded; build it for glibc",
             );
         }
-        Kind::Dynamic => {}
+        ProgramKind::Dynamic => {}
     }
     if needs_library(&program, SANITIZER).unwrap_or(false) {
         return refuse(
@@ -90,7 +92,7 @@ pub(crate) fn check(command: &[String]) -> Result<(), Error> {
 }
 
 /// The environment of a command that is to be measured.
-pub(crate) fn environment(
+pub(crate) fn target_environment(
     runtime: &Path,
     memory: &impl AsRawFd,
     variable: &'static str,
@@ -112,13 +114,17 @@ pub(crate) fn environment(
     Ok(vec![("LD_PRELOAD", preload), (variable, number)])
 }
 
-/// How long a program may take to come to the runtime.
+/// Time limit for a program to reach the runtime.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look at it at least.
+/// The longest time between two looks at it.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Waits until the runtime in the target reports; false: it does not.
-pub(crate) fn await_runtime(words: Words<'_>, launched: &mut Launched, stop: &AtomicBool) -> bool {
+pub(crate) fn await_runtime(
+    words: WaitWords<'_>,
+    launched: &mut Launched,
+    stop: &AtomicBool,
+) -> bool {
     let start = Instant::now();
     loop {
         let seen = words.news.load(Acquire);
@@ -129,12 +135,12 @@ pub(crate) fn await_runtime(words: Words<'_>, launched: &mut Launched, stop: &At
             words.state.store(state::OFF, Relaxed);
             return false;
         }
-        words.wait(seen, TICK);
+        words.wait_for_news(seen, TICK);
     }
 }
 
 /// Returns how a run of a command ended.
-pub(crate) fn end(exit: Option<Exit>) -> RunEnd {
+pub(crate) fn run_end(exit: Option<Exit>) -> RunEnd {
     match exit {
         Some(Exit::Code(code)) => RunEnd::Exited(code),
         Some(Exit::Signal(signal)) => RunEnd::Signalled(signal),
@@ -161,21 +167,7 @@ pub(crate) fn not_loaded(command: &[String], pid: u32, ended: bool) -> Error {
     }
 }
 
-/// The file that a command's name stands for.
-fn find(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(name.into());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|file| {
-            file.metadata()
-                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        })
-}
-
-enum Kind {
+enum ProgramKind {
     Dynamic,
     Static,
     Small,
@@ -183,10 +175,10 @@ enum Kind {
     OtherLibrary,
 }
 
-/// How the names of dynamic linkers begin that do not come with glibc.
+/// Prefixes of the names of dynamic linkers that do not come with glibc.
 const OTHER_LINKERS: [&[u8]; 2] = [b"ld-musl", b"linker"];
 
-/// How the name of AddressSanitizer's library begins, which must come first.
+/// Prefix of the name of AddressSanitizer's library, which must come first.
 const SANITIZER: &[u8] = b"libasan.so";
 
 /// Returns whether an executable asks for a library whose name begins so; `None` if it cannot be read.
@@ -198,7 +190,7 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
 }
 
 /// Returns what kind of program a file is; `None` if it is no ELF file.
-fn kind(program: &Path) -> Option<Kind> {
+fn program_kind(program: &Path) -> Option<ProgramKind> {
     let mut head = Vec::new();
     // Program headers follow the file's header in every file that a linker wrote.
     File::open(program)
@@ -211,7 +203,7 @@ fn kind(program: &Path) -> Option<Kind> {
     }
     const CLASS_64: u8 = 2;
     if head.get(4) != Some(&CLASS_64) {
-        return Some(Kind::Small);
+        return Some(ProgramKind::Small);
     }
     let number = |at: usize, bytes: usize| -> Option<u64> {
         let bytes = head.get(at..at.checked_add(bytes)?)?;
@@ -227,7 +219,7 @@ fn kind(program: &Path) -> Option<Kind> {
         false => EM_X86_64,
     };
     if number(18, 2)? != u64::from(machine.0) {
-        return Some(Kind::OtherMachine);
+        return Some(ProgramKind::OtherMachine);
     }
     let (first, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
     let mut linker = None;
@@ -243,13 +235,13 @@ fn kind(program: &Path) -> Option<Kind> {
         }
     }
     let Some(linker) = linker else {
-        return Some(Kind::Static);
+        return Some(ProgramKind::Static);
     };
     let file = linker.rsplit(|byte| *byte == b'/').next()?;
     let other = OTHER_LINKERS.iter().any(|name| file.starts_with(name));
     Some(match other {
-        true => Kind::OtherLibrary,
-        false => Kind::Dynamic,
+        true => ProgramKind::OtherLibrary,
+        false => ProgramKind::Dynamic,
     })
 }
 
@@ -257,22 +249,22 @@ fn kind(program: &Path) -> Option<Kind> {
 mod tests {
     use super::*;
 
-    fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    fn kind_of(bytes: &[u8]) -> Option<ProgramKind> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, bytes).unwrap();
-        kind(file.path())
+        program_kind(file.path())
     }
 
     #[test]
     fn damaged_programs_are_left_to_the_kernel() {
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(matches!(kind_of(&own), Some(Kind::Dynamic)));
+        assert!(matches!(kind_of(&own), Some(ProgramKind::Dynamic)));
         for length in 0..200 {
             let kind = kind_of(&own[..length]);
-            assert!(!matches!(kind, Some(Kind::Dynamic)), "{length}");
+            assert!(!matches!(kind, Some(ProgramKind::Dynamic)), "{length}");
         }
         let mut small = own[..4096].to_vec();
         small[4] = 1;
-        assert!(matches!(kind_of(&small), Some(Kind::Small)));
+        assert!(matches!(kind_of(&small), Some(ProgramKind::Small)));
     }
 }

@@ -16,16 +16,21 @@ mod memory;
 mod options;
 mod points;
 mod probes;
+mod progress_choice;
+mod repeated;
 mod scope;
 mod search;
 #[cfg(target_arch = "x86_64")]
 mod trace;
 
-pub use controller::{Live, Outcome, Talk, run};
+pub use controller::{CausalOutcome, LiveProgress, Talk, run_experiments};
 pub use error::Error;
-pub use launch::runtime;
-pub use options::{Hint, Options, PointKind, PointSpec};
+pub use launch::runtime_library;
+pub use options::{ExperimentOptions, Hint, PointKind, PointSpec};
+pub use progress_choice::ProgressChoice;
+pub use repeated::{CausalListener, Repeated, Repeats, run_repeatedly};
 #[cfg(target_arch = "x86_64")]
 pub use trace::{
-    FunctionPattern, Refusal, TraceLive, TraceOptions, Traced, call_overhead, event_cost, trace,
+    FunctionPattern, TraceLive, TraceOptions, TraceRefusal, Traced, call_overhead, event_cost,
+    trace,
 };

@@ -1,11 +1,11 @@
-//! What is mapped executable into a process.
+//! Executable mappings of a process.
 
-use profile::ImageOffset;
+use profile::{ImageOffset, MapsLine};
 use std::ops::Range;
 
 /// A mapping with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct ExecutableMapping {
     /// Its addresses.
     pub range: Range<u64>,
     /// The position in the file of its first byte.
@@ -14,7 +14,7 @@ pub(crate) struct Mapping {
     pub path: String,
 }
 
-impl Mapping {
+impl ExecutableMapping {
     /// The position in the file of an address of the mapping.
     pub fn file_offset(&self, address: u64) -> ImageOffset {
         ImageOffset(
@@ -25,46 +25,39 @@ impl Mapping {
 }
 
 /// The executable mappings of a process, by address.
-pub(crate) fn read(pid: u32) -> Vec<Mapping> {
-    let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    parse(&String::from_utf8_lossy(&text))
+pub(crate) fn read_mappings(pid: u32) -> Vec<ExecutableMapping> {
+    parse_maps(&text_of_maps(pid))
 }
 
 /// The addresses of all mappings of a process, in order.
-pub(crate) fn ranges(pid: u32) -> Vec<Range<u64>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| range(line.split_once(' ')?.0))
+pub(crate) fn mapped_ranges(pid: u32) -> Vec<Range<u64>> {
+    let text = text_of_maps(pid);
+    MapsLine::parse_all(&text)
+        .map(|line| line.addresses)
         .collect()
 }
 
-fn range(text: &str) -> Option<Range<u64>> {
-    let (start, end) = text.split_once('-')?;
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
-    Some(number(start)?..number(end)?)
+/// Returns the text of a process's `/proc/PID/maps`; nothing if the process is gone.
+fn text_of_maps(pid: u32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn parse(text: &str) -> Vec<Mapping> {
-    text.lines().filter_map(line).collect()
-}
-
-fn line(line: &str) -> Option<Mapping> {
-    let (addresses, rest) = line.split_once(' ')?;
-    let (permissions, rest) = rest.split_once(' ')?;
-    let (offset, rest) = rest.split_once(' ')?;
-    let (_device, rest) = rest.split_once(' ')?;
-    let path = rest
-        .split_once(' ')
-        .map_or("", |(_inode, path)| path.trim_start());
-    permissions.contains('x').then_some(Mapping {
-        range: range(addresses)?,
-        offset: u64::from_str_radix(offset, 16).ok()?,
-        path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned(),
+fn parse_maps(text: &str) -> Vec<ExecutableMapping> {
+    let code = MapsLine::parse_all(text).filter(|line| line.executable);
+    code.map(|line| ExecutableMapping {
+        path: line.original_path().to_owned(),
+        range: line.addresses,
+        offset: line.file_offset,
     })
+    .collect()
 }
 
 /// The mapping that an address lies in.
-pub(crate) fn find(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
+pub(crate) fn mapping_at(
+    mappings: &[ExecutableMapping],
+    address: u64,
+) -> Option<&ExecutableMapping> {
     let at = mappings.partition_point(|m| m.range.end <= address);
     mappings.get(at).filter(|m| m.range.contains(&address))
 }
@@ -75,7 +68,7 @@ mod tests {
 
     #[test]
     fn code_is_found_with_its_file() {
-        let maps = parse(
+        let maps = parse_maps(
             "555555554000-555555555000 r--p 00000000 fe:00 12 /usr/bin/a b\n\
              555555555000-555555557000 r-xp 00001000 fe:00 12 /usr/bin/a b\n\
              7ffff7f00000-7ffff7f01000 rwxp 00000000 00:00 0 \n\
@@ -85,8 +78,8 @@ mod tests {
         );
         let paths: Vec<&str> = maps.iter().map(|m| m.path.as_str()).collect();
         assert_eq!(paths, ["/usr/bin/a b", "", "[vdso]", "/gone.so"]);
-        let found = find(&maps, 0x5555_5555_6010).unwrap();
+        let found = mapping_at(&maps, 0x5555_5555_6010).unwrap();
         assert_eq!(found.file_offset(0x5555_5555_6010), ImageOffset(0x2010));
-        assert_eq!(find(&maps, 0x5555_5555_4010), None);
+        assert_eq!(mapping_at(&maps, 0x5555_5555_4010), None);
     }
 }

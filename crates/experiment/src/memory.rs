@@ -14,25 +14,25 @@ use std::time::Duration;
 const LOWEST_DESCRIPTOR: RawFd = 150;
 
 /// A shared memory object, mapped.
-pub(crate) struct Object {
+pub(crate) struct SharedObject {
     start: NonNull<u8>,
     length: usize,
     descriptor: OwnedFd,
 }
 
-impl Object {
-    /// So many bytes, all zeros; what is not touched takes no memory.
+impl SharedObject {
+    /// Allocates zeroed bytes; untouched pages take no memory.
     pub fn new(length: usize) -> Result<Self, Error> {
         // SAFETY: the name is a string; the descriptor is new; the mapping is new, and as long as
         // the object.
         let (descriptor, address) = unsafe {
             let memory = libc::memfd_create(c"vitalfew".as_ptr(), libc::MFD_CLOEXEC);
             if memory < 0 {
-                return Err(Error::system("making shared memory"));
+                return Err(Error::system_error("making shared memory"));
             }
             let descriptor = OwnedFd::from_raw_fd(memory);
             if libc::ftruncate(memory, length as libc::off_t) < 0 {
-                return Err(Error::system("making shared memory"));
+                return Err(Error::system_error("making shared memory"));
             }
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
@@ -45,30 +45,30 @@ impl Object {
                 length,
                 descriptor,
             }),
-            _ => Err(Error::system("mapping shared memory")),
+            _ => Err(Error::system_error("mapping shared memory")),
         }
     }
 
     /// Its first byte.
-    pub fn start(&self) -> NonNull<u8> {
+    pub fn first_byte(&self) -> NonNull<u8> {
         self.start
     }
 
     /// A descriptor that a program executed by us inherits.
-    pub fn inheritable(&self) -> Result<OwnedFd, Error> {
+    pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         // SAFETY: a plain call on our descriptor; the result is new.
         unsafe {
             let memory = self.descriptor.as_raw_fd();
             let copy = libc::fcntl(memory, libc::F_DUPFD, LOWEST_DESCRIPTOR);
             if copy < 0 {
-                return Err(Error::system("copying a descriptor"));
+                return Err(Error::system_error("copying a descriptor"));
             }
             Ok(OwnedFd::from_raw_fd(copy))
         }
     }
 }
 
-impl Drop for Object {
+impl Drop for SharedObject {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
@@ -77,8 +77,8 @@ impl Drop for Object {
 
 /// The words by which the runtime and its controller wait for each other.
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'a> {
-    /// How far the target is.
+pub(crate) struct WaitWords<'a> {
+    /// The state of the target.
     pub state: &'a AtomicU32,
     /// Changes when there is something to look at.
     pub news: &'a AtomicU32,
@@ -86,9 +86,9 @@ pub(crate) struct Words<'a> {
     pub waiting: &'a AtomicU32,
 }
 
-impl Words<'_> {
+impl WaitWords<'_> {
     /// Sleeps until the runtime has news, at most so long.
-    pub fn wait(self, seen: u32, at_most: Duration) {
+    pub fn wait_for_news(self, seen: u32, at_most: Duration) {
         let time = libc::timespec {
             tv_sec: at_most.as_secs() as libc::time_t,
             tv_nsec: at_most.subsec_nanos().into(),
@@ -111,35 +111,35 @@ impl Words<'_> {
     /// Changes the state and wakes the runtime if it waits for that.
     pub fn set_state(self, from: u32, to: u32) {
         let _ = (self.state).compare_exchange(from, to, AcqRel, Acquire);
-        wake(self.state);
+        wake_waiters(self.state);
     }
 }
 
 /// Wakes who waits on a word.
-pub(crate) fn wake(word: &AtomicU32) {
+pub(crate) fn wake_waiters(word: &AtomicU32) {
     // SAFETY: the kernel only uses the address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// The shared page.
-pub(crate) struct Memory(Object);
+pub(crate) struct CausalMemory(SharedObject);
 
-impl Memory {
+impl CausalMemory {
     /// New memory, all zeros but for its mark.
     pub fn new() -> Result<Self, Error> {
-        let memory = Self(Object::new(size_of::<Page>())?);
+        let memory = Self(SharedObject::new(size_of::<Page>())?);
         memory.magic.store(MAGIC, Release);
         Ok(memory)
     }
 
     /// A descriptor that a program executed by us inherits.
-    pub fn inheritable(&self) -> Result<OwnedFd, Error> {
-        self.0.inheritable()
+    pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
+        self.0.inheritable_descriptor()
     }
 
     /// Returns what the two sides wait by.
-    pub fn words(&self) -> Words<'_> {
-        Words {
+    pub fn wait_words(&self) -> WaitWords<'_> {
+        WaitWords {
             state: &self.state,
             news: &self.news,
             waiting: &self.waiting,
@@ -147,13 +147,13 @@ impl Memory {
     }
 }
 
-impl Deref for Memory {
+impl Deref for CausalMemory {
     type Target = Page;
 
     fn deref(&self) -> &Page {
         // SAFETY: mapped as long as `self` lives, as long as a page; everything in it is atomic, so
         // that the target may write to it meanwhile, and any bytes are valid.
-        unsafe { self.0.start().cast().as_ref() }
+        unsafe { self.0.first_byte().cast().as_ref() }
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn slots_of_threads_are_given_once_and_again() {
-        let memory = Memory::new().unwrap();
+        let memory = CausalMemory::new().unwrap();
         let taken: Vec<_> = std::iter::from_fn(|| memory.take_thread()).collect();
         assert_eq!(taken.len(), THREADS);
         let different: BTreeSet<_> = taken.iter().map(|t| std::ptr::from_ref(*t)).collect();
@@ -214,7 +214,7 @@ mod tests {
         fn places_are_found_again(
             places in prop::collection::vec((1u64..1 << 47, place()), 1..2000)
         ) {
-            let memory = Memory::new().unwrap();
+            let memory = CausalMemory::new().unwrap();
             let mut all = BTreeMap::new();
             for (address, place) in places {
                 prop_assert!(memory.set_place(address, place));

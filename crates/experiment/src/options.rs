@@ -3,14 +3,14 @@ use profile::Granularity;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to measure, and how.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ExperimentOptions {
     /// The command.
     pub command: Vec<String>,
     /// The library to preload: [`crate::runtime`] finds it.
     pub runtime: PathBuf,
-    /// What an experiment speeds up.
+    /// The unit of code that an experiment speeds up.
     pub by: Granularity,
     /// Patterns of the images and sources in scope; none: the executable.
     pub scope: Vec<String>,
@@ -20,6 +20,8 @@ pub struct Options {
     pub fixed_speedup: Option<f64>,
     /// Progress points besides those in the program's source.
     pub points: Vec<PointSpec>,
+    /// Chooses a progress point where the program's source has none; experiments begin once that is settled.
+    pub choose_point: bool,
     /// When to stop; `None`: when the command ends.
     pub duration: Option<Duration>,
     /// The whole run is one experiment, on one of these fragments of earlier runs.
@@ -29,13 +31,15 @@ pub struct Options {
     /// The part of the run's time that delays may take; what would be more is baselines instead. `None`: half of
     /// the experiments have delays, however long.
     pub most_delay: Option<f64>,
+    /// The program reads the real clocks; `false`: clocks that stand still while it is delayed.
+    pub real_clocks: bool,
     /// Time between samples of a thread, in nanoseconds of its CPU time.
     pub period_ns: u64,
     /// Start of the random choices; `None`: another one each time.
     pub seed: Option<u64>,
 }
 
-impl Options {
+impl ExperimentOptions {
     /// The defaults for a command, with the paper's times.
     pub fn new(command: Vec<String>, runtime: PathBuf) -> Self {
         Self {
@@ -46,10 +50,12 @@ impl Options {
             fixed_fragment: None,
             fixed_speedup: None,
             points: Vec::new(),
+            choose_point: false,
             duration: None,
             end_to_end: None,
             shortest: Duration::from_millis(500),
             most_delay: None,
+            real_clocks: false,
             period_ns: 1_000_000,
             seed: None,
         }
@@ -68,13 +74,13 @@ pub struct Hint {
 /// A progress point that needs no change to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointSpec {
-    /// What it is called in the profile: as it was written.
+    /// Its name in the profile: as it was written.
     pub name: String,
-    /// What is counted.
+    /// The kind of event that is counted.
     pub what: PointKind,
 }
 
-/// What is counted at a progress point.
+/// The kind of event that is counted at a progress point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PointKind {
     /// Executions of the first instruction of a source line.
@@ -107,7 +113,7 @@ impl PointSpec {
     ///
     /// # Errors
     /// [`Error::PointSyntax`].
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse_spec(text: &str) -> Result<Self, Error> {
         let refuse = |reason: &str| Error::PointSyntax {
             text: text.to_owned(),
             reason: reason.to_owned(),
@@ -146,12 +152,12 @@ impl PointSpec {
         })
     }
 
-    /// Parses the begin and the end of a latency pair, each as [`Self::parse`] does.
+    /// Parses the begin and the end of a latency pair, each as [`Self::parse_spec`] does.
     ///
     /// # Errors
     /// [`Error::PointSyntax`]; samples cannot be counted as begins or ends.
     pub fn parse_latency(begin: &str, end: &str) -> Result<Self, Error> {
-        let one = |text: &str| match Self::parse(text)? {
+        let one = |text: &str| match Self::parse_spec(text)? {
             Self {
                 what: PointKind::Samples(_),
                 ..
@@ -191,7 +197,7 @@ mod tests {
             ("syscall:write", PointKind::Syscall("write".into())),
             ("samples:a.c:3", PointKind::Samples("a.c:3".into())),
         ] {
-            assert_eq!(PointSpec::parse(text).unwrap().what, what);
+            assert_eq!(PointSpec::parse_spec(text).unwrap().what, what);
         }
         let PointKind::Latency(begin, end) = PointSpec::parse_latency("a.c:1", "syscall:write")
             .unwrap()
@@ -214,7 +220,7 @@ mod tests {
             "usdt:a",
             "syscall:../x",
         ] {
-            assert!(PointSpec::parse(bad).is_err(), "{bad:?}");
+            assert!(PointSpec::parse_spec(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Progress points (section 3.3): counted by the program, by breakpoints, by probes, by samples.
 
 use crate::Error;
-use crate::code::Code;
+use crate::code::TargetCode;
 use crate::options::{PointKind, PointSpec};
 use crate::search::{self, Spot};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
@@ -12,9 +12,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// What a progress point has counted so far.
+/// Counts of a progress point so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum PointCount {
     /// Visits.
     Visits(u64),
     /// Begins and ends; and, where the runtime can tell, what was in flight, summed over the nanoseconds
@@ -22,9 +22,9 @@ pub(crate) enum Count {
     Latency(u64, u64, Option<u64>),
 }
 
-impl Count {
+impl PointCount {
     /// Visits; of a latency pair: of its end.
-    pub fn progress(self) -> u64 {
+    pub fn visit_count(self) -> u64 {
         match self {
             Self::Visits(visits) => visits,
             Self::Latency(_, ends, _) => ends,
@@ -33,13 +33,13 @@ impl Count {
 }
 
 /// A progress point.
-pub(crate) struct Point {
+pub(crate) struct OpenPoint {
     pub name: String,
     pub counted_by: CountedBy,
-    source: Source,
+    source: PointSource,
 }
 
-enum Source {
+enum PointSource {
     /// Positions of counters: visits; begins and ends. Counters of one name add up.
     Counters([Vec<usize>; 3]),
     /// Events whose counts add up.
@@ -53,18 +53,22 @@ enum Source {
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Points {
-    pub list: Vec<Point>,
+    pub list: Vec<OpenPoint>,
     /// Counters of the page that belong to a point.
     known: usize,
 }
 
 impl Points {
     /// Opens those of the command line, on a process that has not begun to work.
-    pub fn open(specs: &[PointSpec], code: &mut Code, pid: u32) -> Result<Self, Error> {
+    pub fn open_points(
+        specs: &[PointSpec],
+        code: &mut TargetCode,
+        pid: u32,
+    ) -> Result<Self, Error> {
         let mut points = Self::default();
         for spec in specs {
-            let (counted_by, source) = open(spec, code, pid)?;
-            points.list.push(Point {
+            let (counted_by, source) = open_source(spec, code, pid)?;
+            points.list.push(OpenPoint {
                 name: spec.name.clone(),
                 counted_by,
                 source,
@@ -73,8 +77,26 @@ impl Points {
         Ok(points)
     }
 
+    /// Opens one more, on a process that may have threads already.
+    pub fn add_point(&mut self, spec: &PointSpec, code: &mut TargetCode) -> Result<(), Error> {
+        let pid = code.pid();
+        let (counted_by, source) = open_source(spec, code, pid)?;
+        self.list.push(OpenPoint {
+            name: spec.name.clone(),
+            counted_by,
+            source,
+        });
+        Ok(())
+    }
+
+    /// Closes the points on functions that `keep` does not name.
+    pub fn keep_functions(&mut self, keep: impl Fn(&str) -> bool) {
+        self.list
+            .retain(|point| !matches!(point.source, PointSource::Events(_)) || keep(&point.name));
+    }
+
     /// Takes in the progress points that the program has come to since the last time.
-    pub fn discover(&mut self, page: &Page) {
+    pub fn discover_points(&mut self, page: &Page) {
         while let Some(counter) = page.counters.get(self.known) {
             if counter.state.load(Acquire) != 2 {
                 return;
@@ -88,15 +110,15 @@ impl Points {
             else {
                 continue;
             };
-            let name = name(counter);
-            let same = |point: &&mut Point| match &point.source {
-                Source::Counters([visits, _, _]) => {
+            let name = counter_name(counter);
+            let same = |point: &&mut OpenPoint| match &point.source {
+                PointSource::Counters([visits, _, _]) => {
                     point.name == name && visits.is_empty() == (kind != 0)
                 }
                 _ => false,
             };
-            if let Some(Point {
-                source: Source::Counters(positions),
+            if let Some(OpenPoint {
+                source: PointSource::Counters(positions),
                 ..
             }) = self.list.iter_mut().find(same)
             {
@@ -105,10 +127,10 @@ impl Points {
             }
             let mut positions = [const { Vec::new() }; 3];
             positions[kind].push(index);
-            self.list.push(Point {
+            self.list.push(OpenPoint {
                 name,
                 counted_by: CountedBy::Source,
-                source: Source::Counters(positions),
+                source: PointSource::Counters(positions),
             });
         }
     }
@@ -116,25 +138,30 @@ impl Points {
     /// Returns whether some are pairs of begin and end.
     pub fn has_latency(&self) -> bool {
         self.list.iter().any(|point| match &point.source {
-            Source::Counters([visits, _, _]) => visits.is_empty(),
-            Source::Pair(..) => true,
-            Source::Events(_) | Source::Samples(_) => false,
+            PointSource::Counters([visits, _, _]) => visits.is_empty(),
+            PointSource::Pair(..) => true,
+            PointSource::Events(_) | PointSource::Samples(_) => false,
         })
     }
 
     /// Returns what has been counted at each.
-    pub fn read(&self, page: &Page, code: &Code) -> Vec<Count> {
+    pub fn read_counts(&self, page: &Page, code: &TargetCode) -> Vec<PointCount> {
         self.list
             .iter()
-            .map(|point| point.read(page, code))
+            .map(|point| point.read_count(page, code))
             .collect()
     }
 }
 
-impl Point {
-    fn read(&self, page: &Page, code: &Code) -> Count {
+impl OpenPoint {
+    /// Returns whether the program itself counts it.
+    pub fn in_source(&self) -> bool {
+        self.counted_by == CountedBy::Source
+    }
+
+    fn read_count(&self, page: &Page, code: &TargetCode) -> PointCount {
         match &self.source {
-            Source::Counters([visits, begins, ends]) => {
+            PointSource::Counters([visits, begins, ends]) => {
                 let add = |positions: &[usize], of: &dyn Fn(&Counter) -> u64| -> u64 {
                     let counters = positions.iter().filter_map(|at| page.counters.get(*at));
                     counters.map(of).fold(0, u64::wrapping_add)
@@ -145,26 +172,27 @@ impl Point {
                     // Ends first: what ends meanwhile has begun before.
                     let (ended, late) = (add(ends, &count), add(ends, &delayed));
                     let in_flight = add(begins, &delayed).wrapping_sub(late);
-                    Count::Latency(add(begins, &count), ended, Some(in_flight))
+                    PointCount::Latency(add(begins, &count), ended, Some(in_flight))
                 } else {
-                    Count::Visits(add(visits, &count))
+                    PointCount::Visits(add(visits, &count))
                 }
             }
-            Source::Events(events) => Count::Visits(sum(events)),
-            Source::Pair(begins, ends) => {
-                let ends = sum(ends);
-                Count::Latency(sum(begins), ends, None)
+            PointSource::Events(events) => PointCount::Visits(sum_events(events)),
+            PointSource::Pair(begins, ends) => {
+                let ends = sum_events(ends);
+                PointCount::Latency(sum_events(begins), ends, None)
             }
-            Source::Samples(end) => {
+            PointSource::Samples(end) => {
                 let named = code.fragments().iter().zip(&page.fragments);
-                let named = named.filter(|(fragment, _)| search::names(&fragment.name, end));
-                Count::Visits(named.map(|(_, samples)| samples.load(Relaxed)).sum())
+                let named =
+                    named.filter(|(fragment, _)| search::path_ends_with(&fragment.name, end));
+                PointCount::Visits(named.map(|(_, samples)| samples.load(Relaxed)).sum())
             }
         }
     }
 }
 
-fn name(counter: &Counter) -> String {
+fn counter_name(counter: &Counter) -> String {
     let bytes: Vec<u8> = counter.name.iter().map(|byte| byte.load(Relaxed)).collect();
     let end = bytes
         .iter()
@@ -173,59 +201,74 @@ fn name(counter: &Counter) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-fn sum(events: &[OwnedFd]) -> u64 {
-    events.iter().map(count).sum()
+fn sum_events(events: &[OwnedFd]) -> u64 {
+    events.iter().map(event_count).sum()
 }
 
-fn count(event: &OwnedFd) -> u64 {
+fn event_count(event: &OwnedFd) -> u64 {
     let mut value = 0u64;
     // SAFETY: reads eight bytes into a number.
     let read = unsafe { libc::read(event.as_raw_fd(), (&raw mut value).cast(), 8) };
     if read == 8 { value } else { 0 }
 }
 
-fn open(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Source), Error> {
+fn open_source(
+    spec: &PointSpec,
+    code: &mut TargetCode,
+    pid: u32,
+) -> Result<(CountedBy, PointSource), Error> {
     match &spec.what {
-        PointKind::Samples(end) => Ok((CountedBy::Samples, Source::Samples(end.clone()))),
+        PointKind::Samples(end) => Ok((CountedBy::Samples, PointSource::Samples(end.clone()))),
         PointKind::Latency(begin, end) => {
-            let (counted_by, begins) = events(begin, code, pid)?;
-            let (_, ends) = events(end, code, pid)?;
-            Ok((counted_by, Source::Pair(begins, ends)))
+            let (counted_by, begins) = open_events(begin, code, pid)?;
+            let (_, ends) = open_events(end, code, pid)?;
+            Ok((counted_by, PointSource::Pair(begins, ends)))
         }
         _ => {
-            let (counted_by, events) = events(spec, code, pid)?;
-            Ok((counted_by, Source::Events(events)))
+            let (counted_by, events) = open_events(spec, code, pid)?;
+            Ok((counted_by, PointSource::Events(events)))
         }
     }
 }
 
 /// The events of a point that is neither a pair nor counted by samples.
-fn events(spec: &PointSpec, code: &mut Code, pid: u32) -> Result<(CountedBy, Vec<OwnedFd>), Error> {
+fn open_events(
+    spec: &PointSpec,
+    code: &mut TargetCode,
+    pid: u32,
+) -> Result<(CountedBy, Vec<OwnedFd>), Error> {
     let spots = match &spec.what {
         PointKind::Syscall(name) => {
-            return Ok((CountedBy::Syscall, vec![syscall(spec, name, pid)?]));
+            return Ok((CountedBy::Syscall, vec![open_syscall(spec, name, pid)?]));
         }
         PointKind::Probe { provider, name } => {
-            let probes = crate::probes::find(code, provider, name)?;
+            let probes = crate::probes::find_probes(code, provider, name)?;
             let places = probes.iter().map(|(spot, semaphore)| (spot, *semaphore));
-            return Ok((CountedBy::Usdt, uprobes(spec, places)?));
+            return Ok((CountedBy::Usdt, open_uprobes(spec, places)?));
         }
-        PointKind::Line { file, line } => search::line(code, file, *line)?,
-        PointKind::Function(name) => search::function(code, name)?,
+        PointKind::Line { file, line } => search::find_line(code, file, *line)?,
+        PointKind::Function(name) => search::find_function(code, name)?,
         PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // parsed as no part of a pair
     };
-    let hardware: io::Result<Vec<_>> = spots.iter().map(|spot| breakpoint(spot, pid)).collect();
+    // Threads to come inherit it from those that are there.
+    let threads = thread_ids(pid);
+    let places = spots
+        .iter()
+        .flat_map(|spot| threads.iter().map(move |tid| (spot, *tid)));
+    let hardware: io::Result<Vec<_>> = places
+        .map(|(spot, tid)| open_breakpoint(spot, tid))
+        .collect();
     match hardware {
         Ok(events) => Ok((CountedBy::Breakpoint, events)),
         // The processor's four are in use: the kernel can write one into the code.
         Err(_) => {
             let places = spots.iter().map(|spot| (spot, 0));
-            Ok((CountedBy::Uprobe, uprobes(spec, places)?))
+            Ok((CountedBy::Uprobe, open_uprobes(spec, places)?))
         }
     }
 }
 
-fn refused(spec: &PointSpec, source: io::Error) -> Error {
+fn refused_point(spec: &PointSpec, source: io::Error) -> Error {
     let reason = match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             "only root may count these; mark the place in the source (vitalfew.h) or run as root"
@@ -240,7 +283,7 @@ fn refused(spec: &PointSpec, source: io::Error) -> Error {
 }
 
 /// An event that counts in a process and all that it starts.
-fn attributes(kind: u32) -> perf_event_attr {
+fn counting_attributes(kind: u32) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         type_: kind,
@@ -250,7 +293,7 @@ fn attributes(kind: u32) -> perf_event_attr {
     attr
 }
 
-fn counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+fn open_counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = pe::PERF_FLAG_FD_CLOEXEC.into();
     // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and what it points to
     // lives during the call.
@@ -262,32 +305,42 @@ fn counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
-    let mut attr = attributes(pe::PERF_TYPE_BREAKPOINT);
+/// The threads of a process; the process itself where they cannot be listed.
+fn thread_ids(pid: u32) -> Vec<u32> {
+    let listed = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let names = listed.into_iter().flatten().flatten();
+    let ids: Vec<u32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    if ids.is_empty() { vec![pid] } else { ids }
+}
+
+fn open_breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
+    let mut attr = counting_attributes(pe::PERF_TYPE_BREAKPOINT);
     attr.bp_type = pe::HW_BREAKPOINT_X;
     attr.__bindgen_anon_3.bp_addr = spot.address;
     attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
-    counting(attr, pid as i32, -1)
+    open_counting(attr, pid as i32, -1)
 }
 
 /// `semaphore`: position in the file of a counter that the program looks at before the probe; 0: none.
 ///
 /// Counted on each CPU and not in the process: when a thread is made that inherits such an event,
 /// the kernel reads the path again, at our address in the target, and the target gets no thread.
-fn uprobe(spot: &Spot, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
+fn open_uprobe(spot: &Spot, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(io::Error::other)?;
     let path = CString::new(spot.path.as_bytes())?;
-    let mut attr = attributes(kind);
+    let mut attr = counting_attributes(kind);
     attr.set_inherit(0);
     attr.config = semaphore << 32;
     attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
     attr.__bindgen_anon_4.probe_offset = spot.offset.0;
     // SAFETY: asks for a number.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    let opened = (0..cpus as i32).map(|cpu| counting(attr, -1, cpu));
+    let opened = (0..cpus as i32).map(|cpu| open_counting(attr, -1, cpu));
     // A processor that is not there counts nothing.
     let gone = |event: &io::Result<OwnedFd>| {
         event
@@ -298,27 +351,27 @@ fn uprobe(spot: &Spot, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
 }
 
 /// Breakpoints of the kernel's making at all these places.
-fn uprobes<'a>(
+fn open_uprobes<'a>(
     spec: &PointSpec,
     places: impl Iterator<Item = (&'a Spot, u64)>,
 ) -> Result<Vec<OwnedFd>, Error> {
     let mut events = Vec::new();
     for (spot, semaphore) in places {
-        events.extend(uprobe(spot, semaphore).map_err(|source| refused(spec, source))?);
+        events.extend(open_uprobe(spot, semaphore).map_err(|source| refused_point(spec, source))?);
     }
     Ok(events)
 }
 
-fn syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
-    let events = sampler::tracefs()?.join("events/syscalls");
+fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
+    let events = sampler::tracefs_directory()?.join("events/syscalls");
     let id = std::fs::read_to_string(events.join(format!("sys_enter_{name}/id")));
     let id = id.ok().and_then(|id| id.trim().parse().ok());
     let Some(id) = id else {
         return Err(unknown_syscall(name, &events));
     };
-    let mut attr = attributes(pe::PERF_TYPE_TRACEPOINT);
+    let mut attr = counting_attributes(pe::PERF_TYPE_TRACEPOINT);
     attr.config = id;
-    counting(attr, pid as i32, -1).map_err(|source| refused(spec, source))
+    open_counting(attr, pid as i32, -1).map_err(|source| refused_point(spec, source))
 }
 
 fn unknown_syscall(name: &str, events: &std::path::Path) -> Error {

@@ -1,7 +1,7 @@
 //! Probes that programs have for tracers (USDT): where they are, by the notes in the file.
 
 use crate::Error;
-use crate::code::Code;
+use crate::code::TargetCode;
 use crate::search::Spot;
 use object::elf::NoteType;
 use object::read::elf::{ElfFile64, SectionHeader};
@@ -15,7 +15,11 @@ const LARGEST: u64 = 1 << 30;
 const STAPSDT: NoteType = NoteType(3);
 
 /// The places of a probe in the mapped files, each with the position of its semaphore (0: none).
-pub(crate) fn find(code: &mut Code, provider: &str, name: &str) -> Result<Vec<(Spot, u64)>, Error> {
+pub(crate) fn find_probes(
+    code: &mut TargetCode,
+    provider: &str,
+    name: &str,
+) -> Result<Vec<(Spot, u64)>, Error> {
     let mut near = Vec::new();
     let mut paths: Vec<String> = code.mappings().iter().map(|m| m.path.clone()).collect();
     paths.dedup();
@@ -24,7 +28,7 @@ pub(crate) fn find(code: &mut Code, provider: &str, name: &str) -> Result<Vec<(S
         let Some(bytes) = all.and_then(|_| std::fs::read(path).ok()) else {
             continue;
         };
-        let probes = probes(&bytes).unwrap_or_default();
+        let probes = parse_probes(&bytes).unwrap_or_default();
         let mut found = Vec::new();
         for probe in probes {
             if probe.provider != provider || probe.name != name {
@@ -59,7 +63,7 @@ pub(crate) fn find(code: &mut Code, provider: &str, name: &str) -> Result<Vec<(S
     })
 }
 
-struct Probe {
+struct UsdtProbe {
     provider: String,
     name: String,
     offset: u64,
@@ -67,7 +71,7 @@ struct Probe {
 }
 
 /// The probes of an ELF file; `None` if it is damaged.
-fn probes(bytes: &[u8]) -> Option<Vec<Probe>> {
+fn parse_probes(bytes: &[u8]) -> Option<Vec<UsdtProbe>> {
     let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
     let offset_of = |address: u64| {
         use object::read::elf::ProgramHeader;
@@ -104,7 +108,7 @@ fn probes(bytes: &[u8]) -> Option<Vec<Probe>> {
             let moved = base.wrapping_sub(word(1)?);
             let at = |address: u64| offset_of(address.wrapping_add(moved));
             let semaphore = word(2).filter(|address| *address != 0);
-            probes.push(Probe {
+            probes.push(UsdtProbe {
                 provider: text()?,
                 name: text()?,
                 offset: at(word(0)?)?,

@@ -13,14 +13,14 @@ const FOREIGN: [&str; 8] = [
     "/usr/src/",
 ];
 
-/// Which images and sources are in scope.
+/// Images and sources in scope.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
+pub(crate) struct SourceScope {
     patterns: Vec<String>,
     executable: String,
 }
 
-impl Scope {
+impl SourceScope {
     /// The scope of these patterns; of none: the executable, without foreign sources.
     pub fn new(patterns: &[String], executable: &str) -> Self {
         Self {
@@ -34,7 +34,9 @@ impl Scope {
         if self.patterns.is_empty() {
             return image == self.executable;
         }
-        self.patterns.iter().any(|pattern| matches(pattern, image))
+        self.patterns
+            .iter()
+            .any(|pattern| matches_pattern(pattern, image))
     }
 
     /// Returns whether it can have anything in scope.
@@ -43,8 +45,12 @@ impl Scope {
     }
 
     /// Returns whether code of an image from a source file is in scope; `None`: the source is not known.
-    pub fn has(&self, image: &str, source: Option<&str>) -> bool {
-        let named = |source: &str| self.patterns.iter().any(|pattern| matches(pattern, source));
+    pub fn is_in_scope(&self, image: &str, source: Option<&str>) -> bool {
+        let named = |source: &str| {
+            self.patterns
+                .iter()
+                .any(|pattern| matches_pattern(pattern, source))
+        };
         let foreign = |source: &str| FOREIGN.iter().any(|part| source.contains(part));
         match source {
             Some(source) if named(source) => true,
@@ -56,7 +62,7 @@ impl Scope {
 
 /// Returns whether a pattern fits a path: `*` stands for anything; without one, the pattern is a part of the
 /// path.
-pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, path: &str) -> bool {
     if !pattern.contains('*') {
         return path.contains(pattern);
     }
@@ -93,24 +99,24 @@ mod tests {
             ("a*a", "a", false),
             ("*", "", true),
         ] {
-            assert_eq!(matches(pattern, path), fits, "{pattern} {path}");
+            assert_eq!(matches_pattern(pattern, path), fits, "{pattern} {path}");
         }
     }
 
     #[test]
     fn the_executable_without_foreign_sources_is_the_default() {
-        let scope = Scope::new(&[], "/a/app");
-        assert!(scope.has("/a/app", Some("/src/app.cc")));
-        assert!(!scope.has("/a/app", Some("/usr/include/c++/12/bits/stl_vector.h")));
-        assert!(!scope.has("/lib/libc.so.6", Some("/src/app.cc")));
+        let scope = SourceScope::new(&[], "/a/app");
+        assert!(scope.is_in_scope("/a/app", Some("/src/app.cc")));
+        assert!(!scope.is_in_scope("/a/app", Some("/usr/include/c++/12/bits/stl_vector.h")));
+        assert!(!scope.is_in_scope("/lib/libc.so.6", Some("/src/app.cc")));
         assert!(!scope.may_have("/lib/libc.so.6"));
     }
 
     #[test]
     fn patterns_name_images_and_sources() {
-        let scope = Scope::new(&["libfoo".into(), "/usr/include/bar".into()], "/a/app");
-        assert!(scope.has("/lib/libfoo.so", Some("/src/foo.c")));
-        assert!(!scope.has("/a/app", Some("/src/app.cc")));
-        assert!(scope.has("/a/app", Some("/usr/include/bar.h")));
+        let scope = SourceScope::new(&["libfoo".into(), "/usr/include/bar".into()], "/a/app");
+        assert!(scope.is_in_scope("/lib/libfoo.so", Some("/src/foo.c")));
+        assert!(!scope.is_in_scope("/a/app", Some("/src/app.cc")));
+        assert!(scope.is_in_scope("/a/app", Some("/usr/include/bar.h")));
     }
 }

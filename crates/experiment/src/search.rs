@@ -1,7 +1,7 @@
 //! From what a user writes to code: lines, functions and probes of the mapped images.
 
 use crate::Error;
-use crate::code::{Code, Image};
+use crate::code::{CodeImage, TargetCode};
 use crate::options::split_line;
 use profile::{Granularity, ImageAddress, ImageOffset};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +23,16 @@ pub(crate) struct Spot {
 }
 
 /// Where a line begins: once in each procedure that it is compiled into.
-pub(crate) fn line(code: &mut Code, file: &str, line: u32) -> Result<Vec<Spot>, Error> {
+pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<Vec<Spot>, Error> {
     let mut near = BTreeSet::new();
-    for image in images(code) {
+    for image in mapped_images(code) {
         let Some((debug, symbols)) = image.debug.as_ref().zip(image.symbols.as_ref()) else {
             continue;
         };
         // The first address in each procedure, which is known by where it starts.
         let mut first: BTreeMap<u64, ImageAddress> = BTreeMap::new();
         let _ = debug.for_each_line(|range, path, number| {
-            if !names(path, file) {
+            if !path_ends_with(path, file) {
                 return;
             }
             if number != line {
@@ -40,7 +40,7 @@ pub(crate) fn line(code: &mut Code, file: &str, line: u32) -> Result<Vec<Spot>, 
                 return;
             }
             let offset = symbols.offset_of(range.start);
-            let procedure = offset.and_then(|offset| symbols.procedure(offset));
+            let procedure = offset.and_then(|offset| symbols.procedure_at(offset));
             let key = procedure.map_or(range.start.0, |procedure| procedure.start.0);
             let known = first.entry(key).or_insert(range.start);
             *known = (*known).min(range.start);
@@ -49,29 +49,29 @@ pub(crate) fn line(code: &mut Code, file: &str, line: u32) -> Result<Vec<Spot>, 
             .values()
             .filter_map(|address| symbols.offset_of(*address));
         let spots: Vec<Spot> = offsets
-            .filter_map(|offset| spot(code, &image, offset))
+            .filter_map(|offset| spot_at(code, &image, offset))
             .collect();
         if !spots.is_empty() {
             return Ok(spots);
         }
     }
     let near = near.into_iter().take(NEAR).map(|(_, name)| name).collect();
-    Err(missing(code, format!("{file}:{line}"), near))
+    Err(not_found_error(code, format!("{file}:{line}"), near))
 }
 
 /// Where a function begins.
-pub(crate) fn function(code: &mut Code, name: &str) -> Result<Vec<Spot>, Error> {
+pub(crate) fn find_function(code: &mut TargetCode, name: &str) -> Result<Vec<Spot>, Error> {
     let mut near = BTreeSet::new();
-    for image in images(code) {
+    for image in mapped_images(code) {
         let Some(symbols) = &image.symbols else {
             continue;
         };
         let mut spots = Vec::new();
-        for raw in symbols.procedures() {
-            let demangled = raw.demangled().name;
+        for raw in symbols.all_procedures() {
+            let demangled = raw.demangle_procedure().name;
             let plain = demangled.split('(').next().unwrap_or_default();
             if raw.name == name.as_bytes() || &*demangled == name || plain == name {
-                spots.extend(spot(code, &image, raw.start));
+                spots.extend(spot_at(code, &image, raw.start));
             } else if near.len() < 10_000 {
                 let distance = strsim::damerau_levenshtein(plain, name);
                 if distance <= name.len() / 3 + 1 {
@@ -84,20 +84,24 @@ pub(crate) fn function(code: &mut Code, name: &str) -> Result<Vec<Spot>, Error> 
         }
     }
     let near = near.into_iter().take(NEAR).map(|(_, name)| name).collect();
-    Err(missing(code, format!("function {name}"), near))
+    Err(not_found_error(code, format!("function {name}"), near))
 }
 
-/// Whether the fragment that is to be sped up alone exists, and what it is called in full.
-pub(crate) fn fragment(code: &mut Code, by: Granularity, wanted: &str) -> Result<(), Error> {
+/// Checks that the fragment that is to be sped up alone exists, and finds its full name.
+pub(crate) fn check_fragment(
+    code: &mut TargetCode,
+    by: Granularity,
+    wanted: &str,
+) -> Result<(), Error> {
     match (by, split_line(wanted)) {
-        (Granularity::Line, Some((file, number))) => line(code, &file, number).map(|_| ()),
-        (Granularity::Line, None) => Err(missing(code, wanted.to_owned(), Vec::new())),
-        (Granularity::Function, _) => function(code, wanted).map(|_| ()),
+        (Granularity::Line, Some((file, number))) => find_line(code, &file, number).map(|_| ()),
+        (Granularity::Line, None) => Err(not_found_error(code, wanted.to_owned(), Vec::new())),
+        (Granularity::Function, _) => find_function(code, wanted).map(|_| ()),
     }
 }
 
 /// Returns whether a path ends with what was written, at the border of a component.
-pub(crate) fn names(path: &str, end: &str) -> bool {
+pub(crate) fn path_ends_with(path: &str, end: &str) -> bool {
     match path.strip_suffix(end) {
         Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),
         None => false,
@@ -105,7 +109,7 @@ pub(crate) fn names(path: &str, end: &str) -> bool {
 }
 
 /// The executable first, then the libraries in the order of their addresses.
-fn images(code: &mut Code) -> Vec<Rc<Image>> {
+fn mapped_images(code: &mut TargetCode) -> Vec<Rc<CodeImage>> {
     let executable = code.executable().to_owned();
     let mut paths = vec![executable.clone()];
     let others = code.mappings().iter().map(|mapping| &mapping.path);
@@ -115,10 +119,10 @@ fn images(code: &mut Code) -> Vec<Rc<Image>> {
             .cloned(),
     );
     paths.dedup();
-    paths.iter().map(|path| code.image(path)).collect()
+    paths.iter().map(|path| code.image_of(path)).collect()
 }
 
-fn spot(code: &Code, image: &Image, offset: ImageOffset) -> Option<Spot> {
+fn spot_at(code: &TargetCode, image: &CodeImage, offset: ImageOffset) -> Option<Spot> {
     let mapping = code.mappings().iter().find(|mapping| {
         let length = mapping.range.end - mapping.range.start;
         let inside = offset.0.checked_sub(mapping.offset);
@@ -131,7 +135,7 @@ fn spot(code: &Code, image: &Image, offset: ImageOffset) -> Option<Spot> {
     })
 }
 
-fn missing(code: &Code, what: String, near: Vec<String>) -> Error {
+fn not_found_error(code: &TargetCode, what: String, near: Vec<String>) -> Error {
     Error::NoSuchPlace {
         what,
         program: PathBuf::from(code.executable()),
@@ -141,7 +145,7 @@ fn missing(code: &Code, what: String, near: Vec<String>) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::path_ends_with;
 
     #[test]
     fn a_path_is_named_by_its_last_components() {
@@ -153,7 +157,7 @@ mod tests {
             ("/src/app/domain.c", "main.c", false),
             ("/src/app/main.cc", "main.c", false),
         ] {
-            assert_eq!(names(path, end), fits, "{path} {end}");
+            assert_eq!(path_ends_with(path, end), fits, "{path} {end}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads a profile as a call tree and says what is in it: `cargo run --example tree -- FILE`.
 
-use formats::read::{ReadOptions, read};
+use formats::read::{ReadOptions, read_profile};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -8,7 +8,7 @@ fn main() -> ExitCode {
         eprintln!("usage: tree FILE");
         return ExitCode::from(2);
     };
-    match read(path.as_ref(), &ReadOptions::default()) {
+    match read_profile(path.as_ref(), &ReadOptions::default()) {
         Ok(profile) => {
             let tree = &profile.tree;
             let (nodes, methods) = (tree.len(), tree.methods().len());

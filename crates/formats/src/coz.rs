@@ -19,9 +19,9 @@ use std::io::Write;
 /// Far above what a program has.
 const MAX_POINTS: usize = 1000;
 
-/// Which of the two forms.
+/// The form of a profile: tabbed or JSON lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum CozForm {
     /// Tabbed, which all versions read.
     Tabbed,
     /// JSON on each line, which versions since 2026 write.
@@ -31,16 +31,16 @@ pub enum Form {
 /// Why a file is no profile of Coz.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, in the line at offset {offset}")]
-pub struct ReadError {
+pub struct CozReadError {
     /// Where the line begins, in bytes.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The damage.
     pub what: String,
 }
 
 /// A record; which fields it has depends on its type.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Record {
+struct CozRecord {
     #[serde(rename = "type")]
     kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,15 +74,17 @@ pub fn is_coz(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
     let json = line.trim_ascii_start().starts_with(b"{");
     match json {
-        true => serde_json::from_slice::<Record>(line).is_ok_and(|record| known(&record.kind)),
+        true => serde_json::from_slice::<CozRecord>(line)
+            .is_ok_and(|record| is_known_record(&record.kind)),
         false => {
             let kind = line.split(|byte| *byte == b'\t').next();
-            kind.is_some_and(|kind| known(&String::from_utf8_lossy(kind))) && line.contains(&b'\t')
+            kind.is_some_and(|kind| is_known_record(&String::from_utf8_lossy(kind)))
+                && line.contains(&b'\t')
         }
     }
 }
 
-fn known(kind: &str) -> bool {
+fn is_known_record(kind: &str) -> bool {
     const KINDS: [&str; 8] = [
         "startup",
         "shutdown",
@@ -100,60 +102,60 @@ fn known(kind: &str) -> bool {
 ///
 /// # Errors
 /// At the first line that is not one of its records.
-pub fn read(bytes: &[u8]) -> Result<CausalProfile, ReadError> {
-    let mut reader = Reader::default();
+pub fn read_coz(bytes: &[u8]) -> Result<CausalProfile, CozReadError> {
+    let mut reader = CozReader::default();
     let mut offset = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let failed = |what| ReadError { offset, what };
+        let failed = |what| CozReadError { offset, what };
         let text = std::str::from_utf8(line).map_err(|_| failed("not UTF-8".to_owned()))?;
         let text = text.trim_end_matches(['\r', '\n']);
         if !text.is_empty() {
-            let record = record(text).map_err(failed)?;
-            reader.add(record).map_err(failed)?;
+            let record = parse_record(text).map_err(failed)?;
+            reader.add_record(record).map_err(failed)?;
         }
         offset += line.len();
     }
-    Ok(reader.finish())
+    Ok(reader.finish_profile())
 }
 
-fn record(line: &str) -> Result<Record, String> {
+fn parse_record(line: &str) -> Result<CozRecord, String> {
     if line.starts_with('{') {
         return serde_json::from_str(line).map_err(|error| error.to_string());
     }
     let mut parts = line.split('\t');
-    let mut record = Record {
+    let mut record = CozRecord {
         kind: parts.next().unwrap_or("").to_owned(),
-        ..Record::default()
+        ..CozRecord::default()
     };
     for (key, value) in parts.filter_map(|part| part.split_once('=')) {
         match key {
-            "time" => record.time = Some(number(key, value)?),
+            "time" => record.time = Some(parse_number(key, value)?),
             "selected" => record.selected = Some(value.to_owned()),
-            "speedup" => record.speedup = Some(number(key, value)?),
-            "duration" => record.duration = Some(number(key, value)?),
-            "selected-samples" => record.selected_samples = Some(number(key, value)?),
+            "speedup" => record.speedup = Some(parse_number(key, value)?),
+            "duration" => record.duration = Some(parse_number(key, value)?),
+            "selected-samples" => record.selected_samples = Some(parse_number(key, value)?),
             "name" => record.name = Some(value.to_owned()),
-            "delta" => record.delta = Some(number(key, value)?),
-            "arrivals" => record.arrivals = Some(number(key, value)?),
-            "departures" => record.departures = Some(number(key, value)?),
-            "difference" => record.difference = Some(number(key, value)?),
+            "delta" => record.delta = Some(parse_number(key, value)?),
+            "arrivals" => record.arrivals = Some(parse_number(key, value)?),
+            "departures" => record.departures = Some(parse_number(key, value)?),
+            "difference" => record.difference = Some(parse_number(key, value)?),
             "location" => record.location = Some(value.to_owned()),
             // Also once as the number of samples of a whole run, in old versions.
-            "count" => record.count = Some(number(key, value)?),
+            "count" => record.count = Some(parse_number(key, value)?),
             _ => {}
         }
     }
     Ok(record)
 }
 
-fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, String> {
+fn parse_number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, String> {
     let shown: String = value.chars().take(40).collect();
     let parsed = value.parse();
     parsed.map_err(|_| format!("{key} is {shown:?}, which is not a number that it can have"))
 }
 
 #[derive(Default)]
-struct Reader {
+struct CozReader {
     runs: Vec<CausalRun>,
     fragments: FxHashMap<String, u32>,
     points: FxHashMap<String, usize>,
@@ -162,30 +164,30 @@ struct Reader {
     runtime: Option<u64>,
 }
 
-impl Reader {
-    fn add(&mut self, record: Record) -> Result<(), String> {
+impl CozReader {
+    fn add_record(&mut self, record: CozRecord) -> Result<(), String> {
         match record.kind.as_str() {
-            "startup" => self.begin(record.time.unwrap_or(0)),
+            "startup" => self.begin_run(record.time.unwrap_or(0)),
             "shutdown" => {}
             "runtime" => self.runtime = self.runtime.max(record.time),
             "samples" => {
-                let location = required(record.location, "location")?;
-                let count = required(record.count, "count")?;
-                let fragment = self.fragment(location)?;
-                if let Some(fragment) = self.run().fragments.get_mut(fragment as usize) {
+                let location = required_field(record.location, "location")?;
+                let count = required_field(record.count, "count")?;
+                let fragment = self.fragment_index(location)?;
+                if let Some(fragment) = self.current_run().fragments.get_mut(fragment as usize) {
                     fragment.samples = count;
                 }
             }
             "experiment" => {
-                let speedup = required(record.speedup, "speedup")?;
+                let speedup = required_field(record.speedup, "speedup")?;
                 if !(0.0..=1.0).contains(&speedup) {
                     return Err(format!("a speedup of {speedup} is not from 0 to 1"));
                 }
-                let duration = required(record.duration, "duration")?;
-                let fragment = self.fragment(required(record.selected, "selected")?)?;
+                let duration = required_field(record.duration, "duration")?;
+                let fragment = self.fragment_index(required_field(record.selected, "selected")?)?;
                 // Old versions do not say; then nothing tells that the fragment did not run.
                 let samples = record.selected_samples.unwrap_or(1);
-                self.run().experiments.push(Experiment {
+                self.current_run().experiments.push(Experiment {
                     fragment,
                     speedup,
                     start_ns: 0,
@@ -199,16 +201,16 @@ impl Reader {
                 });
             }
             "throughput-point" | "progress-point" => {
-                let visits = required(record.delta, "delta")?;
-                self.count(record.name, Progress::Visits(visits), visits)?;
+                let visits = required_field(record.delta, "delta")?;
+                self.add_visits(record.name, Progress::Visits(visits), visits)?;
             }
             "latency-point" => {
                 self.latency = true;
-                let arrivals = required(record.arrivals, "arrivals")?;
-                let difference = required(record.difference, "difference")?;
+                let arrivals = required_field(record.arrivals, "arrivals")?;
+                let difference = required_field(record.difference, "difference")?;
                 let latency = Progress::Latency {
                     arrivals,
-                    departures: required(record.departures, "departures")?,
+                    departures: required_field(record.departures, "departures")?,
                     // Counts that were read at different moments wrap around below 0.
                     in_flight: if (0.0..9e18).contains(&difference) {
                         difference
@@ -216,7 +218,7 @@ impl Reader {
                         0.0
                     },
                 };
-                self.count(record.name, latency, arrivals)?;
+                self.add_visits(record.name, latency, arrivals)?;
             }
             kind => {
                 let shown: String = kind.chars().take(40).collect();
@@ -226,8 +228,8 @@ impl Reader {
         Ok(())
     }
 
-    fn begin(&mut self, start_unix_ns: u64) {
-        self.end();
+    fn begin_run(&mut self, start_unix_ns: u64) {
+        self.end_run();
         self.fragments.clear();
         self.points.clear();
         self.runs.push(CausalRun {
@@ -248,19 +250,19 @@ impl Reader {
     }
 
     /// The present run; records before the first `startup` make one.
-    fn run(&mut self) -> &mut CausalRun {
+    fn current_run(&mut self) -> &mut CausalRun {
         if self.runs.is_empty() {
-            self.begin(0);
+            self.begin_run(0);
         }
         let last = self.runs.len() - 1;
         &mut self.runs[last]
     }
 
-    fn fragment(&mut self, name: String) -> Result<u32, String> {
+    fn fragment_index(&mut self, name: String) -> Result<u32, String> {
         if let Some(known) = self.fragments.get(&name) {
             return Ok(*known);
         }
-        let run = self.run();
+        let run = self.current_run();
         let number = u32::try_from(run.fragments.len()).map_err(|_| "too many lines")?;
         run.fragments.push(Fragment {
             name: name.clone(),
@@ -273,9 +275,14 @@ impl Reader {
         Ok(number)
     }
 
-    fn count(&mut self, name: Option<String>, count: Progress, visits: u64) -> Result<(), String> {
+    fn add_visits(
+        &mut self,
+        name: Option<String>,
+        count: Progress,
+        visits: u64,
+    ) -> Result<(), String> {
         // A throughput and a latency may have one name.
-        let name = required(name, "name")?;
+        let name = required_field(name, "name")?;
         let latency = matches!(count, Progress::Latency { .. });
         let key = format!("{}{name}", if latency { "L" } else { "T" });
         let known = self.points.get(&key).copied();
@@ -283,7 +290,7 @@ impl Reader {
         if known.is_none() && self.points.len() >= MAX_POINTS {
             return Err(format!("more than {MAX_POINTS} progress points"));
         }
-        let run = self.run();
+        let run = self.current_run();
         let position = known.unwrap_or_else(|| {
             run.points.push(ProgressPoint {
                 name,
@@ -310,7 +317,7 @@ impl Reader {
     }
 
     /// Ends the present run.
-    fn end(&mut self) {
+    fn end_run(&mut self) {
         let (latency, runtime) = (self.latency, self.runtime.take());
         self.latency = false;
         let Some(run) = self.runs.last_mut() else {
@@ -327,15 +334,15 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> CausalProfile {
-        self.end();
+    fn finish_profile(mut self) -> CausalProfile {
+        self.end_run();
         // A program that started and ended has nothing to say.
         self.runs.retain(|run| !run.fragments.is_empty());
         CausalProfile { runs: self.runs }
     }
 }
 
-fn required<T>(field: Option<T>, name: &str) -> Result<T, String> {
+fn required_field<T>(field: Option<T>, name: &str) -> Result<T, String> {
     field.ok_or_else(|| format!("no {name}"))
 }
 
@@ -343,35 +350,35 @@ fn required<T>(field: Option<T>, name: &str) -> Result<T, String> {
 ///
 /// # Errors
 /// [`WriteError::Io`].
-pub fn write(
+pub fn write_coz(
     profile: &CausalProfile,
-    form: Form,
+    form: CozForm,
     out: &mut (impl Write + ?Sized),
 ) -> Result<(), WriteError> {
-    let mut put = |record: Record| -> std::io::Result<()> {
+    let mut put = |record: CozRecord| -> std::io::Result<()> {
         match form {
-            Form::Tabbed => tabbed(&record, out),
-            Form::JsonLines => {
+            CozForm::Tabbed => write_tabbed_record(&record, out),
+            CozForm::JsonLines => {
                 serde_json::to_writer(&mut *out, &record)?;
                 writeln!(out)
             }
         }
     };
     for run in &profile.runs {
-        write_run(run, &mut put).map_err(WriteError::io("Coz"))?;
+        write_run(run, &mut put).map_err(WriteError::wrap_io("Coz"))?;
     }
     Ok(())
 }
 
 fn write_run(
     run: &CausalRun,
-    put: &mut impl FnMut(Record) -> std::io::Result<()>,
+    put: &mut impl FnMut(CozRecord) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    let record = |kind: &str| Record {
+    let record = |kind: &str| CozRecord {
         kind: kind.to_owned(),
-        ..Record::default()
+        ..CozRecord::default()
     };
-    put(Record {
+    put(CozRecord {
         time: Some(run.start_unix_ns),
         ..record("startup")
     })?;
@@ -379,17 +386,17 @@ fn write_run(
         let Some(fragment) = run.fragments.get(experiment.fragment as usize) else {
             continue;
         };
-        put(Record {
-            selected: Some(printable(&fragment.name)),
+        put(CozRecord {
+            selected: Some(printable_name(&fragment.name)),
             speedup: Some(experiment.speedup),
             duration: Some(experiment.effective_ns().into()),
             selected_samples: Some(experiment.samples),
             ..record("experiment")
         })?;
         for (point, count) in run.points.iter().zip(&experiment.counts) {
-            let name = Some(printable(&point.name));
+            let name = Some(printable_name(&point.name));
             put(match *count {
-                Progress::Visits(visits) => Record {
+                Progress::Visits(visits) => CozRecord {
                     name,
                     delta: Some(visits),
                     ..record("throughput-point")
@@ -398,7 +405,7 @@ fn write_run(
                     arrivals,
                     departures,
                     in_flight,
-                } => Record {
+                } => CozRecord {
                     name,
                     arrivals: Some(arrivals),
                     departures: Some(departures),
@@ -409,19 +416,19 @@ fn write_run(
         }
     }
     for fragment in run.fragments.iter().filter(|f| f.samples > 0) {
-        put(Record {
-            location: Some(printable(&fragment.name)),
+        put(CozRecord {
+            location: Some(printable_name(&fragment.name)),
             count: Some(fragment.samples),
             ..record("samples")
         })?;
     }
-    put(Record {
+    put(CozRecord {
         time: Some(run.duration_ns),
         ..record("runtime")
     })
 }
 
-fn tabbed(record: &Record, out: &mut (impl Write + ?Sized)) -> std::io::Result<()> {
+fn write_tabbed_record(record: &CozRecord, out: &mut (impl Write + ?Sized)) -> std::io::Result<()> {
     write!(out, "{}", record.kind)?;
     let text = |value: &Option<String>| value.clone();
     let whole = |value: Option<u64>| value.map(|value| value.to_string());
@@ -457,7 +464,7 @@ fn tabbed(record: &Record, out: &mut (impl Write + ?Sized)) -> std::io::Result<(
 }
 
 /// A name without what would end it.
-fn printable(name: &str) -> String {
+fn printable_name(name: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     name.chars().map(visible).collect()
 }

@@ -1,13 +1,13 @@
-//! How a location is named.
+//! Names of locations.
 
-use crate::write::Options;
+use crate::write::WriteOptions;
 use profile::{
     Image, ImageKind, ImageOffset, Location, Procedure, Recording, Resolution, SymbolTable,
 };
 use std::borrow::Cow;
 
 /// A function that ran at a location.
-pub(crate) struct Function<'a> {
+pub(crate) struct FrameFunction<'a> {
     /// Its name; never empty.
     pub name: Cow<'a, str>,
     /// The source file that it stands in.
@@ -25,7 +25,7 @@ pub(crate) struct Namer<'a> {
 }
 
 impl<'a> Namer<'a> {
-    pub fn new(recording: &'a Recording, symbols: &'a SymbolTable, options: &Options) -> Self {
+    pub fn new(recording: &'a Recording, symbols: &'a SymbolTable, options: &WriteOptions) -> Self {
         Self {
             recording,
             symbols,
@@ -34,36 +34,36 @@ impl<'a> Namer<'a> {
     }
 
     /// The functions at a location, innermost inlined call first; at least one.
-    pub fn functions(self, location: Location) -> impl Iterator<Item = Function<'a>> {
+    pub fn functions_at(self, location: Location) -> impl Iterator<Item = FrameFunction<'a>> {
         let resolution = self.symbols.get(location);
         let inlined = resolution.map_or(0, |r| r.inlined.len());
         let depths = if self.inline { inlined.max(1) } else { 1 };
-        (0..depths).map(move |depth| self.function(location, resolution, depth))
+        (0..depths).map(move |depth| self.function_at_depth(location, resolution, depth))
     }
 
     /// The procedure at a location, where it is known.
-    pub fn procedure(self, location: Location) -> Option<&'a Procedure> {
+    pub fn procedure_at(self, location: Location) -> Option<&'a Procedure> {
         self.symbols.procedure(location)
     }
 
     /// Returns whether inlined calls at the location are frames of their own.
-    pub fn expands(self, location: Location) -> bool {
+    pub fn expands_inlined_calls(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);
         self.inline && resolution.is_some_and(|r| !r.inlined.is_empty())
     }
 
     /// Returns whether any function is known at the location.
-    pub fn knows(self, location: Location) -> bool {
+    pub fn knows_location(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);
         resolution.is_some_and(|r| r.procedure.is_some() || !r.inlined.is_empty())
     }
 
-    fn function(
+    fn function_at_depth(
         self,
         location: Location,
         resolution: Option<&'a Resolution>,
         depth: usize,
-    ) -> Function<'a> {
+    ) -> FrameFunction<'a> {
         let inlined = resolution.map_or(&[][..], |r| &r.inlined);
         let source = if self.inline {
             inlined.get(depth)
@@ -79,10 +79,10 @@ impl<'a> Namer<'a> {
         } else {
             by_symbol.or(by_debug_info)
         };
-        Function {
+        FrameFunction {
             name: match name {
                 Some(name) if !name.is_empty() => Cow::Borrowed(name),
-                _ => place(self.recording.image(location.image), location.offset),
+                _ => unnamed_place(self.recording.image(location.image), location.offset),
             },
             file: source.and_then(|s| s.file.as_deref()),
             line: source.and_then(|s| s.line),
@@ -91,7 +91,7 @@ impl<'a> Namer<'a> {
 }
 
 /// The name of a place without a symbol.
-fn place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
+fn unnamed_place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
     if image.kind == ImageKind::Unknown {
         return Cow::Borrowed("[unknown]");
     }

@@ -5,8 +5,8 @@ mod branch_stacks;
 mod memory;
 
 use branch_stacks::perf_data;
-use formats::counts::{Counts, Error, LineCounts, read};
-use formats::read::{Limits, ReadError};
+use formats::counts::{CountsError, ExecutionCounts, LineCounts, read_counts};
+use formats::read::{ReadError, ReadLimits};
 use proptest::prelude::*;
 use std::io::Write;
 use std::sync::LazyLock;
@@ -41,8 +41,8 @@ end_of_record
 fn counts(bytes: &[u8]) -> Result<LineCounts, String> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("written");
-    match read(file.path(), &Limits::default()) {
-        Ok(Counts::Lines(lines)) => Ok(lines),
+    match read_counts(file.path(), &ReadLimits::default()) {
+        Ok(ExecutionCounts::Lines(lines)) => Ok(lines),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error
             .to_string()
@@ -55,7 +55,10 @@ fn gcov_and_lcov_say_the_same() {
     let gcov = counts(GCOV.as_bytes()).expect("gcov");
     assert_eq!(gcov.len(), 3);
     assert_eq!(gcov, counts(LCOV.as_bytes()).expect("lcov"));
-    let of = |path: &str, line: u32| gcov.of(path).and_then(|lines| lines.get(&line).copied());
+    let of = |path: &str, line: u32| {
+        gcov.lines_of_file(path)
+            .and_then(|lines| lines.get(&line).copied())
+    };
     assert_eq!(of("/home/one/a/work.c", 1), Some(3));
     // Another build, elsewhere.
     assert_eq!(of("/build/a/work.c", 2), Some(8));
@@ -65,9 +68,11 @@ fn gcov_and_lcov_say_the_same() {
     let gz = flate2(GCOV.as_bytes());
     assert_eq!(counts(&gz).expect("compressed"), gcov);
     let mut twice = gcov.clone();
-    twice.join(gcov);
+    twice.merge_counts(gcov);
     assert_eq!(
-        twice.of("work.c").and_then(|lines| lines.get(&2)),
+        twice
+            .lines_of_file("work.c")
+            .and_then(|lines| lines.get(&2)),
         Some(&16)
     );
 }
@@ -82,7 +87,10 @@ fn flate2(bytes: &[u8]) -> Vec<u8> {
 fn of_files_with_one_name_the_nearest_is_taken_or_none() {
     let two = LCOV.replace("/usr/include/inline.h", "/home/one/b/work.c");
     let two = counts(two.as_bytes()).expect("lcov");
-    let line = |path: &str, line: u32| two.of(path).and_then(|lines| lines.get(&line).copied());
+    let line = |path: &str, line: u32| {
+        two.lines_of_file(path)
+            .and_then(|lines| lines.get(&line).copied())
+    };
     assert_eq!(line("/other/b/work.c", 9), Some(3));
     assert_eq!(line("/other/a/work.c", 2), Some(8));
     assert_eq!(line("/other/work.c", 2), None);
@@ -137,15 +145,15 @@ const BIAS: u64 = 0x5555_5555_0000;
 const LIBRARY: u64 = 0x7000_0000_0000;
 
 /// Reads a file with little memory; how much of it was taken.
-fn taken(bytes: &[u8], most: u64) -> (Result<Counts, Error>, isize) {
+fn taken(bytes: &[u8], most: u64) -> (Result<ExecutionCounts, CountsError>, isize) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("written");
-    let limits = Limits {
+    let limits = ReadLimits {
         memory: most,
-        ..Limits::default()
+        ..ReadLimits::default()
     };
     let before = memory::start();
-    let result = read(file.path(), &limits);
+    let result = read_counts(file.path(), &limits);
     (result, memory::peak() - before)
 }
 
@@ -155,7 +163,7 @@ const FREE: isize = 4 << 20;
 fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (result, peak) = taken(bytes, 1 << 20);
     prop_assert!(peak <= (1 << 20) + FREE, "{} bytes of memory", peak);
-    if let Err(Error::Other(error)) = result {
+    if let Err(CountsError::Other(error)) = result {
         prop_assert!(!matches!(error, ReadError::Io { .. }), "{}", error);
     }
     Ok(())
@@ -166,12 +174,12 @@ fn valid_files_are_read_and_may_end_anywhere() {
     for whole in VALID.iter() {
         let (result, _) = taken(whole, 1 << 20);
         match result.expect("it is valid") {
-            Counts::Lines(lines) => assert_eq!(lines.len(), 3),
-            Counts::Branches(found) => {
+            ExecutionCounts::Lines(lines) => assert_eq!(lines.len(), 3),
+            ExecutionCounts::Branches(found) => {
                 let found = found.stretches;
                 assert_eq!((found.stacks, found.impossible), (40, 0));
             }
-            Counts::Instructions(_) => panic!("no such file"),
+            ExecutionCounts::Instructions(_) => panic!("no such file"),
         }
         for length in 0..whole.len() {
             harmless(&whole[..length]).expect("harmless");

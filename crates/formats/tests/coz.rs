@@ -1,6 +1,6 @@
 //! Profiles of Coz: what is written is read, what is damaged is an error.
 
-use formats::coz::{Form, is_coz, read, write};
+use formats::coz::{CozForm, is_coz, read_coz, write_coz};
 use profile::*;
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ runtime\ttime=7\n";
 
 #[test]
 fn a_profile_is_read_as_the_viewer_reads_it() {
-    let profile = read(TABBED.as_bytes()).unwrap();
+    let profile = read_coz(TABBED.as_bytes()).unwrap();
     let [run] = profile.runs.as_slice() else {
         panic!("a run without samples says nothing: {profile:?}");
     };
@@ -52,10 +52,10 @@ fn both_forms_say_the_same() {
         r#"{"type":"throughput-point","name":"p","delta":9}"#,
         r#"{"type":"runtime","time":12,"later":[1]}"#,
     ];
-    let json = read(lines.join("\n").as_bytes()).unwrap();
+    let json = read_coz(lines.join("\n").as_bytes()).unwrap();
     let tabbed = "startup\ttime=5\nexperiment\tselected=a.c:3\tspeedup=0.05\tduration=10\tselected-samples=3\n\
                   throughput-point\tname=p\tdelta=9\nruntime\ttime=12\tlater=[1]\n";
-    assert_eq!(json, read(tabbed.as_bytes()).unwrap());
+    assert_eq!(json, read_coz(tabbed.as_bytes()).unwrap());
     assert!(is_coz(lines[0].as_bytes()) && is_coz(tabbed.as_bytes()));
     for other in [
         "",
@@ -99,19 +99,19 @@ fn what_is_wrong_is_said_with_its_offset() {
         ("startup\ttime=1\n\u{0}\u{1}", 15, "no record of Coz"),
     ];
     for (text, offset, what) in cases {
-        let error = read(text.as_bytes()).unwrap_err();
+        let error = read_coz(text.as_bytes()).unwrap_err();
         assert!(
             error.offset == offset && error.what.contains(what),
             "{text:?}: {error}"
         );
     }
-    assert_eq!(read(b"\xff\xfe").unwrap_err().what, "not UTF-8");
+    assert_eq!(read_coz(b"\xff\xfe").unwrap_err().what, "not UTF-8");
     let many: String = (0..1001)
         .map(|n| format!("throughput-point\tname={n}\tdelta=1\n"))
         .collect();
     let many = format!("experiment\tselected=a\tspeedup=0\tduration=1\n{many}");
     assert!(
-        read(many.as_bytes())
+        read_coz(many.as_bytes())
             .unwrap_err()
             .what
             .contains("more than 1000")
@@ -123,13 +123,13 @@ fn what_is_wrong_is_said_with_its_offset() {
 fn damage_is_survived() {
     let bytes = TABBED.as_bytes();
     for length in 0..bytes.len() {
-        let _ = read(&bytes[..length]);
+        let _ = read_coz(&bytes[..length]);
     }
     for at in 0..bytes.len() {
         for bit in 0..8 {
             let mut changed = bytes.to_vec();
             changed[at] ^= 1 << bit;
-            if let Err(error) = read(&changed) {
+            if let Err(error) = read_coz(&changed) {
                 assert!(error.offset <= at, "{error}");
             }
         }
@@ -198,11 +198,11 @@ proptest! {
     /// What the form has a place for comes back.
     #[test]
     fn what_is_written_is_read(run in any_run(), json in any::<bool>()) {
-        let form = if json { Form::JsonLines } else { Form::Tabbed };
+        let form = if json { CozForm::JsonLines } else { CozForm::Tabbed };
         let profile = CausalProfile { runs: vec![run] };
         let mut bytes = Vec::new();
-        write(&profile, form, &mut bytes).unwrap();
-        let found = read(&bytes).unwrap();
+        write_coz(&profile, form, &mut bytes).unwrap();
+        let found = read_coz(&bytes).unwrap();
         let (run, found) = (&profile.runs[0], &found.runs[0]);
         prop_assert_eq!(run.start_unix_ns, found.start_unix_ns);
         prop_assert_eq!(run.duration_ns, found.duration_ns);
@@ -218,6 +218,6 @@ proptest! {
 
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = (is_coz(&bytes), read(&bytes));
+        let _ = (is_coz(&bytes), read_coz(&bytes));
     }
 }

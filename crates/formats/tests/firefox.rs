@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use flate2::read::GzDecoder;
-use formats::write::{Options, firefox};
+use formats::write::{WriteOptions, firefox};
 use profile::{EventId, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -16,13 +16,13 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::Command;
 
-fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> Vec<u8> {
+fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -> Vec<u8> {
     let mut out = Vec::new();
-    firefox::write(recording, symbols, options, &mut out).unwrap();
+    firefox::write_firefox(recording, symbols, options, &mut out).unwrap();
     out
 }
 
-fn json(recording: &Recording, symbols: &SymbolTable, options: &Options) -> Value {
+fn json(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -> Value {
     serde_json::from_slice(&write(recording, symbols, options)).unwrap()
 }
 
@@ -279,9 +279,9 @@ impl Drop for Session<'_> {
 #[test]
 fn the_firefox_profiler_shows_it() {
     let (recording, symbols) = small();
-    let options = Options {
+    let options = WriteOptions {
         gzip: true,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profile.json.gz");
@@ -316,7 +316,7 @@ fn the_firefox_profiler_shows_it() {
 #[test]
 fn the_small_recording_has_all_its_parts() {
     let (recording, symbols) = small();
-    let profile = json(&recording, &symbols, &Options::default());
+    let profile = json(&recording, &symbols, &WriteOptions::default());
     check(&profile);
     let key = |pid: &str, name: &str, stack: &[&str]| {
         let stack: Named = stack.iter().map(|s| (*s).to_owned()).collect();
@@ -356,7 +356,7 @@ fn the_small_recording_has_all_its_parts() {
 #[test]
 fn inlined_calls_share_an_address_and_count_inwards() {
     let (recording, symbols) = small();
-    let profile = json(&recording, &symbols, &Options::default());
+    let profile = json(&recording, &symbols, &WriteOptions::default());
     let frames = &profile["shared"]["frameTable"];
     let column = |name: &str| frames[name].as_array().unwrap().clone();
     let inlined: Vec<(Value, Value, Value)> = column("address")
@@ -372,7 +372,7 @@ fn inlined_calls_share_an_address_and_count_inwards() {
 
 #[test]
 fn an_empty_recording_is_a_valid_profile() {
-    let profile = json(&empty(), &SymbolTable::new(), &Options::default());
+    let profile = json(&empty(), &SymbolTable::new(), &WriteOptions::default());
     check(&profile);
     assert!(read(&profile).is_empty());
 }
@@ -380,10 +380,10 @@ fn an_empty_recording_is_a_valid_profile() {
 #[test]
 fn compressed_or_not_it_is_the_same() {
     let (recording, symbols) = small();
-    let plain = write(&recording, &symbols, &Options::default());
-    let options = Options {
+    let plain = write(&recording, &symbols, &WriteOptions::default());
+    let options = WriteOptions {
         gzip: true,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     let mut unpacked = Vec::new();
     GzDecoder::new(&*write(&recording, &symbols, &options))
@@ -396,7 +396,7 @@ fn compressed_or_not_it_is_the_same() {
 fn a_million_frames_are_written_in_seconds() {
     let (recording, symbols) = large();
     let start = std::time::Instant::now();
-    let bytes = write(&recording, &symbols, &Options::default());
+    let bytes = write(&recording, &symbols, &WriteOptions::default());
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
     let profile: Value = serde_json::from_slice(&bytes).unwrap();
     let weights = profile["threads"][0]["samples"]["weight"]
@@ -414,7 +414,7 @@ proptest! {
     fn stacks_add_up((recording, symbols) in recordings(), inline: bool) {
         for (index, event) in recording.events.iter().enumerate() {
             let id = EventId(index as u16);
-            let options = Options { event: id, inline, ..Options::default() };
+            let options = WriteOptions { event: id, inline, ..WriteOptions::default() };
             let profile = json(&recording, &symbols, &options);
             check(&profile);
             let key = |s: &Sample| {

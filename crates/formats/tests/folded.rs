@@ -3,24 +3,24 @@
 mod common;
 
 use common::*;
-use formats::write::{Options, WriteError, folded};
+use formats::write::{WriteError, WriteOptions, folded};
 use profile::{EventId, ImageKind, Recording, Sample, StackId, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 type Write =
-    fn(&Recording, &SymbolTable, &Options, &mut dyn std::io::Write) -> Result<(), WriteError>;
+    fn(&Recording, &SymbolTable, &WriteOptions, &mut dyn std::io::Write) -> Result<(), WriteError>;
 
 const WRITERS: [Write; 4] = [
-    folded::write,
-    formats::write::pprof::write,
-    formats::write::firefox::write,
-    formats::write::speedscope::write,
+    folded::write_folded,
+    formats::write::pprof::write_pprof,
+    formats::write::firefox::write_firefox,
+    formats::write::speedscope::write_speedscope,
 ];
 
-fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> String {
+fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -> String {
     let mut out = Vec::new();
-    folded::write(recording, symbols, options, &mut out).unwrap();
+    folded::write_folded(recording, symbols, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -48,9 +48,9 @@ fn read(text: &str) -> BTreeMap<Vec<String>, u64> {
 #[test]
 fn the_small_recording_reads_as_a_person_would_write_it() {
     let (recording, symbols) = small();
-    let options = Options {
+    let options = WriteOptions {
         mark_kernel: true,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     assert_eq!(
         write(&recording, &symbols, &options),
@@ -58,12 +58,12 @@ fn the_small_recording_reads_as_a_person_would_write_it() {
          tool;main;libc.so.6+0x88 5\n\
          kworker/0:1;[unknown] 3\n"
     );
-    let options = Options {
+    let options = WriteOptions {
         inline: false,
         ..options
     };
     assert!(write(&recording, &symbols, &options).starts_with("tool;main;hot(int) 42\n"));
-    let options = Options {
+    let options = WriteOptions {
         event: EventId(1),
         wakers: true,
         ..options
@@ -72,7 +72,7 @@ fn the_small_recording_reads_as_a_person_would_write_it() {
         write(&recording, &symbols, &options),
         "tool;main;schedule_[k];--;try_to_wake_up_[k];do_softirq_[k];kworker/0:1 1500000\n"
     );
-    let options = Options {
+    let options = WriteOptions {
         wakers: false,
         mark_kernel: false,
         ..options
@@ -86,7 +86,7 @@ fn the_small_recording_reads_as_a_person_would_write_it() {
 #[test]
 fn an_empty_recording_is_an_empty_file() {
     assert_eq!(
-        write(&empty(), &SymbolTable::new(), &Options::default()),
+        write(&empty(), &SymbolTable::new(), &WriteOptions::default()),
         ""
     );
 }
@@ -94,21 +94,21 @@ fn an_empty_recording_is_an_empty_file() {
 #[test]
 fn what_does_not_exist_is_refused_by_name() {
     let (good, symbols) = small();
-    let refused = |recording: &Recording, options: &Options| {
+    let refused = |recording: &Recording, options: &WriteOptions| {
         let mut out = Vec::new();
-        folded::write(recording, &symbols, options, &mut out)
+        folded::write_folded(recording, &symbols, options, &mut out)
             .unwrap_err()
             .to_string()
     };
-    let options = Options {
+    let options = WriteOptions {
         event: EventId(2),
-        ..Options::default()
+        ..WriteOptions::default()
     };
     assert_eq!(
         refused(&good, &options),
         "there is no event 2: the recording has 2"
     );
-    let options = Options::default();
+    let options = WriteOptions::default();
     let mut bad = good.clone();
     bad.samples[3].stack = StackId(1000);
     let message = refused(&bad, &options);
@@ -138,9 +138,9 @@ fn a_full_disk_is_an_error() {
         }
     }
     let (recording, symbols) = small();
-    let options = Options {
+    let options = WriteOptions {
         gzip: true,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     for write in WRITERS {
         let error = write(&recording, &symbols, &options, &mut Full).unwrap_err();
@@ -151,9 +151,9 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn inferno_draws_it() {
     let (recording, symbols) = small();
-    let options = Options {
+    let options = WriteOptions {
         mark_kernel: true,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     let text = write(&recording, &symbols, &options);
     let mut svg = Vec::new();
@@ -173,7 +173,7 @@ fn inferno_draws_it() {
 fn a_million_frames_are_written_in_seconds() {
     let (recording, symbols) = large();
     let start = std::time::Instant::now();
-    let text = write(&recording, &symbols, &Options::default());
+    let text = write(&recording, &symbols, &WriteOptions::default());
     let total: u64 = read(&text).values().sum();
     assert_eq!(
         total,
@@ -191,7 +191,7 @@ fn a_stack_as_deep_as_a_runaway_recursion_is_no_trouble_to_any_format() {
     let deep: Vec<_> = (0..100_000).map(|depth| at(0, depth)).collect();
     let stack = recording.stacks.intern_stack(&deep).unwrap();
     recording.samples = vec![sample(0, name, stack, 1)];
-    let (symbols, options) = (SymbolTable::new(), Options::default());
+    let (symbols, options) = (SymbolTable::new(), WriteOptions::default());
     for write in WRITERS {
         let mut out = Vec::new();
         write(&recording, &symbols, &options, &mut out).unwrap();
@@ -204,7 +204,7 @@ proptest! {
     fn stacks_add_up((recording, symbols) in recordings(), inline: bool, wakers: bool) {
         for event in 0..recording.events.len() {
             let event = EventId(event as u16);
-            let options = Options { event, inline, wakers, ..Options::default() };
+            let options = WriteOptions { event, inline, wakers, ..WriteOptions::default() };
             let key = |s: &Sample| {
                 let name = |id| safe(&process(&recording, id));
                 let stack = |id| stack_names(&recording, &symbols, inline, id);

@@ -4,16 +4,16 @@ mod common;
 
 use common::*;
 use flate2::read::GzDecoder;
-use formats::write::{Options, pprof};
+use formats::write::{WriteOptions, pprof};
 use profile::{EventId, Image, ImageKind, Recording, Sample, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::process::Command;
 
-fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> Vec<u8> {
+fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -> Vec<u8> {
     let mut out = Vec::new();
-    pprof::write(recording, symbols, options, &mut out).unwrap();
+    pprof::write_pprof(recording, symbols, options, &mut out).unwrap();
     out
 }
 
@@ -244,7 +244,7 @@ fn run_pprof(program: &[&str], profile: &[u8], args: &[&str]) -> Option<String> 
 #[test]
 fn the_small_recording_has_all_its_parts() {
     let (recording, symbols) = small();
-    let d = decode(&write(&recording, &symbols, &Options::default()));
+    let d = decode(&write(&recording, &symbols, &WriteOptions::default()));
     let types: Vec<(&str, &str)> = d.sample_types.iter().map(|(t, u)| (&**t, &**u)).collect();
     assert_eq!(
         types,
@@ -280,9 +280,9 @@ fn the_small_recording_has_all_its_parts() {
         (wait.1["waker"].as_str(), wait.1["waker_tid"].as_str()),
         ("kworker/0:1", "9")
     );
-    let options = Options {
+    let options = WriteOptions {
         event: EventId(1),
-        ..Options::default()
+        ..WriteOptions::default()
     };
     assert_eq!(
         decode(&write(&recording, &symbols, &options)).default_type,
@@ -293,7 +293,7 @@ fn the_small_recording_has_all_its_parts() {
 #[test]
 fn go_tool_pprof_shows_it() {
     let (recording, symbols) = small();
-    let profile = write(&recording, &symbols, &Options::default());
+    let profile = write(&recording, &symbols, &WriteOptions::default());
     let Some(top) = go_pprof(&profile, &["-top", "-sample_index=samples"]) else {
         return;
     };
@@ -342,14 +342,9 @@ fn go_tool_pprof_shows_it() {
 fn of_this_program() -> (Recording, u64) {
     let address = of_this_program as fn() -> (Recording, u64) as usize as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
-    let offset = maps.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let here = (hex(start)..hex(end)).contains(&address);
-        here.then(|| address - hex(start) + hex(words.nth(1).unwrap()))
-    });
-    let offset = offset.unwrap();
+    let mut mappings = profile::MapsLine::parse_all(&maps);
+    let offset = mappings.find_map(|line| line.file_offset_of(address));
+    let offset = offset.unwrap().0;
     let mut recording = empty();
     recording.events = vec![event("cpu-clock", Unit::Samples, 1_000_000, 1.0)];
     let program = std::env::current_exe().unwrap();
@@ -369,7 +364,7 @@ fn of_this_program() -> (Recording, u64) {
 #[test]
 fn go_tool_pprof_does_not_put_names_of_its_own() {
     let (recording, offset) = of_this_program();
-    let profile = write(&recording, &SymbolTable::new(), &Options::default());
+    let profile = write(&recording, &SymbolTable::new(), &WriteOptions::default());
     if let Some(top) = go_pprof(&profile, &["-top"]) {
         assert!(top.contains(&format!("+{offset:#x}")), "{top}");
     }
@@ -379,7 +374,7 @@ fn go_tool_pprof_does_not_put_names_of_its_own() {
 #[test]
 fn pprof_finds_the_code_in_the_file() {
     let (recording, _) = of_this_program();
-    let profile = write(&recording, &SymbolTable::new(), &Options::default());
+    let profile = write(&recording, &SymbolTable::new(), &WriteOptions::default());
     let args = ["-symbolize=local:force", "-top"];
     if let Some(top) = run_pprof(&["pprof"], &profile, &args) {
         assert!(top.contains("pprof::of_this_program"), "{top}");
@@ -388,7 +383,7 @@ fn pprof_finds_the_code_in_the_file() {
 
 #[test]
 fn an_empty_recording_is_a_profile_of_nothing() {
-    let profile = write(&empty(), &SymbolTable::new(), &Options::default());
+    let profile = write(&empty(), &SymbolTable::new(), &WriteOptions::default());
     let d = decode(&profile);
     assert!(d.samples.is_empty() && d.mappings.is_empty());
     assert_eq!(d.sample_types, [("samples".to_owned(), "count".to_owned())]);
@@ -404,7 +399,7 @@ fn numbers_too_large_for_pprof_stay_as_large_as_can_be() {
         sample.count = u64::MAX;
         sample.weight = u64::MAX;
     }
-    let d = decode(&write(&recording, &symbols, &Options::default()));
+    let d = decode(&write(&recording, &symbols, &WriteOptions::default()));
     assert!(d.samples.iter().any(|s| s.2 == [i64::MAX, i64::MAX, 0]));
     assert!(d.samples.iter().any(|s| s.2 == [0, 0, i64::MAX]));
 }
@@ -413,7 +408,7 @@ fn numbers_too_large_for_pprof_stay_as_large_as_can_be() {
 fn a_million_frames_are_written_in_seconds() {
     let (recording, symbols) = large();
     let start = std::time::Instant::now();
-    let profile = write(&recording, &symbols, &Options::default());
+    let profile = write(&recording, &symbols, &WriteOptions::default());
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
     let total: i64 = decode(&profile).samples.iter().map(|s| s.2[0]).sum();
     assert_eq!(
@@ -463,7 +458,7 @@ fn read(d: &Decoded, column: usize) -> Totals {
 proptest! {
     #[test]
     fn stacks_add_up((recording, symbols) in recordings(), inline: bool) {
-        let options = Options { inline, ..Options::default() };
+        let options = WriteOptions { inline, ..WriteOptions::default() };
         let d = decode(&write(&recording, &symbols, &options));
         let mut column = 0;
         for (index, event) in recording.events.iter().enumerate() {
@@ -496,6 +491,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
     #[test]
     fn go_tool_pprof_reads_anything_written((recording, symbols) in recordings()) {
-        go_pprof(&write(&recording, &symbols, &Options::default()), &["-symbolize=none", "-raw"]);
+        go_pprof(&write(&recording, &symbols, &WriteOptions::default()), &["-symbolize=none", "-raw"]);
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use formats::write::{Options, speedscope};
+use formats::write::{WriteOptions, speedscope};
 use profile::{EventId, Recording, SymbolTable, Unit};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -22,9 +22,9 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&schema).unwrap()
 });
 
-fn write(recording: &Recording, symbols: &SymbolTable, options: &Options) -> Value {
+fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -> Value {
     let mut out = Vec::new();
-    speedscope::write(recording, symbols, options, &mut out).unwrap();
+    speedscope::write_speedscope(recording, symbols, options, &mut out).unwrap();
     let file = serde_json::from_slice(&out).unwrap();
     let errors: Vec<String> = SCHEMA.iter_errors(&file).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -81,7 +81,7 @@ fn assert_no_phases(file: &Value) {
 #[test]
 fn the_schema_refuses_what_is_wrong() {
     let (recording, symbols) = small();
-    let mut file = write(&recording, &symbols, &Options::default());
+    let mut file = write(&recording, &symbols, &WriteOptions::default());
     file["profiles"][0]["unit"] = "parsecs".into();
     assert!(!SCHEMA.is_valid(&file));
 }
@@ -89,7 +89,7 @@ fn the_schema_refuses_what_is_wrong() {
 #[test]
 fn the_small_recording_has_all_its_parts() {
     let (recording, symbols) = small();
-    let file = write(&recording, &symbols, &Options::default());
+    let file = write(&recording, &symbols, &WriteOptions::default());
     let name = file["name"].as_str().unwrap();
     assert!(name.starts_with("cpu-clock (no time axis"), "{name}");
     assert_eq!(file["profiles"][0]["unit"], "none");
@@ -112,9 +112,9 @@ fn the_small_recording_has_all_its_parts() {
         frames.iter().all(|f| f["name"] != "schedule"),
         "a frame of another event"
     );
-    let options = Options {
+    let options = WriteOptions {
         event: EventId(1),
-        ..Options::default()
+        ..WriteOptions::default()
     };
     let file = write(&recording, &symbols, &options);
     assert_eq!(file["profiles"][0]["unit"], "nanoseconds");
@@ -123,7 +123,7 @@ fn the_small_recording_has_all_its_parts() {
 
 #[test]
 fn an_empty_recording_is_a_valid_file() {
-    let file = write(&empty(), &SymbolTable::new(), &Options::default());
+    let file = write(&empty(), &SymbolTable::new(), &WriteOptions::default());
     assert!(read(&file).is_empty());
 }
 
@@ -132,7 +132,7 @@ fn a_million_frames_are_written_in_seconds() {
     let (recording, symbols) = large();
     let start = std::time::Instant::now();
     let mut out = Vec::new();
-    speedscope::write(&recording, &symbols, &Options::default(), &mut out).unwrap();
+    speedscope::write_speedscope(&recording, &symbols, &WriteOptions::default(), &mut out).unwrap();
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
     let total: u64 = read(&serde_json::from_slice(&out).unwrap()).values().sum();
     assert_eq!(
@@ -146,7 +146,7 @@ proptest! {
     fn stacks_add_up((recording, symbols) in recordings(), inline: bool) {
         for (index, event) in recording.events.iter().enumerate() {
             let event_id = EventId(index as u16);
-            let options = Options { event: event_id, inline, ..Options::default() };
+            let options = WriteOptions { event: event_id, inline, ..WriteOptions::default() };
             let file = write(&recording, &symbols, &options);
             // Rounded by stack and file names: the totals of one stack may be a few roundings off.
             let expected = totals(&recording, event_id, |s| {

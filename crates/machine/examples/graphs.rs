@@ -4,7 +4,7 @@
 mod loaded;
 
 use loaded::Loaded;
-use machine::{Architecture, EdgeKind, Equivalence, Graph, Loops};
+use machine::{Architecture, EdgeKind, Equivalence, FlowGraph, Loops};
 use object::Object;
 use profile::ImageAddress;
 use std::error::Error;
@@ -35,7 +35,7 @@ fn report(path: &str) -> Result<(), Box<dyn Error>> {
             continue;
         };
         let before = started.elapsed().as_secs_f64();
-        let Ok(graph) = Graph::new(architecture, ImageAddress(*start), bytes, &loaded) else {
+        let Ok(graph) = FlowGraph::new(architecture, ImageAddress(*start), bytes, &loaded) else {
             refused += 1;
             println!("{path}: {name}: refused");
             continue;

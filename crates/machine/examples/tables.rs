@@ -5,7 +5,7 @@
 //! looked up in the scheduling model of each processor. What is written are numbers out of LLVM's
 //! models, which are under Apache-2.0 WITH LLVM-exception.
 
-use machine::{Architecture, Decoder, Form, Instruction, PROCESSORS};
+use machine::{Architecture, Instruction, InstructionDecoder, InstructionForm, PROCESSORS};
 use profile::ImageAddress;
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -119,8 +119,8 @@ fn x86_forms() -> Vec<Sample> {
             }
         }
     }
-    let mut decoder = Decoder::new(Architecture::X86_64);
-    let mut found: HashMap<Form, usize> = HashMap::new();
+    let mut decoder = InstructionDecoder::new(Architecture::X86_64);
+    let mut found: HashMap<InstructionForm, usize> = HashMap::new();
     let mut samples = Vec::new();
     for head in heads {
         for opcode in 0..=255_u8 {
@@ -180,8 +180,8 @@ fn aarch64_forms() -> Vec<Sample> {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 32) as u32
     });
-    let mut decoder = Decoder::new(Architecture::Aarch64);
-    let mut found: HashMap<Form, usize> = HashMap::new();
+    let mut decoder = InstructionDecoder::new(Architecture::Aarch64);
+    let mut found: HashMap<InstructionForm, usize> = HashMap::new();
     let mut samples = Vec::new();
     for word in known.into_iter().chain(random) {
         let bytes = word.to_le_bytes();

@@ -1,8 +1,8 @@
 //! AArch64 (A64), decoded by disarm64. What an operand's register is for follows from its place:
 //! the assembler writes the destination first, except in stores, comparisons and branches.
 
-use crate::effect::{Condition, Effect, Sum};
-use crate::{Error, Flow, Form, Instruction, Kind, Register, RegisterSet};
+use crate::effect::{AddressSum, Condition, RegisterEffect};
+use crate::{Error, Flow, Instruction, InstructionForm, InstructionKind, Register, RegisterSet};
 use disarm64::decoder::{self, Opcode};
 use disarm64::format_insn::format_insn_pc;
 use disarm64_defn::defn::{Insn, InsnOpcode, InsnOperand};
@@ -14,15 +14,15 @@ pub(crate) const LENGTH: usize = 4;
 
 const LINK: Register = Register::integer(30);
 
-fn word(address: ImageAddress, bytes: &[u8]) -> Result<u32, Error> {
+fn instruction_word(address: ImageAddress, bytes: &[u8]) -> Result<u32, Error> {
     let bytes = bytes.first_chunk::<LENGTH>();
     bytes
         .map(|bytes| u32::from_le_bytes(*bytes))
         .ok_or(Error::Truncated(address))
 }
 
-fn parse(address: ImageAddress, bytes: &[u8]) -> Result<(u32, Opcode), Error> {
-    let word = word(address, bytes)?;
+fn parse_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<(u32, Opcode), Error> {
+    let word = instruction_word(address, bytes)?;
     let opcode = decoder::decode(word).filter(|_| !is_reserved(word));
     let opcode = opcode.ok_or(Error::Invalid(address))?;
     Ok((word, opcode))
@@ -35,12 +35,12 @@ fn is_reserved(word: u32) -> bool {
     word & 0xdff8_0400 == 0x5f00_0400
 }
 
-pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
-    let (word, opcode) = parse(address, bytes)?;
+pub(crate) fn decode_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
+    let (word, opcode) = parse_aarch64(address, bytes)?;
     let definition = opcode.definition();
-    let kind = kind(word, definition);
-    let flow = flow(address, word, definition);
-    let (reads, writes) = registers(word, definition, kind, flow);
+    let kind = kind_of(word, definition);
+    let flow = flow_of(address, word, definition);
+    let (reads, writes) = registers_of(word, definition, kind, flow);
     Ok(Instruction {
         address,
         length: LENGTH as u8,
@@ -50,8 +50,8 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
         kind,
         // What the size of the operands is says a table entry only where it has another opcode.
         form: match is_unshifted(word) {
-            true => Form(word & X_OR_W | ADD_IMMEDIATE),
-            false => Form(word & (definition.mask | SIZES)),
+            true => InstructionForm(word & X_OR_W | ADD_IMMEDIATE),
+            false => InstructionForm(word & (definition.mask | SIZES)),
         },
         place: None,
         advances: None,
@@ -64,7 +64,7 @@ pub(crate) fn decode(address: ImageAddress, bytes: &[u8]) -> Result<Instruction,
 fn is_unshifted(word: u32) -> bool {
     let logical = word & 0x1f00_0000 == 0x0a00_0000;
     let addition = word & 0x1f20_0000 == 0x0b00_0000;
-    (logical || addition) && field(word, 10, 6) == 0
+    (logical || addition) && bit_field(word, 10, 6) == 0
 }
 
 const X_OR_W: u32 = 0x8000_0000;
@@ -74,8 +74,8 @@ const ADD_IMMEDIATE: u32 = 0x1100_0000;
 const SIZES: u32 = 0xc0c0_0000;
 
 /// The instruction as Arm writes it.
-pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
-    let (_, opcode) = parse(address, bytes)?;
+pub(crate) fn format_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
+    let (_, opcode) = parse_aarch64(address, bytes)?;
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = format_insn_pc(address.0, &mut text, &opcode);
@@ -83,18 +83,24 @@ pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error>
 }
 
 /// The `width` bits from `low`.
-fn field(word: u32, low: u32, width: u32) -> u32 {
+fn bit_field(word: u32, low: u32, width: u32) -> u32 {
     word >> low & ((1 << width) - 1)
 }
 
 /// Such a field as a signed number, times four.
-fn offset(word: u32, low: u32, width: u32) -> i64 {
+fn signed_offset(word: u32, low: u32, width: u32) -> i64 {
     let unused = 32 - width;
-    i64::from((field(word, low, width) << unused) as i32 >> unused) * 4
+    i64::from((bit_field(word, low, width) << unused) as i32 >> unused) * 4
 }
 
-fn flow(address: ImageAddress, word: u32, definition: &Insn) -> Flow {
-    let target = |low, width| ImageAddress(address.0.wrapping_add_signed(offset(word, low, width)));
+fn flow_of(address: ImageAddress, word: u32, definition: &Insn) -> Flow {
+    let target = |low, width| {
+        ImageAddress(
+            address
+                .0
+                .wrapping_add_signed(signed_offset(word, low, width)),
+        )
+    };
     match definition.class {
         InsnClass::BRANCH_IMM if word >> 31 == 1 => Flow::Call(target(0, 26)),
         InsnClass::BRANCH_IMM => Flow::Jump(target(0, 26)),
@@ -134,7 +140,7 @@ fn has_memory(definition: &Insn) -> bool {
     })
 }
 
-fn kind(word: u32, definition: &Insn) -> Kind {
+fn kind_of(word: u32, definition: &Insn) -> InstructionKind {
     use InsnClass::{DP_2SRC, DP_3SRC, IC_SYSTEM, LDSTEXCL, LSE_ATOMIC, LSE128_ATOMIC};
     let name = definition.mnemonic;
     let prefetch = name.starts_with("prf") || name.starts_with("rprfm");
@@ -144,7 +150,7 @@ fn kind(word: u32, definition: &Insn) -> Kind {
         && !name.starts_with("st64b");
     let exclusive = definition.class == LDSTEXCL && name.contains('x') && !name.ends_with("lr");
     let hint = definition.class == IC_SYSTEM && word & 0xffff_f01f == 0xd503_201f;
-    Kind {
+    InstructionKind {
         load: memory && (atomic || !name.starts_with("st")),
         store: memory && (atomic || name.starts_with("st")),
         divide: definition.class == DP_2SRC && name.ends_with("div")
@@ -156,11 +162,11 @@ fn kind(word: u32, definition: &Insn) -> Kind {
         serialising: is_system_call(definition)
             || matches!(name, "dmb" | "dsb" | "isb" | "sb" | "mrs" | "msr")
             // wfe, wfi, yield
-            || hint && matches!(field(word, 5, 7), 1..=3),
+            || hint && matches!(bit_field(word, 5, 7), 1..=3),
         system_call: is_system_call(definition),
         prefetch,
-        nop: hint && !matches!(field(word, 5, 7), 1..=3),
-        ..Kind::default()
+        nop: hint && !matches!(bit_field(word, 5, 7), 1..=3),
+        ..InstructionKind::default()
     }
 }
 
@@ -174,9 +180,14 @@ fn is_vector(operand: &InsnOperand) -> bool {
     )
 }
 
-fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterSet, RegisterSet) {
+fn registers_of(
+    word: u32,
+    definition: &Insn,
+    kind: InstructionKind,
+    flow: Flow,
+) -> (RegisterSet, RegisterSet) {
     let (mut reads, mut writes) = (RegisterSet::default(), RegisterSet::default());
-    let destinations = destinations(definition, kind, flow);
+    let destinations = count_destinations(definition, kind, flow);
     for (position, operand) in definition.operands.iter().enumerate() {
         if operand.class == InsnOperandClass::ADDRESS {
             reads = reads.union(address_registers(word, operand));
@@ -199,18 +210,22 @@ fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterS
             0
         };
         writes = writes.union(
-            integer(field(word, register, 5), false)
+            integer_register(bit_field(word, register, 5), false)
                 .into_iter()
                 .collect(),
         );
     }
     if has_write_back(word, definition) {
-        writes = writes.union(integer(field(word, 5, 5), true).into_iter().collect());
+        writes = writes.union(
+            integer_register(bit_field(word, 5, 5), true)
+                .into_iter()
+                .collect(),
+        );
     }
     if flow.is_call() {
         writes.insert(LINK);
     }
-    let (flags_read, flags_written) = flags(definition);
+    let (flags_read, flags_written) = flags_used(definition);
     if flags_read && !matches!(flow, Flow::Jump(_)) {
         reads.insert(Register::FLAGS);
     }
@@ -221,7 +236,7 @@ fn registers(word: u32, definition: &Insn, kind: Kind, flow: Flow) -> (RegisterS
 }
 
 /// Returns how many of the operands, from the first, are written.
-fn destinations(definition: &Insn, kind: Kind, flow: Flow) -> usize {
+fn count_destinations(definition: &Insn, kind: InstructionKind, flow: Flow) -> usize {
     let compares = matches!(
         definition.class,
         InsnClass::CONDCMP_IMM
@@ -264,14 +279,14 @@ fn reads_destination(definition: &Insn) -> bool {
 fn has_write_back(word: u32, definition: &Insn) -> bool {
     match definition.class {
         InsnClass::LDSTPAIR_INDEXED | InsnClass::ASISDLSEP | InsnClass::ASISDLSOP => true,
-        InsnClass::LDST_IMM9 => field(word, 10, 1) == 1,
-        InsnClass::LDST_IMM10 => field(word, 11, 1) == 1,
+        InsnClass::LDST_IMM9 => bit_field(word, 10, 1) == 1,
+        InsnClass::LDST_IMM10 => bit_field(word, 11, 1) == 1,
         _ => false,
     }
 }
 
 /// Returns whether the flags are read, and whether they are written.
-fn flags(definition: &Insn) -> (bool, bool) {
+fn flags_used(definition: &Insn) -> (bool, bool) {
     use InsnClass::{
         ADDSUB_CARRY, CONDBRANCH, CONDCMP_IMM, CONDCMP_REG, CONDSEL, FLOATCCMP, FLOATCMP, FLOATSEL,
     };
@@ -291,7 +306,7 @@ fn flags(definition: &Insn) -> (bool, bool) {
 }
 
 /// The integer register of this number; 31 is the stack pointer or reads as zero.
-fn integer(number: u32, stack_pointer: bool) -> Option<Register> {
+fn integer_register(number: u32, stack_pointer: bool) -> Option<Register> {
     (number < 31 || stack_pointer).then(|| Register::integer((number & 31) as u8))
 }
 
@@ -299,12 +314,14 @@ fn operand_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
     let Some(first) = operand.bit_fields.first() else {
         return RegisterSet::default();
     };
-    let number = field(word, first.lsb.into(), u32::from(first.width).clamp(1, 5));
+    let number = bit_field(word, first.lsb.into(), u32::from(first.width).clamp(1, 5));
     let numbered = |bank| Register::new(bank, (number & 31) as u8);
     match operand.class {
         InsnOperandClass::INT_REG | InsnOperandClass::MODIFIED_REG => {
             let stack_pointer = format!("{:?}", operand.kind).ends_with("_SP");
-            integer(number, stack_pointer).into_iter().collect()
+            integer_register(number, stack_pointer)
+                .into_iter()
+                .collect()
         }
         InsnOperandClass::PRED_REG => [Register::new(Register::MASK, (number & 15) as u8)]
             .into_iter()
@@ -320,16 +337,16 @@ fn operand_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
 /// Returns how many consecutive vector registers a list in braces names.
 fn list_length(word: u32, operand: &InsnOperand) -> u32 {
     match operand.kind {
-        InsnOperandKind::LVn => field(word, 13, 2) + 1,
+        InsnOperandKind::LVn => bit_field(word, 13, 2) + 1,
         // `ld1` to `ld4` of whole registers: by the opcode.
-        InsnOperandKind::LVt => match field(word, 12, 4) {
+        InsnOperandKind::LVt => match bit_field(word, 12, 4) {
             0 | 2 => 4,
             4 | 6 => 3,
             7 => 1,
             _ => 2,
         },
         // Of one element of each: by the opcode's lowest bit and R.
-        _ => (field(word, 13, 1) << 1 | field(word, 21, 1)) + 1,
+        _ => (bit_field(word, 13, 1) << 1 | bit_field(word, 21, 1)) + 1,
     }
 }
 
@@ -338,28 +355,33 @@ fn address_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
     if kind.contains("PCREL") || kind.contains("ADRP") {
         return RegisterSet::default();
     }
-    let base = integer(field(word, 5, 5), true);
+    let base = integer_register(bit_field(word, 5, 5), true);
     let index = kind.contains("REGOFF") || kind.contains("_RR") || kind.contains("_RX");
-    let index = index.then(|| integer(field(word, 16, 5), false)).flatten();
+    let index = index
+        .then(|| integer_register(bit_field(word, 16, 5), false))
+        .flatten();
     base.into_iter().chain(index).collect()
 }
 
 /// Returns what it does to addresses.
-pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
-    let (word, opcode) = parse(address, bytes)?;
-    Ok(effect_of(address, word, opcode.definition()).unwrap_or(Effect::Other))
+pub(crate) fn register_effect(
+    address: ImageAddress,
+    bytes: &[u8],
+) -> Result<RegisterEffect, Error> {
+    let (word, opcode) = parse_aarch64(address, bytes)?;
+    Ok(effect_of(address, word, opcode.definition()).unwrap_or(RegisterEffect::Other))
 }
 
-fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effect> {
-    let d = integer(field(word, 0, 5), false);
-    let n = integer(field(word, 5, 5), false);
-    let m = integer(field(word, 16, 5), false);
+fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<RegisterEffect> {
+    let d = integer_register(bit_field(word, 0, 5), false);
+    let n = integer_register(bit_field(word, 5, 5), false);
+    let m = integer_register(bit_field(word, 16, 5), false);
     Some(match definition.class {
         InsnClass::PCRELADDR => {
             // 21 bits: two low ones apart.
-            let value = field(word, 5, 19) << 2 | field(word, 29, 2);
+            let value = bit_field(word, 5, 19) << 2 | bit_field(word, 29, 2);
             let value = i64::from((value << 11) as i32 >> 11);
-            Effect::Constant {
+            RegisterEffect::Constant {
                 to: d?,
                 value: if word >> 31 == 1 {
                     (address.0 & !0xfff).wrapping_add_signed(value << 12)
@@ -369,15 +391,15 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effe
             }
         }
         InsnClass::ADDSUB_IMM => {
-            let value = u64::from(field(word, 10, 12)) << (12 * field(word, 22, 1));
+            let value = u64::from(bit_field(word, 10, 12)) << (12 * bit_field(word, 22, 1));
             match definition.mnemonic {
-                "subs" if d.is_none() => Effect::Compare {
+                "subs" if d.is_none() => RegisterEffect::Compare {
                     register: n?,
                     value,
                 },
-                "add" | "sub" if word >> 31 == 1 => Effect::Add {
+                "add" | "sub" if word >> 31 == 1 => RegisterEffect::Add {
                     to: d?,
-                    sum: Sum {
+                    sum: AddressSum {
                         base: Some(n?),
                         index: None,
                         shift: 0,
@@ -396,45 +418,49 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effe
         InsnClass::ADDSUB_SHIFT | InsnClass::ADDSUB_EXT
             if definition.mnemonic == "add" && word >> 31 == 1 =>
         {
-            Effect::Add {
+            RegisterEffect::Add {
                 to: d?,
-                sum: added(word, definition, n?, m?)?,
+                sum: extended_sum(word, definition, n?, m?)?,
             }
         }
-        InsnClass::LOG_SHIFT if word & 0x7fe0_ffe0 == 0x2a00_03e0 => Effect::Copy {
+        InsnClass::LOG_SHIFT if word & 0x7fe0_ffe0 == 0x2a00_03e0 => RegisterEffect::Copy {
             to: d?,
             from: m?,
             bits: if word >> 31 == 1 { 64 } else { 32 },
             signed: false,
         },
-        InsnClass::MOVEWIDE if definition.mnemonic == "movz" => Effect::Constant {
+        InsnClass::MOVEWIDE if definition.mnemonic == "movz" => RegisterEffect::Constant {
             to: d?,
-            value: u64::from(field(word, 5, 16)) << (16 * field(word, 21, 2)),
+            value: u64::from(bit_field(word, 5, 16)) << (16 * bit_field(word, 21, 2)),
         },
         InsnClass::BITFIELD
-            if field(word, 16, 6) == 0 && matches!(field(word, 10, 6), 7 | 15 | 31) =>
+            if bit_field(word, 16, 6) == 0 && matches!(bit_field(word, 10, 6), 7 | 15 | 31) =>
         {
             // uxtb, uxth, sxtb, sxth, sxtw
-            Effect::Copy {
+            RegisterEffect::Copy {
                 to: d?,
                 from: n?,
-                bits: (field(word, 10, 6) + 1) as u8,
+                bits: (bit_field(word, 10, 6) + 1) as u8,
                 signed: definition.mnemonic == "sbfm",
             }
         }
         // Of the masks only those of the lowest bits.
         InsnClass::LOG_IMM
-            if definition.mnemonic == "and" && field(word, 16, 6) == 0 && mask_bits(word) < 32 =>
+            if definition.mnemonic == "and"
+                && bit_field(word, 16, 6) == 0
+                && mask_bits(word) < 32 =>
         {
-            Effect::And {
+            RegisterEffect::And {
                 to: d?,
                 from: n?,
                 mask: (1 << mask_bits(word)) - 1,
             }
         }
-        InsnClass::LDST_REGOFF | InsnClass::LDST_POS => load(word, definition)?,
-        InsnClass::BRANCH_REG if definition.mnemonic.starts_with("br") => Effect::JumpRegister(n?),
-        InsnClass::CONDBRANCH => Effect::Branch(match word & 0xf {
+        InsnClass::LDST_REGOFF | InsnClass::LDST_POS => load_effect(word, definition)?,
+        InsnClass::BRANCH_REG if definition.mnemonic.starts_with("br") => {
+            RegisterEffect::JumpRegister(n?)
+        }
+        InsnClass::CONDBRANCH => RegisterEffect::Branch(match word & 0xf {
             2 => Condition::AboveOrEqual,
             3 => Condition::Below,
             8 => Condition::Above,
@@ -448,7 +474,7 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Effe
 /// Returns how many ones the unrotated mask of a logical instruction has, if it does not repeat; more
 /// than any mask has if it does.
 fn mask_bits(word: u32) -> u32 {
-    let (long, ones) = (field(word, 22, 1) == 1, field(word, 10, 6));
+    let (long, ones) = (bit_field(word, 22, 1) == 1, bit_field(word, 10, 6));
     if long || ones < 32 {
         ones + 1
     } else {
@@ -457,19 +483,19 @@ fn mask_bits(word: u32) -> u32 {
 }
 
 /// `n + extended(m) << shift`
-fn added(word: u32, definition: &Insn, n: Register, m: Register) -> Option<Sum> {
+fn extended_sum(word: u32, definition: &Insn, n: Register, m: Register) -> Option<AddressSum> {
     let extended = definition.class == InsnClass::ADDSUB_EXT;
-    if !extended && field(word, 22, 2) != 0 {
+    if !extended && bit_field(word, 22, 2) != 0 {
         return None;
     }
-    let option = field(word, 13, 3);
-    Some(Sum {
+    let option = bit_field(word, 13, 3);
+    Some(AddressSum {
         base: Some(n),
         index: Some(m),
         shift: if extended {
-            field(word, 10, 3)
+            bit_field(word, 10, 3)
         } else {
-            field(word, 10, 6)
+            bit_field(word, 10, 6)
         } as u8,
         bits: if extended { 8 << (option & 3) } else { 64 },
         signed: extended && option >= 4,
@@ -477,32 +503,32 @@ fn added(word: u32, definition: &Insn, n: Register, m: Register) -> Option<Sum> 
     })
 }
 
-fn load(word: u32, definition: &Insn) -> Option<Effect> {
+fn load_effect(word: u32, definition: &Insn) -> Option<RegisterEffect> {
     let name = definition.mnemonic;
-    let integer_register = definition
+    let has_integer_operand = definition
         .operands
         .first()
         .is_some_and(|operand| operand.kind == InsnOperandKind::Rt);
-    if !name.starts_with("ldr") || !integer_register {
+    if !name.starts_with("ldr") || !has_integer_operand {
         return None;
     }
-    let size = field(word, 30, 2);
-    let base = Some(integer(field(word, 5, 5), false)?);
+    let size = bit_field(word, 30, 2);
+    let base = Some(integer_register(bit_field(word, 5, 5), false)?);
     let address = if definition.class == InsnClass::LDST_POS {
-        Sum {
+        AddressSum {
             base,
             index: None,
             shift: 0,
             bits: 64,
             signed: false,
-            displacement: u64::from(field(word, 10, 12)) << size,
+            displacement: u64::from(bit_field(word, 10, 12)) << size,
         }
     } else {
-        let option = field(word, 13, 3);
-        Sum {
+        let option = bit_field(word, 13, 3);
+        AddressSum {
             base,
-            index: Some(integer(field(word, 16, 5), false)?),
-            shift: if field(word, 12, 1) == 1 {
+            index: Some(integer_register(bit_field(word, 16, 5), false)?),
+            shift: if bit_field(word, 12, 1) == 1 {
                 size as u8
             } else {
                 0
@@ -512,8 +538,8 @@ fn load(word: u32, definition: &Insn) -> Option<Effect> {
             displacement: 0,
         }
     };
-    Some(Effect::Load {
-        to: integer(field(word, 0, 5), false)?,
+    Some(RegisterEffect::Load {
+        to: integer_register(bit_field(word, 0, 5), false)?,
         address,
         width: 1 << size,
         signed: name.starts_with("ldrs"),

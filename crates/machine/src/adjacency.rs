@@ -37,8 +37,12 @@ impl Adjacency {
     }
 
     /// A depth-first search from each of the roots in turn, over vertices that are not yet `seen`.
-    pub fn search(&self, roots: impl Iterator<Item = usize>, seen: &mut [bool]) -> Search {
-        let mut search = Search::default();
+    pub fn search(
+        &self,
+        roots: impl Iterator<Item = usize>,
+        seen: &mut [bool],
+    ) -> DepthFirstSearch {
+        let mut search = DepthFirstSearch::default();
         for root in roots {
             if std::mem::replace(&mut seen[root], true) {
                 continue;
@@ -67,7 +71,7 @@ impl Adjacency {
 
 /// The orders of a depth-first search.
 #[derive(Debug, Default)]
-pub(crate) struct Search {
+pub(crate) struct DepthFirstSearch {
     /// As they were reached.
     pub before: Vec<usize>,
     /// As they were left.

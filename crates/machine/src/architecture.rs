@@ -1,6 +1,6 @@
 //! The instruction sets that are known.
 
-/// What the bytes are written for.
+/// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
     /// 64-bit x86.

@@ -1,15 +1,15 @@
-use crate::effect::Effect;
+use crate::effect::RegisterEffect;
 use crate::{Architecture, Error, Instruction, aarch64, x86_64};
 use profile::ImageAddress;
 
 /// Turns bytes into [`Instruction`]s.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct InstructionDecoder {
     architecture: Architecture,
     x86_64: x86_64::X86_64,
 }
 
-impl Decoder {
+impl InstructionDecoder {
     /// A decoder for this architecture.
     pub fn new(architecture: Architecture) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Decoder {
     pub fn decode(&mut self, address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
         match self.architecture {
             Architecture::X86_64 => self.x86_64.decode(address, bytes),
-            Architecture::Aarch64 => aarch64::decode(address, bytes),
+            Architecture::Aarch64 => aarch64::decode_aarch64(address, bytes),
         }
     }
 
@@ -41,15 +41,19 @@ impl Decoder {
     /// As [`decode`](Self::decode).
     pub fn text(&self, address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
         match self.architecture {
-            Architecture::X86_64 => x86_64::text(address, bytes),
-            Architecture::Aarch64 => aarch64::text(address, bytes),
+            Architecture::X86_64 => x86_64::format_x86_64(address, bytes),
+            Architecture::Aarch64 => aarch64::format_aarch64(address, bytes),
         }
     }
 
-    pub(crate) fn effect(&self, address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
+    pub(crate) fn effect_of(
+        &self,
+        address: ImageAddress,
+        bytes: &[u8],
+    ) -> Result<RegisterEffect, Error> {
         match self.architecture {
-            Architecture::X86_64 => x86_64::effect(address, bytes),
-            Architecture::Aarch64 => aarch64::effect(address, bytes),
+            Architecture::X86_64 => x86_64::register_effect(address, bytes),
+            Architecture::Aarch64 => aarch64::register_effect(address, bytes),
         }
     }
 }

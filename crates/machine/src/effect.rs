@@ -1,9 +1,9 @@
 use crate::Register;
 
-/// What an instruction does to the values that addresses of jump tables are computed from.
-/// Everything else is [`Effect::Other`]: the written registers are unknown afterwards.
+/// The effect of an instruction on the values that addresses of jump tables are computed from.
+/// Everything else is [`RegisterEffect::Other`]: the written registers are unknown afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum RegisterEffect {
     /// `to = value`
     Constant { to: Register, value: u64 },
     /// `to = from`, of which the low `bits` are kept.
@@ -14,7 +14,7 @@ pub(crate) enum Effect {
         signed: bool,
     },
     /// `to = sum`
-    Add { to: Register, sum: Sum },
+    Add { to: Register, sum: AddressSum },
     /// `to = from & mask`
     And {
         to: Register,
@@ -24,7 +24,7 @@ pub(crate) enum Effect {
     /// `to` = the `width` bytes at the address.
     Load {
         to: Register,
-        address: Sum,
+        address: AddressSum,
         width: u8,
         signed: bool,
     },
@@ -33,7 +33,7 @@ pub(crate) enum Effect {
     /// Jumps to the value of the register.
     JumpRegister(Register),
     /// Jumps to the 8-byte value at the address.
-    JumpMemory(Sum),
+    JumpMemory(AddressSum),
     /// Jumps, on this condition on the flags, to the target of its [`crate::Flow`].
     Branch(Condition),
     /// None of these.
@@ -42,7 +42,7 @@ pub(crate) enum Effect {
 
 /// `base + (index << shift) + displacement`, where the low `bits` of the index are extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sum {
+pub(crate) struct AddressSum {
     pub base: Option<Register>,
     pub index: Option<Register>,
     pub shift: u8,

@@ -1,13 +1,13 @@
-//! Which blocks and edges must run equally often (the paper's §6.1.2): the cycle equivalence of
-//! Johnson, Pearson and Pingali, "The program structure tree" (PLDI '94), in linear time, with the
-//! extension for infinite loops.
+//! Classes of blocks and edges that must run equally often (the paper's §6.1.2): the cycle
+//! equivalence of Johnson, Pearson and Pingali, "The program structure tree" (PLDI '94), in linear
+//! time, with the extension for infinite loops.
 //!
 //! Two edges are cycle equivalent if every cycle through one goes through the other. Once the
 //! exit is joined to the entry every execution is a sum of cycles, so that equivalent edges are
 //! taken equally often. A block is the edge from where it is entered to where it is left.
 //! Directions can be ignored as long as every block lies on a cycle through the entry.
 
-use crate::Graph;
+use crate::FlowGraph;
 use crate::adjacency::Adjacency;
 
 /// Blocks and edges by how often they run.
@@ -17,7 +17,7 @@ pub struct Equivalence {
     pub blocks: Vec<usize>,
     /// The class of each edge.
     pub edges: Vec<usize>,
-    /// How many classes there are; they are numbered from 0.
+    /// The number of classes; they are numbered from 0.
     pub classes: usize,
     /// Blocks that were given an edge to the outside, because nothing leads there from them.
     pub exits: Vec<usize>,
@@ -28,26 +28,26 @@ pub struct Equivalence {
 impl Equivalence {
     /// The classes of a procedure's graph. If that misses edges, each block and each edge is a
     /// class of its own.
-    pub fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &FlowGraph) -> Self {
         let edges = graph
             .edges
             .iter()
             .map(|edge| (edge.from, edge.to))
             .collect::<Vec<_>>();
         if graph.misses_edges() {
-            Self::trivial(graph.blocks.len(), &edges)
+            Self::every_vertex_alone(graph.blocks.len(), &edges)
         } else {
             Self::new(graph.blocks.len(), &edges)
         }
     }
 
-    fn trivial(blocks: usize, edges: &[(Option<usize>, Option<usize>)]) -> Self {
+    fn every_vertex_alone(blocks: usize, edges: &[(Option<usize>, Option<usize>)]) -> Self {
         Self {
             blocks: (0..blocks).collect(),
             edges: (blocks..blocks + edges.len()).collect(),
             classes: blocks + edges.len(),
-            exits: stuck(blocks, edges, |(from, to)| (from, to)),
-            entries: stuck(blocks, edges, |(from, to)| (to, from)),
+            exits: stuck_blocks(blocks, edges, |(from, to)| (from, to)),
+            entries: stuck_blocks(blocks, edges, |(from, to)| (to, from)),
         }
     }
 
@@ -69,8 +69,8 @@ impl Equivalence {
             .map(|block| (2 * block, 2 * block + 1))
             .chain(edges.iter().map(|(from, to)| (left(*from), entered(*to))))
             .collect();
-        let exits = stuck(blocks, edges, |(from, to)| (from, to));
-        let entries = stuck(blocks, edges, |(from, to)| (to, from));
+        let exits = stuck_blocks(blocks, edges, |(from, to)| (from, to));
+        let entries = stuck_blocks(blocks, edges, |(from, to)| (to, from));
         ends.extend(exits.iter().map(|block| (left(Some(*block)), outside)));
         ends.extend(entries.iter().map(|block| (outside, entered(Some(*block)))));
         let all = cycle_equivalence(outside + 1, outside, &ends);
@@ -96,7 +96,7 @@ impl Equivalence {
 }
 
 /// One block of each loop from which no way leads outside. `way` turns the edges round.
-fn stuck(
+fn stuck_blocks(
     blocks: usize,
     edges: &[(Option<usize>, Option<usize>)],
     way: impl Fn((Option<usize>, Option<usize>)) -> (Option<usize>, Option<usize>) + Copy,
@@ -158,14 +158,14 @@ impl Edges {
         self.classes - 1
     }
 
-    fn add(&mut self) -> usize {
+    fn add_edge(&mut self) -> usize {
         self.links.push((None, None));
         self.class.push(None);
         self.recent.push((0, 0));
         self.links.len() - 1
     }
 
-    fn push(&mut self, list: &mut Brackets, edge: usize) {
+    fn push_edge(&mut self, list: &mut Brackets, edge: usize) {
         self.links[edge] = (None, list.top);
         match list.top {
             Some(top) => self.links[top].0 = Some(edge),
@@ -175,7 +175,7 @@ impl Edges {
         list.size += 1;
     }
 
-    fn delete(&mut self, list: &mut Brackets, edge: usize) {
+    fn delete_edge(&mut self, list: &mut Brackets, edge: usize) {
         let (above, below) = self.links[edge];
         match above {
             Some(above) => self.links[above].1 = below,
@@ -189,7 +189,7 @@ impl Edges {
     }
 
     /// Puts one list on top of another.
-    fn join(&mut self, above: Brackets, below: Brackets) -> Brackets {
+    fn join_lists(&mut self, above: Brackets, below: Brackets) -> Brackets {
         let (Some(bottom), Some(top)) = (above.bottom, below.top) else {
             return if above.size == 0 { below } else { above };
         };
@@ -230,7 +230,7 @@ struct Tree {
     parent: Vec<Option<(usize, usize)>>,
 }
 
-fn tree(adjacency: &Adjacency, root: usize) -> Tree {
+fn spanning_tree(adjacency: &Adjacency, root: usize) -> Tree {
     let unseen = usize::MAX;
     let mut tree = Tree {
         order: vec![root],
@@ -262,7 +262,7 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
         .enumerate()
         .flat_map(|(edge, (a, b))| [(*a, *b, edge), (*b, *a, edge)]);
     let adjacency = Adjacency::new(vertices, pairs);
-    let tree = tree(&adjacency, root);
+    let tree = spanning_tree(&adjacency, root);
     let mut edges = Edges::new(ends.len());
     let mut lists = vec![Brackets::default(); vertices];
     // How far up the brackets of a subtree reach: the least place, of the subtree and of the
@@ -275,7 +275,7 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
     for vertex in tree.order.iter().rev().copied() {
         let mut list = lists[vertex];
         for cap in std::mem::take(&mut caps[vertex]) {
-            edges.delete(&mut list, cap);
+            edges.delete_edge(&mut list, cap);
         }
         let is_tree = |edge: usize, neighbour: usize| {
             tree.parent[vertex].is_some_and(|(_, above)| above == edge)
@@ -288,7 +288,7 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
                 continue;
             }
             if tree.place[neighbour] > place {
-                edges.delete(&mut list, edge);
+                edges.delete_edge(&mut list, edge);
                 if edges.class[edge].is_none() {
                     edges.class[edge] = Some(edges.new_class());
                 }
@@ -296,15 +296,15 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
         }
         for (neighbour, edge) in adjacency.of(vertex).iter().copied() {
             if !is_tree(edge, neighbour) && tree.place[neighbour] < place {
-                edges.push(&mut list, edge);
+                edges.push_edge(&mut list, edge);
                 own = own.min(tree.place[neighbour]);
             }
         }
         // Two children with brackets that reach past here: what is above is not equivalent to
         // what is below the second, so the list gets a new top for as far as that reaches.
         if second[vertex] < own && second[vertex] < place {
-            let cap = edges.add();
-            edges.push(&mut list, cap);
+            let cap = edges.add_edge();
+            edges.push_edge(&mut list, cap);
             caps[tree.order[second[vertex]]].push(cap);
         }
         reach[vertex] = own.min(first[vertex]);
@@ -313,7 +313,7 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
             let reached = reach[vertex];
             second[parent] = second[parent].min(first[parent].max(reached));
             first[parent] = first[parent].min(reached);
-            lists[parent] = edges.join(list, lists[parent]);
+            lists[parent] = edges.join_lists(list, lists[parent]);
         }
     }
     (0..ends.len())
@@ -422,8 +422,8 @@ mod tests {
         fn claims_nothing_wrong_of_any_graph((blocks, edges) in any_graphs()) {
             let found = Equivalence::new(blocks, &edges);
             let mut joined = edges.clone();
-            joined.extend(stuck(blocks, &edges, |edge| edge).iter().map(|block| (Some(*block), None)));
-            joined.extend(stuck(blocks, &edges, |(from, to)| (to, from)).iter().map(|block| (None, Some(*block))));
+            joined.extend(stuck_blocks(blocks, &edges, |edge| edge).iter().map(|block| (Some(*block), None)));
+            joined.extend(stuck_blocks(blocks, &edges, |(from, to)| (to, from)).iter().map(|block| (None, Some(*block))));
             check(blocks, &joined)?;
             prop_assert_eq!(&Equivalence::new(blocks, &joined).blocks, &found.blocks);
         }

@@ -1,9 +1,9 @@
 //! Forms of instructions by name.
 
 use crate::x86_64;
-use crate::{Architecture, Form};
+use crate::{Architecture, InstructionForm};
 
-impl Form {
+impl InstructionForm {
     /// Its name in the tables: of x86-64 the decoder's, followed by `+m` if an operand is in
     /// memory and `+3` for an address of three parts; of AArch64 its fixed bits in hexadecimal.
     pub fn name(self, architecture: Architecture) -> String {

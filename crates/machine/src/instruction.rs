@@ -14,26 +14,26 @@ pub struct Instruction {
     pub reads: RegisterSet,
     /// The registers that it writes (or may write).
     pub writes: RegisterSet,
-    /// What is special about it.
-    pub kind: Kind,
-    /// Which of the forms that take the same resources it is.
-    pub form: Form,
+    /// Properties that can make the instruction slow.
+    pub kind: InstructionKind,
+    /// The instruction form, among those that take the same resources.
+    pub form: InstructionForm,
     /// Where the memory is that it accesses, if that is all at one place (x86-64).
-    pub place: Option<Place>,
+    pub place: Option<MemoryOperand>,
     /// The register to which it adds a constant, and does nothing else but set flags (x86-64).
     pub advances: Option<(Register, i64)>,
 }
 
 /// A place in memory: what the registers say, and a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemoryOperand {
     /// The register that is added as it is.
     pub base: Option<Register>,
     /// The register that is added so many times.
     pub index: Option<(Register, u8)>,
     /// The constant.
     pub displacement: i64,
-    /// How many bytes are accessed; 0 if that is not known.
+    /// Bytes accessed; 0 if the number is not known.
     pub bytes: u32,
 }
 
@@ -47,7 +47,7 @@ impl Instruction {
 /// The form of an instruction: its opcode with the size and kind of its operands, but not which
 /// ones they are. Instructions of one form cost the same in a [`crate::Model`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Form(pub(crate) u32);
+pub struct InstructionForm(pub(crate) u32);
 
 /// Where execution goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +90,9 @@ impl Flow {
     }
 }
 
-/// What is special about an instruction: what can make it slow.
+/// Properties of an instruction that can make it slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kind {
+pub struct InstructionKind {
     /// It reads memory.
     pub load: bool,
     /// It writes memory.

@@ -1,5 +1,5 @@
 //! From the bytes of an image to what the instruction-level analyses need: [`Instruction`]s, the
-//! control-flow [`Graph`] of a procedure, and which of its blocks and edges run equally often.
+//! control-flow [`FlowGraph`] of a procedure, and which of its blocks and edges run equally often.
 //!
 //! Images are untrusted: nothing here follows their contents by recursion, everything is bounded
 //! by the size of the procedure.
@@ -22,19 +22,21 @@ mod register;
 mod x86_64;
 
 pub use architecture::Architecture;
-pub use decode::Decoder;
+pub use decode::InstructionDecoder;
 pub use equivalence::Equivalence;
 pub use error::Error;
-pub use graph::{Block, Edge, EdgeKind, Graph, Image, JumpTable, NoImage, is_never_returning};
-pub use instruction::{Flow, Form, Instruction, Kind, Place};
+pub use graph::{
+    Block, Edge, EdgeKind, FlowGraph, JumpTable, LoadedImage, NoImage, is_never_returning,
+};
+pub use instruction::{Flow, Instruction, InstructionForm, InstructionKind, MemoryOperand};
 pub use interpret::{
-    Access, Blocked, Interpreter, MAX_OPERATIONS, Observation, Registers, Seen, Slice, SliceKind,
-    SliceOperation, Walk,
+    Blocked, CodeInterpreter, MAX_OPERATIONS, ObservedAccess, ObservedBranch, Registers, Slice,
+    SliceKind, SliceOperation, WalkExtent, WayObservation,
 };
 pub use loops::{Loop, Loops};
 pub use model::{
-    Bounds, Cost, Held, Limit, Machines, Model, PROCESSORS, Processor, Resource, Scheduled,
-    taken_branches_event,
+    Bounds, Held, InstructionCost, Limit, Machines, PROCESSORS, Processor, ProcessorModel,
+    Resource, Scheduled, taken_branches_event,
 };
 pub use register::{Register, RegisterSet};
 

@@ -1,11 +1,11 @@
 //! Loops and how they are nested (Havlak, "Nesting of reducible and irreducible loops", TOPLAS
 //! 1997).
 
-use crate::Graph;
+use crate::FlowGraph;
 use crate::adjacency::Adjacency;
 
-/// How often entries of irreducible loops are looked at, for each block and edge. Only a graph
-/// with deep nests of them needs more; of that the outer ones may then be missing.
+/// Limit on visits of irreducible loops' entries, for each block and edge. Only a graph with deep
+/// nests of them needs more; its outer loops may then be missing.
 const MOVES: usize = 32;
 
 /// The loops of a procedure.
@@ -24,7 +24,7 @@ pub struct Loop {
     pub head: usize,
     /// The loop around it.
     pub parent: Option<usize>,
-    /// How many loops there are around it.
+    /// The number of loops around it.
     pub depth: usize,
     /// True if it can be entered elsewhere too; then its head is one of several.
     pub irreducible: bool,
@@ -32,7 +32,7 @@ pub struct Loop {
 
 impl Loops {
     /// The loops of a procedure's graph.
-    pub fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &FlowGraph) -> Self {
         let edges: Vec<_> = graph
             .edges
             .iter()
@@ -85,7 +85,7 @@ impl Loops {
         for head in search.before.iter().rev().copied() {
             nest.find_loop(head, &before, is_below);
         }
-        nest.finish(blocks)
+        nest.finish_loops(blocks)
     }
 }
 
@@ -96,14 +96,14 @@ struct Nest {
     head: Vec<Option<usize>>,
     /// For the heads of irreducible loops the vertices from which those are entered elsewhere.
     entries: Vec<Vec<usize>>,
-    /// How many such entries may still be noted.
+    /// The number of such entries that may still be recorded.
     moves: usize,
     /// Heads, and whether their loops are irreducible; inner ones first.
     found: Vec<(usize, bool)>,
 }
 
 impl Nest {
-    fn outermost(&mut self, mut vertex: usize) -> usize {
+    fn outermost_loop(&mut self, mut vertex: usize) -> usize {
         while self.parent[vertex] != vertex {
             self.parent[vertex] = self.parent[self.parent[vertex]];
             vertex = self.parent[vertex];
@@ -123,7 +123,7 @@ impl Nest {
         for (from, _) in before.of(head) {
             if is_below(*from, head) {
                 is_loop = true;
-                self.take(*from, head, &mut body);
+                self.take_into_loop(*from, head, &mut body);
             }
         }
         let mut next = 0;
@@ -133,7 +133,7 @@ impl Nest {
             let before = before.of(vertex).iter().map(|(from, _)| *from);
             for from in before.chain(known) {
                 if is_below(from, head) {
-                    self.take(from, head, &mut body);
+                    self.take_into_loop(from, head, &mut body);
                 } else {
                     irreducible = true;
                     if self.moves > 0 {
@@ -150,8 +150,8 @@ impl Nest {
     }
 
     /// Takes the outermost loop around a vertex into the loop of `head`.
-    fn take(&mut self, vertex: usize, head: usize, body: &mut Vec<usize>) {
-        let vertex = self.outermost(vertex);
+    fn take_into_loop(&mut self, vertex: usize, head: usize, body: &mut Vec<usize>) {
+        let vertex = self.outermost_loop(vertex);
         if vertex != head {
             self.parent[vertex] = head;
             self.head[vertex] = Some(head);
@@ -159,7 +159,7 @@ impl Nest {
         }
     }
 
-    fn finish(self, blocks: usize) -> Loops {
+    fn finish_loops(self, blocks: usize) -> Loops {
         let mut number = vec![None; blocks + 1];
         let mut loops: Vec<Loop> = Vec::with_capacity(self.found.len());
         for (head, irreducible) in self.found.into_iter().rev() {

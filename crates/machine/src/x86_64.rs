@@ -1,7 +1,10 @@
 //! x86-64, decoded by iced-x86.
 
-use crate::effect::{Condition, Effect, Sum};
-use crate::{Error, Flow, Form, Instruction, Kind, Place, Register, RegisterSet};
+use crate::effect::{AddressSum, Condition, RegisterEffect};
+use crate::{
+    Error, Flow, Instruction, InstructionForm, InstructionKind, MemoryOperand, Register,
+    RegisterSet,
+};
 use iced_x86::{
     Code, ConditionCode, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl,
     Formatter, GasFormatter, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register as Name,
@@ -12,7 +15,10 @@ use profile::ImageAddress;
 /// The longest instruction.
 pub(crate) const MAX_LENGTH: usize = 15;
 
-pub(crate) fn parse(address: ImageAddress, bytes: &[u8]) -> Result<iced_x86::Instruction, Error> {
+pub(crate) fn parse_x86_64(
+    address: ImageAddress,
+    bytes: &[u8],
+) -> Result<iced_x86::Instruction, Error> {
     let bytes = bytes.get(..MAX_LENGTH).unwrap_or(bytes);
     let mut decoder = Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE);
     let parsed = decoder.decode();
@@ -37,11 +43,11 @@ impl X86_64 {
     }
 
     pub fn decode(&mut self, address: ImageAddress, bytes: &[u8]) -> Result<Instruction, Error> {
-        let parsed = parse(address, bytes)?;
+        let parsed = parse_x86_64(address, bytes)?;
         let info = self.info.info(&parsed);
         let (mut reads, mut writes) = (RegisterSet::default(), RegisterSet::default());
         for used in info.used_registers() {
-            let Some(register) = register(used.register()) else {
+            let Some(register) = register_named(used.register()) else {
                 continue;
             };
             let access = used.access();
@@ -58,7 +64,7 @@ impl X86_64 {
         if parsed.rflags_modified() != 0 {
             writes.insert(Register::FLAGS);
         }
-        let mut kind = kind(&parsed);
+        let mut kind = kind_of(&parsed);
         let mut place = None;
         if !kind.nop {
             for memory in info.used_memory() {
@@ -75,28 +81,28 @@ impl X86_64 {
             address,
             // At most 15.
             length: parsed.len() as u8,
-            flow: flow(&parsed),
+            flow: flow_of(&parsed),
             reads,
             writes,
             kind,
-            form: form(&parsed),
+            form: form_of(&parsed),
             place,
-            advances: advances(&parsed),
+            advances: advanced_register(&parsed),
         })
     }
 }
 
-fn form(parsed: &iced_x86::Instruction) -> Form {
+fn form_of(parsed: &iced_x86::Instruction) -> InstructionForm {
     let in_memory = (0..parsed.op_count()).any(|op| parsed.op_kind(op) == OpKind::Memory);
     let three_parts = parsed.mnemonic() == Mnemonic::Lea
         && parsed.memory_base() != Name::None
         && parsed.memory_index() != Name::None
         && parsed.memory_displacement64() != 0;
     let variant = if three_parts { 2 } else { u32::from(in_memory) };
-    Form(parsed.code() as u32 * VARIANTS + variant)
+    InstructionForm(parsed.code() as u32 * VARIANTS + variant)
 }
 
-/// Of each opcode: registers only, with memory, with an address of three parts.
+/// Variants of each opcode: registers only, with memory, with an address of three parts.
 const VARIANTS: u32 = 3;
 
 pub(crate) fn form_name(form: u32) -> String {
@@ -106,15 +112,15 @@ pub(crate) fn form_name(form: u32) -> String {
 }
 
 /// The forms by their names.
-pub(crate) fn forms() -> impl Iterator<Item = (String, Form)> {
+pub(crate) fn all_forms() -> impl Iterator<Item = (String, InstructionForm)> {
     let all =
         Code::values().flat_map(|code| (0..VARIANTS).map(move |one| code as u32 * VARIANTS + one));
-    all.map(|form| (form_name(form), Form(form)))
+    all.map(|form| (form_name(form), InstructionForm(form)))
 }
 
 /// The instruction as the GNU assembler writes it.
-pub(crate) fn text(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
-    let parsed = parse(address, bytes)?;
+pub(crate) fn format_x86_64(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
+    let parsed = parse_x86_64(address, bytes)?;
     let mut formatter = GasFormatter::new();
     let options = formatter.options_mut();
     options.set_space_after_operand_separator(false);
@@ -134,14 +140,14 @@ fn is_fixed(memory: &UsedMemory) -> bool {
 }
 
 /// Where an operand is, if general registers say it.
-fn place_of(memory: &UsedMemory) -> Option<Place> {
+fn place_of(memory: &UsedMemory) -> Option<MemoryOperand> {
     let known = |name: Name| match name {
         Name::None | Name::RIP | Name::EIP => Some(None),
-        name if name.is_gpr64() => integer(name).map(Some),
+        name if name.is_gpr64() => integer_register(name).map(Some),
         _ => None,
     };
     let index = known(memory.index())?;
-    Some(Place {
+    Some(MemoryOperand {
         base: known(memory.base())?,
         // At most 8.
         index: index.map(|index| (index, memory.scale() as u8)),
@@ -151,7 +157,7 @@ fn place_of(memory: &UsedMemory) -> Option<Place> {
 }
 
 /// The register that an instruction adds a constant to, all of it or its low half.
-fn advances(parsed: &iced_x86::Instruction) -> Option<(Register, i64)> {
+fn advanced_register(parsed: &iced_x86::Instruction) -> Option<(Register, i64)> {
     let to = parsed.op0_register();
     let whole = parsed.op0_kind() == OpKind::Register && (to.is_gpr64() || to.is_gpr32());
     let constant = || match parsed.op1_kind() {
@@ -171,7 +177,7 @@ fn advances(parsed: &iced_x86::Instruction) -> Option<(Register, i64)> {
         }
         _ => return None,
     };
-    Some((integer(to).filter(|_| whole)?, by))
+    Some((integer_register(to).filter(|_| whole)?, by))
 }
 
 pub(crate) fn is_read(access: OpAccess) -> bool {
@@ -188,13 +194,13 @@ pub(crate) fn is_written(access: OpAccess) -> bool {
     )
 }
 
-fn register(name: Name) -> Option<Register> {
+fn register_named(name: Name) -> Option<Register> {
     let number = |bank: u8, first: Name, width: usize| {
         let index = (name as usize).checked_sub(first as usize)?;
         (index < width).then(|| Register::new(bank, index as u8))
     };
     if name.is_gpr() {
-        return integer(name);
+        return integer_register(name);
     }
     if name.is_vector_register() {
         let full = name.full_register();
@@ -206,12 +212,12 @@ fn register(name: Name) -> Option<Register> {
         .or_else(|| number(Register::X87, Name::MM0, 8))
 }
 
-fn integer(name: Name) -> Option<Register> {
+fn integer_register(name: Name) -> Option<Register> {
     let index = (name.full_register() as usize).checked_sub(Name::RAX as usize)?;
     (index < 16).then(|| Register::integer(index as u8))
 }
 
-fn flow(parsed: &iced_x86::Instruction) -> Flow {
+fn flow_of(parsed: &iced_x86::Instruction) -> Flow {
     let target = ImageAddress(parsed.near_branch_target());
     match parsed.flow_control() {
         FlowControl::Next => Flow::Next,
@@ -240,7 +246,7 @@ fn is_system_call(code: Code) -> bool {
     )
 }
 
-fn kind(parsed: &iced_x86::Instruction) -> Kind {
+fn kind_of(parsed: &iced_x86::Instruction) -> InstructionKind {
     let mnemonic = parsed.mnemonic();
     let name = format!("{mnemonic:?}");
     let integer_operands = parsed.op0_kind() != OpKind::Register || parsed.op0_register().is_gpr();
@@ -253,7 +259,7 @@ fn kind(parsed: &iced_x86::Instruction) -> Kind {
     ]
     .iter()
     .any(|prefix| name.starts_with(prefix));
-    Kind {
+    InstructionKind {
         divide,
         multiply: matches!(mnemonic, Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Mulx)
             && integer_operands,
@@ -271,7 +277,7 @@ fn kind(parsed: &iced_x86::Instruction) -> Kind {
         fusible_branch: parsed.is_jcc_short_or_near(),
         fusible_flags: is_fusible_with_branch(parsed),
         renamed: is_renamed(parsed),
-        ..Kind::default()
+        ..InstructionKind::default()
     }
 }
 
@@ -354,34 +360,41 @@ fn is_serialising(mnemonic: Mnemonic) -> bool {
 }
 
 /// Returns what it does to addresses.
-pub(crate) fn effect(address: ImageAddress, bytes: &[u8]) -> Result<Effect, Error> {
-    let parsed = parse(address, bytes)?;
-    Ok(effect_of(&parsed).unwrap_or(Effect::Other))
+pub(crate) fn register_effect(
+    address: ImageAddress,
+    bytes: &[u8],
+) -> Result<RegisterEffect, Error> {
+    let parsed = parse_x86_64(address, bytes)?;
+    Ok(effect_of(&parsed).unwrap_or(RegisterEffect::Other))
 }
 
-fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
-    let first =
-        || (parsed.op0_kind() == OpKind::Register).then(|| integer(parsed.op0_register()))?;
-    let second =
-        || (parsed.op1_kind() == OpKind::Register).then(|| integer(parsed.op1_register()))?;
+fn effect_of(parsed: &iced_x86::Instruction) -> Option<RegisterEffect> {
+    let first = || {
+        (parsed.op0_kind() == OpKind::Register).then(|| integer_register(parsed.op0_register()))?
+    };
+    let second = || {
+        (parsed.op1_kind() == OpKind::Register).then(|| integer_register(parsed.op1_register()))?
+    };
     let bits = |name: Name| (name.size() * 8) as u8;
     let immediate = || parsed.try_immediate(1).ok();
     let wide = || parsed.op0_register().size() >= 4;
     Some(match parsed.mnemonic() {
-        Mnemonic::Lea => match sum(parsed)? {
-            Sum {
+        Mnemonic::Lea => match memory_address(parsed)? {
+            AddressSum {
                 base: None,
                 index: None,
                 displacement,
                 ..
-            } => Effect::Constant {
+            } => RegisterEffect::Constant {
                 to: first()?,
                 value: displacement,
             },
-            sum => Effect::Add { to: first()?, sum },
+            sum => RegisterEffect::Add { to: first()?, sum },
         },
-        Mnemonic::Mov if parsed.op1_kind() == OpKind::Memory && wide() => load(parsed, false)?,
-        Mnemonic::Mov if wide() && parsed.op1_kind() == OpKind::Register => Effect::Copy {
+        Mnemonic::Mov if parsed.op1_kind() == OpKind::Memory && wide() => {
+            load_effect(parsed, false)?
+        }
+        Mnemonic::Mov if wide() && parsed.op1_kind() == OpKind::Register => RegisterEffect::Copy {
             to: first()?,
             from: second()?,
             bits: bits(parsed.op1_register()),
@@ -390,7 +403,7 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
         Mnemonic::Mov if wide() => {
             let value = immediate()?;
             let narrow = parsed.op0_register().size() == 4;
-            Effect::Constant {
+            RegisterEffect::Constant {
                 to: first()?,
                 value: if narrow { value & 0xffff_ffff } else { value },
             }
@@ -398,9 +411,9 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
         Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd => {
             let signed = parsed.mnemonic() != Mnemonic::Movzx;
             if parsed.op1_kind() == OpKind::Memory {
-                load(parsed, signed)?
+                load_effect(parsed, signed)?
             } else {
-                Effect::Copy {
+                RegisterEffect::Copy {
                     to: first()?,
                     from: second()?,
                     bits: bits(parsed.op1_register()),
@@ -408,15 +421,15 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
                 }
             }
         }
-        Mnemonic::Cdqe => Effect::Copy {
+        Mnemonic::Cdqe => RegisterEffect::Copy {
             to: Register::integer(0),
             from: Register::integer(0),
             bits: 32,
             signed: true,
         },
-        Mnemonic::Add if parsed.op0_register().size() == 8 => Effect::Add {
+        Mnemonic::Add if parsed.op0_register().size() == 8 => RegisterEffect::Add {
             to: first()?,
-            sum: Sum {
+            sum: AddressSum {
                 base: first(),
                 index: second(),
                 shift: 0,
@@ -425,52 +438,54 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<Effect> {
                 displacement: if second().is_none() { immediate()? } else { 0 },
             },
         },
-        Mnemonic::And if wide() => Effect::And {
+        Mnemonic::And if wide() => RegisterEffect::And {
             to: first()?,
             from: first()?,
             mask: immediate()?,
         },
-        Mnemonic::Cmp => Effect::Compare {
+        Mnemonic::Cmp => RegisterEffect::Compare {
             register: first()?,
             value: immediate()?,
         },
         Mnemonic::Jmp => match parsed.op0_kind() {
-            OpKind::Register => Effect::JumpRegister(first()?),
-            OpKind::Memory => Effect::JumpMemory(sum(parsed)?),
+            OpKind::Register => RegisterEffect::JumpRegister(first()?),
+            OpKind::Memory => RegisterEffect::JumpMemory(memory_address(parsed)?),
             _ => return None,
         },
-        _ if parsed.is_jcc_short_or_near() => Effect::Branch(match parsed.condition_code() {
-            ConditionCode::a => Condition::Above,
-            ConditionCode::ae => Condition::AboveOrEqual,
-            ConditionCode::b => Condition::Below,
-            ConditionCode::be => Condition::BelowOrEqual,
-            _ => Condition::Other,
-        }),
+        _ if parsed.is_jcc_short_or_near() => {
+            RegisterEffect::Branch(match parsed.condition_code() {
+                ConditionCode::a => Condition::Above,
+                ConditionCode::ae => Condition::AboveOrEqual,
+                ConditionCode::b => Condition::Below,
+                ConditionCode::be => Condition::BelowOrEqual,
+                _ => Condition::Other,
+            })
+        }
         _ => return None,
     })
 }
 
-fn load(parsed: &iced_x86::Instruction, signed: bool) -> Option<Effect> {
+fn load_effect(parsed: &iced_x86::Instruction, signed: bool) -> Option<RegisterEffect> {
     let width = parsed.memory_size().size();
-    Some(Effect::Load {
-        to: integer(parsed.op0_register())?,
-        address: sum(parsed)?,
+    Some(RegisterEffect::Load {
+        to: integer_register(parsed.op0_register())?,
+        address: memory_address(parsed)?,
         width: u8::try_from(width).ok().filter(|width| *width <= 8)?,
         signed,
     })
 }
 
 /// The address of the memory operand; `None` if it is relative to a segment or not of 64 bits.
-fn sum(parsed: &iced_x86::Instruction) -> Option<Sum> {
+fn memory_address(parsed: &iced_x86::Instruction) -> Option<AddressSum> {
     if matches!(parsed.segment_prefix(), Name::FS | Name::GS) {
         return None;
     }
     let part = |name: Name| match name {
         Name::None | Name::RIP => Some(None),
-        name if name.is_gpr64() => integer(name).map(Some),
+        name if name.is_gpr64() => integer_register(name).map(Some),
         _ => None,
     };
-    Some(Sum {
+    Some(AddressSum {
         base: part(parsed.memory_base())?,
         index: part(parsed.memory_index())?,
         shift: parsed.memory_index_scale().trailing_zeros() as u8,

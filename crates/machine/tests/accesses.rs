@@ -2,7 +2,7 @@
 
 mod slices;
 
-use machine::{Access, Interpreter, Registers, Seen, Slice, SliceKind};
+use machine::{CodeInterpreter, ObservedAccess, Registers, Slice, SliceKind, WayObservation};
 use profile::ImageAddress;
 
 /// `mov (%rdi),%rax; add $8,%rdi; cmp %rsi,%rdi; jne` back; `mov (%rcx),%rcx; mov 4(%rcx),%rax; push %rax;
@@ -16,7 +16,7 @@ const CODE: [u8; 31] = [
 const START: u64 = 0x1000;
 const MOVED: u64 = 0x7000_0000;
 
-fn follow(interpreter: &mut Interpreter, at: u64, registers: Registers) -> Vec<Seen> {
+fn follow(interpreter: &mut CodeInterpreter, at: u64, registers: Registers) -> Vec<WayObservation> {
     let mut seen = Vec::new();
     let registers = Registers {
         counter: at + MOVED,
@@ -44,11 +44,11 @@ fn registers() -> Registers {
 
 #[test]
 fn a_loop_shows_its_stride_and_a_loaded_pointer_nothing() {
-    let mut interpreter = Interpreter::new();
-    let accesses: Vec<Access> = follow(&mut interpreter, START, registers())
+    let mut interpreter = CodeInterpreter::new();
+    let accesses: Vec<ObservedAccess> = follow(&mut interpreter, START, registers())
         .into_iter()
         .filter_map(|one| match one {
-            Seen::Access(access) => Some(access),
+            WayObservation::Access(access) => Some(access),
             _ => None,
         })
         .collect();
@@ -76,9 +76,9 @@ fn a_loop_shows_its_stride_and_a_loaded_pointer_nothing() {
 
 #[test]
 fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers() {
-    let mut interpreter = Interpreter::new();
-    let before = |seen: &[Seen]| match seen.first() {
-        Some(Seen::Before(at, address)) => Some((at.0 - START, *address)),
+    let mut interpreter = CodeInterpreter::new();
+    let before = |seen: &[WayObservation]| match seen.first() {
+        Some(WayObservation::Before(at, address)) => Some((at.0 - START, *address)),
         _ => None,
     };
     assert_eq!(
@@ -119,13 +119,13 @@ fn ways(code: &[u8], registers: &Registers, known: &[(u64, u64)]) -> ([Vec<(u64,
         let values = slices::carry_out(&slice, &registers, byte);
         let mut seen = Vec::new();
         let each = |one| {
-            if let Seen::Branch(one) = one {
+            if let WayObservation::Branch(one) = one {
                 seen.push((one.branch.0 - START, one.target.0 - START));
             }
         };
         let learned = Some((&mut slice, values.as_slice()));
         let start = ImageAddress(START);
-        Interpreter::new().follow(start, &registers, learned, read, |_| None, each);
+        CodeInterpreter::new().follow(start, &registers, learned, read, |_| None, each);
         all.push(seen);
         if slice.operations() == before.operations() {
             let last = all.pop().unwrap_or_default();

@@ -1,10 +1,10 @@
 //! What an instruction is said to read, write and be.
 
-use machine::{Architecture, Decoder, Flow, Instruction, Register};
+use machine::{Architecture, Flow, Instruction, InstructionDecoder, Register};
 use profile::ImageAddress;
 
 fn decode(architecture: Architecture, bytes: &[u8]) -> Instruction {
-    let decoded = Decoder::new(architecture).decode(ImageAddress(0x1000), bytes);
+    let decoded = InstructionDecoder::new(architecture).decode(ImageAddress(0x1000), bytes);
     decoded.unwrap_or_else(|error| panic!("{bytes:x?}: {error}"))
 }
 

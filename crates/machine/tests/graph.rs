@@ -2,7 +2,7 @@
 
 mod support;
 
-use machine::{EdgeKind, Graph};
+use machine::{EdgeKind, FlowGraph};
 use support::Fixture;
 
 const FIXTURES: [&str; 8] = [
@@ -16,7 +16,7 @@ const FIXTURES: [&str; 8] = [
     "switch.aarch64-clang-O2",
 ];
 
-fn has(graph: &Graph, kind: EdgeKind) -> bool {
+fn has(graph: &FlowGraph, kind: EdgeKind) -> bool {
     graph.edges.iter().any(|edge| edge.kind == kind)
 }
 

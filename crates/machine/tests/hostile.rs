@@ -5,8 +5,8 @@ mod support;
 mod slices;
 
 use machine::{
-    Architecture, Decoder, Edge, EdgeKind, Error, Graph, Image, Interpreter, MAX_PROCEDURE,
-    NoImage, Registers, Seen, Slice,
+    Architecture, CodeInterpreter, Edge, EdgeKind, Error, FlowGraph, InstructionDecoder,
+    LoadedImage, MAX_PROCEDURE, NoImage, Registers, Slice, WayObservation,
 };
 use profile::ImageAddress;
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ const START: ImageAddress = ImageAddress(0x1000);
 /// Whatever is asked for is there: tables everywhere.
 struct Anything(u64);
 
-impl Image for Anything {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+impl LoadedImage for Anything {
+    fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
         let value = (address.0 ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         buffer.fill(0);
         if let Some(first) = buffer.first_mut() {
@@ -32,7 +32,7 @@ impl Image for Anything {
     }
 }
 
-fn check(graph: &Graph) {
+fn check(graph: &FlowGraph) {
     let mut starts = graph.blocks.iter().map(|block| block.start);
     assert!(graph.blocks.is_sorted_by_key(|block| block.start));
     assert_eq!(starts.next().map(|first| first >= graph.start), Some(true));
@@ -82,13 +82,13 @@ fn reserved_shifts_are_no_instructions() {
         0x7f07_77ff,
     ] {
         let bytes = word.to_le_bytes();
-        let mut decoder = Decoder::new(Architecture::Aarch64);
+        let mut decoder = InstructionDecoder::new(Architecture::Aarch64);
         assert!(decoder.decode(START, &bytes).is_err());
         assert!(decoder.text(START, &bytes).is_err());
     }
     // shl d0, d0, #1
     let bytes = 0x5f41_5400_u32.to_le_bytes();
-    let text = Decoder::new(Architecture::Aarch64).text(START, &bytes);
+    let text = InstructionDecoder::new(Architecture::Aarch64).text(START, &bytes);
     assert_eq!(text.as_deref(), Ok("shl\t\td0, d0, #1"));
 }
 
@@ -97,8 +97,8 @@ proptest! {
 
     #[test]
     fn random_bytes(architecture in both(), code in prop::collection::vec(any::<u8>(), 1..600), seed: u64) {
-        for image in [&NoImage as &dyn Image, &Anything(seed)] {
-            if let Ok(graph) = Graph::new(architecture, START, &code, image) {
+        for image in [&NoImage as &dyn LoadedImage, &Anything(seed)] {
+            if let Ok(graph) = FlowGraph::new(architecture, START, &code, image) {
                 check(&graph);
             }
         }
@@ -118,14 +118,14 @@ proptest! {
                 _ => bytes.push(offset as u8),
             }
         }
-        if let Ok(graph) = Graph::new(Architecture::X86_64, START, &bytes, &Anything(seed)) {
+        if let Ok(graph) = FlowGraph::new(Architecture::X86_64, START, &bytes, &Anything(seed)) {
             check(&graph);
         }
     }
 
     #[test]
     fn every_word_is_an_instruction_or_an_error(words in prop::collection::vec(any::<u32>(), 1..200)) {
-        let mut decoder = Decoder::new(Architecture::Aarch64);
+        let mut decoder = InstructionDecoder::new(Architecture::Aarch64);
         for word in words {
             let bytes = word.to_le_bytes();
             let decoded = decoder.decode(START, &bytes);
@@ -142,7 +142,7 @@ proptest! {
             let at = position.index(code.len());
             code[at] ^= 1 << bit;
             let start = ImageAddress(symbol.start);
-            if let Ok(graph) = Graph::new(fixture.architecture(), start, &code, &fixture) {
+            if let Ok(graph) = FlowGraph::new(fixture.architecture(), start, &code, &fixture) {
                 check(&graph);
             }
         }
@@ -157,7 +157,8 @@ fn truncated_at_every_length() {
             let code = fixture.code(&symbol);
             for length in 0..code.len() {
                 let start = ImageAddress(symbol.start);
-                let graph = Graph::new(fixture.architecture(), start, &code[..length], &fixture);
+                let graph =
+                    FlowGraph::new(fixture.architecture(), start, &code[..length], &fixture);
                 match graph {
                     Ok(graph) => check(&graph),
                     Err(error) => assert!(
@@ -173,8 +174,9 @@ fn truncated_at_every_length() {
 
 #[test]
 fn what_is_no_procedure_is_refused() {
-    let graph =
-        |start, code: &[u8]| Graph::new(Architecture::X86_64, ImageAddress(start), code, &NoImage);
+    let graph = |start, code: &[u8]| {
+        FlowGraph::new(Architecture::X86_64, ImageAddress(start), code, &NoImage)
+    };
     assert_eq!(graph(0x10, &[]), Err(Error::Empty(ImageAddress(0x10))));
     assert_eq!(
         graph(u64::MAX, &[0x90, 0xc3]),
@@ -191,7 +193,7 @@ fn what_is_no_procedure_is_refused() {
 fn a_jump_past_a_prefix_overlaps() {
     // je +1; lock cmpxchg %ecx,(%rdi); ret
     let code = [0x74, 0x01, 0xf0, 0x0f, 0xb1, 0x0f, 0xc3];
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     check(&graph);
     assert!(graph.overlapping && !graph.misses_edges());
     let starts: Vec<u64> = graph
@@ -208,7 +210,7 @@ fn a_jump_past_a_prefix_overlaps() {
 fn the_end_of_a_procedure_runs_on_into_the_next() {
     // cmp %rax,%rdx; jb outside
     let code = [0x48, 0x39, 0xc2, 0x0f, 0x82, 0, 1, 0, 0];
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     check(&graph);
     assert!(!graph.misses_edges() && graph.returns());
     assert!(
@@ -223,7 +225,7 @@ fn the_end_of_a_procedure_runs_on_into_the_next() {
 fn a_jump_through_a_slot_is_a_tail_call() {
     // jmp *0x10(%rip); inc %eax; ret
     let code = [0xff, 0x25, 0x10, 0, 0, 0, 0xff, 0xc0, 0xc3];
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     check(&graph);
     assert!(!graph.misses_edges());
 }
@@ -234,7 +236,7 @@ fn data_in_the_text_is_data() {
     let mut code = vec![0xeb, 0x08];
     code.extend([0x06; 8]);
     code.push(0xc3);
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     check(&graph);
     assert_eq!(graph.data, [ImageAddress(0x1002)..ImageAddress(0x100a)]);
     assert_eq!(graph.blocks.len(), 2);
@@ -244,7 +246,7 @@ fn data_in_the_text_is_data() {
 fn an_indirect_jump_beside_unreached_code_is_unresolved() {
     // jmp *%rax; inc %eax; ret
     let code = [0xff, 0xe0, 0xff, 0xc0, 0xc3];
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     check(&graph);
     assert!(graph.misses_edges());
     assert_eq!(graph.unresolved, [START]);
@@ -261,7 +263,7 @@ fn a_hundred_thousand_blocks() {
     // test %eax,%eax; je +0 (100,000 times); ret
     let mut code = [0x85, 0xc0, 0x74, 0x00].repeat(100_000);
     code.push(0xc3);
-    let graph = Graph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
+    let graph = FlowGraph::new(Architecture::X86_64, START, &code, &NoImage).expect("a graph");
     assert_eq!(graph.blocks.len(), 100_001);
     assert_eq!(graph.edges.len(), 200_002);
 }
@@ -311,7 +313,7 @@ proptest! {
             at < 0x4000
         };
         let mut walked = Vec::new();
-        let walk = Interpreter::new().walk(&registers, 0, 200, read, |one| walked.push(one));
+        let walk = CodeInterpreter::new().walk(&registers, 0, 200, read, |one| walked.push(one));
         prop_assert!(walk.steps <= 200);
         let code = |at: ImageAddress, buffer: &mut [u8]| {
             if read(at.0, buffer) { buffer.len() } else { 0 }
@@ -327,11 +329,11 @@ proptest! {
             let known = Some((&mut slice, values.as_slice()));
             let mut followed = Vec::new();
             let each = |one| {
-                if let Seen::Branch(one) = one {
+                if let WayObservation::Branch(one) = one {
                     followed.push(one);
                 }
             };
-            Interpreter::new().follow(START, &registers, known, code, |_| None, each);
+            CodeInterpreter::new().follow(START, &registers, known, code, |_| None, each);
             let both = followed.len().min(walked.len());
             prop_assert_eq!(&followed[..both], &walked[..both]);
             prop_assert!(followed.len() >= before);

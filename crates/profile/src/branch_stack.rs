@@ -41,8 +41,8 @@ impl TakenBranch {
     }
 }
 
-/// What was executed between two branches, and where the second led. Offsets are in the image's
-/// file.
+/// Straight-line code executed between two branches, and the target of the second. Offsets are in
+/// the image's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stretch {
     /// Where the branch before led.
@@ -53,18 +53,18 @@ pub struct Stretch {
     pub target: Option<ImageOffset>,
 }
 
-/// How often a stretch was seen.
+/// Sightings of a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seen {
+pub struct StretchSightings {
     /// In all.
     pub times: u64,
-    /// How often the processor said whether it had predicted the branch at its end.
+    /// The number of sightings with a verdict of the processor on its prediction.
     pub judged: u64,
-    /// How often it had not.
+    /// The number of those that were mispredicted.
     pub mispredicted: u64,
 }
 
-impl Seen {
+impl StretchSightings {
     /// Adds what was seen elsewhere; what is too much for the numbers stays at their largest.
     pub fn join(&mut self, other: Self) {
         self.times = self.times.saturating_add(other.times);
@@ -73,21 +73,21 @@ impl Seen {
     }
 }
 
-/// How often a stretch of an image was seen in branch stacks.
+/// A stretch of an image with its sightings in branch stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StretchCount {
     /// The image.
     pub image: ImageId,
     /// The stretch.
     pub stretch: Stretch,
-    /// How often.
-    pub seen: Seen,
+    /// The sightings.
+    pub seen: StretchSightings,
 }
 
 /// The stretches of branch stacks, counted while these come in.
 #[derive(Clone, Debug, Default)]
 pub struct Stretches {
-    counts: FxHashMap<(ImageId, Stretch), Seen>,
+    counts: FxHashMap<(ImageId, Stretch), StretchSightings>,
     /// Stacks.
     pub stacks: u64,
     /// Stretches in files that were counted.
@@ -135,7 +135,7 @@ impl Stretches {
                 target: (target.image == end.image).then_some(target.offset),
             };
             self.used += 1;
-            let seen = Seen {
+            let seen = StretchSightings {
                 times: 1,
                 judged: u64::from(newer.mispredicted.is_some()),
                 mispredicted: u64::from(newer.mispredicted == Some(true)),
@@ -199,7 +199,7 @@ mod tests {
                     branch: ImageOffset(branch),
                     target: target.map(ImageOffset),
                 },
-                seen: Seen {
+                seen: StretchSightings {
                     times,
                     judged,
                     mispredicted,

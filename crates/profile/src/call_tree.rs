@@ -15,7 +15,7 @@ impl NodeId {
     pub const ROOT: Self = Self(0);
 }
 
-/// What a node of a call tree is labelled with: a procedure, as the profile names it.
+/// A call tree node's label: a procedure, as the profile names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Method {
     /// The name, demangled where it was mangled.
@@ -24,7 +24,7 @@ pub struct Method {
     pub module: String,
 }
 
-/// What one of the costs of a call tree measures.
+/// The name and unit of one cost of a call tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ValueType {
     /// Such as `cpu-clock`, `cpu`, `alloc_space`.
@@ -50,7 +50,7 @@ pub struct CallTree {
     pub(crate) prefix: Vec<Vec<i64>>,
 }
 
-/// What a [`CallTree`] is made of, column by column, in the order of the node numbers.
+/// The columns of a [`CallTree`], in the order of the node numbers.
 #[derive(Clone, Debug)]
 pub struct CallTreeColumns {
     /// [`CallTree::methods`]
@@ -112,7 +112,7 @@ impl CallTree {
         if method[1..].iter().any(|m| *m as usize >= methods.len()) {
             return Err(CallTreeError::Invalid("a node names no method"));
         }
-        let end = order::ends(&parent).ok_or(CallTreeError::Invalid("not in preorder"))?;
+        let end = order::subtree_ends(&parent).ok_or(CallTreeError::Invalid("not in preorder"))?;
         if !siblings_differ(&method, &end, methods.len()) {
             return Err(CallTreeError::Invalid("a calling context comes twice"));
         }

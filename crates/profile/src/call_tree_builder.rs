@@ -136,8 +136,8 @@ impl CallTreeBuilder {
             ));
         }
         drop((self.index, self.method_index));
-        let order = order::preorder(&self.parent);
-        let number = order::inverse(&order);
+        let order = order::nodes_in_preorder(&self.parent);
+        let number = order::inverse_permutation(&order);
         let method = order.iter().map(|n| self.method[*n as usize]).collect();
         let parent = order
             .iter()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct EventId(pub u16);
 
-/// What a [`crate::Sample`]'s weight counts.
+/// The unit of a [`crate::Sample`]'s weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -23,7 +23,7 @@ pub enum Unit {
 pub struct Event {
     /// The name as a user would type it after `-e`: `cpu-clock`, `cycles`, `sched:sched_switch`.
     pub name: String,
-    /// What the weights of its samples count.
+    /// The unit of its samples' weights.
     pub unit: Unit,
     /// The nominal mean period between two samples, in units of the event (nanoseconds for
     /// `cpu-clock`, occurrences otherwise); 1 where every occurrence was recorded.

@@ -1,4 +1,4 @@
-//! What causal profiling measures: performance experiments, as they were carried out.
+//! Performance experiments of causal profiling, as they were carried out.
 //!
 //! Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*, SOSP 2015), §2 and
 //! §3.2. All times are in nanoseconds of one monotonic clock; nothing here is an estimate yet.
@@ -21,7 +21,7 @@ pub struct CausalRun {
     pub command: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// Who measured: `vitalfew`, or the tool from whose file this was read (`coz`).
+    /// The measuring tool: `vitalfew`, or the tool from whose file this was read (`coz`).
     pub collector: String,
     /// Start, in nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: u64,
@@ -30,9 +30,9 @@ pub struct CausalRun {
     /// The part of the run time outside experiments with a speedup above 0, when nothing was delayed,
     /// in nanoseconds; 0 where it is not known.
     pub undelayed_ns: u64,
-    /// How the run ended.
+    /// The end of the run.
     pub end: RunEnd,
-    /// How it was measured.
+    /// Settings of the run.
     pub settings: ExperimentSettings,
     /// The executable and the libraries that fragments lie in.
     pub images: Vec<ProfiledImage>,
@@ -42,11 +42,11 @@ pub struct CausalRun {
     pub fragments: Vec<Fragment>,
     /// The experiments, in the order of their start.
     pub experiments: Vec<Experiment>,
-    /// What the reader should know: each a sentence.
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
@@ -60,7 +60,7 @@ pub enum RunEnd {
     Unknown,
 }
 
-/// What an experiment speeds up.
+/// The unit of code that an experiment speeds up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Granularity {
@@ -71,10 +71,10 @@ pub enum Granularity {
     Function,
 }
 
-/// How a run was measured.
+/// Settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentSettings {
-    /// What an experiment speeds up.
+    /// The unit of code that an experiment speeds up.
     pub by: Granularity,
     /// Time between samples of a thread `P` (§3.4), in nanoseconds of its CPU time; 0 where it is not known.
     pub sample_period_ns: u64,
@@ -109,13 +109,13 @@ pub struct ProfiledImage {
 pub struct ProgressPoint {
     /// Its name, as the program or the command line gives it.
     pub name: String,
-    /// How its visits were counted.
+    /// The means of counting its visits.
     pub counted_by: CountedBy,
     /// Visits over the whole run (of a latency pair: of its begin), in experiments and between them.
     pub visits: u64,
 }
 
-/// How visits of a progress point were counted (§3.3).
+/// Means of counting visits of a progress point (§3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedBy {
@@ -153,7 +153,7 @@ pub struct Fragment {
 /// One performance experiment (§3.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// What was virtually sped up: position in [`CausalRun::fragments`].
+    /// The fragment that was virtually sped up: position in [`CausalRun::fragments`].
     pub fragment: u32,
     /// By which fraction of its run time, 0 to 1: delay over sampling period (eq. 4).
     pub speedup: f64,
@@ -168,12 +168,13 @@ pub struct Experiment {
     pub samples: u64,
     /// For each of [`CausalRun::points`] what was counted; a point that became known later has none.
     pub counts: Vec<Progress>,
-    /// What the machine did besides; `None` where that was not recorded.
+    /// Other load on the machine; `None` where it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
 }
 
-/// What took the machine's CPUs during an experiment, besides the target; of all CPUs together, in nanoseconds.
+/// CPU time that the target did not have during an experiment, by cause; of all CPUs together, in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// Time that the hypervisor gave to other machines.
@@ -183,6 +184,18 @@ pub struct Disturbance {
     /// Time that nobody used; `None` where that was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ns: Option<u64>,
+    /// Running and waiting time of the target's own threads; `None` where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetTime>,
+}
+
+/// The time of the target's threads during an experiment, summed over them, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetTime {
+    /// They ran.
+    pub ran_ns: u64,
+    /// They could have run and waited for a processor (run-queue latency), for each other or for other processes.
+    pub waited_ns: u64,
 }
 
 impl Experiment {
@@ -192,7 +205,7 @@ impl Experiment {
     }
 }
 
-/// What was counted at a progress point during an experiment.
+/// Counts of a progress point during an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {

@@ -15,13 +15,13 @@ pub const FINDING_SCHEMA: &str = "vitalfew.finding/1";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What is claimed.
+    /// The claim.
     pub claim: Claim,
     /// Where.
     pub place: FindingPlace,
-    /// How much.
+    /// The amount that is claimed.
     pub amount: FindingAmount,
-    /// What the claim rests on.
+    /// The numbers that the claim rests on.
     pub evidence: Vec<FindingEvidence>,
     /// Why it may be wrong.
     pub doubts: Vec<FindingDoubt>,
@@ -29,7 +29,7 @@ pub struct Finding {
     pub next: Vec<String>,
 }
 
-/// What is claimed of a place. Each kind is one method's.
+/// A claim about a place. Each kind is one method's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +52,8 @@ pub enum Claim {
     Varies,
     /// Instruction-level analysis: it stalls.
     Stalls,
+    /// All methods together (`run`): the program spends its time there, running or waiting.
+    TakesTime,
 }
 
 /// Where something was found. What is not known is empty or absent.
@@ -61,7 +63,7 @@ pub struct FindingPlace {
     /// The path of the image, or its last part where that is all that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// What in it.
+    /// The place in the image.
     pub what: PlaceInCode,
 }
 
@@ -116,7 +118,7 @@ pub enum PlaceInCode {
     Program,
 }
 
-/// How much, in what, of what.
+/// An amount: its value, its unit, and its base.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingAmount {
@@ -125,11 +127,11 @@ pub struct FindingAmount {
     /// Where the truth is with 95 %: both ends; absent where no interval is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: AmountUnit,
-    /// What it is a part of.
+    /// The base of the value: the whole that it is a part of.
     pub relative_to: AmountBase,
-    /// What kind of statement the value is.
+    /// The kind of statement that the value is.
     pub certainty: Certainty,
 }
 
@@ -146,14 +148,14 @@ impl FindingAmount {
     }
 }
 
-/// What an amount counts.
+/// The unit of an amount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AmountUnit {
     /// A part of [`FindingAmount::relative_to`], 1 for all of it.
     Fraction,
-    /// How many times as much as before, 1 for no change.
+    /// A factor, relative to before: 1 for no change.
     Factor,
     /// Nanoseconds.
     Nanoseconds,
@@ -161,14 +163,14 @@ pub enum AmountUnit {
     Units(String),
 }
 
-/// What an amount is a part of.
+/// The base of an amount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AmountBase {
     /// The sum of a profile's costs.
     ProfileTotal,
-    /// What two profiles differ by.
+    /// The difference of two profiles.
     ProfileDifference,
     /// The time between two visits of a progress point.
     Period(String),
@@ -182,9 +184,11 @@ pub enum AmountBase {
     FirstSet,
     /// The mean of the same place over several sets.
     MeanOfSets,
+    /// The time that threads ran, or waited for what no other thread of the program was busy with.
+    WorkingTime,
 }
 
-/// What kind of statement an amount is.
+/// The kind of statement that an amount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -193,7 +197,7 @@ pub enum Certainty {
     Measured,
     /// The most that removing it can gain: nothing is ever free.
     UpperBound,
-    /// What experiments predict of a change that nobody has made.
+    /// A prediction by experiments, of a change that nobody has made.
     Prediction,
 }
 
@@ -206,7 +210,7 @@ pub enum FindingEvidence {
     Experiments {
         /// Number of those that count.
         experiments: usize,
-        /// How many more were too far from all others to count.
+        /// Experiments that were too far from all others to count.
         set_aside: usize,
         /// Visits of the progress point in them.
         visits: u64,
@@ -228,7 +232,7 @@ pub enum FindingEvidence {
         cost: f64,
         /// Without that.
         new: f64,
-        /// How many calling contexts end in it.
+        /// The number of calling contexts that end in it.
         contexts: usize,
     },
     /// Executions of a traced block.
@@ -237,10 +241,10 @@ pub enum FindingEvidence {
         calls: u64,
         /// Their mean, in nanoseconds.
         mean_ns: f64,
-        /// What the fastest of the same kind take, in nanoseconds.
+        /// The duration of the fastest executions of the same kind, in nanoseconds.
         floor_ns: f64,
     },
-    /// What became of the time that was lost, as parts of the block's time.
+    /// The lost time by state, as parts of the block's time.
     LostTime {
         /// It ran.
         running: f64,
@@ -249,9 +253,9 @@ pub enum FindingEvidence {
         /// It waited for a CPU.
         scheduler: f64,
     },
-    /// What may be the reason.
+    /// A possible reason.
     SuspectedCause {
-        /// Which.
+        /// The cause.
         cause: CauseKind,
         /// The part of the loss that it may stand for, 0 to 1.
         share: f64,
@@ -276,6 +280,32 @@ pub enum FindingEvidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         q: Option<f64>,
     },
+    /// The time at a place by activity.
+    TimeSpent {
+        /// On what.
+        on: TimeKind,
+        /// The part of the time at the place, 0 to 1.
+        part: f64,
+    },
+    /// The instruction of a procedure that takes most of its time; the reasons follow.
+    HotInstruction {
+        /// The procedure.
+        procedure: String,
+        /// Its address in the image.
+        address: u64,
+        /// Its source line, as `file:line`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        line: Option<String>,
+        /// What it waits for at most, as a part of the procedure's time, 0 to 1.
+        part: f64,
+    },
+    /// Who had the CPU that threads waited for.
+    CpuTaken {
+        /// Whoever it was.
+        by: CpuTaker,
+        /// The part of that waiting, 0 to 1.
+        part: f64,
+    },
     /// A reason of stalls that could not be ruled out.
     StallCulprit {
         /// Its name, as `annotate` lists it.
@@ -285,6 +315,99 @@ pub enum FindingEvidence {
         /// The part that it can explain at most, 0 to 1.
         most: f64,
     },
+}
+
+/// Who had a CPU that a thread waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "who")]
+pub enum CpuTaker {
+    /// Another program.
+    OtherProgram {
+        /// The name of its thread.
+        name: String,
+    },
+    /// Threads of the program itself, which may not use all CPUs.
+    OwnThreads {
+        /// CPUs that it may use.
+        allowed: u32,
+        /// CPUs that there are.
+        online: u32,
+    },
+    /// Nobody: its control group may use no more, or the CPU was long in waking up.
+    Nobody,
+}
+
+impl CpuTaker {
+    /// Who that is, as the subject of a sentence.
+    pub fn phrase(&self) -> String {
+        match self {
+            Self::OtherProgram { name } => format!("other programs ({name})"),
+            Self::OwnThreads { allowed, online } => {
+                format!("its own threads, which may use {allowed} of {online},")
+            }
+            Self::Nobody => "nobody".to_owned(),
+        }
+    }
+}
+
+/// An activity or a wait that a thread spends time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TimeKind {
+    /// Its own code.
+    Computing,
+    /// The kernel's code, in system calls.
+    SystemCalls,
+    /// The kernel's code, in page faults.
+    PageFaults,
+    /// Waiting for a disk.
+    Disk,
+    /// Waiting for a network, or for a process beyond it.
+    Network,
+    /// Waiting for a lock.
+    Locks,
+    /// Waiting for other threads to come to the same point.
+    Barriers,
+    /// Sleeping because it asked to.
+    Sleeping,
+    /// Waiting for something that is not known.
+    OtherWaits,
+    /// Ready to run, but without a CPU.
+    NoCpu,
+}
+
+impl TimeKind {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 10] = [
+        Self::Computing,
+        Self::SystemCalls,
+        Self::PageFaults,
+        Self::Disk,
+        Self::Network,
+        Self::Locks,
+        Self::Barriers,
+        Self::Sleeping,
+        Self::OtherWaits,
+        Self::NoCpu,
+    ];
+
+    /// Returns the thread's activity as the end of a sentence.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Computing => "computing",
+            Self::SystemCalls => "in system calls",
+            Self::PageFaults => "in page faults",
+            Self::Disk => "waiting for a disk",
+            Self::Network => "waiting for a network",
+            Self::Locks => "waiting for locks",
+            Self::Barriers => "waiting at barriers",
+            Self::Sleeping => "sleeping",
+            Self::OtherWaits => "waiting",
+            Self::NoCpu => "waiting for a CPU",
+        }
+    }
 }
 
 /// Why a claim may be wrong.
@@ -303,12 +426,12 @@ pub enum FindingDoubt {
     OneRun,
     /// A doubt of the interference method.
     Score {
-        /// Which.
+        /// The doubt.
         doubt: DoubtKind,
         /// The number that it rests on.
         value: f64,
     },
-    /// How often the code runs is not known well enough.
+    /// The execution frequency of the code is not known well enough.
     UnsureFrequency,
 }
 
@@ -347,6 +470,31 @@ impl Finding {
                 part(value),
                 self.lost_to()
             ),
+            Claim::TakesTime => {
+                let spent = self.spent_on().map_or("", TimeKind::phrase);
+                let part = part(value);
+                match &self.place.what {
+                    PlaceInCode::Program => match self.cpu_taken_by() {
+                        Some(CpuTaker::Nobody) => {
+                            format!(
+                                "{part} of the working time is spent waiting for a CPU that nobody had: a limit of CPU time"
+                            )
+                        }
+                        Some(taker) => {
+                            format!(
+                                "{part} of the working time is spent waiting for a CPU that {} had",
+                                taker.phrase()
+                            )
+                        }
+                        None => format!("{part} of the working time is spent {spent}"),
+                    },
+                    PlaceInCode::CallPath { path } => {
+                        let place = caller_and_call(path);
+                        format!("{part} of the working time is spent in {place}, {spent}")
+                    }
+                    _ => format!("{part} of the working time is spent in {place}, {spent}"),
+                }
+            }
             Claim::Changed => format!("{place} costs {value:.2} times what it did"),
             Claim::Varies => format!(
                 "{place} varies from run to run by {} of what it usually takes",
@@ -365,6 +513,22 @@ impl Finding {
         }
     }
 
+    /// Returns what most of the time is spent on, by its first evidence of that.
+    pub fn spent_on(&self) -> Option<TimeKind> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::TimeSpent { on, .. } => Some(*on),
+            _ => None,
+        })
+    }
+
+    /// Returns who had the CPU that was waited for most.
+    fn cpu_taken_by(&self) -> Option<&CpuTaker> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::CpuTaken { by, .. } => Some(by),
+            _ => None,
+        })
+    }
+
     /// Returns who threads lose their time to, by its first cause.
     fn lost_to(&self) -> &'static str {
         let cause = self.evidence.iter().find_map(|evidence| match evidence {
@@ -372,12 +536,33 @@ impl Finding {
             _ => None,
         });
         match cause {
-            Some(CauseKind::Scheduler) => "whoever has the CPUs",
+            Some(CauseKind::OtherProcesses) => "other processes",
             Some(CauseKind::Throttle) => "the limit of their control group",
             _ => "each other",
         }
     }
 }
+
+/// The last function of a path; of the kernel's work, with the function of the program that asked for it.
+fn caller_and_call(path: &[String]) -> String {
+    let Some((last, callers)) = path.split_last() else {
+        return String::new();
+    };
+    if !last.ends_with(KERNEL_CALL) && last != PAGE_FAULT {
+        return last.clone();
+    }
+    // Functions of C libraries that only hand a call on begin with an underscore.
+    let caller = callers.iter().rev().find(|name| !name.starts_with('_'));
+    match caller {
+        Some(caller) => format!("{last} of {caller}"),
+        None => last.clone(),
+    }
+}
+
+/// The suffix of a frame that stands for the kernel's work in a system call.
+pub const KERNEL_CALL: &str = " (system call)";
+/// The frame that stands for the kernel's work in a page fault.
+pub const PAGE_FAULT: &str = "page fault";
 
 impl PlaceInCode {
     /// The name of the place, as short as it can be and still be found.

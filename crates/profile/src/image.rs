@@ -5,7 +5,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ImageId(pub u32);
 
-/// What kind of thing a sample landed in.
+/// The kind of image that a sample landed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageKind {
@@ -19,6 +19,9 @@ pub enum ImageKind {
     Vdso,
     /// Code generated at run time that a perf map or jitdump names.
     Jit,
+    /// A file in another language, of which an interpreter executes functions. Of an offset, the lowest 24 bits are the line,
+    /// and those above a number of the function.
+    Script,
     /// Executable memory with no file and no name.
     Anonymous,
     /// Nothing is known: the one honest row.
@@ -97,7 +100,7 @@ impl<'de> Deserialize<'de> for BuildId {
 /// Something with code in it that samples landed in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Image {
-    /// What it is.
+    /// The kind of image.
     pub kind: ImageKind,
     /// Its path as the process that ran it saw it (of a deleted file, without the kernel's
     /// ` (deleted)`), or a name in brackets: `[kernel]`, `[vdso]`, `[jit 1234]`, `[unknown]`.

@@ -1,10 +1,10 @@
-//! What the interference method says of a run: a score for each block of code, with its evidence.
+//! Results of the interference method for a run: a score for each block of code, with its evidence.
 //!
 //! Made by `analysis::interference`, which is where the estimators are described. It is stored as
 //! it is where no trace is kept, and is what `vitalfew interference report --json` prints.
 //! All times are in nanoseconds.
 
-use crate::{BlockKind, Host, RunEnd, TracedEvent};
+use crate::{BlockKind, Host, RunEnd, Throttled, TracedCpuUser, TracedEvent};
 use serde::{Deserialize, Serialize};
 
 /// The scores of a run.
@@ -18,7 +18,7 @@ pub struct Interference {
     pub start_unix_ns: u64,
     /// From the first instruction of `main` to the end.
     pub duration_ns: f64,
-    /// How the run ended.
+    /// The end of the run.
     pub end: RunEnd,
     /// Executions of blocks that count.
     pub executions: u64,
@@ -28,7 +28,7 @@ pub struct Interference {
     pub threads: u64,
     /// The durations of these threads together.
     pub thread_time_ns: f64,
-    /// What an empty block shows as its duration.
+    /// The measured duration of an empty block.
     pub empty_ns: f64,
     /// Waits were measured.
     pub waits: bool,
@@ -38,6 +38,9 @@ pub struct Interference {
     /// See [`crate::TraceHead::no_events`].
     #[serde(default)]
     pub no_events: Option<String>,
+    /// What threads were ready for without a CPU.
+    #[serde(default)]
+    pub machine: MachineLoad,
     /// The blocks that were executed, those that lose most first.
     pub findings: Vec<BlockScore>,
     /// Pairs of blocks that followed each other and were slowed down as one (§3.3), those that lose
@@ -45,8 +48,23 @@ pub struct Interference {
     pub sequences: Vec<SequenceScore>,
     /// Blocks that nothing can be said of, and why.
     pub left_out: Vec<LeftOutBlock>,
-    /// What the reader should know: each a sentence.
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
+}
+
+/// The time in which threads were ready without a CPU, and who had the CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineLoad {
+    /// All of it.
+    pub ready_ns: f64,
+    /// The part that the program's threads owe to other processes: without these they would have had CPUs.
+    pub taken_ns: f64,
+    /// The part that they owe to the limit of a control group.
+    pub throttled_ns: f64,
+    /// Other processes that had CPUs meanwhile, the longest first.
+    pub others: Vec<TracedCpuUser>,
+    /// That limit.
+    pub limit: Option<Throttled>,
 }
 
 /// A block that nothing can be said of.
@@ -71,24 +89,62 @@ pub struct Between {
     pub high: f64,
 }
 
-/// What is said of one block.
+/// What is said of one block. In JSON the fields of its parts stand beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockScore {
     /// The function, or the name of the macro.
     pub name: String,
     /// Its image.
     pub image: String,
-    /// What it is.
+    /// The kind of block.
     pub kind: BlockKind,
+    /// What it loses, and what that stands for.
+    #[serde(flatten)]
+    pub score: InterferenceScore,
+    /// What the threads did in the lost time.
+    #[serde(flatten)]
+    pub breakdown: ScoreBreakdown,
+    /// How many executions there were.
+    #[serde(flatten)]
+    pub executions: ExecutionCounts,
+    /// How long they took.
+    #[serde(flatten)]
+    pub durations: DurationSummary,
+    /// The floor of the kind that took most time.
+    pub floor: Floor,
+    /// At what level of detail executions could be compared.
+    pub coverage: Coverage,
+    /// The kinds of execution that took most time.
+    pub kinds: Vec<KindScore>,
+    /// The number of kinds that were told apart.
+    pub kinds_total: u64,
+    /// The threads that lost most.
+    pub threads: Vec<ThreadScore>,
+    /// Number of threads that executed the block.
+    pub threads_total: u64,
+    /// Events in its executions, in the order of [`Interference::events`].
+    #[serde(default)]
+    pub events: Vec<EventScore>,
+    /// Possible causes, the likeliest first.
+    pub causes: Vec<Cause>,
+    /// Why the score may be no interference.
+    pub doubts: Vec<Doubt>,
+    /// Call stacks, the one with most time first.
+    pub stacks: Vec<StackScore>,
+}
+
+/// What a block loses, and what that stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterferenceScore {
     /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
     /// executed the block.
     pub sci: Between,
     /// The same sum over the duration of all threads, without the time that they were idle: what the program loses.
     pub program: Between,
-    /// What it is, as far as can be told.
+    /// The standing of the score, as far as it can be told.
     #[serde(default)]
     pub standing: Standing,
-    /// The part of the score that others were seen to be the reason of, or slowed down while they were there.
+    /// The part of the score that the program's threads were seen to be the reason of, or slowed down while they were there.
     #[serde(default)]
     pub hindered: f64,
     /// The finding that has the same loss, in a function that this one calls.
@@ -96,16 +152,29 @@ pub struct BlockScore {
     pub same_as: Option<String>,
     /// The score if each thread is held against its own fastest execution.
     pub own_floor: f64,
-    /// The part of the score that threads were blocked for.
+}
+
+/// Parts of a score, by what the threads did in the lost time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreBreakdown {
+    /// The part that threads were blocked for.
     pub blocked: f64,
     /// The part that threads were ready to run for, without a CPU.
     pub scheduler: f64,
+    /// The part of that for which other processes had the CPUs, or a control group was at its limit.
+    #[serde(default)]
+    pub machine: f64,
     /// The part that threads ran for.
     pub running: f64,
+}
+
+/// How many executions of a block there were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionCounts {
     /// Executions that count, the outermost of a recursion; those that were not recorded are
     /// accounted for by those that were.
     pub calls: u64,
-    /// How many of them were recorded.
+    /// The number of executions that were recorded.
     pub recorded: u64,
     /// Executions left out: the first of each thread that has many.
     pub warm_up: u64,
@@ -113,11 +182,17 @@ pub struct BlockScore {
     pub unwound: u64,
     /// One in so many executions was recorded, at the end.
     pub period: u32,
+}
+
+/// How long the executions of a block took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DurationSummary {
     /// All executions together.
     pub total_ns: f64,
     /// Their mean.
     pub mean_ns: f64,
-    /// Their mean without the time that they were ready for without a CPU. The score without it is `sci − scheduler`.
+    /// Their mean without the time that they were ready for without a CPU. The score without it is
+    /// `sci − scheduler`.
     #[serde(default)]
     pub mean_with_cpu_ns: f64,
     /// Their median, to 5 %.
@@ -126,29 +201,8 @@ pub struct BlockScore {
     pub p99_ns: f64,
     /// The longest.
     pub max_ns: f64,
-    /// The floor of the kind that took most time.
-    pub floor: Floor,
-    /// At what level of detail executions could be compared.
-    pub coverage: Coverage,
-    /// The kinds of execution that took most time.
-    pub kinds: Vec<KindScore>,
-    /// How many kinds were told apart.
-    pub kinds_total: u64,
     /// All executions by duration (Fig. 7).
     pub curve: Vec<CurvePoint>,
-    /// The threads that lost most.
-    pub threads: Vec<ThreadScore>,
-    /// Number of threads that executed the block.
-    pub threads_total: u64,
-    /// Events in its executions, in the order of [`Interference::events`].
-    #[serde(default)]
-    pub events: Vec<EventScore>,
-    /// What it may be, the likeliest first.
-    pub causes: Vec<Cause>,
-    /// Why the score may be no interference.
-    pub doubts: Vec<Doubt>,
-    /// Call stacks, the one with most time first.
-    pub stacks: Vec<StackScore>,
 }
 
 /// The fastest execution of a kind, and how sure that is.
@@ -158,7 +212,7 @@ pub struct Floor {
     pub ns: f64,
     /// The shortest of all.
     pub low_ns: f64,
-    /// What periods of the run say by themselves, if that is more.
+    /// The floor that periods of the run have by themselves, if that is higher.
     pub high_ns: f64,
     /// Executions of the kind.
     pub n: u64,
@@ -178,7 +232,7 @@ pub struct Floor {
     pub reasons: Vec<String>,
 }
 
-/// How much a floor is to be trusted.
+/// The reliability of a floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
@@ -218,10 +272,10 @@ pub enum Level {
     Block,
 }
 
-/// What is said of one kind of execution of a block.
+/// The score of one kind of execution of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindScore {
-    /// What its executions have in common.
+    /// The properties that its executions share.
     pub level: Level,
     /// Argument numbers with their values, where executions were told apart by them.
     pub arguments: Vec<(u8, u64)>,
@@ -242,11 +296,11 @@ pub struct KindScore {
 pub struct CurvePoint {
     /// Up to this duration.
     pub up_to_ns: f64,
-    /// So many executions, the shorter ones not counted.
+    /// The number of executions up to this duration, without those of the previous steps.
     pub calls: u64,
 }
 
-/// What is said of a block in one thread.
+/// The score of a block in one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadScore {
     /// The thread.
@@ -274,17 +328,19 @@ impl BlockScore {
     }
 }
 
-/// What a score stands for, in the order in which findings are listed.
+/// The meaning of a score, in the order in which findings are listed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Threads, or other programs, slow it down.
+    /// Threads of the program slow it down.
     #[default]
     Interference,
     /// Several threads wait in it for the work of others, who are busy.
     ForWork,
+    /// Other processes, or the limit of a control group, left it without a CPU.
+    Machine,
     /// Its executions differ, and nothing says that others are the reason.
     Varies,
     /// It waits for what comes from outside of the program.
@@ -297,7 +353,7 @@ pub enum Standing {
     Slight,
 }
 
-/// What may have slowed a block down.
+/// A possible cause of interference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -312,7 +368,7 @@ pub enum CauseKind {
     Disk,
     /// A network.
     Network,
-    /// Not enough CPUs.
+    /// The program's own threads are more than the CPUs.
     Scheduler,
     /// Page faults.
     PageFault,
@@ -332,25 +388,51 @@ pub enum CauseKind {
     AddressSpace,
     /// The limit of a control group.
     Throttle,
+    /// Other processes had the CPUs.
+    OtherProcesses,
+}
+
+impl CauseKind {
+    /// Returns its name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Barrier => "barrier, or unequal work before it",
+            Self::Pool => "waiting for other threads' work",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Scheduler => "scheduler: more threads than CPUs",
+            Self::PageFault => "page faults",
+            Self::Memory => "memory, or a shared cache line",
+            Self::Sleep => "sleeping",
+            Self::OtherWait => "waiting, for what is not known",
+            Self::Core => "a shared core, its clock rate, or interrupts",
+            Self::Work => "more work",
+            Self::Allocator => "the allocator",
+            Self::AddressSpace => "the process's memory map",
+            Self::Throttle => "the CPU limit of a control group",
+            Self::OtherProcesses => "other processes had the CPUs",
+        }
+    }
 }
 
 /// A cause with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What.
+    /// The cause.
     pub kind: CauseKind,
     /// The part of what the block lost that it may stand for, 0 to 1.
     pub share: f64,
     /// True if something that was measured says so; else it is only consistent with that.
     pub measured: bool,
-    /// What speaks for it: each a phrase with its numbers.
+    /// Phrases that support it, each with its numbers.
     pub evidence: Vec<String>,
 }
 
 /// Why a score may be no interference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// Which.
+    /// The doubt.
     pub kind: DoubtKind,
     /// In words, with the numbers.
     pub text: String,
@@ -392,23 +474,23 @@ pub enum DoubtKind {
     Overstated,
 }
 
-/// How often an event happened in the executions of a block.
+/// The frequency of an event in the executions of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventScore {
     /// The event.
     pub name: String,
     /// Samples in the executions.
     pub samples: u64,
-    /// How often it happened in an execution, in the mean.
+    /// The mean number of events in an execution.
     pub per_execution: f64,
-    /// Whether slow executions have more of it; `None`: nothing can be said.
+    /// Comparison of slow and fast executions; `None` where nothing can be said.
     pub slow: Option<EventContrast>,
 }
 
 /// Slow executions against fast ones, of the same kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventContrast {
-    /// How many times as long the slow ones ran.
+    /// The factor by which the slow executions ran longer.
     pub slower: f64,
     /// Factor by which the event happened more often in them; `None`: no sample fell into fast ones.
     pub times: Option<f64>,
@@ -430,7 +512,7 @@ pub struct EventContrast {
 pub struct StackScore {
     /// Innermost caller first: function, with file and line where known.
     pub frames: Vec<String>,
-    /// How often it was met among the calls whose stack was taken.
+    /// The number of sightings among the calls whose stack was taken.
     pub count: u64,
     /// The mean duration of those calls.
     pub mean_ns: f64,
@@ -443,7 +525,7 @@ pub struct SequenceScore {
     pub first: String,
     /// The second.
     pub second: String,
-    /// How often.
+    /// The number of calls.
     pub calls: u64,
     /// From the entry of the first to the leave of the second: what they lost over the duration of all threads.
     pub program: f64,

@@ -1,4 +1,4 @@
-//! What was measured.
+//! Data model of measurements: recordings, call trees, experiments, findings.
 //!
 //! The ground floor of the house: plain data that every other crate speaks in, and no I/O. A
 //! [`Recording`] is what a collection leaves behind: [`Image`]s (executables, shared libraries, the
@@ -24,12 +24,15 @@ mod address;
 mod branch_stack;
 mod call_tree;
 mod call_tree_builder;
+mod container;
 mod event;
 mod experiment;
 mod finding;
+mod folding;
 mod image;
 mod interference;
 mod order;
+mod process_maps;
 mod recording;
 mod stack;
 mod symbol;
@@ -38,28 +41,32 @@ mod trace;
 
 pub use accesses::{AccessCount, Accesses, Footprint, KEPT, OnWay, Visits, add_way};
 pub use address::{ImageAddress, ImageOffset, Location, ProcessAddress};
-pub use branch_stack::{Seen, Stretch, StretchCount, Stretches, TakenBranch};
+pub use branch_stack::{Stretch, StretchCount, StretchSightings, Stretches, TakenBranch};
 pub use call_tree::{
     CallTree, CallTreeColumns, CallTreeError, Method, MethodId, NodeId, ValueType,
 };
 pub use call_tree_builder::{CallTreeBuilder, DraftNode};
+pub use container::Container;
 pub use event::{Event, EventId, Unit};
 pub use experiment::{
     CausalProfile, CausalRun, CountedBy, Disturbance, Experiment, ExperimentSettings, Fragment,
-    Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd,
+    Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd, TargetTime,
 };
 pub use finding::{
-    AmountBase, AmountUnit, Certainty, Claim, FINDING_SCHEMA, Finding, FindingAmount, FindingDoubt,
-    FindingEvidence, FindingPlace, PlaceInCode,
+    AmountBase, AmountUnit, Certainty, Claim, CpuTaker, FINDING_SCHEMA, Finding, FindingAmount,
+    FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT, PlaceInCode, TimeKind,
 };
+pub use folding::{fold_interpreter_frames, has_program_name};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
-    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, EventContrast,
-    EventScore, Floor, Interference, KindScore, LeftOutBlock, Level, Quality, SequenceScore,
-    StackScore, Standing, ThreadScore,
+    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,
+    EventContrast, EventScore, ExecutionCounts, Floor, Interference, InterferenceScore, KindScore,
+    LeftOutBlock, Level, MachineLoad, Quality, ScoreBreakdown, SequenceScore, StackScore, Standing,
+    ThreadScore,
 };
+pub use process_maps::MapsLine;
 pub use recording::{
-    BranchCount, CallGraph, Collector, FRAMES_SUMMARY, Host, NameId, Names, Recording, Sample,
+    BranchCount, CallGraph, Collector, FRAMES_SUMMARY, Host, NameId, NameSet, Recording, Sample,
     Target, ThreadCount, Waker,
 };
 pub use stack::{StackFrame, StackId, StackTable};
@@ -69,6 +76,6 @@ pub use symbol::{
 pub use task_times::TaskTimes;
 pub use trace::{
     BlockId, BlockKind, EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex,
-    TraceBatch, TraceHead, TraceItem, TracedBlock, TracedEvent, TracedEventId, TracedPlace,
-    TracedThread, Wait,
+    Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedEvent,
+    TracedEventId, TracedPlace, TracedThread, Wait,
 };

@@ -1,7 +1,7 @@
 //! Orders of trees that are given by the parent of each node; node 0 is the root.
 
 /// The nodes in preorder. A parent has a smaller number than its children.
-pub(crate) fn preorder(parent: &[u32]) -> Vec<u32> {
+pub(crate) fn nodes_in_preorder(parent: &[u32]) -> Vec<u32> {
     let nodes = parent.len();
     // Subtree sizes from the last node to the first, then each node's place from the first on:
     // its parent's place and what its elder siblings take.
@@ -17,11 +17,11 @@ pub(crate) fn preorder(parent: &[u32]) -> Vec<u32> {
         free[above] += size[node];
         free[node] = place[node] + 1;
     }
-    inverse(&place)
+    inverse_permutation(&place)
 }
 
 /// The inverse of a permutation.
-pub(crate) fn inverse(permutation: &[u32]) -> Vec<u32> {
+pub(crate) fn inverse_permutation(permutation: &[u32]) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
     for (position, value) in permutation.iter().enumerate() {
         inverse[*value as usize] = position as u32;
@@ -30,7 +30,7 @@ pub(crate) fn inverse(permutation: &[u32]) -> Vec<u32> {
 }
 
 /// The end of each node's subtree if the nodes are in preorder, else `None`.
-pub(crate) fn ends(parent: &[u32]) -> Option<Vec<u32>> {
+pub(crate) fn subtree_ends(parent: &[u32]) -> Option<Vec<u32>> {
     let nodes = parent.len();
     let mut end: Vec<u32> = (1..=nodes as u32).collect();
     if (1..nodes).any(|node| parent[node] as usize >= node) {
@@ -45,12 +45,12 @@ pub(crate) fn ends(parent: &[u32]) -> Option<Vec<u32>> {
     let in_order = (1..nodes).all(|node| {
         let before = node - 1;
         let above = parent[node] as usize;
-        above == before || end[before] == node as u32 && encloses(&end, parent, above, before)
+        above == before || end[before] == node as u32 && is_ancestor(&end, parent, above, before)
     });
     in_order.then_some(end)
 }
 
-fn encloses(end: &[u32], parent: &[u32], ancestor: usize, node: usize) -> bool {
+fn is_ancestor(end: &[u32], parent: &[u32], ancestor: usize, node: usize) -> bool {
     let mut above = node;
     while above > ancestor {
         // A subtree that goes on after `node` cannot be left upwards.

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
-/// Names of processes and threads (the kernel's `comm`, at most 15 bytes), each once.
+/// Names of processes and threads (the kernel's `comm`, at most 15 bytes) and paths of control groups, each once.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct NameSet {
     names: Vec<String>,
     index: FxHashMap<String, NameId>,
 }
 
-impl Names {
+impl NameSet {
     /// The id of `name`, added if it is new.
     ///
     /// # Panics
@@ -56,7 +56,7 @@ pub struct Host {
     pub machine: String,
     /// Model name of the processor, where the kernel says it.
     pub cpu_model: Option<String>,
-    /// Which processor it is: `vendor-family-model` as CPUID has them (`GenuineIntel-6-143`), or
+    /// The processor: `vendor-family-model` as CPUID has them (`GenuineIntel-6-143`), or
     /// `implementer-part` as Arm's MIDR has them (`0x41-0xd0c`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_id: Option<String>,
@@ -67,7 +67,7 @@ pub struct Host {
     pub cpus: u32,
 }
 
-/// What was measured.
+/// The target of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -79,7 +79,7 @@ pub enum Target {
     Machine,
 }
 
-/// How the samples were collected.
+/// The way in which samples were collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Collector {
@@ -91,7 +91,7 @@ pub enum Collector {
     Import,
 }
 
-/// How call stacks were recorded.
+/// The way in which call stacks were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallGraph {
@@ -105,11 +105,11 @@ pub enum CallGraph {
     Tables,
 }
 
-/// How a line begins that says how user stacks were found. It stands among a recording's warnings, and
-/// is one only if much is missing.
+/// The beginning of the warning that says how user stacks were found. It is a warning in earnest
+/// only if much is missing.
 pub const FRAMES_SUMMARY: &str = "user frames: ";
 
-/// Who woke a thread that had blocked.
+/// The thread or interrupt that woke a blocked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waker {
     /// Name of the waking thread.
@@ -131,6 +131,8 @@ pub struct Sample {
     pub pid: Option<u32>,
     /// Thread id, where the recording keeps threads apart.
     pub tid: Option<u32>,
+    /// The control group that the thread was in, by its path; `None` where that was not recorded.
+    pub cgroup: Option<NameId>,
     /// Where: the call stack, of one frame where only the place was recorded.
     pub stack: StackId,
     /// Off-CPU events: who ended the wait, where somebody did.
@@ -141,8 +143,8 @@ pub struct Sample {
     pub weight: u64,
 }
 
-/// How many samples each thread had: kept beside the samples, so that the places aggregate over
-/// processes.
+/// The samples of a thread. They are counted beside the samples proper, so that places aggregate
+/// over processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadCount {
     /// The event.
@@ -153,14 +155,16 @@ pub struct ThreadCount {
     pub tid: u32,
     /// Name of the thread while it had them.
     pub process: NameId,
+    /// The control group that it was in, by its path; `None` where that was not recorded.
+    pub cgroup: Option<NameId>,
     /// Number of samples.
     pub count: u64,
     /// Their weight in the unit of the event.
     pub weight: u64,
 }
 
-/// How often control was seen to go from one place of an image to another: along the edges of
-/// control-flow graphs. Branches that were not taken go to the next instruction.
+/// Transfers of control from one place of an image to another, along the edges of control-flow
+/// graphs. Branches that were not taken go to the next instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchCount {
     /// The image.
@@ -169,39 +173,39 @@ pub struct BranchCount {
     pub branch: ImageOffset,
     /// The instruction that was executed next.
     pub target: ImageOffset,
-    /// How often that followed from the registers at a sample.
+    /// The number of transfers that followed from the registers at a sample.
     pub observed: u64,
-    /// How often along stretches of execution that were followed.
+    /// The number of transfers along stretches of execution that were followed.
     pub walked: u64,
 }
 
-/// What a collection leaves behind.
+/// The result of a collection.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The machine.
     pub host: Host,
-    /// What was measured.
+    /// The target.
     pub target: Target,
     /// Start, in nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
-    /// How the target's threads spent it, where the kernel was asked.
+    /// Time that the target's threads spent in each state, where the kernel was asked.
     pub task_times: Option<TaskTimes>,
-    /// How the samples were collected.
+    /// The way in which the samples were collected.
     pub collector: Collector,
-    /// How call stacks were recorded.
+    /// The way in which call stacks were recorded.
     pub call_graph: CallGraph,
     /// True if samples in the kernel were recorded too.
     pub kernel: bool,
-    /// What the reader should know: each a sentence.
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
     /// The events; index is [`EventId`].
     pub events: Vec<Event>,
     /// The images; index is [`ImageId`].
     pub images: Vec<Image>,
-    /// Names of processes.
-    pub names: Names,
+    /// Names of processes, and paths of control groups.
+    pub names: NameSet,
     /// The stacks.
     pub stacks: StackTable,
     /// The samples.
@@ -212,7 +216,7 @@ pub struct Recording {
     pub symbols: Vec<EmbeddedSymbol>,
     /// Branches that were observed, each once.
     pub branches: Vec<BranchCount>,
-    /// What was executed between branches that the processor recorded, each stretch once.
+    /// Stretches executed between branches that the processor recorded, each stretch once.
     pub stretches: Vec<StretchCount>,
     /// Data addresses that were seen, by instruction, each once.
     pub accesses: Vec<AccessCount>,
@@ -233,7 +237,7 @@ impl Recording {
             warnings: Vec::new(),
             events: Vec::new(),
             images: Vec::new(),
-            names: Names::default(),
+            names: NameSet::default(),
             stacks: StackTable::new(),
             samples: Vec::new(),
             threads: Vec::new(),
@@ -242,6 +246,12 @@ impl Recording {
             stretches: Vec::new(),
             accesses: Vec::new(),
         }
+    }
+
+    /// The warnings, without the line that says how user stacks were found, which every recording of stacks has.
+    pub fn problems(&self) -> impl Iterator<Item = &String> {
+        let warnings = self.warnings.iter();
+        warnings.filter(|warning| !warning.starts_with(FRAMES_SUMMARY))
     }
 
     /// The image of an id.
@@ -258,5 +268,22 @@ impl Recording {
     /// If `id` is not of this recording.
     pub fn event(&self, id: EventId) -> &Event {
         &self.events[id.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_stacks_were_found_is_no_problem() {
+        let (target, collector) = (Target::Machine, Collector::Bpf);
+        let mut recording = Recording::new(Host::default(), target, collector, CallGraph::Tables);
+        let lost = "records about processes were lost".to_owned();
+        recording.warnings = vec![
+            format!("{FRAMES_SUMMARY}100.0 % by unwind tables"),
+            lost.clone(),
+        ];
+        assert_eq!(recording.problems().collect::<Vec<_>>(), [&lost]);
     }
 }

@@ -46,7 +46,7 @@ impl StackTable {
             return *id;
         }
         assert!(caller.is_none_or(|c| (c.0 as usize) < self.frames.len()));
-        let id = self.push(frame);
+        let id = self.push_frame(frame);
         self.index.insert(frame, id);
         id
     }
@@ -58,13 +58,13 @@ impl StackTable {
     /// # Panics
     /// If the table has more than `u32::MAX` frames.
     pub fn push_leaf(&mut self, location: Location) -> StackId {
-        self.push(StackFrame {
+        self.push_frame(StackFrame {
             location,
             caller: None,
         })
     }
 
-    fn push(&mut self, frame: StackFrame) -> StackId {
+    fn push_frame(&mut self, frame: StackFrame) -> StackId {
         let id = StackId(u32::try_from(self.frames.len()).expect("fewer than 2^32 frames"));
         self.frames.push(frame);
         id

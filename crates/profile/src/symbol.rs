@@ -17,9 +17,9 @@ pub struct EmbeddedSymbol {
     pub name: String,
 }
 
-/// What the names begin with of procedures that have none, but a place: `[fn 0x1140 3fa2c18d]` starts at that address
+/// The prefix of names of procedures without a name: `[function at 0x1140 3fa2c18d]` starts at that address
 /// of the image with that build-id.
-pub const UNNAMED_PROCEDURE: &str = "[fn ";
+pub const UNNAMED_PROCEDURE: &str = "[function at ";
 
 /// A procedure: a symbol of the image with an extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub struct SourceFrame {
     pub line: Option<u32>,
 }
 
-/// What is known of one location.
+/// The procedure, line and inlined calls of one location, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
     /// The procedure that contains it, by the symbol table (or, without one, by the debug
@@ -54,7 +54,7 @@ pub struct Resolution {
     pub inlined: Vec<SourceFrame>,
 }
 
-/// What is known of the locations of a recording.
+/// Resolutions of the locations of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct SymbolTable {
     by_location: FxHashMap<Location, Resolution>,

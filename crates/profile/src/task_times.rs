@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// How the threads of the target spent the recording, by the kernel's own accounts and not by
-/// samples: what a profile of CPU time cannot show is the time in which nothing ran.
+/// States of the target's threads during the recording, by the kernel's own accounts and not by
+/// samples. They include the time in which nothing ran, which a profile of CPU time cannot show.
 ///
 /// Times are sums over threads, from the recording's start or the thread's to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct TaskTimes {
     /// Neither: asleep or stopped. `None` where it is not known, and of the whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ns: Option<u64>,
-    /// Of the whole machine: the time that its CPUs ran nothing.
+    /// The whole machine's idle time, summed over its CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ns: Option<u64>,
     /// Threads that there were; `None` where they were not counted.

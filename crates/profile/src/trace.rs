@@ -1,4 +1,4 @@
-//! What the interference method measures: each execution of each block of code, by each thread.
+//! Executions of each block of code by each thread: the input of the interference method.
 //!
 //! The ISPOT paper (the SCI score), §3: a block is entered and left, by a thread,
 //! at a time of its CPU's time-stamp counter. We keep one item an execution, written when it ends, so
@@ -17,10 +17,10 @@ pub type ThreadIndex = u32;
 /// Index of a [`TracedEvent`] in [`TraceHead::events`].
 pub type TracedEventId = u8;
 
-/// So many events are sampled in a run at most.
+/// Limit on the events sampled in a run.
 pub const TRACED_EVENTS: usize = 8;
 
-/// How many arguments of a call are kept.
+/// Limit on the arguments recorded of a call.
 pub const TRACED_ARGUMENTS: usize = 3;
 
 /// Everything about a trace but its events: known when the run has ended.
@@ -36,14 +36,14 @@ pub struct TraceHead {
     pub ticks_per_second: u64,
     /// From the first instruction of `main` to the end of the process (or of tracing), in ticks.
     pub duration: u64,
-    /// What the two time stamps of an execution cost by themselves: the duration that an empty
-    /// block shows, in ticks.
+    /// The duration that an empty block shows, in ticks: the cost of the two time stamps of an
+    /// execution.
     pub empty_duration: u64,
-    /// What one execution of a traced block adds to the duration of the block that called it, in ticks.
+    /// The time that one execution of a traced block adds to the duration of its caller, in ticks.
     pub call_overhead: u64,
-    /// How the run ended.
+    /// The end of the run.
     pub end: RunEnd,
-    /// What was traced, and what was to be traced but could not.
+    /// The traced blocks, and those that could not be traced.
     pub blocks: Vec<TracedBlock>,
     /// The threads that executed a traced block.
     pub threads: Vec<TracedThread>,
@@ -59,8 +59,38 @@ pub struct TraceHead {
     /// Why cache misses and instructions were not counted, though nobody declined them.
     #[serde(default)]
     pub no_events: Option<String>,
-    /// What the reader should know: each a sentence.
+    /// Programs that had the CPUs while the target's threads were ready, the longest first.
+    #[serde(default)]
+    pub cpu_users: Vec<TracedCpuUser>,
+    /// Delay by the limit of its control groups; `None` if there was none, or it is not known.
+    #[serde(default)]
+    pub throttled: Option<Throttled>,
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
+}
+
+/// A process that had CPUs which threads of the target were ready for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedCpuUser {
+    /// Process.
+    pub pid: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// It is the target itself, or was started by it.
+    pub target: bool,
+    /// For how long, in nanoseconds.
+    pub ns: u64,
+}
+
+/// Effects of a control group's CPU limit during a run: differences of its `cpu.stat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttled {
+    /// The control group.
+    pub group: String,
+    /// The number of periods in which the group reached its limit (`nr_throttled`).
+    pub times: u64,
+    /// For how long it was held up, on all CPUs together, in nanoseconds.
+    pub ns: u64,
 }
 
 /// An event of the processor or the kernel that was sampled in a run.
@@ -72,7 +102,8 @@ pub struct TracedEvent {
     pub samples: u64,
     /// Samples that were lost because a buffer was full.
     pub lost: u64,
-    /// What a sample adds to the execution that it interrupts, in ticks; 0 where each occurrence was sampled.
+    /// The time that a sample adds to the execution that it interrupts, in ticks; 0 where each
+    /// occurrence was sampled.
     pub cost: u64,
     /// By how much amounts are to be multiplied, because the event shared a counter of the processor with others.
     pub scale: f64,
@@ -89,9 +120,9 @@ pub struct TracedBlock {
     pub build_id: Option<BuildId>,
     /// Where it begins in the image.
     pub offset: ImageOffset,
-    /// What kind of block it is.
+    /// The kind of block.
     pub kind: BlockKind,
-    /// Which arguments of a call were recorded, counted from 1; at most [`TRACED_ARGUMENTS`].
+    /// The recorded arguments of a call, counted from 1; at most [`TRACED_ARGUMENTS`].
     pub arguments: Vec<u8>,
     /// One in so many executions was recorded, at the end of the run (§3.2.3); 1: all.
     pub period: u32,
@@ -103,16 +134,16 @@ pub struct TracedBlock {
     pub refused: Option<String>,
     /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.
     pub unfinished: u64,
-    /// How often it was called, as its threads counted; 0: not known.
+    /// The number of calls that its threads counted; 0: not known.
     #[serde(default)]
     pub calls: u64,
-    /// How many calls the recorded executions stand for by their periods. It differs from `calls` by chance, and by
-    /// what was lost or did not end.
+    /// The number of calls that the recorded executions stand for by their periods. It differs from
+    /// `calls` by chance, and by executions that were lost or did not end.
     #[serde(default)]
     pub represented: u64,
 }
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockKind {
@@ -156,7 +187,7 @@ pub struct TracedPlace {
 pub struct TraceBatch {
     /// The thread.
     pub thread: ThreadIndex,
-    /// What it did.
+    /// The thread's executions and waits.
     pub items: Vec<TraceItem>,
 }
 
@@ -183,7 +214,7 @@ pub enum TraceItem {
         /// One in so many, on average, is recorded.
         period: u32,
     },
-    /// So many executions of the thread were lost here.
+    /// A number of executions of the thread that were lost here.
     Lost(u64),
     /// An event was sampled; comes before the execution that it lies in.
     Event(EventSample),
@@ -212,7 +243,7 @@ pub struct EventSample {
     pub at: u64,
     /// The event.
     pub event: TracedEventId,
-    /// How many of it this sample stands for.
+    /// The number of events that this sample stands for.
     pub amount: u64,
 }
 
@@ -223,13 +254,19 @@ pub struct Wait {
     pub start: u64,
     /// To when: it ran again.
     pub end: u64,
-    /// How much of that it was ready to run and waited for a CPU: the last part of it.
+    /// The last part of the wait, in which the thread was ready and waited for a CPU.
     pub queued: u64,
+    /// The part of `queued` in which other processes had CPUs that the thread might have had; the rest is owed to the program's own
+    /// threads.
+    pub taken: u64,
+    /// The part of the time before in which the thread that ended the wait was itself ready without a CPU, because of other processes.
+    pub held: u64,
     /// It was ready all the time: the CPU was taken from it.
     pub preempted: bool,
-    /// The system call in which it waited; `None`: in none (a page fault).
+    /// The system call in which it waited; `None`: in none (a page fault). If the CPU was taken from it by a thread that it
+    /// woke: what that one had waited in.
     pub system_call: Option<u32>,
-    /// The thread of the program that woke it.
+    /// The thread of the program that woke it. If the CPU was taken from it: the thread that it had woken and that took it.
     pub waker: Option<ThreadIndex>,
     /// The block that the waker was in.
     pub waker_block: Option<BlockId>,

@@ -1,6 +1,5 @@
-//! Which rows of compared sets differ by more than chance.
+//! Rows of compared sets that differ by more than chance.
 
-use crate::command::command_words;
 use crate::matching::RowKey;
 use crate::selection::CompareBy;
 use crate::sets::ComparedSets;
@@ -18,7 +17,7 @@ pub const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// A row of the result, with what the command says of it.
 pub struct ComparedRow<T> {
-    /// What it is about.
+    /// The key of the row.
     pub key: RowKey,
     /// The command's numbers.
     pub numbers: T,
@@ -30,7 +29,7 @@ pub struct ComparedRow<T> {
 
 impl<T> ComparedRow<T> {
     /// Where it is, for a finding about it.
-    fn place(&self, by: CompareBy) -> FindingPlace {
+    fn finding_place(&self, by: CompareBy) -> FindingPlace {
         let name = self.key.name.clone();
         let what = match by {
             CompareBy::Image => PlaceInCode::File { path: name },
@@ -55,14 +54,14 @@ impl<T> ComparedRow<T> {
     }
 }
 
-/// What differs between sets without being a change of a row.
+/// Differences between sets that are no change of a row.
 #[derive(Clone, Debug)]
 pub struct Background {
-    /// Of two sets.
+    /// The comparison of two sets.
     pub pair: Option<PairComparison>,
     /// Relative deviation of the program's rows from run to run.
     pub noise: f64,
-    /// How many rows it was estimated from.
+    /// The number of rows that it was estimated from.
     pub informative: usize,
 }
 
@@ -70,9 +69,9 @@ pub struct Background {
 pub struct JudgedRows<T> {
     /// Those that differ first, then those that could be tested.
     pub rows: Vec<ComparedRow<T>>,
-    /// What they were tested against.
+    /// The common factor and noise that rows were tested against.
     pub background: Background,
-    /// How many rows there are in all.
+    /// The number of rows in all.
     pub found: usize,
     /// Rows that have samples enough to be tested.
     pub tested: usize,
@@ -125,11 +124,11 @@ pub fn judge_rows<T>(
 
 /// The probability of each row by chance.
 fn test_rows(sets: &ComparedSets) -> (Background, Vec<Option<f64>>) {
-    let scale = sets.measure.scale();
+    let scale = sets.measure.pair_scale();
     if let &[exposure_a, exposure_b] = sets.exposure.as_slice() {
         let of_row = |(key, counts): &(RowKey, Vec<u64>)| PairRow {
             counts: [counts[0], counts[1]],
-            origin: sets.origin(key),
+            origin: sets.row_origin(key),
         };
         let rows: Vec<PairRow> = sets.rows.iter().map(of_row).collect();
         let pair = compare_pair(&rows, [exposure_a, exposure_b], scale);
@@ -147,7 +146,7 @@ fn test_rows(sets: &ComparedSets) -> (Background, Vec<Option<f64>>) {
     let rows = sets
         .rows
         .iter()
-        .map(|(key, counts)| (counts.clone(), sets.origin(key)));
+        .map(|(key, counts)| (counts.clone(), sets.row_origin(key)));
     let rows: Vec<(Vec<u64>, RowOrigin)> = rows.collect();
     let common = common_factors(&rows, &sets.exposure, scale);
     let exposure: Vec<f64> = sets
@@ -156,7 +155,7 @@ fn test_rows(sets: &ComparedSets) -> (Background, Vec<Option<f64>>) {
         .zip(common)
         .map(|(e, c)| e * c)
         .collect();
-    let noise = |origin: RowOrigin| Noise::fit(&rows, &exposure, origin);
+    let noise = |origin: RowOrigin| Noise::estimate_noise(&rows, &exposure, origin);
     let (program, kernel) = (noise(RowOrigin::Program), noise(RowOrigin::Kernel));
     let p_value = |(counts, origin): &(Vec<u64>, RowOrigin)| match origin {
         RowOrigin::Program => program.p_value(counts, &exposure),
@@ -170,23 +169,25 @@ fn test_rows(sets: &ComparedSets) -> (Background, Vec<Option<f64>>) {
     (background, rows.iter().map(p_value).collect())
 }
 
-/// What a row that differs claims.
+/// The claim of a row that differs.
 pub struct RowClaim {
-    /// What.
+    /// The claim.
     pub claim: Claim,
-    /// How much.
+    /// The amount.
     pub amount: FindingAmount,
     /// The counts.
     pub evidence: FindingEvidence,
 }
 
 impl<T> JudgedRows<T> {
-    /// Returns a finding for each row that differs; `claim` says what such a row claims.
-    pub fn findings(
+    /// Returns a finding for each row that differs; `claim` says what such a row claims, and `next` which command shows more
+    /// of one with this name.
+    pub fn difference_findings(
         &self,
         sets: &ComparedSets,
         by: CompareBy,
         claim: impl Fn(&ComparedRow<T>) -> RowClaim,
+        next: impl Fn(&str) -> Vec<String>,
     ) -> Vec<Finding> {
         let is_one_run = sets.exposure.len() == 2;
         let doubts = is_one_run.then_some(FindingDoubt::OneRun);
@@ -198,11 +199,11 @@ impl<T> JudgedRows<T> {
             } = claim(row);
             Finding {
                 claim,
-                place: row.place(by),
+                place: row.finding_place(by),
                 amount,
                 evidence: vec![evidence],
                 doubts: doubts.iter().cloned().collect(),
-                next: command_words(&["annotate", &row.key.name]),
+                next: next(&row.key.name),
             }
         };
         let differing = self.rows.iter().filter(|row| row.differs());

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use symbols::Options;
+use std::sync::{Arc, OnceLock};
+use symbols::{DebuginfodClient, SymbolOptions};
+use whole_file::WholeFile;
 
 /// Where the images of a database are, in it.
 const IN_DATABASE: &str = "images";
@@ -25,8 +27,8 @@ pub fn in_database(database: &Path) -> PathBuf {
 
 /// Returns where images and debug information of a recording's file, epoch or database are looked for: in the directories
 /// given, in what was kept with it, and in the usual places.
-pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> Options {
-    let mut options = Options::default();
+pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> SymbolOptions {
+    let mut options = SymbolOptions::default();
     let kept = if recording.is_dir() {
         // Of an epoch's directory, DB/epoch=…/host=…, the database is two above.
         let absolute = recording
@@ -39,7 +41,16 @@ pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> Options {
     };
     let given = debug_dirs.iter().cloned();
     options.debug_dirs.splice(0..0, given.chain(kept));
+    options.debuginfod = debuginfod_client();
     options
+}
+
+/// Returns the client of the servers that the environment names: one for the process, so that a server that cannot be
+/// reached is tried once.
+fn debuginfod_client() -> Option<Arc<DebuginfodClient>> {
+    static CLIENT: OnceLock<Option<Arc<DebuginfodClient>>> = OnceLock::new();
+    let client = CLIENT.get_or_init(|| DebuginfodClient::of_environment().map(Arc::new));
+    client.clone()
 }
 
 /// Copies the images that have samples into a directory, by build-id, as debuggers look for them.
@@ -66,7 +77,7 @@ pub fn keep_images(recording: &Recording, directory: &Path) -> anyhow::Result<Ve
             .with_context(|| format!("keeping images in {}", directory.display()))?
         {
             warnings.push(format!(
-                "{} is not the file that was recorded any more: it could not be kept",
+                "{} was replaced since the recording: it could not be kept",
                 image.path
             ));
         }
@@ -94,12 +105,12 @@ fn keep_image(image: &Image, id: &BuildId, directory: &Path) -> io::Result<bool>
         return Ok(false);
     };
     fs::create_dir_all(&place)?;
-    let mut copy = tempfile::NamedTempFile::new_in(&place)?;
-    io::copy(&mut file, copy.as_file_mut())?;
+    let mut copy = WholeFile::create_private(&kept)?;
+    io::copy(&mut file, copy.file_mut())?;
     // It may have been replaced between the look and the copy.
-    if !same(copy.path()) {
+    if !same(copy.unfinished_path()) {
         return Ok(false);
     }
-    copy.persist(&kept)?;
+    copy.commit()?;
     Ok(true)
 }

@@ -1,33 +1,46 @@
-//! What recordings say, as data: which rows a report has, which rows of compared recordings differ, how often each instruction
-//! of a procedure ran. Words, tables and pictures are made of it elsewhere: by the command line, by the page.
+//! Results of recordings, as data: the rows of a report, the rows of compared recordings that
+//! differ, the execution frequency of each instruction of a procedure. The command line and the
+//! page turn them into words, tables and pictures.
 //!
-//! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`] and [`call_tree`] add samples up;
+//! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`], [`call_tree`] and [`callers_tree`] add samples up;
+//! [`tree_of_recording`] makes a call tree of a recording, [`page`] what the page shows;
 //! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
 
 pub mod annotation;
+mod callers;
 mod command;
 mod comparison;
+mod image_names;
 mod kept;
 mod matching;
+pub mod page;
 mod refusal;
 mod report;
 mod selection;
 mod sets;
 mod source;
+mod time_kind;
+mod time_tree;
+mod tree;
 
+pub use callers::callers_tree;
 pub use command::command_words;
 pub use comparison::{
     Background, ComparedRow, FALSE_DISCOVERIES, JudgedRows, RowClaim, judge_rows,
 };
 pub use kept::{beside_file, in_database, keep_images};
 pub use matching::{NameMap, RowKey};
-pub use refusal::{Refusal, RefusalReason, inconclusive_refusal, usage_refusal};
+pub use refusal::{Refusal, RefusalReason, failure_refusal, inconclusive_refusal, usage_refusal};
 pub use report::{
-    CallNode, EventTotal, Report, ReportRow, call_tree, join_hosts, make_report, sample_amount,
+    CallNode, EventTotal, Report, ReportRow, call_tree, complete_stacks, join_hosts, keep_cgroup,
+    make_report, sample_amount,
 };
 pub use selection::{CompareBy, CompareOptions, MeasurePer, ReportBy, SampleFilter};
 pub use sets::{ComparedSets, Measure, load_sets};
 pub use source::{
-    OpenedRecording, RecordingSource, choose_epochs, event_named, open_by_host, open_recording,
-    read_epochs, symbol_gaps, symbolize,
+    OpenedRecording, RecordingSource, choose_epochs, event_named, name_locations, open_by_host,
+    open_recording, read_epochs, symbol_gaps,
 };
+pub use time_kind::SystemCallName;
+pub use time_tree::{IdleKind, TimeTree, make_time_tree};
+pub use tree::{is_recording, resolve_all, tree_of_recording};

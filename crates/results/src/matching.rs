@@ -1,12 +1,12 @@
-//! Which rows of compared sets are the same code: of another build directory, of another version of
-//! a library, under a name that the compiler made anew.
+//! Matching of rows that are the same code in several sets: of another build directory, of another
+//! version of a library, under a new name by the compiler.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Two images are the same if procedures of the same names have this part of both their samples.
 const LEAST_OVERLAP: f64 = 0.5;
 
-/// What compilers and linkers append to the name of a function that they cloned or split.
+/// Suffixes that compilers and linkers append to the name of a function that they cloned or split.
 const CLONE_SUFFIXES: [&str; 10] = [
     "cold",
     "constprop",
@@ -25,7 +25,7 @@ const CLONE_SUFFIXES: [&str; 10] = [
 pub struct NameMap {
     /// Text in the earlier sets.
     pub from: String,
-    /// What stands in its place in the last set.
+    /// The name in its place in the last set.
     pub to: String,
 }
 
@@ -43,7 +43,7 @@ impl std::str::FromStr for NameMap {
     }
 }
 
-/// What a row of a comparison is about.
+/// The key of a row in a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// Procedure, image, line or path.
@@ -156,7 +156,7 @@ fn match_images(set: &SetRows, known: &SetRows) -> HashMap<String, String> {
         (plain(a) == plain(b)).then(|| common_suffix(a, b) as f64)
     });
     take_pairs(&mut old, &mut new, &mut found, |(_, a), (_, b)| {
-        Some(overlap(a, b)).filter(|part| *part >= LEAST_OVERLAP)
+        Some(common_share(a, b)).filter(|part| *part >= LEAST_OVERLAP)
     });
     found
 }
@@ -198,7 +198,7 @@ fn common_suffix(a: &str, b: &str) -> usize {
 }
 
 /// The part of the samples of both that procedures of the same names have.
-fn overlap(a: &BTreeMap<&str, f64>, b: &BTreeMap<&str, f64>) -> f64 {
+fn common_share(a: &BTreeMap<&str, f64>, b: &BTreeMap<&str, f64>) -> f64 {
     let sum = |all: &BTreeMap<&str, f64>| all.values().sum::<f64>().max(1.0);
     let (sum_a, sum_b) = (sum(a), sum(b));
     let named = a.iter().filter(|(name, _)| !name.starts_with('['));

@@ -3,6 +3,8 @@
 /// Why a question is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
+    /// What it is about cannot be read or made.
+    Failure,
     /// It asks for something that cannot be meant.
     Usage,
     /// The data do not suffice to answer it.
@@ -17,6 +19,12 @@ pub struct Refusal {
     pub reason: RefusalReason,
     /// A sentence for people.
     pub message: String,
+}
+
+/// Refuses a question about what cannot be read or made.
+pub fn failure_refusal(message: String) -> anyhow::Error {
+    let reason = RefusalReason::Failure;
+    Refusal { reason, message }.into()
 }
 
 /// Refuses a question that cannot be meant.

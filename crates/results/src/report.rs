@@ -1,9 +1,11 @@
-//! Counting the samples of a recording by image, procedure, line, instruction, process or thread,
+//! Counting the samples of a recording by image, procedure, line, instruction, process, thread or control group,
 //! in the manner of DCPI's Figure 1.
 
+use crate::image_names::image_names;
 use crate::selection::{ReportBy, SampleFilter};
 use profile::{
-    CallGraph, EventId, ImageKind, Location, Recording, Sample, SymbolTable, ThreadCount, Unit,
+    CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
+    ThreadCount, Unit,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -12,12 +14,12 @@ use std::collections::BTreeMap;
 /// A row: what it counts, and how much of each event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReportRow {
-    /// What the samples have in common; by [`ReportBy::Image`] the image's path, and so on.
+    /// The value that the samples share; by [`ReportBy::Image`] the image's path, and so on.
     pub name: String,
     /// The image, where the row is of one place in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// By line and instruction: the procedure. By thread and process: the ids.
+    /// By line and instruction: the procedure. By thread and process: the ids. By control group: its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The amount of each event of [`Report::events`], in its unit.
@@ -35,12 +37,12 @@ pub struct Report {
     pub events: Vec<EventTotal>,
     /// The rows, by descending amount of the first event.
     pub rows: Vec<ReportRow>,
-    /// Of call stacks: the share that does not reach it and is as deep as the kernel follows frame
+    /// The share of call stacks that end before it and are as deep as the kernel follows frame
     /// pointers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_deep_stacks: Option<f64>,
-    /// Of call stacks: the share, by amount of the first event, that reaches the start of the
-    /// program or thread.
+    /// The share of call stacks, by amount of the first event, that reach the start of the program
+    /// or thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_stacks: Option<f64>,
 }
@@ -50,7 +52,7 @@ pub struct Report {
 pub struct EventTotal {
     /// Its name.
     pub name: String,
-    /// What its amounts are in.
+    /// The unit of its amounts.
     pub unit: Unit,
     /// The amount in all samples that the report is about.
     pub total: f64,
@@ -58,15 +60,15 @@ pub struct EventTotal {
     pub unknown: f64,
 }
 
-/// What a row is about.
+/// The key of a row.
 type Key = (String, Option<String>, Option<String>);
 
 /// The amount of a sample in the unit of its event, corrected for shared counters.
 pub fn sample_amount(recording: &Recording, sample: &Sample) -> f64 {
-    scaled(recording, sample.event, sample.count, sample.weight)
+    scale_count(recording, sample.event, sample.count, sample.weight)
 }
 
-fn scaled(recording: &Recording, event: EventId, count: u64, weight: u64) -> f64 {
+fn scale_count(recording: &Recording, event: EventId, count: u64, weight: u64) -> f64 {
     let event = recording.event(event);
     match event.unit {
         Unit::Samples => count as f64 * event.multiplex_scale,
@@ -86,10 +88,46 @@ pub fn is_wanted(
     has(recording.names.get(s.process), &filter.process)
         && has(&recording.image(location.image).path, &filter.image)
         && filter.pid.is_none_or(|pid| s.pid == Some(pid))
-        && (filter.procedure.is_none() || has(&procedure(table, location), &filter.procedure))
+        && is_in_cgroup(recording, filter, s.cgroup)
+        && (filter.procedure.is_none() || has(&procedure_name(table, location), &filter.procedure))
 }
 
-fn procedure(table: &SymbolTable, location: Location) -> String {
+/// Returns whether a control group is one that is asked for.
+fn is_in_cgroup(recording: &Recording, filter: &SampleFilter, cgroup: Option<NameId>) -> bool {
+    let mut wanted = filter.cgroup.iter();
+    wanted.all(|wanted| cgroup.is_some_and(|one| is_named(recording.names.get(one), wanted)))
+}
+
+/// Returns whether a control group has this in its path or in the name of its container.
+fn is_named(path: &str, wanted: &str) -> bool {
+    let container = || Container::of_cgroup(path).map(|container| container.to_string());
+    path.contains(wanted) || container().is_some_and(|name| name.contains(wanted))
+}
+
+/// Takes what was not in such a control group out of a recording, also out of its accounts.
+pub fn keep_cgroup(recording: &mut Recording, wanted: &str) {
+    let kept: Vec<bool> = recording
+        .names
+        .iter()
+        .map(|name| is_named(name, wanted))
+        .collect();
+    let is_kept = |cgroup: Option<NameId>| cgroup.is_some_and(|one| kept[one.0 as usize]);
+    let events = &mut recording.events;
+    recording.samples.retain(|sample| {
+        let keep = is_kept(sample.cgroup);
+        if !keep {
+            let event = &mut events[usize::from(sample.event.0)];
+            event.taken = event.taken.saturating_sub(sample.count);
+            event.stored = event.stored.saturating_sub(sample.count);
+        }
+        keep
+    });
+    recording.threads.retain(|thread| is_kept(thread.cgroup));
+    // They are of all that ran.
+    recording.task_times = None;
+}
+
+fn procedure_name(table: &SymbolTable, location: Location) -> String {
     table
         .procedure(location)
         .map_or_else(String::new, |procedure| procedure.name.to_string())
@@ -112,6 +150,7 @@ pub fn make_report(
     let mut counter = Counter {
         recording,
         table,
+        images: image_names(recording),
         by,
         keys: FxHashMap::default(),
         of_location: FxHashMap::default(),
@@ -121,7 +160,7 @@ pub fn make_report(
     };
     let mut totals = vec![(0.0, 0.0); order.len()];
     let (mut complete, mut with_stack, mut too_deep) = (0.0, 0.0, 0.0);
-    let by_thread = matches!(by, ReportBy::Thread | ReportBy::Process) && filter.is_of_all_places();
+    let by_thread = by.is_of_threads() && filter.is_of_all_places();
     for (number, sample) in recording.samples.iter().enumerate() {
         let Some(column) = column(sample.event) else {
             continue;
@@ -132,7 +171,7 @@ pub fn make_report(
         let amount = sample_amount(recording, sample);
         if !by_thread {
             totals[column].0 += amount;
-            counter.add(sample, column, amount, number + 1);
+            counter.add_sample(sample, column, amount, number + 1);
         }
         let leaf = recording.stacks.frame(sample.stack).location;
         let kind = recording.image(leaf.image).kind;
@@ -156,6 +195,7 @@ pub fn make_report(
             let name = recording.names.get(thread.process);
             if filter.process.as_ref().is_none_or(|p| name.contains(p))
                 && filter.pid.is_none_or(|pid| thread.pid == pid)
+                && is_in_cgroup(recording, filter, thread.cgroup)
             {
                 totals[column].0 += counter.add_thread(thread, column);
             }
@@ -217,7 +257,7 @@ pub fn join_hosts(hosts: Vec<Report>) -> Report {
     for row in &mut all.rows {
         row.amounts.resize(all.events.len(), 0.0); // events that only later hosts have
     }
-    sort(&mut all.rows);
+    sort_rows(&mut all.rows);
     all
 }
 
@@ -225,6 +265,7 @@ pub fn join_hosts(hosts: Vec<Report>) -> Report {
 struct Counter<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
+    images: Vec<String>,
     by: ReportBy,
     keys: FxHashMap<Key, usize>,
     of_location: FxHashMap<Location, usize>,
@@ -235,7 +276,7 @@ struct Counter<'a> {
 }
 
 impl Counter<'_> {
-    fn add(&mut self, sample: &Sample, column: usize, amount: f64, number: usize) {
+    fn add_sample(&mut self, sample: &Sample, column: usize, amount: f64, number: usize) {
         let leaf = self.recording.stacks.frame(sample.stack).location;
         let row = match self.by {
             ReportBy::Process | ReportBy::Thread => {
@@ -245,20 +286,22 @@ impl Counter<'_> {
                 } else {
                     sample.pid
                 };
-                self.row((name, None, id.map(|id| id.to_string())))
+                self.find_row((name, None, id.map(|id| id.to_string())))
             }
             ReportBy::Waker => {
-                let key = self.waker(sample);
-                self.row(key)
+                let key = self.waker_key(sample);
+                self.find_row(key)
             }
-            ReportBy::Host => self.row((self.recording.host.name.clone(), None, None)),
+            ReportBy::Cgroup | ReportBy::Container => {
+                let key = self.cgroup(sample.cgroup);
+                self.find_row(key)
+            }
+            ReportBy::Host => self.find_row((self.recording.host.name.clone(), None, None)),
             _ => self.row_at(leaf),
         };
         self.rows[row].amounts[column] += amount;
-        let places = !matches!(
-            self.by,
-            ReportBy::Process | ReportBy::Thread | ReportBy::Waker | ReportBy::Host
-        );
+        let places =
+            !self.by.is_of_threads() && !matches!(self.by, ReportBy::Waker | ReportBy::Host);
         if column == 0 && places && self.recording.call_graph != CallGraph::None {
             let recording = self.recording;
             for location in recording.stacks.locations(sample.stack) {
@@ -273,14 +316,34 @@ impl Counter<'_> {
 
     fn add_thread(&mut self, thread: &ThreadCount, column: usize) -> f64 {
         let name = self.recording.names.get(thread.process).to_owned();
-        let ids = match self.by {
-            ReportBy::Thread => format!("pid {} tid {}", thread.pid, thread.tid),
-            _ => format!("pid {}", thread.pid),
+        let key = match self.by {
+            ReportBy::Cgroup | ReportBy::Container => self.cgroup(thread.cgroup),
+            ReportBy::Thread => {
+                let ids = format!("pid {} tid {}", thread.pid, thread.tid);
+                (name, None, Some(ids))
+            }
+            _ => (name, None, Some(format!("pid {}", thread.pid))),
         };
-        let row = self.row((name, None, Some(ids)));
-        let amount = scaled(self.recording, thread.event, thread.count, thread.weight);
+        let row = self.find_row(key);
+        let amount = scale_count(self.recording, thread.event, thread.count, thread.weight);
         self.rows[row].amounts[column] += amount;
         amount
+    }
+
+    /// A control group with its container, or the container alone.
+    fn cgroup(&self, cgroup: Option<NameId>) -> Key {
+        let Some(cgroup) = cgroup else {
+            return ("[not recorded]".to_owned(), None, None);
+        };
+        let path = self.recording.names.get(cgroup);
+        let container = Container::of_cgroup(path).map(|container| container.to_string());
+        match self.by {
+            ReportBy::Container => {
+                let none = || "[no container]".to_owned();
+                (container.unwrap_or_else(none), None, None)
+            }
+            _ => (path.to_owned(), None, container),
+        }
     }
 
     fn row_at(&mut self, location: Location) -> usize {
@@ -288,12 +351,12 @@ impl Counter<'_> {
             return *row;
         }
         let key = self.key_at(location);
-        let row = self.row(key);
+        let row = self.find_row(key);
         self.of_location.insert(location, row);
         row
     }
 
-    fn row(&mut self, key: Key) -> usize {
+    fn find_row(&mut self, key: Key) -> usize {
         if let Some(row) = self.keys.get(&key) {
             return *row;
         }
@@ -312,7 +375,7 @@ impl Counter<'_> {
 
     fn key_at(&self, location: Location) -> Key {
         let image = self.recording.image(location.image);
-        let path = image.path.clone();
+        let path = self.images[location.image.0 as usize].clone();
         if self.by == ReportBy::Image {
             return (path, None, None);
         }
@@ -351,7 +414,7 @@ impl Counter<'_> {
     }
 
     /// Returns who ended a wait: the process, and where in its own code it was.
-    fn waker(&self, sample: &Sample) -> Key {
+    fn waker_key(&self, sample: &Sample) -> Key {
         let Some(waker) = sample.waker else {
             return ("[nobody yet]".to_owned(), None, None);
         };
@@ -366,8 +429,8 @@ impl Counter<'_> {
         let mut locations = self.recording.stacks.locations(stack);
         let first = self.recording.stacks.frame(stack).location;
         let location = locations.find(|l| !in_kernel(l)).unwrap_or(first);
-        let image = self.recording.image(location.image).path.clone();
-        let place = procedure(self.table, location);
+        let image = self.images[location.image.0 as usize].clone();
+        let place = procedure_name(self.table, location);
         (name, Some(image), Some(place))
     }
 
@@ -376,16 +439,20 @@ impl Counter<'_> {
         if !inclusive {
             rows.retain(|row| row.amounts.iter().any(|amount| *amount > 0.0));
         }
-        sort(&mut rows);
+        sort_rows(&mut rows);
         rows
     }
 }
 
-fn sort(rows: &mut [ReportRow]) {
+fn sort_rows(rows: &mut [ReportRow]) {
     rows.sort_by(|a, b| {
         b.amounts
             .partial_cmp(&a.amounts)
             .unwrap_or(std::cmp::Ordering::Equal)
+            .then_with(|| {
+                let totals = b.inclusive.partial_cmp(&a.inclusive);
+                totals.unwrap_or(std::cmp::Ordering::Equal)
+            })
             .then_with(|| (&a.name, &a.image).cmp(&(&b.name, &b.image)))
     });
 }
@@ -393,9 +460,22 @@ fn sort(rows: &mut [ReportRow]) {
 /// The frames that the collector follows in the kernel.
 const DEEPEST: usize = 127;
 
-/// How deep from the outermost frame the start of a program or thread may lie: below it there are
-/// only the C library's own start-up frames.
+/// Limit on the depth, from the outermost frame, of a program's or thread's start: below it there
+/// are only the C library's own start-up frames.
 const START_FRAMES: usize = 4;
+
+/// Returns the part of the first event's samples whose stacks reach the start of their program or thread.
+pub fn complete_stacks(recording: &Recording, table: &SymbolTable) -> f64 {
+    let first = recording.samples.iter().filter(|s| s.event.0 == 0);
+    let (mut all, mut complete) = (0, 0);
+    for sample in first {
+        all += sample.count;
+        if reaches_start(recording, table, sample) {
+            complete += sample.count;
+        }
+    }
+    complete as f64 / f64::max(all as f64, 1.0)
+}
 
 /// Returns whether the stack reaches the start of the program, thread or kernel thread: one of the
 /// outermost frames is a function that nothing calls, or `main`.
@@ -441,18 +521,34 @@ pub struct CallNode {
     pub inclusive: f64,
     /// The amount in itself.
     pub own: f64,
-    /// What it called.
+    /// The nodes of its callees.
     pub children: BTreeMap<(String, String), CallNode>,
 }
 
-/// The call tree from the outermost frames down, by procedure.
+/// Returns the functions at a place, outermost first: its procedure, and with `inlined` the calls that were
+/// inlined into that.
+pub(crate) fn functions_at(table: &SymbolTable, location: Location, inlined: bool) -> Vec<String> {
+    let mut names = vec![match procedure_name(table, location) {
+        name if name.is_empty() => "[no symbol]".to_owned(),
+        name => name,
+    }];
+    if inlined && let Some(resolution) = table.get(location) {
+        let calls = resolution.inlined.iter().rev().skip(1);
+        names.extend(calls.map(|frame| frame.function.to_string()));
+    }
+    names
+}
+
+/// The call tree from the outermost frames down, by procedure, and with `inlined` by inlined call.
 pub fn call_tree(
     recording: &Recording,
     table: &SymbolTable,
     filter: &SampleFilter,
     event: EventId,
+    inlined: bool,
 ) -> CallNode {
     let mut root = CallNode::new(String::new());
+    let images = image_names(recording);
     for sample in &recording.samples {
         if sample.event != event || !is_wanted(recording, table, filter, sample) {
             continue;
@@ -462,16 +558,14 @@ pub fn call_tree(
         locations.reverse();
         root.inclusive += amount;
         let process = recording.names.get(sample.process).to_owned();
-        let mut node = root.child(format!("process {process}"), String::new());
+        let mut node = root.child_named(format!("process {process}"), String::new());
         node.inclusive += amount;
         for location in locations {
-            let name = match procedure(table, location) {
-                name if name.is_empty() => "[no symbol]".to_owned(),
-                name => name,
-            };
-            let image = recording.image(location.image).path.clone();
-            node = node.child(name, image);
-            node.inclusive += amount;
+            let image = &images[location.image.0 as usize];
+            for name in functions_at(table, location, inlined) {
+                node = node.child_named(name, image.clone());
+                node.inclusive += amount;
+            }
         }
         node.own += amount;
     }
@@ -479,7 +573,7 @@ pub fn call_tree(
 }
 
 impl CallNode {
-    fn new(name: String) -> Self {
+    pub(crate) fn new(name: String) -> Self {
         Self {
             name,
             inclusive: 0.0,
@@ -488,7 +582,7 @@ impl CallNode {
         }
     }
 
-    fn child(&mut self, name: String, image: String) -> &mut Self {
+    pub(crate) fn child_named(&mut self, name: String, image: String) -> &mut Self {
         self.children
             .entry((name.clone(), image.clone()))
             .or_insert_with(|| Self::new(name))
@@ -501,6 +595,96 @@ impl Drop for CallNode {
         let mut stack: Vec<CallNode> = std::mem::take(&mut self.children).into_values().collect();
         while let Some(mut node) = stack.pop() {
             stack.extend(std::mem::take(&mut node.children).into_values());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{Collector, Event, Host, Image, ImageId, ImageOffset, Target};
+
+    #[test]
+    fn control_groups_are_rows_and_filters() {
+        let mut recording = Recording::new(
+            Host::default(),
+            Target::Machine,
+            Collector::Bpf,
+            CallGraph::None,
+        );
+        recording.events = vec![Event::new("cpu-clock", Unit::Samples, 1)];
+        recording.images = vec![Image::unknown()];
+        let id = "3f2a1b4c5d6e".repeat(6);
+        let path = format!("/system.slice/docker-{}.scope", &id[..64]);
+        let process = recording.names.intern("a");
+        let groups = [Some(path.as_str()), Some("/user.slice"), None];
+        for (number, group) in (0_u64..).zip(groups) {
+            let cgroup = group.map(|group| recording.names.intern(group));
+            let place = Location {
+                image: ImageId(0),
+                offset: ImageOffset(number),
+            };
+            let (event, count, weight) = (EventId(0), 1 << number, 1 << number);
+            recording.samples.push(Sample {
+                event,
+                process,
+                pid: None,
+                tid: None,
+                cgroup,
+                stack: recording.stacks.intern(place, None),
+                waker: None,
+                count,
+                weight,
+            });
+            recording.threads.push(ThreadCount {
+                event,
+                pid: 1,
+                tid: 1,
+                process,
+                cgroup,
+                count,
+                weight,
+            });
+        }
+        let mut kept = recording.clone();
+        (kept.events[0].taken, kept.events[0].stored) = (9, 7);
+        keep_cgroup(&mut kept, "docker 3f2a");
+        assert_eq!((kept.samples.len(), kept.threads.len()), (1, 1));
+        // What was dropped may have been of any group.
+        assert_eq!((kept.events[0].taken, kept.events[0].stored), (3, 1));
+        let rows = |by, filter: &SampleFilter| {
+            let report = make_report(&recording, &SymbolTable::default(), by, filter, EventId(0));
+            let row = |row: ReportRow| (row.name, row.detail, row.amounts[0]);
+            report.rows.into_iter().map(row).collect::<Vec<_>>()
+        };
+        let docker = "docker 3f2a1b4c5d6e".to_owned();
+        // By threads' counts, and by those of places.
+        for image in [None, Some(String::new())] {
+            let filter = SampleFilter {
+                image,
+                ..SampleFilter::default()
+            };
+            assert_eq!(
+                rows(ReportBy::Cgroup, &filter),
+                [
+                    ("[not recorded]".to_owned(), None, 4.0),
+                    ("/user.slice".to_owned(), None, 2.0),
+                    (path.clone(), Some(docker.clone()), 1.0),
+                ]
+            );
+            let containers = rows(ReportBy::Container, &filter);
+            assert_eq!(containers[2], (docker.clone(), None, 1.0));
+            assert_eq!(containers[1], ("[no container]".to_owned(), None, 2.0));
+            for (wanted, amount) in [("docker 3f2a", 1.0), ("slice", 3.0), ("user", 2.0)] {
+                let filter = SampleFilter {
+                    cgroup: Some(wanted.to_owned()),
+                    ..filter.clone()
+                };
+                for by in [ReportBy::Process, ReportBy::Image] {
+                    let sum: f64 = rows(by, &filter).iter().map(|row| row.2).sum();
+                    assert_eq!(sum, amount, "{wanted} {by:?}");
+                }
+            }
         }
     }
 }

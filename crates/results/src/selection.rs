@@ -1,8 +1,8 @@
-//! Which samples of a recording are asked for, and by what they are added up.
+//! Selection of samples, and of the key that they are summed by.
 
 use std::path::PathBuf;
 
-/// Which samples of a recording; a part that is `None` lets all pass.
+/// A selection of a recording's samples; a part that is `None` lets all pass.
 #[derive(Clone, Debug, Default)]
 pub struct SampleFilter {
     /// Only this event.
@@ -11,6 +11,8 @@ pub struct SampleFilter {
     pub process: Option<String>,
     /// Only this process id.
     pub pid: Option<u32>,
+    /// Only control groups with this in their path or in the name of their container.
+    pub cgroup: Option<String>,
     /// Only samples in images with this in their path.
     pub image: Option<String>,
     /// Only samples in procedures with this in their name.
@@ -24,7 +26,7 @@ impl SampleFilter {
     }
 }
 
-/// What the rows of a report are about.
+/// The key of a report's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum ReportBy {
@@ -40,19 +42,32 @@ pub enum ReportBy {
     Process,
     /// Thread
     Thread,
+    /// Control group, with its container
+    Cgroup,
+    /// Container, or Kubernetes pod with it
+    Container,
     /// Off-CPU time: who ended the wait
     Waker,
     /// Host, of a database that several machines write to
     Host,
 }
 
-/// What the rows of a comparison are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl ReportBy {
+    /// Returns whether threads' own counts have the rows.
+    pub fn is_of_threads(self) -> bool {
+        use ReportBy::{Cgroup, Container, Process, Thread};
+        matches!(self, Process | Thread | Cgroup | Container)
+    }
+}
+
+/// The key of a comparison's rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum CompareBy {
     /// Executable, shared library, kernel
     Image,
     /// Procedure
+    #[default]
     Procedure,
     /// Source line
     Line,
@@ -60,7 +75,7 @@ pub enum CompareBy {
     Path,
 }
 
-/// What a compared set is measured by, where that is said.
+/// The measure of a compared set, where it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum MeasurePer {
@@ -72,18 +87,18 @@ pub enum MeasurePer {
     Time,
 }
 
-/// How sets are compared.
-#[derive(Clone, Debug)]
+/// Options of a comparison.
+#[derive(Clone, Debug, Default)]
 pub struct CompareOptions {
-    /// What rows are about.
+    /// The key of the rows.
     pub by: CompareBy,
     /// The work that each set did, in any unit; none: it is not known.
     pub work: Vec<f64>,
-    /// What a set is measured by; `None`: a run where every set is a command's, else time.
+    /// The measure of a set; `None`: a run where every set is a command's, else time.
     pub per: Option<MeasurePer>,
-    /// What names of earlier sets are in the last one.
+    /// Names of earlier sets with the names that replace them in the last one.
     pub maps: Vec<crate::matching::NameMap>,
-    /// Which samples.
+    /// The selection of samples.
     pub filter: SampleFilter,
     /// Directories with further debug information.
     pub debug_dirs: Vec<PathBuf>,

@@ -5,7 +5,7 @@ use crate::matching::{RowKey, SetRows, align_rows};
 use crate::refusal::usage_refusal;
 use crate::report::{is_wanted, make_report};
 use crate::selection::{CompareBy, CompareOptions, MeasurePer, ReportBy, SampleFilter};
-use crate::source::{RecordingSource, event_named, open_recording, symbolize};
+use crate::source::{RecordingSource, event_named, name_locations, open_recording};
 use analysis::variation::{PairScale, RowOrigin};
 use profile::{Event, EventId, ImageKind, Location, Recording, SymbolTable, Target, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use store::Wanted;
 use symbols::Detail;
 
-/// What amounts are measured by.
+/// The measure of amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// A whole set.
@@ -48,7 +48,7 @@ impl Measure {
     }
 
     /// Returns what sets may have in common in all rows.
-    pub fn scale(self) -> PairScale {
+    pub fn pair_scale(self) -> PairScale {
         match self {
             Self::Samples => PairScale::Shares,
             _ => PairScale::Absolute,
@@ -60,15 +60,15 @@ impl Measure {
 pub struct ComparedSets {
     /// The event that is compared.
     pub event: String,
-    /// What its amounts are in.
+    /// The unit of its amounts.
     pub unit: Unit,
     /// True if its amounts are time on a CPU, in nanoseconds.
     pub clock: bool,
-    /// What they are measured by.
+    /// The measure.
     pub measure: Measure,
-    /// How many samples (or nanoseconds, by the unit) each set has.
+    /// The number of samples (or nanoseconds, by the unit) of each set.
     pub totals: Vec<u64>,
-    /// How many samples one unit of what is compared yields in each set.
+    /// The number of samples that one unit of the measure yields in each set.
     pub exposure: Vec<f64>,
     /// The rows, with their samples in each set.
     pub rows: Vec<(RowKey, Vec<u64>)>,
@@ -76,13 +76,13 @@ pub struct ComparedSets {
     kernel_images: BTreeSet<String>,
     /// True if damaged data are missing in one of them.
     pub is_incomplete: bool,
-    /// What the reader should know: each a sentence.
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
 impl ComparedSets {
     /// Returns where a row's code runs. A call path has no image, and ends anywhere.
-    pub fn origin(&self, key: &RowKey) -> RowOrigin {
+    pub fn row_origin(&self, key: &RowKey) -> RowOrigin {
         let image = key.image.as_deref().unwrap_or(&key.name);
         match self.kernel_images.contains(image) {
             true => RowOrigin::Kernel,
@@ -118,7 +118,7 @@ pub fn load_sets(paths: &[PathBuf], compare: &CompareOptions) -> anyhow::Result<
         let event = compare.filter.event.as_deref();
         let event = event.or(sets.first().map(|set| set.event.name.as_str()));
         let event = event.map(str::to_owned);
-        sets.push(read(path, compare, event, &mut warnings)?);
+        sets.push(read_set(path, compare, event, &mut warnings)?);
     }
     let mut counts: Vec<SetRows> = sets
         .iter_mut()
@@ -193,7 +193,7 @@ fn measure_of(compare: &CompareOptions, sets: &[Set]) -> Measure {
     }
 }
 
-fn read(
+fn read_set(
     path: &Path,
     compare: &CompareOptions,
     event: Option<String>,
@@ -206,6 +206,7 @@ fn read(
     };
     let wanted = Wanted {
         processes: compare.filter.process.is_some(),
+        cgroups: compare.filter.cgroup.is_some(),
         ids: compare.filter.pid.is_some(),
         callers: compare.by == CompareBy::Path,
         threads: false,
@@ -232,14 +233,14 @@ fn read(
         CompareBy::Path => frames.collect(),
         _ => leaves.collect(),
     };
-    let resolved = symbolize(&recording, locations, detail, &source);
+    let resolved = name_locations(&recording, locations, detail, &source);
     let mut note = |text: String| {
         let text = format!("{}: {text}", path.display());
         if !warnings.contains(&text) {
             warnings.push(text);
         }
     };
-    recording.warnings.iter().cloned().for_each(&mut note);
+    recording.problems().cloned().for_each(&mut note);
     resolved
         .warnings
         .iter()

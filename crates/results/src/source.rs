@@ -6,7 +6,7 @@ use anyhow::Context;
 use profile::{EventId, ImageId, Location, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use store::{Database, Epoch, Opened, Range, Wanted};
+use store::{Database, Epoch, Opened, TimeRange, Wanted};
 use symbols::{Detail, Resolved, Warning};
 
 /// Where a recording is, and what of it.
@@ -14,9 +14,9 @@ use symbols::{Detail, Resolved, Warning};
 pub struct RecordingSource {
     /// A recording's file, an epoch's directory or a database; `None`: the default database.
     pub path: Option<PathBuf>,
-    /// Of a database, the epochs that began then; `None`: the last.
-    pub epoch: Option<Range>,
-    /// Of a database, the epochs of this host.
+    /// The epochs of a database that began in this range; `None`: the last.
+    pub epoch: Option<TimeRange>,
+    /// The host whose epochs of a database are read.
     pub host: Option<String>,
     /// Directories with further debug information, laid out like `/usr/lib/debug`.
     pub debug_dirs: Vec<PathBuf>,
@@ -72,21 +72,21 @@ pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Resul
         return Err(nothing_recorded(&path));
     }
     let some = source.epoch.is_some() || source.host.is_some();
-    let opened = match store::open(&path) {
-        Err(store::Error::NotARecording { .. }) if path.is_file() && !some => {
-            return Ok(import(&path)?.into());
+    let opened = match store::open_path(&path) {
+        Err(store::StoreError::NotARecording { .. }) if path.is_file() && !some => {
+            return Ok(import_profile(&path)?.into());
         }
         opened => opened?,
     };
     match opened {
         Opened::Recording(_) if some => Err(usage_refusal(format!(
-            "{} is one recording: --epoch and --host choose of a database",
+            "{} is one recording: --epoch and --host select epochs of a database",
             path.display()
         ))),
         Opened::Recording(recording) => Ok((*recording).into()),
         Opened::Database(database) if some => {
             let range = source.epoch.clone().unwrap_or_default();
-            let mut epochs = database.select(&range, source.host.as_deref())?;
+            let mut epochs = database.select_epochs(&range, source.host.as_deref())?;
             if source.epoch.is_none() {
                 // Without a time, the last one, as without a host.
                 let last = epochs.iter().rposition(|epoch| epoch.summary.is_ok());
@@ -103,8 +103,8 @@ pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Resul
 }
 
 /// Reads another tool's profile as a recording without processes, addresses and time.
-fn import(path: &Path) -> anyhow::Result<Recording> {
-    let profile = formats::read::read(path, &formats::read::ReadOptions::default())?;
+fn import_profile(path: &Path) -> anyhow::Result<Recording> {
+    let profile = formats::read::read_profile(path, &formats::read::ReadOptions::default())?;
     Ok(formats::read::to_recording(&profile))
 }
 
@@ -113,7 +113,7 @@ fn import(path: &Path) -> anyhow::Result<Recording> {
 ///
 /// # Errors
 /// If none of them can be read.
-pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::Error> {
+pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::StoreError> {
     let mut recording = store::read_all(epochs, wanted)?;
     if epochs.iter().any(|epoch| epoch.open) {
         sampler::name_kernel(&mut recording);
@@ -135,7 +135,7 @@ pub fn open_by_host(
     let path = source.path_or_default();
     let range = source.epoch.clone().unwrap_or_default();
     let mut hosts: BTreeMap<String, Vec<Epoch>> = BTreeMap::new();
-    for epoch in Database::open(&path)?.select(&range, source.host.as_deref())? {
+    for epoch in Database::open(&path)?.select_epochs(&range, source.host.as_deref())? {
         let host = epoch.summary.as_ref().map(|summary| summary.host.clone());
         hosts
             .entry(host.unwrap_or_default())
@@ -160,7 +160,7 @@ pub fn open_by_host(
 /// If there is no such database or epoch.
 pub fn choose_epochs(
     database: Option<&Path>,
-    range: &Range,
+    range: &TimeRange,
     host: Option<&str>,
 ) -> anyhow::Result<Vec<Epoch>> {
     let path = database.map_or_else(store::default_database, Path::to_owned);
@@ -173,7 +173,7 @@ pub fn choose_epochs(
             path.display()
         )));
     }
-    let epochs = Database::open(&path)?.select(range, host)?;
+    let epochs = Database::open(&path)?.select_epochs(range, host)?;
     if epochs.is_empty() {
         return Err(no_epoch(&path));
     }
@@ -185,7 +185,7 @@ fn no_epoch(path: &Path) -> anyhow::Error {
 }
 
 fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
-    let (epoch, damaged) = database.latest()?;
+    let (epoch, damaged) = database.latest_epoch()?;
     let epoch = epoch.ok_or_else(|| nothing_recorded(database.path()))?;
     let recording = read_epochs(std::slice::from_ref(&epoch), wanted);
     let recording =
@@ -222,7 +222,7 @@ pub fn event_named(recording: &Recording, name: Option<&str>) -> anyhow::Result<
 }
 
 /// Names locations, by the debug information that a source has.
-pub fn symbolize(
+pub fn name_locations(
     recording: &Recording,
     locations: impl IntoIterator<Item = Location>,
     detail: Detail,
@@ -236,7 +236,7 @@ pub fn symbolize(
 const WORTH_A_WARNING: f64 = 0.01;
 
 /// Says what is missing to name more: image by image for those that matter (with `all` for each), the rest in a
-/// line. Images matter by their share of the event's weight, or of the samples of all events.
+/// line if they matter together. Images matter by their share of the event's weight, or of the samples of all events.
 pub fn symbol_gaps(
     recording: &Recording,
     event: Option<EventId>,
@@ -258,16 +258,19 @@ pub fn symbol_gaps(
         .warnings
         .iter()
         .partition(|warning| all || share(warning) >= WORTH_A_WARNING);
-    let mut gaps: Vec<String> = shown.iter().map(|warning| warning.to_string()).collect();
-    if !rest.is_empty() {
-        let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
-        let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
+    let mut gaps: Vec<String> = resolved.server_note.iter().cloned().collect();
+    gaps.extend(shown.iter().map(|warning| warning.to_string()));
+    let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
+    let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
+    let share = weight as f64 / total;
+    // Less changes no row that anybody reads.
+    if share >= WORTH_A_WARNING {
         gaps.push(format!(
             "{} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",
             images.len(),
             if images.len() == 1 { "" } else { "s" },
             if images.len() == 1 { "s" } else { "" },
-            weight as f64 / total * 100.0
+            100.0 * share
         ));
     }
     gaps

@@ -16,8 +16,8 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// What the first word must be: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0003;
+/// The required first word: the layout and its version.
+pub const MAGIC: u64 = 0x7666_6361_7573_0004;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -39,7 +39,7 @@ pub const NAME: usize = 96;
 /// Unknown places that can wait for the controller, a power of two.
 pub const UNKNOWN: usize = 4096;
 
-/// What [`Page::state`] says.
+/// Values of [`Page::state`].
 pub mod state {
     /// The target has not come to the runtime yet.
     pub const LAUNCHED: u32 = 0;
@@ -76,11 +76,20 @@ pub struct Page {
     pub refused: AtomicI32,
     /// Threads for which there was no slot; runtime.
     pub unmeasured: AtomicU64,
+    /// 1: the program reads the real clocks, also while it is delayed; controller.
+    pub real_clocks: AtomicU32,
+    /// Timers of the kernel that the program has set: they go on while it is delayed; runtime.
+    pub kernel_timers: AtomicU64,
 
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
     /// The delay that every thread owes ([`Clock`]); both.
     pub global: Line<AtomicU64>,
+    /// Delays due in all epochs before this one, in nanoseconds: of even epochs and of odd ones; controller. See
+    /// [`Page::passed_before`].
+    pub passed: Line<[AtomicU64; 2]>,
+    /// The latest that the program's monotonic clock has shown, in nanoseconds, since there are delays; runtime.
+    pub shown: Line<AtomicU64>,
     /// Samples taken, whatever they hit; runtime.
     pub samples: Line<AtomicU64>,
     /// Samples whose place was not known yet; runtime.
@@ -102,11 +111,11 @@ pub struct Page {
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
-    /// What runs where; runtime.
+    /// The thread that runs on each processor; runtime.
     pub cpus: [Line<Cpu>; CPUS],
     /// Threads; runtime.
     pub threads: [Thread; THREADS],
-    /// What is known of places; controller.
+    /// Resolved places of code; controller.
     pub places: [PlaceEntry; PLACES],
 }
 
@@ -119,7 +128,7 @@ pub struct Line<T>(pub T);
 pub struct Cpu {
     /// The thread of the target that ran there last, by id.
     pub owner: AtomicU32,
-    /// How far that one was ([`Thread::local`]).
+    /// The count that the thread had reached ([`Thread::local`]).
     pub clock: AtomicU64,
     /// Time between samples, in nanoseconds; controller.
     pub period_ns: AtomicU64,
@@ -138,8 +147,8 @@ pub struct Counter {
     pub state: AtomicU32,
     /// As `coz.h` has it: 1 throughput, 2 begin, 3 end.
     pub kind: AtomicU32,
-    /// Of begins and ends: visits, summed over the nanoseconds by which [`Page::global`] grew, with each
-    /// as they were then; wraps around.
+    /// Visits of begins and ends, summed over the nanoseconds by which [`Page::global`] grew, with
+    /// each as they were then; wraps around.
     pub delayed: AtomicU64,
     /// Its name.
     pub name: [AtomicU8; NAME],
@@ -205,7 +214,7 @@ pub struct PlaceEntry {
 pub struct Running {
     /// The fragment that is virtually sped up.
     pub fragment: u32,
-    /// What each sample in it makes everybody owe, in nanoseconds.
+    /// The delay that each sample in it makes all others owe, in nanoseconds.
     pub delay_ns: u32,
 }
 
@@ -256,6 +265,29 @@ impl Clock {
 }
 
 impl Page {
+    /// Delays due before an epoch began. The sum for the next one is written while this one lasts, so that who reads both
+    /// this and [`Self::global`] sees them change together.
+    pub fn passed_before(&self, epoch: u16) -> &AtomicU64 {
+        let [even, odd] = &self.passed.0;
+        if epoch.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// Begins a new epoch, in which nothing is owed yet; what the last one came to, in nanoseconds. Only the controller
+    /// does.
+    pub fn begin_epoch(&self, epoch: u16) -> u64 {
+        let next = Clock { epoch, delay_ns: 0 }.pack();
+        loop {
+            let word = self.global.0.load(Acquire);
+            let last = Clock::unpack(word);
+            let passed = self.passed_before(last.epoch).load(Relaxed) + last.delay_ns;
+            self.passed_before(epoch).store(passed, Release);
+            let begun = (self.global.0).compare_exchange(word, next, AcqRel, Relaxed);
+            if begun.is_ok() {
+                return last.delay_ns;
+            }
+        }
+    }
+
     /// A slot for a new thread; `None` if there are too many.
     pub fn take_thread(&self) -> Option<&Thread> {
         loop {
@@ -275,7 +307,8 @@ impl Page {
         self.threads.get(index as usize)
     }
 
-    /// Gives the slot of a thread back; `thread` is one of [`Self::threads`].
+    /// Gives the slot of a thread back; `thread` is one of [`Self::threads`]. The upper half of the list's head counts changes: without it
+    /// a head that was taken and given back meanwhile would look unchanged.
     pub fn give_back(&self, thread: &Thread) {
         let first = core::ptr::from_ref(&self.threads) as usize;
         let offset = (core::ptr::from_ref(thread) as usize).wrapping_sub(first);

@@ -1,6 +1,6 @@
-//! What the code at an address means for a sample there.
+//! The meaning of a code address for a sample there.
 
-/// What is known of a place of code.
+/// A resolved place of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Code in scope: the sample belongs to this fragment.
@@ -11,8 +11,8 @@ pub enum Place {
     End,
 }
 
-/// How the caller of a function is found from one place in it: the row of its unwind table, in the
-/// form that almost all rows have.
+/// The way to a function's caller from one place in it: the row of its unwind table, in the form
+/// that almost all rows have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The canonical frame address counts from the frame pointer, not from the stack pointer.

@@ -2,14 +2,14 @@
 //!
 //! [`Memory`] lies at the start of one shared memory object. Behind it, at [`SEGMENTS_OFFSET`], are the
 //! [`SEGMENTS`] that threads write their records into, and at [`CODE_OFFSET`] the code that the
-//! controller makes for the target. `docs/interference.md` is the protocol.
+//! controller makes for the target. `docs/interference-run.md` is the protocol.
 
 use core::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// What the first word must be: the layout and its version.
+/// The required first word: the layout and its version.
 pub const MAGIC: u64 = 0x7666_7472_6163_0004;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
@@ -78,7 +78,7 @@ pub mod record {
     pub const BLOCKS_END: u64 = PERIOD;
 }
 
-/// What [`Memory::state`] says.
+/// Values of [`Memory::state`].
 pub use crate::state;
 
 /// The shared memory.
@@ -194,11 +194,11 @@ pub struct Thread {
 pub struct CallPage {
     /// Calls of each block before the next that asks the runtime, less one below zero when it does.
     pub left: [AtomicU32; PAGE_BLOCKS],
-    /// What the runtime knows of each block.
+    /// The runtime's counts of each block.
     pub blocks: [CallCount; PAGE_BLOCKS],
 }
 
-/// How a thread counts its calls of a block.
+/// A thread's count of its calls of a block.
 #[repr(C)]
 pub struct CallCount {
     /// Calls so far, were none [`CallPage::left`].
@@ -246,7 +246,7 @@ pub struct Marked {
     pub name: [core::sync::atomic::AtomicU8; NAME],
 }
 
-/// What a segment begins with: as long as a record.
+/// The header of a segment: as long as a record.
 #[repr(C)]
 pub struct SegmentHead {
     /// Index + 1 of the segment that goes on after this one, 0: none yet; runtime.
@@ -257,7 +257,7 @@ pub struct SegmentHead {
     pub reserved: AtomicU64,
 }
 
-/// What a thread of the target keeps to itself; the code that the controller makes works on it.
+/// A target thread's private tracing state; the controller's trampolines work on it.
 #[repr(C)]
 pub struct Local {
     /// The next free [`Frame`].

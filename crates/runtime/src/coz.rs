@@ -11,16 +11,16 @@ use runtime_abi::{Counter, NAME, Page};
 /// `name` is null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _coz_get_counter(kind: c_int, name: *const c_char) -> *const Counter {
-    let Some(page) = thread::page().filter(|_| !name.is_null()) else {
+    let Some(page) = thread::shared_page().filter(|_| !name.is_null()) else {
         return core::ptr::null();
     };
     // SAFETY: see the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let found = counter(page, kind as u32, name);
+    let found = find_counter(page, kind as u32, name);
     found.map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
-fn counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counter> {
+fn find_counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counter> {
     let name = name.get(..NAME - 1).unwrap_or(name);
     for counter in &page.counters {
         let taken = (counter.state).compare_exchange(0, 1, AcqRel, Acquire);
@@ -30,7 +30,7 @@ fn counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counter> {
                 to.store(*from, Relaxed);
             }
             counter.state.store(2, Release);
-            sample::tell(page);
+            sample::wake_controller(page);
             return Some(counter);
         }
         // One that another thread is naming just now may become ours twice: the controller adds
@@ -55,7 +55,7 @@ pub extern "C" fn _coz_add_delays() {
 /// Before an operation of the program's own that may wait for another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_pre_block() {
-    if let Some(thread) = thread::this() {
+    if let Some(thread) = thread::current_thread() {
         delay::begin_wait(thread);
     }
 }
@@ -63,7 +63,7 @@ pub extern "C" fn _coz_pre_block() {
 /// Behind it; `skip`: another thread ended the wait, so that this one does not pay.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_post_block(skip: c_int) {
-    if let Some(thread) = thread::this() {
+    if let Some(thread) = thread::current_thread() {
         delay::end_wait(thread, skip != 0);
     }
 }

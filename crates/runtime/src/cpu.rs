@@ -5,7 +5,8 @@
 //! section 3.4.1, for a wait that no function of the C library shows). And a delay has to keep the
 //! processor busy: if the thread slept, the next one would run meanwhile, and nothing be delayed.
 
-use crate::{delay, sys};
+use crate::clocks::current_clocks;
+use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::{Clock, Cpu, Page, Thread};
 
@@ -15,7 +16,7 @@ const RECENT: u32 = 16;
 const LONG: u64 = 64;
 
 /// The processor that this thread runs on; `None`: one that is not told apart.
-pub fn current(page: &Page) -> Option<&Cpu> {
+pub fn current_cpu(page: &Page) -> Option<&Cpu> {
     // SAFETY: asks for a number. Not a system call.
     let number = unsafe { libc::sched_getcpu() };
     page.cpus
@@ -32,11 +33,11 @@ struct Look<'a> {
 }
 
 /// All of one moment: a processor is lost above all at the end of a system call.
-fn look(page: &Page) -> Look<'_> {
-    let mut before = sys::switches();
+fn read_together(page: &Page) -> Look<'_> {
+    let mut before = sys::context_switches();
     loop {
-        let (cpu, now, cpu_time) = (current(page), sys::now(), sys::cpu_time());
-        let switches = sys::switches();
+        let (cpu, now, cpu_time) = (current_cpu(page), sys::now(), sys::cpu_time());
+        let switches = sys::context_switches();
         if switches == before {
             return Look {
                 cpu,
@@ -57,7 +58,7 @@ pub fn take_over(page: &Page, thread: &Thread) {
         now,
         cpu_time,
         switches,
-    } = look(page);
+    } = read_together(page);
     let Some(cpu) = cpu else { return };
     let looked = thread.looked.swap(now, Relaxed);
     let ran = cpu_time.saturating_sub(thread.ran.swap(cpu_time, Relaxed));
@@ -78,7 +79,7 @@ pub fn take_over(page: &Page, thread: &Thread) {
     if owner == me || owner == 0 {
         return;
     }
-    let (_, mut local) = delay::clocks(page, thread);
+    let (_, mut local) = current_clocks(page, thread);
     let reached = Clock::unpack(cpu.clock.load(Acquire));
     if reached.epoch == local.epoch {
         let ahead = reached.delay_ns.saturating_sub(local.delay_ns);
@@ -93,10 +94,10 @@ pub fn take_over(page: &Page, thread: &Thread) {
     }
 }
 
-/// What this thread has waited for its processor since it was looked at last is nobody's: it stood still by itself,
-/// and that is accounted for.
+/// Forgets the time that this thread has waited for its processor since the last look: it stood
+/// still by itself, and that is accounted for.
 pub fn look_away(page: &Page, thread: &Thread) {
-    let now = look(page);
+    let now = read_together(page);
     thread.looked.store(now.now, Relaxed);
     thread.ran.store(now.cpu_time, Relaxed);
     thread.preempted.store(now.switches.preempted, Relaxed);
@@ -111,7 +112,7 @@ pub fn leave_word(page: &Page, thread: &Thread) {
     if is_crowded(page, thread) {
         take_over(page, thread); // it may have lost the processor since it was looked at
     }
-    if let Some(cpu) = current(page) {
+    if let Some(cpu) = current_cpu(page) {
         cpu.owner.store(thread.tid.load(Relaxed), Relaxed);
         let local = thread.local.load(Relaxed);
         let (own, known) = (Clock::unpack(local), Clock::unpack(cpu.clock.load(Acquire)));
@@ -130,7 +131,7 @@ pub fn is_crowded(page: &Page, thread: &Thread) -> bool {
 }
 
 /// A sample later: how much this thread has waited for a processor lately.
-pub fn remember(page: &Page, thread: &Thread) {
+pub fn remember_waiting(page: &Page, thread: &Thread) {
     let most = page.period_ns.load(Relaxed).saturating_mul(LONG);
     let waited = thread.waited.swap(0, Relaxed).min(most);
     let waited = u32::try_from(waited).unwrap_or(u32::MAX);
@@ -139,13 +140,9 @@ pub fn remember(page: &Page, thread: &Thread) {
     thread.crowded.store(mean, Relaxed);
 }
 
-/// Keeps the processor busy until this thread's CPU time is at least that; what it is then.
-pub fn burn_until(end: u64) -> u64 {
-    loop {
-        let now = sys::cpu_time();
-        if now >= end {
-            return now;
-        }
+/// Keeps the processor busy until this thread's CPU time is at least that.
+pub fn burn_until(end: u64) {
+    while sys::cpu_time() < end {
         for _ in 0..50 {
             core::hint::spin_loop();
         }

@@ -1,35 +1,22 @@
-//! Who owes how much delay, and paying it (Coz, sections 3.4, 3.4.1, 3.4.3).
+//! Delay that each thread owes, and its payment (Coz, sections 3.4, 3.4.1, 3.4.3).
 //!
 //! `Page::global` is the delay that every thread owes since the experiment began, `Thread::local`
 //! what this one has paid or been credited. Only the thread itself (with its signal handler) writes
 //! `local`, so that the two interrupt each other but never race.
 
+use crate::clocks::current_clocks;
+use crate::thread_event::{while_standing, without_samples};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::{Clock, Counter, Page, Thread};
 
-/// The global clock, with the thread's own set to zero first if a new experiment has begun.
-pub fn clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
-    let global = Clock::unpack(page.global.0.load(Acquire));
-    let mut local = Clock::unpack(thread.local.load(Relaxed));
-    if local.epoch != global.epoch {
-        local = Clock {
-            epoch: global.epoch,
-            delay_ns: 0,
-        };
-        thread.local.store(local.pack(), Relaxed);
-        thread.excess.store(0, Relaxed);
-    }
-    (global, local)
-}
-
 /// Pays what the thread owes, while it computes; whether that was anything.
-pub fn pay(thread: &Thread) -> bool {
+pub fn pay_delay(thread: &Thread) -> bool {
     pay_by(thread, Payment::Busy)
 }
 
-/// How a thread stands still.
+/// The way in which a thread stands still.
 #[derive(Clone, Copy)]
 enum Payment {
     /// It was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle, a
@@ -46,7 +33,7 @@ const LONG: u64 = 5_000_000;
 /// Pays until nothing is owed: what others add meanwhile too, for whoever is woken next is credited for all, and so is
 /// this thread by whoever wakes it.
 fn pay_by(thread: &Thread, how: Payment) -> bool {
-    let Some(page) = thread::page() else {
+    let Some(page) = thread::shared_page() else {
         return false;
     };
     // Nearly always so, and asked at each lock and unlock.
@@ -54,7 +41,7 @@ fn pay_by(thread: &Thread, how: Payment) -> bool {
         return false;
     }
     let mut paid = false;
-    while debt(page, thread) > 0 {
+    while owed_delay(page, thread) > 0 {
         pay_part(page, thread, how);
         paid = true;
     }
@@ -68,14 +55,14 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     if matches!(how, Payment::Busy) && cpu::is_crowded(page, thread) {
         // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
         let mut since = ran.saturating_sub(thread.excess.load(Relaxed));
-        crate::sample::without_samples(thread, || since = burn(page, thread, since));
+        without_samples(thread, || since = burn_cpu(page, thread, since));
         let late = sys::cpu_time().saturating_sub(since);
         return thread.excess.store(late, Relaxed);
     }
-    let debt = debt(page, thread);
+    let debt = owed_delay(page, thread);
     let excess = thread.excess.load(Relaxed);
     // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
-    advance(page, thread, debt);
+    count_paid(page, thread, debt);
     if excess >= debt {
         thread.excess.store(excess - debt, Relaxed);
         return;
@@ -86,10 +73,8 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     match how {
         // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
         // calls is left those that it had.
-        Payment::Busy if !sys::filtered() => {
-            crate::sample::without_samples(thread, || stay_until(end))
-        }
-        _ => crate::sample::standing(thread, || sleep_until(end)),
+        Payment::Busy if !sys::calls_restricted() => without_samples(thread, || stay_until(end)),
+        _ => while_standing(thread, || sleep_until(end)),
     }
     // What it stood too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
@@ -100,36 +85,38 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
 }
 
 /// Returns what the thread owes.
-fn debt(page: &Page, thread: &Thread) -> u64 {
-    let (global, local) = clocks(page, thread);
+fn owed_delay(page: &Page, thread: &Thread) -> u64 {
+    let (global, local) = current_clocks(page, thread);
     global.delay_ns.saturating_sub(local.delay_ns)
 }
 
 /// Counts something as paid.
-fn advance(page: &Page, thread: &Thread, ns: u64) {
-    let (_, mut local) = clocks(page, thread);
+fn count_paid(page: &Page, thread: &Thread, ns: u64) {
+    let (_, mut local) = current_clocks(page, thread);
     local.delay_ns += ns;
     thread.local.store(local.pack(), Relaxed);
 }
 
 /// Pays by keeping the processor busy, in pieces, from when this thread's CPU time was `since`: what accounting takes
-/// is paid too. If another thread gets the processor meanwhile, that one pays for both. When the last piece ended.
-fn burn(page: &Page, thread: &Thread, mut since: u64) -> u64 {
+/// is paid too. If another thread gets the processor meanwhile, that one pays for both. Returns when the last piece should have ended.
+fn burn_cpu(page: &Page, thread: &Thread, mut since: u64) -> u64 {
     const PIECE: u64 = 50_000;
     loop {
-        let piece = debt(page, thread).min(PIECE);
+        let piece = owed_delay(page, thread).min(PIECE);
         if piece == 0 {
             return since;
         }
-        let until = cpu::burn_until(since + piece);
-        advance(page, thread, until - since);
-        since = until;
+        cpu::burn_until(since + piece);
+        // Not what it took longer, by which the next piece is shorter: counted as paid, it would put the thread ahead of
+        // the global count, and its next sample in the line would make the others owe it too.
+        count_paid(page, thread, piece);
+        since += piece;
         cpu::leave_word(page, thread);
     }
 }
 
-/// How late the kernel wakes this program's threads usually, in nanoseconds; on virtual machines that
-/// is as long as a short delay.
+/// The kernel's usual delay in waking this program's threads, in nanoseconds; on virtual machines
+/// it is as long as a short delay.
 static LATE: AtomicU64 = AtomicU64::new(50_000);
 /// More than this is not the timer: something else ran.
 const MOST_LATE: u64 = 200_000;
@@ -161,26 +148,27 @@ fn sleep_until(end: u64) {
 /// To be called before anything that may wake another thread: that one is credited for delays that
 /// this one must have paid by then.
 pub fn before_waking() {
-    settle();
+    settle_current();
 }
 
 /// Pays what this thread owes, whichever it is.
-pub fn settle() {
-    if let Some(thread) = thread::this() {
-        pay(thread);
+pub fn settle_current() {
+    if let Some(thread) = thread::current_thread() {
+        pay_delay(thread);
     }
 }
 
 /// A sample in the selected fragment: this thread ran ahead, and everybody else has to wait for it
 /// (the minimal-delay rule of section 3.4.3).
-pub fn hit(page: &Page, thread: &Thread, delay_ns: u64) {
-    let (mut global, mut local) = clocks(page, thread);
+pub fn charge_sample(page: &Page, thread: &Thread, delay_ns: u64) {
+    let (mut global, mut local) = current_clocks(page, thread);
     local.delay_ns += delay_ns;
     thread.local.store(local.pack(), Relaxed);
     while local.epoch == global.epoch && local.delay_ns > global.delay_ns {
         let raised = (page.global.0).compare_exchange(global.pack(), local.pack(), AcqRel, Acquire);
         match raised {
-            Ok(_) => return note(page, local.delay_ns - global.delay_ns),
+            Ok(_) => return count_standstill(page, local.delay_ns - global.delay_ns),
+            // Another thread was faster. If it raised the count as far, nothing is left to raise.
             Err(now) => global = Clock::unpack(now),
         }
     }
@@ -188,7 +176,7 @@ pub fn hit(page: &Page, thread: &Thread, delay_ns: u64) {
 
 /// Everybody's time stands still for so long: what was begun and not ended by now is in flight no
 /// longer for it. Begins and ends are summed up apart, and may wrap around: what counts are differences.
-fn note(page: &Page, ns: u64) {
+fn count_standstill(page: &Page, ns: u64) {
     let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
     for counter in page.counters.iter().take_while(named) {
         if counter.kind.load(Relaxed) > 1 {
@@ -204,7 +192,7 @@ pub struct Wait(Option<&'static Thread>);
 impl Wait {
     /// Before the operation that may wait: what was owed until then is paid.
     pub fn begin() -> Self {
-        let thread = thread::this();
+        let thread = thread::current_thread();
         if let Some(thread) = thread {
             begin_wait(thread);
         }
@@ -221,15 +209,16 @@ impl Wait {
 
 /// Before an operation that may wait.
 pub fn begin_wait(thread: &Thread) {
-    pay(thread);
+    // Before the wait counts as one: from then on samples do not pay.
+    pay_delay(thread);
     thread.waits.store(thread.waits.load(Relaxed) + 1, Relaxed);
 }
 
 /// Behind it. If another thread ended the wait, this one is credited for all delays meanwhile: the
 /// other one has paid them. Otherwise it pays them.
 pub fn end_wait(thread: &Thread, woken_by_thread: bool) {
-    if woken_by_thread && let Some(page) = thread::page() {
-        let (global, local) = clocks(page, thread);
+    if woken_by_thread && let Some(page) = thread::shared_page() {
+        let (global, local) = current_clocks(page, thread);
         if global.delay_ns > local.delay_ns {
             thread.local.store(global.pack(), Relaxed);
         }

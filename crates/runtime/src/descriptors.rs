@@ -1,5 +1,5 @@
-//! Which descriptors connect the program with itself: pipes, event descriptors and socket pairs that
-//! it has made. What comes through them was sent by one of its threads.
+//! Descriptors that connect the program with itself: pipes, event descriptors and socket pairs that
+//! it has made. Data that comes through them was sent by one of its threads.
 
 use crate::thread;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ pub fn is_internal(descriptor: i32) -> bool {
 }
 
 /// Says whether a descriptor is one of them.
-pub fn mark(descriptor: i32, internal: bool) {
+pub fn mark_internal(descriptor: i32, internal: bool) {
     let Some(word) = INTERNAL.get(descriptor as usize / 64) else {
         return;
     };
@@ -28,10 +28,10 @@ pub fn mark(descriptor: i32, internal: bool) {
 
 /// Before something is sent through a descriptor.
 pub fn before_sending(descriptor: i32) {
-    if let Some(thread) = thread::this() {
-        crate::delay::pay(thread);
+    if let Some(thread) = thread::current_thread() {
+        crate::delay::pay_delay(thread);
         if is_internal(descriptor)
-            && let Some(page) = thread::page()
+            && let Some(page) = thread::shared_page()
         {
             page.internal_writes.fetch_add(1, Relaxed);
         }
@@ -39,6 +39,6 @@ pub fn before_sending(descriptor: i32) {
 }
 
 /// Returns how often something was sent through them.
-pub fn sent() -> u64 {
-    thread::page().map_or(0, |page| page.internal_writes.load(Relaxed))
+pub fn sent_count() -> u64 {
+    thread::shared_page().map_or(0, |page| page.internal_writes.load(Relaxed))
 }

@@ -13,16 +13,20 @@
 // the personality of unwinding, which no stable language feature can give).
 extern crate std as _;
 
+mod attach;
+mod clocks;
 mod coz;
 mod cpu;
 mod delay;
 mod descriptors;
 mod hooks;
 mod link_map;
+mod program_clock;
 mod real;
 mod sample;
 mod start;
 mod sys;
 mod thread;
+mod thread_event;
 #[cfg(target_arch = "x86_64")]
 mod trace;

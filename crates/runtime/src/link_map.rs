@@ -76,7 +76,8 @@ pub fn function_behind(name: &CStr) -> *mut c_void {
         while !object.is_null() {
             object = (*object).next;
             let Some(loaded) = object.as_ref() else { break };
-            if let Some(found) = SymbolTable::of(loaded).and_then(|table| table.find(name)) {
+            if let Some(found) = SymbolTable::of(loaded).and_then(|table| table.find_function(name))
+            {
                 return found;
             }
         }
@@ -133,7 +134,7 @@ impl SymbolTable {
 
     /// # Safety
     /// The object is loaded.
-    unsafe fn find(&self, name: &CStr) -> Option<*mut c_void> {
+    unsafe fn find_function(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: see the caller.
         unsafe {
             if !self.gnu_hash.is_null() {

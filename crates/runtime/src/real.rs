@@ -64,3 +64,12 @@ pub unsafe fn sigaction(
         real!(sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int)
     }
 }
+
+/// The C library's `clock_gettime`.
+///
+/// # Safety
+/// As that.
+pub unsafe fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
+    // SAFETY: see the caller.
+    unsafe { real!(clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int) }
+}

@@ -1,34 +1,34 @@
 //! The start: before `main`, and before the first thread.
 
-use crate::{sample, sys, thread};
-use core::ffi::{CStr, c_char, c_int, c_void};
+use crate::{attach, sample, sys, thread, thread_event};
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
-use runtime_abi::{MAGIC, Page, Thread, VARIABLE, state, trace};
+use runtime_abi::{MAGIC, Page, VARIABLE, state, trace};
 
 /// The main thread's stack may grow to its limit, or to this where there is none.
 const LARGEST_STACK: u64 = 64 << 20;
-/// How long the controller may take to let us run.
+/// Time limit for the controller to let us run.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
-static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static CONSTRUCTOR: unsafe extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) = start;
+static CONSTRUCTOR: unsafe extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) =
+    start_runtime;
 
 #[cfg(target_arch = "x86_64")]
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static DESTRUCTOR: extern "C" fn() = crate::trace::stop;
+static DESTRUCTOR: extern "C" fn() = crate::trace::note_exit;
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
 /// Called by the dynamic linker.
-unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *mut c_char) {
+unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _: *mut *mut c_char) {
     if STARTED.swap(true, Relaxed) {
         return;
     }
@@ -37,7 +37,7 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
     #[cfg(target_arch = "x86_64")]
     if let Some(descriptor) = traced {
         let (high, size) = (arguments as u64, stack_limit());
-        crate::trace::start(descriptor, (high.saturating_sub(size), size));
+        crate::trace::start_tracing(descriptor, (high.saturating_sub(size), size));
     }
     let Some(descriptor) = descriptor else {
         return;
@@ -47,6 +47,7 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
     let map = [0, length, access, libc::MAP_SHARED as usize, descriptor, 0];
     // SAFETY: a new mapping, at an address of the kernel's choice.
     let address = unsafe { sys::call(libc::SYS_mmap, map) };
+    // The mapping stays; the program finds its descriptors numbered as it would without us.
     sys::close(descriptor as i32);
     if address < 0 {
         return;
@@ -58,10 +59,10 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
         return;
     }
     page.pid.store(sys::process_id(), Relaxed);
-    let handler = sample::handler as *const () as u64;
+    let handler = sample::handle_sample as *const () as u64;
     page.handler.store(handler, Relaxed);
     page.state.store(state::READY, Release);
-    sample::tell(page);
+    sample::wake_controller(page);
     let end = sys::now() + PATIENCE_NS;
     while page.state.load(Acquire) == state::READY {
         let now = sys::now();
@@ -73,33 +74,34 @@ unsafe extern "C" fn start(_: c_int, arguments: *const *const c_char, _: *mut *m
         return;
     }
     thread::set_page(mapped);
-    prepare();
+    prepare_threads();
     if let Some(main) = page.take_thread() {
+        // The kernel puts the arguments above the first frame: the main thread's stack ends there.
         let high = arguments as u64;
         main.stack_high.store(high, Relaxed);
         main.stack_low
             .store(high.saturating_sub(stack_limit()), Relaxed);
         main.local.store(0, Relaxed);
-        thread::attach(page, main);
+        attach::attach_thread(page, main);
     }
 }
 
 /// Installs what the threads to come need.
-fn prepare() {
-    let mut key = 0;
-    // SAFETY: the key is written through the pointer; the function is called with what is set.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
-        EXIT_KEY.store(key, Relaxed);
-    }
+fn prepare_threads() {
+    attach::watch_ends();
     // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
     // none of the program's own handlers can leave ours by a long jump.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = sample::handler as *const () as usize;
+        action.sa_sigaction = sample::handle_sample as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigfillset(&raw mut action.sa_mask);
-        crate::real::sigaction(sample::SIGNAL, &raw const action, core::ptr::null_mut());
-        libc::pthread_atfork(None, None, Some(forked));
+        crate::real::sigaction(
+            thread_event::SIGNAL,
+            &raw const action,
+            core::ptr::null_mut(),
+        );
+        libc::pthread_atfork(None, None, Some(child_of_fork));
     }
 }
 
@@ -116,23 +118,9 @@ fn stack_limit() -> u64 {
     }
 }
 
-unsafe extern "C" fn forked() {
-    if let Some(parent) = thread::this() {
-        thread::after_fork(parent);
-    }
-}
-
-/// Lets [`thread::detach`] be called when this thread ends, in whatever way.
-pub fn at_thread_exit(thread: &'static Thread) {
-    let key = EXIT_KEY.load(Relaxed);
-    // SAFETY: a key of ours; the first keys of a process need no memory.
-    unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(thread).cast()) };
-}
-
-unsafe extern "C" fn thread_ends(thread: *mut c_void) {
-    // SAFETY: what `at_thread_exit` has set: a slot of the page, which stays.
-    if let Some(thread) = unsafe { thread.cast::<Thread>().as_ref() } {
-        thread::detach(thread);
+unsafe extern "C" fn child_of_fork() {
+    if let Some(parent) = thread::current_thread() {
+        attach::after_fork(parent);
     }
 }
 
@@ -152,10 +140,10 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
             let entry = CStr::from_ptr(*read).to_bytes();
             let mut keep = true;
             if let Some(value) = value_of(entry, VARIABLE) {
-                descriptor = number(value);
+                descriptor = parse_number(value);
                 keep = false;
             } else if let Some(value) = value_of(entry, trace::VARIABLE) {
-                traced = number(value);
+                traced = parse_number(value);
                 keep = false;
             } else if let Some(value) = value_of(entry, "LD_PRELOAD") {
                 // We stand first in it; what the user wants preloaded follows.
@@ -182,7 +170,7 @@ fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {
     entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-fn number(digits: &[u8]) -> Option<usize> {
+fn parse_number(digits: &[u8]) -> Option<usize> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
     digits.iter().try_fold(0usize, |sum, byte| {
         sum.checked_mul(10)?.checked_add(digit(byte)?)

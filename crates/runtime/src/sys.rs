@@ -47,12 +47,12 @@ pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
 static FILTERED: AtomicBool = AtomicBool::new(false);
 
 /// The program is about to restrict its system calls: ours could end it from now on.
-pub fn filter() {
+pub fn note_filter() {
     FILTERED.store(true, Relaxed);
 }
 
 /// Returns whether system calls that the program has not asked for must not be made.
-pub fn filtered() -> bool {
+pub fn calls_restricted() -> bool {
     FILTERED.load(Relaxed)
 }
 
@@ -70,15 +70,15 @@ pub fn process_id() -> u32 {
 
 /// The monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
+    read_clock(libc::CLOCK_MONOTONIC)
 }
 
 /// The CPU time of this thread, in nanoseconds.
 pub fn cpu_time() -> u64 {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// How often a thread lost its processor.
+/// The number of times that a thread lost its processor.
 #[derive(PartialEq, Eq)]
 pub struct Switches {
     /// It was taken from it.
@@ -88,7 +88,7 @@ pub struct Switches {
 }
 
 /// Returns how often this thread lost its processor.
-pub fn switches() -> Switches {
+pub fn context_switches() -> Switches {
     // SAFETY: zeros are a valid value.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     let to = &raw mut usage as usize;
@@ -105,13 +105,13 @@ pub fn switches() -> Switches {
     }
 }
 
-fn clock(which: libc::clockid_t) -> u64 {
+fn read_clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the time is written through the pointer.
-    unsafe { libc::clock_gettime(which, &raw mut time) };
+    unsafe { crate::real::clock_gettime(which, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -173,7 +173,7 @@ pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
 }
 
 /// Wakes who waits on the word.
-pub fn wake(word: &AtomicU32) {
+pub fn wake_waiters(word: &AtomicU32) {
     let arguments = [
         word.as_ptr() as usize,
         libc::FUTEX_WAKE as usize,

@@ -1,6 +1,5 @@
-//! Which thread this is: one pointer in thread-local storage, found without a call.
+//! The current thread: one pointer in thread-local storage, found without a call.
 
-use crate::sys;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicPtr, Ordering::Acquire};
 use runtime_abi::{Page, Thread};
@@ -54,7 +53,7 @@ fn local() -> *mut *const Thread {
 }
 
 /// The memory shared with the controller; `None` before the start and where nothing is measured.
-pub fn page() -> Option<&'static Page> {
+pub fn shared_page() -> Option<&'static Page> {
     // SAFETY: null, or a mapping that stays until the process ends.
     unsafe { PAGE.load(Acquire).as_ref() }
 }
@@ -65,67 +64,13 @@ pub fn set_page(page: *mut Page) {
 }
 
 /// This thread; `None` if it is not measured.
-pub fn this() -> Option<&'static Thread> {
+pub fn current_thread() -> Option<&'static Thread> {
     // SAFETY: the pointer is null or to a slot of the page, which stays.
     unsafe { (*local()).as_ref() }
 }
 
 /// Sets which thread this is.
-fn set_this(thread: *const Thread) {
+pub fn set_this(thread: *const Thread) {
     // SAFETY: only this thread uses the variable.
     unsafe { *local() = thread };
-}
-
-/// Makes this thread the owner of a slot and starts sampling it.
-pub fn attach(page: &Page, thread: &'static Thread) {
-    use core::sync::atomic::Ordering::{Relaxed, Release};
-    for word in [
-        &thread.excess,
-        &thread.looked,
-        &thread.ran,
-        &thread.preempted,
-        &thread.gave_up,
-        &thread.waited,
-    ] {
-        word.store(0, Relaxed);
-    }
-    thread.crowded.store(0, Relaxed);
-    thread.waits.store(0, Relaxed);
-    thread.event.store(-1, Relaxed);
-    thread.pid.store(sys::process_id(), Relaxed);
-    thread.tid.store(sys::thread_id(), Release);
-    set_this(thread);
-    crate::start::at_thread_exit(thread);
-    crate::sample::begin(page, thread);
-}
-
-/// The end of this thread: it pays what it owes, because its end may wake another one.
-pub fn detach(thread: &'static Thread) {
-    crate::delay::pay(thread);
-    set_this(core::ptr::null());
-    crate::sample::end(thread);
-    if let Some(page) = page() {
-        page.give_back(thread);
-    }
-}
-
-/// In the child of a fork: its one thread is a new one.
-pub fn after_fork(parent: &'static Thread) {
-    use core::sync::atomic::Ordering::Relaxed;
-    set_this(core::ptr::null());
-    let Some(page) = page() else { return };
-    // The parent's event is not ours, but its descriptor was copied.
-    crate::sample::close_event(parent);
-    let Some(thread) = page.take_thread() else {
-        page.unmeasured.fetch_add(1, Relaxed);
-        return;
-    };
-    thread.local.store(parent.local.load(Relaxed), Relaxed);
-    for (to, from) in [
-        (&thread.stack_low, &parent.stack_low),
-        (&thread.stack_high, &parent.stack_high),
-    ] {
-        to.store(from.load(Relaxed), Relaxed);
-    }
-    attach(page, thread);
 }

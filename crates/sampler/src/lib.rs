@@ -20,18 +20,21 @@ mod recording;
 mod unwinding;
 
 pub use bpf::{
-    Calls, FrameLayout, LeftBehind, ProbedCall, ThreadWait, Ticks, Waits, bpf_file_system,
-    may_count, mounted_bpf_file_system, unpin,
+    Calls, CpuUser, FrameLayout, LeftBehind, ProbedCall, ThreadWait, Ticks, Waits, bpf_file_system,
+    may_count, mounted_bpf_file_system, remove_pins,
 };
 pub use clock::{children_cpu_ns, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;
 pub use events::{
-    EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, skid, tracefs,
+    EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, skid, tracefs_directory,
     usual_thread_events,
 };
-pub use host::host;
+pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
-pub use processes::{Exit, FindNames, Launched, Named, Names, Unreadable, find_names, vdso_bytes};
+pub use processes::{
+    Exit, FindNames, Launched, Named, Names, Unreadable, find_names, find_program, parse_cpu_list,
+    usable_cpus, vdso_bytes,
+};
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, left_behind, name_kernel,
     record, sample_continuously,

@@ -68,6 +68,8 @@ pub struct Options {
     pub table_memory: usize,
     /// Where these tables are kept on disk.
     pub table_directory: Option<PathBuf>,
+    /// Ask JVMs to write the names of their functions.
+    pub ask_runtimes: bool,
     /// Bytes of user stack copied with each sample for [`CallGraph::Dwarf`].
     pub stack_bytes: u32,
     /// Record the time that threads spend off the CPU.
@@ -104,6 +106,7 @@ impl Options {
             call_graph: CallGraph::None,
             table_memory: 256 << 20,
             table_directory: None,
+            ask_runtimes: true,
             stack_bytes: 16 * 1024,
             off_cpu: false,
             separation: Separation::Names,

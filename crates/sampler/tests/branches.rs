@@ -3,7 +3,7 @@
 
 mod ring;
 
-use profile::{Recording, Seen, Stretch};
+use profile::{Recording, Stretch, StretchSightings};
 use proptest::prelude::*;
 use ring::*;
 use sampler::EventSpec;
@@ -63,7 +63,7 @@ fn address(at: u64) -> u64 {
 }
 
 /// What a recording should have of (times, judged, mispredicted), by start, branch and target.
-type Truth = BTreeMap<Stretch, Seen>;
+type Truth = BTreeMap<Stretch, StretchSightings>;
 
 /// A random execution as the records of a ring, and what was executed between its branches.
 fn execution(
@@ -89,7 +89,7 @@ fn execution(
                     branch: offset(*from),
                     target: ((*from > LIBRARY) == (*to > LIBRARY)).then(|| offset(*to)),
                 };
-                truth.entry(stretch).or_default().join(Seen {
+                truth.entry(stretch).or_default().join(StretchSightings {
                     times: 1,
                     judged: u64::from(flags != 0),
                     mispredicted: u64::from(flags == MISPREDICTED),

@@ -1,32 +1,15 @@
 //! Live: addresses, process ids, inodes and files that are used again while a program is recorded.
 //! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
 
+mod machine;
+
+use machine::live;
 use profile::{CallGraph, Recording};
 use sampler::{ContinuousOptions, EventSpec, Options, Rate, Separation, TargetSpec};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// One test at a time: they count the CPU time of all processes that were started.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether this machine can be measured; nobody else does while the guard lives.
-fn live() -> Option<MutexGuard<'static, ()>> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let probed = sampler::capabilities::probe();
-    let Err(gap) = probed.system_wide().and(probed.bpf()) else {
-        return Some(alone);
-    };
-    assert!(
-        std::env::var_os("REQUIRE_LIVE").is_none(),
-        "REQUIRE_LIVE is set and this machine cannot be measured: {}",
-        gap.missing
-    );
-    eprintln!("skipped: {}", gap.missing);
-    None
-}
 
 /// Compiles a program of `tests/programs`.
 fn compile(source: &str, flags: &[&str], to: &Path) {
@@ -55,7 +38,7 @@ fn record(options: &Options) -> Recording {
     let outcome = sampler::record(options, &AtomicBool::new(false), &mut |_| ());
     let outcome = outcome.expect("it can be recorded");
     if let Some(exit) = outcome.exit {
-        assert_eq!(exit.code(), 0, "{:?}", options.target);
+        assert_eq!(exit.exit_code(), 0, "{:?}", options.target);
     }
     outcome.recording
 }
@@ -202,12 +185,12 @@ fn libraries_are_told_apart_by_the_daemon() {
         continuous.enable().expect("it counts");
         let mut child = programs.start(120);
         while child.try_wait().expect("it was started").is_none() {
-            continuous.wait(Duration::from_millis(50));
+            continuous.wait_for_records(Duration::from_millis(50));
             continuous.tick().expect("it goes on");
         }
         let drain = continuous.drain().expect("what was counted");
-        continuous.stored().expect("it forgets");
-        continuous.end().expect("it ends");
+        continuous.forget_stored().expect("it forgets");
+        continuous.end_collector().expect("it ends");
         drain.recording
     });
     programs.check(&recording.expect("it was loaded"), "daemon");

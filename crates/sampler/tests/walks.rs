@@ -1,31 +1,14 @@
 //! Live: user stacks by unwind tables in the kernel.
 //! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
 
+mod machine;
+
+use machine::live;
 use profile::{CallGraph, FRAMES_SUMMARY, Recording};
 use sampler::{Options, Rate, TargetSpec};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// One test at a time: tables come sooner on a machine that is not busy.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether this machine can be measured; nobody else does while the guard lives.
-fn live() -> Option<MutexGuard<'static, ()>> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let probed = sampler::capabilities::probe();
-    let Err(gap) = probed.system_wide().and(probed.bpf()) else {
-        return Some(alone);
-    };
-    assert!(
-        std::env::var_os("REQUIRE_LIVE").is_none(),
-        "REQUIRE_LIVE is set and this machine cannot be measured: {}",
-        gap.missing
-    );
-    eprintln!("skipped: {}", gap.missing);
-    None
-}
 
 /// A program of `tests/programs`, without frame pointers; `None` if it cannot be built so.
 fn compile(directory: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {

@@ -33,12 +33,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let database = store::Database::create(directory.as_deref().unwrap_or(temporary.path()))?;
     let (before, _) = memory()?;
     let start = Instant::now();
-    let written = database.write(&recording)?;
+    let written = database.write_recording(&recording)?;
     let wrote = start.elapsed();
     let (between, write_peak) = memory()?;
-    let epoch = database.latest()?.0.ok_or("no epoch")?;
+    let epoch = database.latest_epoch()?.0.ok_or("no epoch")?;
     let start = Instant::now();
-    let read = epoch.read()?;
+    let read = epoch.read_recording()?;
     let took = start.elapsed();
     let (_, read_peak) = memory()?;
     for member in std::fs::read_dir(&written.path)? {

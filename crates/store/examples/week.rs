@@ -24,9 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let epochs = store::Database::open(from.as_ref())?.epochs()?;
     let mut recordings = Vec::new();
     for epoch in &epochs {
-        recordings.push(epoch.read()?);
+        recordings.push(epoch.read_recording()?);
     }
-    let recorded = store::merge(&recordings)?;
+    let recorded = store::merge_recordings(&recordings)?;
     let sampled = f64::from(recorded.host.cpus) * recorded.duration_ns as f64;
     let factor = f64::from(cpus) * DAY_NS / sampled;
     let database = store::Database::create(to.as_ref())?;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         day.host.cpus = cpus;
         day.start_unix_ns = recorded.start_unix_ns + number * DAY_NS as u64;
         day.duration_ns = DAY_NS as u64;
-        let written = database.write(&day)?;
+        let written = database.write_recording(&day)?;
         let samples: u64 = day.samples.iter().map(|sample| sample.count).sum();
         println!(
             "{}: {} images, {} rows, {samples} samples, {} bytes",

@@ -1,17 +1,17 @@
 //! Causal profiles on disk: one line of JSON for each run, each with its own checksum, so that
 //! profiles are put together by putting their lines together (`cat`).
 
-use crate::envelope::Form;
-use crate::error::{Error, Fault};
-use crate::file::{Written, write_whole};
-use crate::names::utc;
+use crate::envelope::EnvelopeForm;
+use crate::error::{StoreError, TableFault};
+use crate::file::{WrittenFile, write_whole};
+use crate::names::utc_name;
 use profile::{CausalProfile, CausalRun, Progress};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const FORM: Form = Form {
+const FORM: EnvelopeForm = EnvelopeForm {
     format: "vitalfew-causal-profile",
     version: 1,
     key: "run",
@@ -24,20 +24,20 @@ const MAX_LEN: u64 = 256 << 20;
 /// Where the causal profile of a program that was started then belongs in a database: the file and
 /// its directory need not exist.
 pub fn causal_path(database: &Path, start_unix_ns: u64) -> PathBuf {
-    let name = format!("{}.json", utc(start_unix_ns / 1000));
+    let name = format!("{}.json", utc_name(start_unix_ns / 1000));
     database.join("causal").join(name)
 }
 
 /// The last causal profile in a database; `None` if it has none.
 ///
 /// # Errors
-/// [`Error::Io`] if the directory cannot be read.
-pub fn latest_causal(database: &Path) -> Result<Option<PathBuf>, Error> {
+/// [`StoreError::Io`] if the directory cannot be read.
+pub fn latest_causal(database: &Path) -> Result<Option<PathBuf>, StoreError> {
     let directory = database.join("causal");
     if !directory.exists() {
         return Ok(None);
     }
-    let failed = || Error::io("read", &directory);
+    let failed = || StoreError::wrap_io("read", &directory);
     let mut last = None;
     for entry in fs::read_dir(&directory).map_err(failed())? {
         let path = entry.map_err(failed())?.path();
@@ -53,46 +53,82 @@ pub fn latest_causal(database: &Path) -> Result<Option<PathBuf>, Error> {
 /// directory. Whoever reads it meanwhile finds the former content or the new one, whole.
 ///
 /// # Errors
-/// [`Error::Unstorable`] if a run contradicts itself, [`Error::Io`], and what [`read_causal`] says
+/// [`StoreError::Unstorable`] if a run contradicts itself, [`StoreError::Io`], and what [`read_causal`] says
 /// of a file that is there: nothing is added to a damaged one.
-pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<Written, Error> {
+pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<WrittenFile, StoreError> {
     let mut lines = Vec::new();
     for run in runs {
-        check(run).map_err(Error::unstorable)?;
-        lines.extend(FORM.seal(run)?);
+        check_run(run).map_err(StoreError::unstorable)?;
+        lines.extend(FORM.seal_content(run)?);
     }
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(Error::io("write", path))?;
+        fs::create_dir_all(directory).map_err(StoreError::wrap_io("write", path))?;
     }
-    let lock = match lock(path)? {
+    let lock = match open_locked(path)? {
         Some(lock) => lock,
         // A device or a pipe is written to as it is.
         None => return write_whole(&lines, path),
     };
     let mut bytes = read_bytes(&lock, path)?;
-    parse(&bytes, path)?;
+    parse_profile(&bytes, path)?;
     if bytes.last().is_some_and(|byte| *byte != b'\n') {
         bytes.push(b'\n');
     }
     bytes.extend(lines);
     if bytes.len() as u64 > MAX_LEN {
-        return Err(Error::unstorable("the profile exceeds 256 MiB"));
+        return Err(StoreError::unstorable("the profile exceeds 256 MiB"));
+    }
+    write_whole(&bytes, path)
+}
+
+/// Saves the run that is going on or has just ended: as [`append_causal`], but what an earlier call has saved of the same run (the
+/// same command and start) is replaced.
+///
+/// # Errors
+/// As [`append_causal`].
+pub fn save_causal(run: &CausalRun, path: &Path) -> Result<WrittenFile, StoreError> {
+    check_run(run).map_err(StoreError::unstorable)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(StoreError::wrap_io("write", path))?;
+    }
+    let Some(lock) = open_locked(path)? else {
+        return append_causal(std::slice::from_ref(run), path);
+    };
+    let mut bytes = Vec::new();
+    let old = read_bytes(&lock, path)?;
+    parse_profile(&old, path)?; // with positions in the file, should it be damaged
+    for line in old.split_inclusive(|byte| *byte == b'\n') {
+        let known = parse_profile(line, path)?.runs;
+        let same =
+            |it: &CausalRun| it.start_unix_ns == run.start_unix_ns && it.command == run.command;
+        if !known.iter().any(same) {
+            bytes.extend(line);
+        }
+    }
+    if bytes.last().is_some_and(|byte| *byte != b'\n') {
+        bytes.push(b'\n');
+    }
+    bytes.extend(FORM.seal_content(run)?);
+    if bytes.len() as u64 > MAX_LEN {
+        return Err(StoreError::unstorable("the profile exceeds 256 MiB"));
     }
     write_whole(&bytes, path)
 }
 
 /// The file at `path`, locked; another writer that had it before has put a new file in its place.
-fn lock(path: &Path) -> Result<Option<File>, Error> {
+fn open_locked(path: &Path) -> Result<Option<File>, StoreError> {
     loop {
         let mut options = File::options();
         // No truncation: the file that is there is kept until the new one is whole.
         let opened = options.read(true).append(true).create(true).open(path);
-        let file = opened.map_err(Error::io("write", path))?;
-        let metadata = file.metadata().map_err(Error::io("write", path))?;
+        let file = opened.map_err(StoreError::wrap_io("write", path))?;
+        let metadata = file
+            .metadata()
+            .map_err(StoreError::wrap_io("write", path))?;
         if !metadata.is_file() {
             return Ok(None);
         }
-        file.lock().map_err(Error::io("lock", path))?;
+        file.lock().map_err(StoreError::wrap_io("lock", path))?;
         if fs::metadata(path).is_ok_and(|now| now.ino() == metadata.ino()) {
             return Ok(Some(file));
         }
@@ -102,20 +138,20 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
 /// Reads the causal profile in the file `path`.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Newer`], [`Error::Checksum`] and [`Error::Damaged`] of the first run that
-/// cannot be read; [`Error::NotARecording`] of a file of another kind.
-pub fn read_causal(path: &Path) -> Result<CausalProfile, Error> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
-    parse(&read_bytes(&file, path)?, path)
+/// [`StoreError::Io`]; [`StoreError::Newer`], [`StoreError::Checksum`] and [`StoreError::Damaged`] of the first run that
+/// cannot be read; [`StoreError::NotARecording`] of a file of another kind.
+pub fn read_causal(path: &Path) -> Result<CausalProfile, StoreError> {
+    let file = File::open(path).map_err(StoreError::wrap_io("read", path))?;
+    parse_profile(&read_bytes(&file, path)?, path)
 }
 
-fn read_bytes(file: &File, path: &Path) -> Result<Vec<u8>, Error> {
+fn read_bytes(file: &File, path: &Path) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     let read = file.take(MAX_LEN + 1).read_to_end(&mut bytes);
-    read.map_err(Error::io("read", path))?;
+    read.map_err(StoreError::wrap_io("read", path))?;
     if bytes.len() as u64 > MAX_LEN {
         let what = "no causal profile is longer than 256 MiB";
-        return Err(Fault::at_offset(bytes.len(), what).of(path, FORM.member));
+        return Err(TableFault::at_offset(bytes.len(), what).in_member(path, FORM.member));
     }
     Ok(bytes)
 }
@@ -126,14 +162,14 @@ pub fn is_causal(bytes: &[u8]) -> bool {
 }
 
 /// The profile in `bytes`, which were read from `path`.
-fn parse(bytes: &[u8], path: &Path) -> Result<CausalProfile, Error> {
+fn parse_profile(bytes: &[u8], path: &Path) -> Result<CausalProfile, StoreError> {
     let mut profile = CausalProfile::default();
     let mut base = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         if !line.trim_ascii().is_empty() {
-            let run: CausalRun = FORM.open(line, path, base)?;
-            let fault = |what| Fault::at_offset(base, what).of(path, FORM.member);
-            check(&run).map_err(fault)?;
+            let run: CausalRun = FORM.open_envelope(line, path, base)?;
+            let fault = |what| TableFault::at_offset(base, what).in_member(path, FORM.member);
+            check_run(&run).map_err(fault)?;
             profile.runs.push(run);
         }
         base += line.len();
@@ -141,9 +177,9 @@ fn parse(bytes: &[u8], path: &Path) -> Result<CausalProfile, Error> {
     Ok(profile)
 }
 
-/// What is wrong with a run, so that nobody behind need look again: all positions lead somewhere and
-/// all numbers are numbers.
-fn check(run: &CausalRun) -> Result<(), String> {
+/// Checks a run, so that its users need not: all positions lead somewhere and all numbers are
+/// numbers.
+fn check_run(run: &CausalRun) -> Result<(), String> {
     for fragment in &run.fragments {
         if fragment
             .image
@@ -232,10 +268,32 @@ mod tests {
                     stolen_ns: 1,
                     others_ns: 2,
                     idle_ns: Some(3),
+                    target: Some(TargetTime {
+                        ran_ns: 4,
+                        waited_ns: 5,
+                    }),
                 }),
             }],
             warnings: vec!["w".into()],
         }
+    }
+
+    #[test]
+    fn a_run_that_is_saved_again_replaces_itself_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("profile");
+        let other = CausalRun {
+            start_unix_ns: 7,
+            ..good()
+        };
+        append_causal(&[good(), other.clone()], &path).unwrap();
+        let later = CausalRun {
+            duration_ns: 99,
+            ..good()
+        };
+        save_causal(&later, &path).unwrap();
+        save_causal(&later, &path).unwrap();
+        assert_eq!(read_causal(&path).unwrap().runs, [other, later]);
     }
 
     #[test]
@@ -253,7 +311,7 @@ mod tests {
         // Put together by other tools, with an end of line more or less.
         let bytes = fs::read(&path).unwrap();
         let doubled = [bytes.trim_ascii_end(), b"\n\n", &bytes].concat();
-        assert_eq!(parse(&doubled, &path).unwrap().runs.len(), 4);
+        assert_eq!(parse_profile(&doubled, &path).unwrap().runs.len(), 4);
     }
 
     /// Writers at once lose nothing of each other's.
@@ -283,7 +341,7 @@ mod tests {
         let bytes = fs::read(&path).unwrap();
         let line = bytes.len() / 2;
         for length in 0..bytes.len() {
-            match parse(&bytes[..length], &path) {
+            match parse_profile(&bytes[..length], &path) {
                 Ok(profile) => assert!(
                     length == 0
                         || length + 1 >= line && profile.runs.len() == 1
@@ -296,7 +354,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 8);
-            if let Ok(profile) = parse(&changed, &path) {
+            if let Ok(profile) = parse_profile(&changed, &path) {
                 // Of white space and of what nobody reads.
                 assert_eq!(profile.runs.len(), 2, "{at}");
                 assert_eq!(profile.runs, [good(), good()], "{at}");
@@ -331,24 +389,24 @@ mod tests {
             let path = Path::new("/tmp/never/written");
             assert!(matches!(
                 append_causal(&[run.clone()], path),
-                Err(Error::Unstorable { .. })
+                Err(StoreError::Unstorable { .. })
             ));
-            let line = FORM.seal(&run).unwrap();
-            let error = parse(&line, path).unwrap_err();
-            assert!(matches!(error, Error::Damaged { .. }), "{error}");
+            let line = FORM.seal_content(&run).unwrap();
+            let error = parse_profile(&line, path).unwrap_err();
+            assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
         }
-        let newer = FORM.seal(&good()).unwrap();
+        let newer = FORM.seal_content(&good()).unwrap();
         let newer = String::from_utf8(newer)
             .unwrap()
             .replace("\"version\":1", "\"version\":2");
-        let error = parse(newer.as_bytes(), Path::new("p")).unwrap_err();
-        assert!(matches!(error, Error::Newer { .. }), "{error}");
+        let error = parse_profile(newer.as_bytes(), Path::new("p")).unwrap_err();
+        assert!(matches!(error, StoreError::Newer { .. }), "{error}");
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse(&bytes, Path::new("p"));
+            let _ = parse_profile(&bytes, Path::new("p"));
         }
     }
 }

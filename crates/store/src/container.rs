@@ -1,6 +1,6 @@
 //! Where the members of a recording lie: files in a directory, or entries of an archive.
 
-use crate::error::{Error, Fault};
+use crate::error::{StoreError, TableFault};
 use crate::manifest::{self, Manifest};
 use crate::sniff;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-/// What the container itself is called in errors.
+/// The container's name in errors.
 const ARCHIVE: &str = "archive";
 
-/// A recording has six members; a later one may have more.
+/// More than any recording has members.
 const MAX_ENTRIES: usize = 64;
 
 /// The members of a recording: `recording.json` first, then the tables.
@@ -34,28 +34,28 @@ impl Encoded {
 }
 
 /// A container that is open for reading.
-pub(crate) struct Source {
+pub(crate) struct Container {
     path: PathBuf,
-    place: Place,
+    place: MemberPlace,
 }
 
-enum Place {
+enum MemberPlace {
     Directory,
     /// The archive, and where in it each member lies: its entries are not compressed.
-    Archive(File, BTreeMap<String, Extent>),
+    Archive(File, BTreeMap<String, MemberExtent>),
 }
 
 #[derive(Clone, Copy)]
-struct Extent {
+struct MemberExtent {
     start: u64,
     len: u64,
 }
 
-impl Source {
+impl Container {
     /// Opens the recording at `path`: a file, or the directory of an epoch.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let kind = fs::metadata(path).map_err(Error::io("read", path))?;
-        let not_a_recording = |looks_like| Error::NotARecording {
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let kind = fs::metadata(path).map_err(StoreError::wrap_io("read", path))?;
+        let not_a_recording = |looks_like| StoreError::NotARecording {
             path: path.to_owned(),
             looks_like,
         };
@@ -65,20 +65,22 @@ impl Source {
             }
             return Ok(Self {
                 path: path.to_owned(),
-                place: Place::Directory,
+                place: MemberPlace::Directory,
             });
         }
         if !kind.is_file() {
             return Err(not_a_recording("neither a file nor a directory"));
         }
-        let file = File::open(path).map_err(Error::io("read", path))?;
-        if let Some(looks_like) = sniff::foreign(&file).map_err(Error::io("read", path))? {
+        let file = File::open(path).map_err(StoreError::wrap_io("read", path))?;
+        if let Some(looks_like) =
+            sniff::foreign_format(&file).map_err(StoreError::wrap_io("read", path))?
+        {
             return Err(not_a_recording(looks_like));
         }
-        let extents = extents(&file, kind.len(), path)?;
+        let extents = entry_extents(&file, kind.len(), path)?;
         Ok(Self {
             path: path.to_owned(),
-            place: Place::Archive(file, extents),
+            place: MemberPlace::Archive(file, extents),
         })
     }
 
@@ -87,23 +89,23 @@ impl Source {
     }
 
     /// Reads `recording.json`.
-    pub fn manifest(&self) -> Result<Manifest, Error> {
-        let (reader, len) = self.member(manifest::NAME, 0)?;
+    pub fn read_manifest(&self) -> Result<Manifest, StoreError> {
+        let (reader, len) = self.open_member(manifest::NAME, 0)?;
         if len > manifest::MAX_LEN {
             let what = format!("it is {len} bytes long");
-            return Err(Fault::at_offset(0, what).of(&self.path, manifest::NAME));
+            return Err(TableFault::at_offset(0, what).in_member(&self.path, manifest::NAME));
         }
-        Manifest::from_bytes(&self.bytes(&reader, manifest::NAME, len)?, &self.path)
+        Manifest::from_bytes(&self.read_bytes(&reader, manifest::NAME, len)?, &self.path)
     }
 
     /// Reads a table and checks that it is the one that was written.
-    pub fn table(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, Error> {
+    pub fn read_table(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, StoreError> {
         let member = manifest.members.get(name).ok_or_else(|| {
             let what = format!("it does not list {name}");
-            Fault::at_offset(0, what).of(&self.path, manifest::NAME)
+            TableFault::at_offset(0, what).in_member(&self.path, manifest::NAME)
         })?;
-        let (reader, len) = self.member(name, member.bytes)?;
-        let truncated = |found| Error::Truncated {
+        let (reader, len) = self.open_member(name, member.bytes)?;
+        let truncated = |found| StoreError::Truncated {
             path: self.path.clone(),
             member: name.to_owned(),
             expected: member.bytes,
@@ -112,10 +114,10 @@ impl Source {
         if len != member.bytes {
             return Err(truncated(len));
         }
-        let bytes = self.bytes(&reader, name, len)?;
+        let bytes = self.read_bytes(&reader, name, len)?;
         let found = crc32fast::hash(&bytes);
         if found != member.crc32 {
-            return Err(Error::Checksum {
+            return Err(StoreError::Checksum {
                 path: self.path.clone(),
                 member: name.to_owned(),
                 expected: member.crc32,
@@ -126,50 +128,65 @@ impl Source {
     }
 
     /// The file that a member is in, and where. `expected` is only for the error.
-    fn member(&self, name: &str, expected: u64) -> Result<(Reader, u64), Error> {
-        let missing = || Error::Truncated {
+    fn open_member(&self, name: &str, expected: u64) -> Result<(MemberReader, u64), StoreError> {
+        let missing = || StoreError::Truncated {
             path: self.path.clone(),
             member: name.to_owned(),
             expected,
             found: 0,
         };
         match &self.place {
-            Place::Directory => {
+            MemberPlace::Directory => {
                 let path = self.path.join(name);
                 let file = match File::open(&path) {
                     Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(missing()),
-                    file => file.map_err(Error::io("read", &path))?,
+                    file => file.map_err(StoreError::wrap_io("read", &path))?,
                 };
-                let len = file.metadata().map_err(Error::io("read", &path))?.len();
-                Ok((Reader { file, start: 0 }, len))
+                let len = file
+                    .metadata()
+                    .map_err(StoreError::wrap_io("read", &path))?
+                    .len();
+                Ok((MemberReader { file, start: 0 }, len))
             }
-            Place::Archive(file, extents) => {
+            MemberPlace::Archive(file, extents) => {
                 let extent = extents.get(name).ok_or_else(missing)?;
-                let file = file.try_clone().map_err(Error::io("read", &self.path))?;
+                let file = file
+                    .try_clone()
+                    .map_err(StoreError::wrap_io("read", &self.path))?;
                 let start = extent.start;
-                Ok((Reader { file, start }, extent.len))
+                Ok((MemberReader { file, start }, extent.len))
             }
         }
     }
 
     /// `len` is no more than a file has: nothing is allocated on the word of a header.
-    fn bytes(&self, reader: &Reader, name: &str, len: u64) -> Result<Vec<u8>, Error> {
-        let too_long = || Fault::at_offset(0, "it does not fit into memory").of(&self.path, name);
+    fn read_bytes(
+        &self,
+        reader: &MemberReader,
+        name: &str,
+        len: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let too_long =
+            || TableFault::at_offset(0, "it does not fit into memory").in_member(&self.path, name);
         let mut bytes = vec![0; usize::try_from(len).map_err(|_| too_long())?];
         let read = reader.file.read_exact_at(&mut bytes, reader.start);
-        read.map_err(Error::io("read", &self.path))?;
+        read.map_err(StoreError::wrap_io("read", &self.path))?;
         Ok(bytes)
     }
 }
 
-struct Reader {
+struct MemberReader {
     file: File,
     start: u64,
 }
 
 /// The extents of the entries of an archive of `len` bytes.
-fn extents(file: &File, len: u64, path: &Path) -> Result<BTreeMap<String, Extent>, Error> {
-    let fault = |what: String| Fault::at_offset(0, what).of(path, ARCHIVE);
+fn entry_extents(
+    file: &File,
+    len: u64,
+    path: &Path,
+) -> Result<BTreeMap<String, MemberExtent>, StoreError> {
+    let fault = |what: String| TableFault::at_offset(0, what).in_member(path, ARCHIVE);
     let mut archive = ZipArchive::new(BufReader::new(file))
         .map_err(|e| fault(format!("it is damaged or was cut short: {e}")))?;
     if archive.len() > MAX_ENTRIES {
@@ -184,10 +201,10 @@ fn extents(file: &File, len: u64, path: &Path) -> Result<BTreeMap<String, Extent
         if !stored || start.checked_add(size).is_none_or(|end| end > len) {
             return Err(fault(format!("{name} is compressed or lies outside")));
         }
-        extents.insert(name, Extent { start, len: size });
+        extents.insert(name, MemberExtent { start, len: size });
     }
     if !extents.contains_key(manifest::NAME) {
-        return Err(Error::NotARecording {
+        return Err(StoreError::NotARecording {
             path: path.to_owned(),
             looks_like: "a zip archive of something else",
         });
@@ -196,7 +213,7 @@ fn extents(file: &File, len: u64, path: &Path) -> Result<BTreeMap<String, Extent
 }
 
 /// The members as one archive.
-pub(crate) fn archive(encoded: &Encoded) -> Result<Vec<u8>, Error> {
+pub(crate) fn write_archive(encoded: &Encoded) -> Result<Vec<u8>, StoreError> {
     let write = || -> Result<Vec<u8>, io::Error> {
         let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
         for (name, bytes) in &encoded.members {
@@ -209,22 +226,22 @@ pub(crate) fn archive(encoded: &Encoded) -> Result<Vec<u8>, Error> {
         Ok(archive.finish()?.into_inner())
     };
     // Written to memory: nothing can fail but the size.
-    write().map_err(|e| Error::unstorable(e.to_string()))
+    write().map_err(|e| StoreError::unstorable(e.to_string()))
 }
 
 /// Writes the members as files into the directory `path`, and both to stable storage.
-pub(crate) fn write_directory(encoded: &Encoded, path: &Path) -> Result<(), Error> {
+pub(crate) fn write_directory(encoded: &Encoded, path: &Path) -> Result<(), StoreError> {
     for (name, bytes) in &encoded.members {
         let member = path.join(name);
-        let mut file = File::create_new(&member).map_err(Error::io("create", &member))?;
+        let mut file = File::create_new(&member).map_err(StoreError::wrap_io("create", &member))?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        written.map_err(Error::io("write", &member))?;
+        written.map_err(StoreError::wrap_io("write", &member))?;
     }
     sync_directory(path)
 }
 
 /// Brings the entries of a directory to stable storage: a rename is safe only after this.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     let synced = File::open(path).and_then(|directory| directory.sync_all());
-    synced.map_err(Error::io("write", path))
+    synced.map_err(StoreError::wrap_io("write", path))
 }

@@ -1,16 +1,16 @@
 //! Recordings of many times and hosts in a directory.
 
-use crate::container::{Source, sync_directory, write_directory};
-use crate::decode::{Sum, Wanted, decode, decode_sums, sums_do};
-use crate::draft::{Draft, remove_if_dead};
-use crate::encode::encode;
-use crate::error::{Error, left_out};
-use crate::file::Written;
-use crate::merge::{merge, merge_sums};
-use crate::names::{PREFIX, REMOVED, WRITING, closed, encode_name, subdirectories, utc};
+use crate::container::{Container, sync_directory, write_directory};
+use crate::decode::{SampleSum, Wanted, decode_recording, decode_sums, sums_do};
+use crate::draft::{EpochDraft, remove_if_dead};
+use crate::encode::encode_recording;
+use crate::error::{StoreError, left_out};
+use crate::file::WrittenFile;
+use crate::merge::{merge_recordings, merge_sums};
+use crate::names::{PREFIX, REMOVED, WRITING, closed_path, encode_name, subdirectories, utc_name};
 use crate::parts;
-use crate::range::Range;
-use crate::summary::Summary;
+use crate::range::TimeRange;
+use crate::summary::RecordingSummary;
 use profile::Recording;
 use std::fs;
 use std::io;
@@ -33,21 +33,21 @@ pub struct Epoch {
     pub path: PathBuf,
     /// True if a daemon may still add to it.
     pub open: bool,
-    /// What its `recording.json` says, or why that cannot be read.
-    pub summary: Result<Summary, Error>,
+    /// The contents of its `recording.json`, or the reason why that cannot be read.
+    pub summary: Result<RecordingSummary, StoreError>,
     /// Pieces that the summary leaves out: parts of an open epoch whose description cannot be read,
     /// and files that were moved out of the way because they are damaged.
-    pub damaged: Vec<Error>,
+    pub damaged: Vec<StoreError>,
 }
 
 impl Database {
     /// Opens the database in the directory `path`, made if it is missing.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn create(path: &Path) -> Result<Self, Error> {
+    /// [`StoreError::Io`].
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
         let writing = path.join(WRITING);
-        fs::create_dir_all(&writing).map_err(Error::io("create", &writing))?;
+        fs::create_dir_all(&writing).map_err(StoreError::wrap_io("create", &writing))?;
         let path = path.to_owned();
         Ok(Self { path })
     }
@@ -55,18 +55,18 @@ impl Database {
     /// Opens the database in the directory `path`.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::NotARecording`] if there is no epoch in `path` and it was not
+    /// [`StoreError::Io`], and [`StoreError::NotARecording`] if there is no epoch in `path` and it was not
     /// [created](Self::create).
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         let database = Self {
             path: path.to_owned(),
         };
-        if database.directories()?.is_empty() && !path.join(WRITING).is_dir() {
+        if database.epoch_directories()?.is_empty() && !path.join(WRITING).is_dir() {
             let looks_like = match subdirectories(path, "host=")?.is_empty() {
                 true => "a directory without epochs",
                 false => "one epoch of a database: name one of its hosts, or the database",
             };
-            return Err(Error::NotARecording {
+            return Err(StoreError::NotARecording {
                 path: path.to_owned(),
                 looks_like,
             });
@@ -82,33 +82,40 @@ impl Database {
     /// Writes a recording as a new epoch and to stable storage, and [cleans](Self::clean).
     ///
     /// # Errors
-    /// [`Error::Unstorable`], or [`Error::Io`]; nothing half-written remains.
-    pub fn write(&self, recording: &Recording) -> Result<Written, Error> {
-        let encoded = encode(recording)?;
-        self.clean()?;
-        let draft = Draft::new(&self.path.join(WRITING))?;
-        write_directory(&encoded, &draft.epoch())?;
-        let path = self.publish(&draft, recording)?;
-        Ok(Written {
+    /// [`StoreError::Unstorable`], or [`StoreError::Io`]; nothing half-written remains.
+    pub fn write_recording(&self, recording: &Recording) -> Result<WrittenFile, StoreError> {
+        // Encoded first: a recording that cannot be stored leaves no trace in the directory.
+        let encoded = encode_recording(recording)?;
+        self.remove_leftovers()?;
+        let draft = EpochDraft::new(&self.path.join(WRITING))?;
+        write_directory(&encoded, &draft.epoch_path())?;
+        let path = self.publish_epoch(&draft, recording)?;
+        Ok(WrittenFile {
             path,
             bytes: encoded.len(),
         })
     }
 
     pub(crate) fn epoch_directory(&self, micros: u64) -> PathBuf {
-        self.path.join(format!("epoch={}", utc(micros)))
+        self.path.join(format!("epoch={}", utc_name(micros)))
     }
 
     /// Renames a finished epoch to its place, or to the next free microsecond.
-    fn publish(&self, draft: &Draft, recording: &Recording) -> Result<PathBuf, Error> {
+    fn publish_epoch(
+        &self,
+        draft: &EpochDraft,
+        recording: &Recording,
+    ) -> Result<PathBuf, StoreError> {
         let host = format!("host={}", encode_name(&recording.host.name));
         let mut micros = recording.start_unix_ns / 1000;
         loop {
             let epoch = self.epoch_directory(micros);
             let path = epoch.join(&host);
-            fs::create_dir_all(&epoch).map_err(Error::io("create", &epoch))?;
-            match fs::rename(draft.epoch(), &path) {
+            fs::create_dir_all(&epoch).map_err(StoreError::wrap_io("create", &epoch))?;
+            match fs::rename(draft.epoch_path(), &path) {
                 Ok(()) => {
+                    // The host's name stands in one directory and the epoch's in the other: a power failure
+                    // must not take either.
                     sync_directory(&epoch)?;
                     sync_directory(&self.path)?;
                     return Ok(path);
@@ -121,8 +128,8 @@ impl Database {
                     micros += 1;
                 }
                 // Somebody else found the directory empty and removed it.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && draft.epoch().exists() => {}
-                Err(e) => return Err(Error::io("rename", &path)(e)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound && draft.epoch_path().exists() => {}
+                Err(e) => return Err(StoreError::wrap_io("rename", &path)(e)),
             }
         }
     }
@@ -132,8 +139,8 @@ impl Database {
     /// A writer that lives holds a lock, and is left alone.
     ///
     /// # Errors
-    /// [`Error::Io`] if the list cannot be read.
-    pub fn clean(&self) -> Result<usize, Error> {
+    /// [`StoreError::Io`] if the list cannot be read.
+    pub fn remove_leftovers(&self) -> Result<usize, StoreError> {
         let drafts = subdirectories(&self.path.join(WRITING), "")?;
         Ok(drafts.iter().filter(|draft| remove_if_dead(draft)).count())
     }
@@ -141,19 +148,23 @@ impl Database {
     /// The epochs, oldest first. Reads only their `recording.json`.
     ///
     /// # Errors
-    /// [`Error::Io`] if the directory cannot be read. An epoch that cannot be read is listed, with
+    /// [`StoreError::Io`] if the directory cannot be read. An epoch that cannot be read is listed, with
     /// the reason.
-    pub fn epochs(&self) -> Result<Vec<Epoch>, Error> {
-        Ok(self.directories()?.into_iter().map(Epoch::new).collect())
+    pub fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        Ok(self
+            .epoch_directories()?
+            .into_iter()
+            .map(Epoch::new)
+            .collect())
     }
 
     /// The newest epoch that can be read, `None` if there is none; and why newer ones cannot.
     ///
     /// # Errors
-    /// [`Error::Io`] if the directory cannot be read.
-    pub fn latest(&self) -> Result<(Option<Epoch>, Vec<Error>), Error> {
+    /// [`StoreError::Io`] if the directory cannot be read.
+    pub fn latest_epoch(&self) -> Result<(Option<Epoch>, Vec<StoreError>), StoreError> {
         let mut skipped = Vec::new();
-        for epoch in self.directories()?.into_iter().rev().map(Epoch::new) {
+        for epoch in self.epoch_directories()?.into_iter().rev().map(Epoch::new) {
             if epoch.summary.is_ok() {
                 return Ok((Some(epoch), skipped));
             }
@@ -170,15 +181,15 @@ impl Database {
     }
 
     /// The directories of the epochs, by time, then host.
-    fn directories(&self) -> Result<Vec<PathBuf>, Error> {
+    fn epoch_directories(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut directories = Vec::new();
         for epoch in subdirectories(&self.path, "epoch=")? {
             let mut hosts = subdirectories(&epoch, "host=")?;
             let open = subdirectories(&epoch, PREFIX)?;
             // What was closed is left open for a moment; the closed one counts.
-            let open = open.into_iter().filter(|open| !closed(open).is_dir());
+            let open = open.into_iter().filter(|open| !closed_path(open).is_dir());
             hosts.extend(open);
-            hosts.sort_by_key(|host| closed(host));
+            hosts.sort_by_key(|host| closed_path(host));
             directories.append(&mut hosts);
         }
         Ok(directories)
@@ -188,12 +199,16 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::epochs`].
-    pub fn select(&self, range: &Range, host: Option<&str>) -> Result<Vec<Epoch>, Error> {
+    pub fn select_epochs(
+        &self,
+        range: &TimeRange,
+        host: Option<&str>,
+    ) -> Result<Vec<Epoch>, StoreError> {
         let name = host.map(encode_name);
-        let mut directories = self.directories()?;
+        let mut directories = self.epoch_directories()?;
         directories.retain(|path| {
-            let named = |name: &String| closed(path).ends_with(format!("host={name}"));
-            range.holds(path) && name.as_ref().is_none_or(named)
+            let named = |name: &String| closed_path(path).ends_with(format!("host={name}"));
+            range.contains_epoch(path) && name.as_ref().is_none_or(named)
         });
         Ok(directories.into_iter().map(Epoch::new).collect())
     }
@@ -201,23 +216,24 @@ impl Database {
     /// Removes an epoch: readers see all of it or nothing.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn remove(&self, epoch: &Epoch) -> Result<(), Error> {
+    /// [`StoreError::Io`].
+    pub fn remove_epoch(&self, epoch: &Epoch) -> Result<(), StoreError> {
         self.remove_directory(&epoch.path)
     }
 
-    pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), Error> {
-        match Draft::new(&self.path.join(WRITING)) {
+    pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), StoreError> {
+        match EpochDraft::new(&self.path.join(WRITING)) {
             Ok(draft) => {
-                fs::rename(path, draft.epoch()).map_err(Error::io("remove", path))?;
+                fs::rename(path, draft.epoch_path())
+                    .map_err(StoreError::wrap_io("remove", path))?;
                 drop(draft);
             }
             // A new directory needs room, a new name does not.
             Err(error) if error.is_full() => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let aside = path.with_file_name(format!("{REMOVED}{name}"));
-                fs::rename(path, &aside).map_err(Error::io("remove", path))?;
-                fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+                fs::rename(path, &aside).map_err(StoreError::wrap_io("remove", path))?;
+                fs::remove_dir_all(&aside).map_err(StoreError::wrap_io("remove", &aside))?;
             }
             Err(error) => return Err(error),
         }
@@ -229,13 +245,17 @@ impl Database {
     }
 
     /// Writes a recording to `path`, a directory that must not exist yet.
-    pub(crate) fn write_to(&self, recording: &Recording, path: &Path) -> Result<Written, Error> {
-        let encoded = encode(recording)?;
-        let draft = Draft::new(&self.path.join(WRITING))?;
-        write_directory(&encoded, &draft.epoch())?;
-        fs::rename(draft.epoch(), path).map_err(Error::io("rename", path))?;
+    pub(crate) fn write_to(
+        &self,
+        recording: &Recording,
+        path: &Path,
+    ) -> Result<WrittenFile, StoreError> {
+        let encoded = encode_recording(recording)?;
+        let draft = EpochDraft::new(&self.path.join(WRITING))?;
+        write_directory(&encoded, &draft.epoch_path())?;
+        fs::rename(draft.epoch_path(), path).map_err(StoreError::wrap_io("rename", path))?;
         sync_directory(path.parent().unwrap_or(path))?;
-        Ok(Written {
+        Ok(WrittenFile {
             path: path.to_owned(),
             bytes: encoded.len(),
         })
@@ -246,18 +266,18 @@ impl Database {
 /// work). What cannot be read is left out, and a warning names it.
 ///
 /// # Errors
-/// What kept the first from being read, if none could be; [`Error::Unmergeable`] of none.
-pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, Error> {
+/// What kept the first from being read, if none could be; [`StoreError::Unmergeable`] of none.
+pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreError> {
     let (mut merged, failed) = match epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
         true => {
             let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
             (merge_sums(sums)?, failed)
         }
         false => {
-            let (mut recordings, failed) = read_each(epochs, Epoch::read)?;
+            let (mut recordings, failed) = read_each(epochs, Epoch::read_recording)?;
             let merged = match recordings.len() {
                 1 => recordings.swap_remove(0),
-                _ => merge(&recordings)?,
+                _ => merge_recordings(&recordings)?,
             };
             (merged, failed)
         }
@@ -269,11 +289,11 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, Error> {
 /// Returns what `read` makes of the epochs, on all processors, and what kept others from being read.
 fn read_each<T: Send>(
     epochs: &[Epoch],
-    read: impl Fn(&Epoch) -> Result<T, Error> + Sync,
-) -> Result<(Vec<T>, Vec<Error>), Error> {
+    read: impl Fn(&Epoch) -> Result<T, StoreError> + Sync,
+) -> Result<(Vec<T>, Vec<StoreError>), StoreError> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let share = epochs.len().div_ceil(cpus).max(1);
-    let results: Vec<Result<T, Error>> = std::thread::scope(|scope| {
+    let results: Vec<Result<T, StoreError>> = std::thread::scope(|scope| {
         let readers: Vec<_> = epochs
             .chunks(share)
             .map(|epochs| scope.spawn(|| epochs.iter().map(&read).collect::<Vec<_>>()))
@@ -298,10 +318,10 @@ fn read_each<T: Send>(
 
 impl Epoch {
     fn new(path: PathBuf) -> Self {
-        let open = closed(&path) != path;
+        let open = closed_path(&path) != path;
         let (summary, mut damaged) = match open {
-            true => parts::summary(&path),
-            false => (Summary::read(&path), Vec::new()),
+            true => parts::summarise_open_epoch(&path),
+            false => (RecordingSummary::read_summary(&path), Vec::new()),
         };
         damaged.extend(parts::set_aside(&path));
         Self {
@@ -316,7 +336,7 @@ impl Epoch {
     pub fn is_empty(&self) -> bool {
         self.open
             && self.damaged.is_empty()
-            && matches!(self.summary, Err(Error::NotARecording { .. }))
+            && matches!(self.summary, Err(StoreError::NotARecording { .. }))
     }
 
     /// Its name: when it began.
@@ -330,29 +350,31 @@ impl Epoch {
     /// names them.
     ///
     /// # Errors
-    /// All of [`Error`] but [`Error::Unstorable`].
-    pub fn read(&self) -> Result<Recording, Error> {
+    /// All of [`StoreError`] but [`StoreError::Unstorable`].
+    pub fn read_recording(&self) -> Result<Recording, StoreError> {
         match self.open {
-            true => parts::read(&self.path),
-            false => decode(&Source::open(&self.path)?),
+            true => parts::read_open_epoch(&self.path),
+            false => decode_recording(&Container::open(&self.path)?),
         }
     }
 
     /// Reads the sums, and the recording without its samples.
-    fn read_sums(&self, wanted: Wanted) -> Result<(Recording, Vec<Sum>), Error> {
+    fn read_sums(&self, wanted: Wanted) -> Result<(Recording, Vec<SampleSum>), StoreError> {
         if !self.open {
-            return decode_sums(&Source::open(&self.path)?, wanted);
+            return decode_sums(&Container::open(&self.path)?, wanted);
         }
-        let mut recording = parts::read(&self.path)?;
+        let mut recording = parts::read_open_epoch(&self.path)?;
         let samples = std::mem::take(&mut recording.samples);
-        let sums = samples.iter().map(|sample| Sum::new(&recording, sample));
+        let sums = samples
+            .iter()
+            .map(|sample| SampleSum::new(&recording, sample));
         let sums = sums.collect();
         Ok((recording, sums))
     }
 
     /// Returns whether the sums alone have all that is wanted. What cannot be read says so when it is.
     fn sums_do(&self, wanted: Wanted) -> bool {
-        let do_they = |path: &Path| sums_do(&Source::open(path)?, wanted);
+        let do_they = |path: &Path| sums_do(&Container::open(path)?, wanted);
         let do_they = |path: &Path| do_they(path).unwrap_or(true);
         match self.open {
             true => {

@@ -3,29 +3,31 @@
 
 use crate::accesses::{self, decode_accesses, decode_places};
 use crate::branches::{decode_branches, decode_stretches};
-use crate::container::Source;
-use crate::error::{Error, Fault};
+use crate::container::Container;
+use crate::error::{StoreError, TableFault};
 use crate::image_columns::KINDS;
 use crate::manifest::Manifest;
 use crate::row_check::{Check, Read};
 use crate::table::{
-    ACCESSES, BRANCHES, Column, IMAGES, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,
+    ACCESSES, BRANCHES, IMAGES, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS, TableColumn,
 };
-use crate::table_reader::{Table, Texts};
+use crate::table_reader::{ParquetTable, Texts};
 use profile::{
     BuildId, EmbeddedSymbol, EventId, FileIdentity, Image, ImageId, ImageOffset, Location, NameId,
-    Names, Recording, Sample, StackId, ThreadCount, Waker,
+    NameSet, Recording, Sample, StackId, ThreadCount, Waker,
 };
 
-/// What is wanted of a database of which only the sums matter. What is not wanted is added up while
-/// the samples are read, which for a large database is most of the work.
+/// Columns that are wanted of a database of which only sums matter. The others are summed over
+/// while the samples are read, which for a large database is most of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of processes.
     pub processes: bool,
+    /// Control groups of samples.
+    pub cgroups: bool,
     /// Process and thread ids of samples.
     pub ids: bool,
-    /// Who called, and who ended a wait.
+    /// The callers, and the threads that ended waits.
     pub callers: bool,
     /// The threads' own counts.
     pub threads: bool,
@@ -35,6 +37,7 @@ impl Wanted {
     /// Everything.
     pub const ALL: Self = Self {
         processes: true,
+        cgroups: true,
         ids: true,
         callers: true,
         threads: true,
@@ -43,23 +46,25 @@ impl Wanted {
     /// Where samples landed, and nothing else.
     pub const PLACES: Self = Self {
         processes: false,
+        cgroups: false,
         ids: false,
         callers: false,
         threads: false,
     };
 }
 
-/// The samples of an event in a place, in the processes of a name.
-pub(crate) struct Sum {
+/// The samples of an event in a place, in the processes of a name and a control group.
+pub(crate) struct SampleSum {
     pub image: ImageId,
     pub offset: ImageOffset,
     pub event: EventId,
     pub process: NameId,
+    pub cgroup: Option<NameId>,
     pub count: u64,
     pub weight: u64,
 }
 
-impl Sum {
+impl SampleSum {
     pub fn new(recording: &Recording, sample: &Sample) -> Self {
         let Location { image, offset } = recording.stacks.frame(sample.stack).location;
         Self {
@@ -67,65 +72,83 @@ impl Sum {
             offset,
             event: sample.event,
             process: sample.process,
+            cgroup: sample.cgroup,
             count: sample.count,
             weight: sample.weight,
         }
     }
 
-    pub fn key(&self) -> (ImageId, ImageOffset, EventId, NameId) {
-        (self.image, self.offset, self.event, self.process)
+    pub fn sort_key(&self) -> (ImageId, ImageOffset, EventId, NameId, Option<NameId>) {
+        (
+            self.image,
+            self.offset,
+            self.event,
+            self.process,
+            self.cgroup,
+        )
     }
 }
 
 /// Reads the recording of a container.
-pub(crate) fn decode(source: &Source) -> Result<Recording, Error> {
+pub(crate) fn decode_recording(source: &Container) -> Result<Recording, StoreError> {
     let members = Members::new(source)?;
     let mut recording = members.manifest.clone().into_recording();
     let mut callers = Vec::new();
-    members.table("images", IMAGES, &mut |t| images(t, &mut recording))?;
+    members.read_table("images", IMAGES, &mut |t| decode_images(t, &mut recording))?;
     if has_callers(&members.manifest) {
-        let read = &mut |t: &Table<'_>| stacks(t, &mut recording, &mut callers);
-        members.table("stacks", STACKS, read)?;
+        let read = &mut |t: &ParquetTable<'_>| decode_stacks(t, &mut recording, &mut callers);
+        members.read_table("stacks", STACKS, read)?;
     }
-    let read = &mut |t: &Table<'_>| samples(t, &mut recording, &callers);
-    members.table("samples", SAMPLES, read)?;
-    members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
-    members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
+    let read = &mut |t: &ParquetTable<'_>| decode_samples(t, &mut recording, &callers);
+    members.read_table("samples", SAMPLES, read)?;
+    members.read_table("threads", THREADS, &mut |t| {
+        decode_threads(t, &mut recording)
+    })?;
+    members.read_table("symbols", SYMBOLS, &mut |t| {
+        decode_symbols(t, &mut recording)
+    })?;
     if members.manifest.members.contains_key("branches.parquet") {
-        let read = &mut |t: &Table<'_>| decode_branches(t, &mut recording);
-        members.table("branches", BRANCHES, read)?;
+        let read = &mut |t: &ParquetTable<'_>| decode_branches(t, &mut recording);
+        members.read_table("branches", BRANCHES, read)?;
     }
     if members.manifest.members.contains_key("stretches.parquet") {
-        let read = &mut |t: &Table<'_>| decode_stretches(t, &mut recording);
-        members.table("stretches", STRETCHES, read)?;
+        let read = &mut |t: &ParquetTable<'_>| decode_stretches(t, &mut recording);
+        members.read_table("stretches", STRETCHES, read)?;
     }
     let mut found = accesses::Found::default();
     if members.manifest.members.contains_key("accesses.parquet") {
-        let read = &mut |t: &Table<'_>| decode_accesses(t, &recording, &mut found);
-        members.table("accesses", ACCESSES, read)?;
+        let read = &mut |t: &ParquetTable<'_>| decode_accesses(t, &recording, &mut found);
+        members.read_table("accesses", ACCESSES, read)?;
     }
     if members.manifest.members.contains_key("places.parquet") {
-        let read = &mut |t: &Table<'_>| decode_places(t, &recording, &mut found);
-        members.table("places", PLACES, read)?;
+        let read = &mut |t: &ParquetTable<'_>| decode_places(t, &recording, &mut found);
+        members.read_table("places", PLACES, read)?;
     }
-    accesses::finish(found, &mut recording);
+    accesses::attach_accesses(found, &mut recording);
     Ok(recording)
 }
 
 /// Reads the sums of a container, and the recording without its samples.
-pub(crate) fn decode_sums(source: &Source, wanted: Wanted) -> Result<(Recording, Vec<Sum>), Error> {
+pub(crate) fn decode_sums(
+    source: &Container,
+    wanted: Wanted,
+) -> Result<(Recording, Vec<SampleSum>), StoreError> {
     let members = Members::new(source)?;
     let mut recording = members.manifest.clone().into_recording();
     let mut sums = Vec::new();
-    members.table("images", IMAGES, &mut |t| images(t, &mut recording))?;
-    members.table("samples", SAMPLES, &mut |t| {
-        sums.reserve(t.rows());
-        sampled_places(t, &mut recording, &mut sums, wanted.processes)
+    members.read_table("images", IMAGES, &mut |t| decode_images(t, &mut recording))?;
+    members.read_table("samples", SAMPLES, &mut |t| {
+        sums.reserve(t.row_count());
+        sampled_places(t, &mut recording, &mut sums, wanted)
     })?;
     if wanted.threads {
-        members.table("threads", THREADS, &mut |t| threads(t, &mut recording))?;
+        members.read_table("threads", THREADS, &mut |t| {
+            decode_threads(t, &mut recording)
+        })?;
     }
-    members.table("symbols", SYMBOLS, &mut |t| symbols(t, &mut recording))?;
+    members.read_table("symbols", SYMBOLS, &mut |t| {
+        decode_symbols(t, &mut recording)
+    })?;
     Ok((recording, sums))
 }
 
@@ -134,33 +157,33 @@ fn has_callers(manifest: &Manifest) -> bool {
 }
 
 /// Returns whether the sums alone have all that is wanted of a container.
-pub(crate) fn sums_do(source: &Source, wanted: Wanted) -> Result<bool, Error> {
-    let callers = wanted.callers && has_callers(&source.manifest()?);
+pub(crate) fn sums_do(source: &Container, wanted: Wanted) -> Result<bool, StoreError> {
+    let callers = wanted.callers && has_callers(&source.read_manifest()?);
     Ok(!wanted.ids && !callers)
 }
 
 /// The members of a container.
 struct Members<'a> {
-    source: &'a Source,
+    source: &'a Container,
     manifest: Manifest,
 }
 
 impl<'a> Members<'a> {
-    fn new(source: &'a Source) -> Result<Self, Error> {
-        let manifest = source.manifest()?;
+    fn new(source: &'a Container) -> Result<Self, StoreError> {
+        let manifest = source.read_manifest()?;
         Ok(Self { source, manifest })
     }
 
-    fn table(
+    fn read_table(
         &self,
         name: &str,
-        columns: &'static [Column],
-        read: &mut dyn FnMut(&Table<'_>) -> Read,
-    ) -> Result<(), Error> {
+        columns: &'static [TableColumn],
+        read: &mut dyn FnMut(&ParquetTable<'_>) -> Read,
+    ) -> Result<(), StoreError> {
         let name = format!("{name}.parquet");
-        let bytes = self.source.table(&self.manifest, &name)?;
-        let read = Table::open(&bytes, columns).and_then(|table| read(&table));
-        read.map_err(|fault| fault.of(self.source.path(), &name))
+        let bytes = self.source.read_table(&self.manifest, &name)?;
+        let read = ParquetTable::open(&bytes, columns).and_then(|table| read(&table));
+        read.map_err(|fault| fault.in_member(self.source.path(), &name))
     }
 }
 
@@ -171,7 +194,7 @@ struct NameColumn {
 }
 
 impl NameColumn {
-    fn new(texts: Texts, names: &mut Names) -> Self {
+    fn new(texts: Texts, names: &mut NameSet) -> Self {
         Self {
             ids: texts
                 .distinct
@@ -188,23 +211,25 @@ impl NameColumn {
     }
 }
 
-fn images(table: &Table<'_>, recording: &mut Recording) -> Read {
-    for rows in table.groups() {
-        let (ids, gone) = (rows.ints("id")?, rows.ints("gone")?);
-        let (kinds, paths) = (rows.texts("kind")?, rows.texts("path")?);
-        let build_ids = rows.texts("build_id")?;
+fn decode_images(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
+    for rows in table.row_groups() {
+        let (ids, gone) = (rows.read_ints("id")?, rows.read_ints("gone")?);
+        let (kinds, paths) = (rows.read_texts("kind")?, rows.read_texts("path")?);
+        let build_ids = rows.read_texts("build_id")?;
         let (majors, minors) = (rows.optional_ints("major")?, rows.optional_ints("minor")?);
         let inodes = rows.optional_ints("inode")?;
         let generations = rows.optional_ints("generation")?;
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             check.own_number(ids[i])?;
-            let kind = KINDS.iter().find(|(_, text)| Some(*text) == kinds.get(i));
-            let build_id = match build_ids.get(i) {
+            let kind = KINDS
+                .iter()
+                .find(|(_, text)| Some(*text) == kinds.text_at(i));
+            let build_id = match build_ids.text_at(i) {
                 None => None,
                 Some(hex) => {
                     let id = BuildId::from_hex(hex);
-                    Some(id.ok_or_else(|| check.fault("the build-id is not hexadecimal"))?)
+                    Some(id.ok_or_else(|| check.fault_here("the build-id is not hexadecimal"))?)
                 }
             };
             let file = match (majors[i], minors[i], inodes[i], generations[i]) {
@@ -215,17 +240,17 @@ fn images(table: &Table<'_>, recording: &mut Recording) -> Read {
                     inode: inode.cast_unsigned(),
                     generation: generation.cast_unsigned(),
                 }),
-                _ => return Err(check.fault("half an identity of a file")),
+                _ => return Err(check.fault_here("half an identity of a file")),
             };
-            let path = owned(table, paths.get(i))?;
+            let path = owned_text(table, paths.text_at(i))?;
             recording.images.push(Image {
                 kind: kind
-                    .ok_or_else(|| check.fault("an unknown kind of image"))?
+                    .ok_or_else(|| check.fault_here("an unknown kind of image"))?
                     .0,
-                path: path.ok_or_else(|| check.fault("no path"))?,
+                path: path.ok_or_else(|| check.fault_here("no path"))?,
                 build_id,
                 file,
-                gone: check.flag(gone[i])?,
+                gone: check.check_flag(gone[i])?,
             });
         }
     }
@@ -233,73 +258,85 @@ fn images(table: &Table<'_>, recording: &mut Recording) -> Read {
 }
 
 /// A text of its own for a row. Many rows can share a long one in the file, so it has its price.
-fn owned(table: &Table<'_>, text: Option<&str>) -> Result<Option<String>, Fault> {
+fn owned_text(table: &ParquetTable<'_>, text: Option<&str>) -> Result<Option<String>, TableFault> {
     let len = text.map_or(0, str::len) as u64;
-    table.budget.spend(len, 0)?;
+    table.budget.spend_bytes(len, 0)?;
     Ok(text.map(str::to_owned))
 }
 
-fn stacks(table: &Table<'_>, recording: &mut Recording, ids: &mut Vec<StackId>) -> Read {
-    for rows in table.groups() {
-        let (own, images) = (rows.ints("id")?, rows.ints("image_id")?);
-        let (callers, offsets) = (rows.optional_ints("caller")?, rows.ints("offset")?);
+fn decode_stacks(
+    table: &ParquetTable<'_>,
+    recording: &mut Recording,
+    ids: &mut Vec<StackId>,
+) -> Read {
+    for rows in table.row_groups() {
+        let (own, images) = (rows.read_ints("id")?, rows.read_ints("image_id")?);
+        let (callers, offsets) = (rows.optional_ints("caller")?, rows.read_ints("offset")?);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             check.own_number(own[i])?;
             // Only frames before this one exist: a chain of callers ends.
-            let caller = caller(&check, callers[i], ids)?;
+            let caller = caller_of(&check, callers[i], ids)?;
             let location = Location {
-                image: check.image(images[i], recording)?,
+                image: check.check_image(images[i], recording)?,
                 offset: ImageOffset(offsets[i].cast_unsigned()),
             };
-            ids.push(check.frame(&mut recording.stacks, location, caller)?);
+            ids.push(check.check_frame(&mut recording.stacks, location, caller)?);
         }
     }
     Ok(())
 }
 
-fn caller(check: &Check<'_>, id: Option<i64>, ids: &[StackId]) -> Result<Option<StackId>, Fault> {
+fn caller_of(
+    check: &Check<'_>,
+    id: Option<i64>,
+    ids: &[StackId],
+) -> Result<Option<StackId>, TableFault> {
     let Some(id) = id else { return Ok(None) };
-    Ok(Some(ids[check.index(id, ids.len(), "stack")? as usize]))
+    Ok(Some(
+        ids[check.check_index(id, ids.len(), "stack")? as usize],
+    ))
 }
 
-fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Read {
-    recording.samples.reserve(table.rows());
-    for rows in table.groups() {
-        let (events, images) = (rows.ints("event_id")?, rows.ints("image_id")?);
-        let processes = NameColumn::new(rows.texts("process")?, &mut recording.names);
+fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[StackId]) -> Read {
+    recording.samples.reserve(table.row_count());
+    for rows in table.row_groups() {
+        let (events, images) = (rows.read_ints("event_id")?, rows.read_ints("image_id")?);
+        let processes = NameColumn::new(rows.read_texts("process")?, &mut recording.names);
         let (pids, tids) = (rows.optional_ints("pid")?, rows.optional_ints("tid")?);
-        let (offsets, callers) = (rows.ints("offset")?, rows.optional_ints("caller")?);
-        let wakers = NameColumn::new(rows.texts("waker_process")?, &mut recording.names);
+        let (offsets, callers) = (rows.read_ints("offset")?, rows.optional_ints("caller")?);
+        let wakers = NameColumn::new(rows.read_texts("waker_process")?, &mut recording.names);
         let waker_tids = rows.optional_ints("waker_tid")?;
         let waker_stacks = rows.optional_ints("waker_stack")?;
-        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
+        let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
+        let cgroups = NameColumn::new(rows.later_texts("cgroup")?, &mut recording.names);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
             let location = Location {
-                image: check.image(images[i], recording)?,
+                image: check.check_image(images[i], recording)?,
                 offset: ImageOffset(offsets[i].cast_unsigned()),
             };
-            let caller_id = caller(&check, callers[i], ids)?;
+            let caller_id = caller_of(&check, callers[i], ids)?;
             let waker = match (wakers.get(i), waker_tids[i], waker_stacks[i]) {
                 (None, None, None) => None,
                 (Some(process), Some(tid), stack) => Some(Waker {
                     process,
                     tid: check.id32(tid)?,
-                    stack: caller(&check, stack, ids)?,
+                    stack: caller_of(&check, stack, ids)?,
                 }),
-                _ => return Err(check.fault("half a waker")),
+                _ => return Err(check.fault_here("half a waker")),
             };
             let sample = Sample {
-                event: check.event(events[i], recording)?,
-                process: process.ok_or_else(|| check.fault("no process"))?,
+                event: check.check_event(events[i], recording)?,
+                process: process.ok_or_else(|| check.fault_here("no process"))?,
                 pid: pids[i].map(|pid| check.id32(pid)).transpose()?,
                 tid: tids[i].map(|tid| check.id32(tid)).transpose()?,
-                stack: check.frame(&mut recording.stacks, location, caller_id)?,
+                cgroup: cgroups.get(i),
+                stack: check.check_frame(&mut recording.stacks, location, caller_id)?,
                 waker,
-                count: check.count(counts[i])?,
-                weight: check.count(weights[i].unwrap_or(counts[i]))?,
+                count: check.check_count(counts[i])?,
+                weight: check.check_count(weights[i].unwrap_or(counts[i]))?,
             };
             recording.samples.push(sample);
         }
@@ -307,41 +344,49 @@ fn samples(table: &Table<'_>, recording: &mut Recording, ids: &[StackId]) -> Rea
     Ok(())
 }
 
-/// The samples added up by event, place and, if these are wanted, process.
+/// The samples added up by event, place and, if these are wanted, process and control group.
 fn sampled_places(
-    table: &Table<'_>,
+    table: &ParquetTable<'_>,
     recording: &mut Recording,
-    sums: &mut Vec<Sum>,
-    with_processes: bool,
+    sums: &mut Vec<SampleSum>,
+    wanted: Wanted,
 ) -> Read {
     let nobody = recording.names.intern("");
-    for rows in table.groups() {
-        let (events, images) = (rows.ints("event_id")?, rows.ints("image_id")?);
-        let processes = match with_processes {
+    for rows in table.row_groups() {
+        let (events, images) = (rows.read_ints("event_id")?, rows.read_ints("image_id")?);
+        let processes = match wanted.processes {
             true => Some(NameColumn::new(
-                rows.texts("process")?,
+                rows.read_texts("process")?,
                 &mut recording.names,
             )),
             false => None,
         };
-        let offsets = rows.ints("offset")?;
-        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
+        let cgroups = match wanted.cgroups {
+            true => Some(NameColumn::new(
+                rows.later_texts("cgroup")?,
+                &mut recording.names,
+            )),
+            false => None,
+        };
+        let offsets = rows.read_ints("offset")?;
+        let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = match &processes {
-                Some(names) => names.get(i).ok_or_else(|| check.fault("no process"))?,
+                Some(names) => names.get(i).ok_or_else(|| check.fault_here("no process"))?,
                 None => nobody,
             };
-            let sum = Sum {
-                image: check.image(images[i], recording)?,
+            let sum = SampleSum {
+                image: check.check_image(images[i], recording)?,
                 offset: ImageOffset(offsets[i].cast_unsigned()),
-                event: check.event(events[i], recording)?,
+                event: check.check_event(events[i], recording)?,
                 process,
-                count: check.count(counts[i])?,
-                weight: check.count(weights[i].unwrap_or(counts[i]))?,
+                cgroup: cgroups.as_ref().and_then(|names| names.get(i)),
+                count: check.check_count(counts[i])?,
+                weight: check.check_count(weights[i].unwrap_or(counts[i]))?,
             };
             match sums.last_mut() {
-                Some(last) if last.key() == sum.key() => {
+                Some(last) if last.sort_key() == sum.sort_key() => {
                     last.count = last.count.saturating_add(sum.count);
                     last.weight = last.weight.saturating_add(sum.weight);
                 }
@@ -352,23 +397,25 @@ fn sampled_places(
     Ok(())
 }
 
-fn threads(table: &Table<'_>, recording: &mut Recording) -> Read {
-    recording.threads.reserve(table.rows());
-    for rows in table.groups() {
-        let events = rows.ints("event_id")?;
-        let processes = NameColumn::new(rows.texts("process")?, &mut recording.names);
-        let (pids, tids) = (rows.ints("pid")?, rows.ints("tid")?);
-        let (counts, weights) = (rows.ints("count")?, rows.optional_ints("weight")?);
+fn decode_threads(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
+    recording.threads.reserve(table.row_count());
+    for rows in table.row_groups() {
+        let events = rows.read_ints("event_id")?;
+        let processes = NameColumn::new(rows.read_texts("process")?, &mut recording.names);
+        let (pids, tids) = (rows.read_ints("pid")?, rows.read_ints("tid")?);
+        let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
+        let cgroups = NameColumn::new(rows.later_texts("cgroup")?, &mut recording.names);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
             let thread = ThreadCount {
-                event: check.event(events[i], recording)?,
+                event: check.check_event(events[i], recording)?,
                 pid: check.id32(pids[i])?,
                 tid: check.id32(tids[i])?,
-                process: process.ok_or_else(|| check.fault("no process"))?,
-                count: check.count(counts[i])?,
-                weight: check.count(weights[i].unwrap_or(counts[i]))?,
+                process: process.ok_or_else(|| check.fault_here("no process"))?,
+                cgroup: cgroups.get(i),
+                count: check.check_count(counts[i])?,
+                weight: check.check_count(weights[i].unwrap_or(counts[i]))?,
             };
             recording.threads.push(thread);
         }
@@ -376,19 +423,19 @@ fn threads(table: &Table<'_>, recording: &mut Recording) -> Read {
     Ok(())
 }
 
-fn symbols(table: &Table<'_>, recording: &mut Recording) -> Read {
-    recording.symbols.reserve(table.rows());
-    for rows in table.groups() {
-        let (images, names) = (rows.ints("image_id")?, rows.texts("name")?);
-        let (starts, ends) = (rows.ints("start")?, rows.ints("end")?);
+fn decode_symbols(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
+    recording.symbols.reserve(table.row_count());
+    for rows in table.row_groups() {
+        let (images, names) = (rows.read_ints("image_id")?, rows.read_texts("name")?);
+        let (starts, ends) = (rows.read_ints("start")?, rows.read_ints("end")?);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
-            let name = owned(table, names.get(i))?;
+            let name = owned_text(table, names.text_at(i))?;
             recording.symbols.push(EmbeddedSymbol {
-                image: check.image(images[i], recording)?,
+                image: check.check_image(images[i], recording)?,
                 start: ImageOffset(starts[i].cast_unsigned()),
                 end: ImageOffset(ends[i].cast_unsigned()),
-                name: name.ok_or_else(|| check.fault("no name"))?,
+                name: name.ok_or_else(|| check.fault_here("no name"))?,
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Epochs that are being written, where no reader looks.
 
-use crate::error::Error;
+use crate::error::StoreError;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ const LOCK: &str = "lock";
 const EPOCH: &str = "epoch";
 
 /// An epoch that is being written. Dropped, it takes with it what is left of it.
-pub(crate) struct Draft {
+pub(crate) struct EpochDraft {
     directory: TempDir,
     /// Held until then; where a file system has no locks nobody cleans either.
     _lock: File,
 }
 
-impl Draft {
-    pub fn new(writing: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(writing).map_err(Error::io("create", writing))?;
+impl EpochDraft {
+    pub fn new(writing: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(writing).map_err(StoreError::wrap_io("create", writing))?;
         loop {
             let directory = tempfile::Builder::new()
                 .prefix("")
                 .tempdir_in(writing)
-                .map_err(Error::io("create", writing))?;
+                .map_err(StoreError::wrap_io("create", writing))?;
             // A cleaner may come before the lock, and then takes the directory away: try again.
             let path = directory.path().join(LOCK);
             let lock = match File::create_new(&path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                lock => lock.map_err(Error::io("create", &path))?,
+                lock => lock.map_err(StoreError::wrap_io("create", &path))?,
             };
             if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
                 continue;
@@ -37,7 +37,7 @@ impl Draft {
             let epoch = directory.path().join(EPOCH);
             match fs::create_dir(&epoch) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io("create", &epoch)(e)),
+                Err(e) => return Err(StoreError::wrap_io("create", &epoch)(e)),
                 Ok(()) => {
                     let _lock = lock;
                     return Ok(Self { directory, _lock });
@@ -46,7 +46,7 @@ impl Draft {
         }
     }
 
-    pub fn epoch(&self) -> PathBuf {
+    pub fn epoch_path(&self) -> PathBuf {
         self.directory.path().join(EPOCH)
     }
 }
@@ -77,19 +77,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::create(directory.path()).unwrap();
         let writing = directory.path().join(WRITING);
-        let alive = Draft::new(&writing).unwrap();
-        let dead = Draft::new(&writing).unwrap();
-        fs::write(dead.epoch().join("samples.parquet"), "half").unwrap();
-        let Draft {
+        let alive = EpochDraft::new(&writing).unwrap();
+        let dead = EpochDraft::new(&writing).unwrap();
+        fs::write(dead.epoch_path().join("samples.parquet"), "half").unwrap();
+        let EpochDraft {
             directory: dead,
             _lock,
         } = dead;
         let dead = dead.keep();
-        assert_eq!(database.clean().unwrap(), 0);
+        assert_eq!(database.remove_leftovers().unwrap(), 0);
         drop(_lock);
         fs::create_dir(writing.join("killed before it had a lock")).unwrap();
-        assert_eq!(database.clean().unwrap(), 2);
-        assert!(alive.epoch().is_dir());
+        assert_eq!(database.remove_leftovers().unwrap(), 2);
+        assert!(alive.epoch_path().is_dir());
         assert!(!dead.exists());
         assert_eq!(fs::read_dir(&writing).unwrap().count(), 1);
         drop(alive);

@@ -3,27 +3,30 @@
 use crate::accesses::{are_storable, encode_accesses, encode_places};
 use crate::branches::{encode_branches, encode_stretches};
 use crate::container::Encoded;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::image_columns::{KINDS, SharedTexts, image_columns};
-use crate::manifest::{MAX_EVENTS, Manifest, Member};
+use crate::manifest::{MAX_EVENTS, Manifest, ManifestMember};
 use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
-use crate::table_writer::{TableWriter, shared};
+use crate::table_writer::{TableWriter, shared_text};
 use profile::{
     EmbeddedSymbol, Image, ImageId, Recording, Sample, StackFrame, StackId, StretchCount,
 };
 
 /// Encodes a recording. Equal recordings give equal bytes, in whatever order their samples are.
-pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
-    check(recording)?;
+pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreError> {
+    check_storable(recording)?;
     let texts = SharedTexts::new(recording)?;
     let callers = Callers::new(recording);
-    let mut tables = vec![("samples.parquet", samples(recording, &texts, &callers)?)];
+    let mut tables = vec![(
+        "samples.parquet",
+        encode_samples(recording, &texts, &callers)?,
+    )];
     if !callers.frames.is_empty() {
-        tables.push(("stacks.parquet", stacks(&callers, &texts)?));
+        tables.push(("stacks.parquet", encode_stacks(&callers, &texts)?));
     }
-    tables.push(("threads.parquet", threads(recording, &texts)?));
-    tables.push(("images.parquet", images(recording, &texts)?));
-    tables.push(("symbols.parquet", symbols(recording, &texts)?));
+    tables.push(("threads.parquet", encode_threads(recording, &texts)?));
+    tables.push(("images.parquet", encode_images(recording, &texts)?));
+    tables.push(("symbols.parquet", encode_symbols(recording, &texts)?));
     if !recording.branches.is_empty() {
         tables.push(("branches.parquet", encode_branches(recording, &texts)?));
     }
@@ -35,7 +38,7 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
         tables.push(("places.parquet", encode_places(recording, &texts)?));
     }
     let describe = |(name, bytes): &(&str, Vec<u8>)| {
-        let member = Member {
+        let member = ManifestMember {
             bytes: bytes.len() as u64,
             crc32: crc32fast::hash(bytes),
         };
@@ -48,12 +51,12 @@ pub(crate) fn encode(recording: &Recording) -> Result<Encoded, Error> {
 }
 
 /// Refuses what would be read back as something else, or not at all.
-pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
+pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     let (events, images) = (recording.events.len(), recording.images.len());
     let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
     let require = |good: bool, what: &str| match good {
         true => Ok(()),
-        false => Err(Error::unstorable(what)),
+        false => Err(StoreError::unstorable(what)),
     };
     let storable = |number: u64| i64::try_from(number).is_ok();
     require(events <= MAX_EVENTS, "it has more than 65536 events")?;
@@ -72,6 +75,9 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
         let waker = sample.waker;
         let known = usize::from(sample.event.0) < events
             && (sample.process.0 as usize) < names
+            && sample
+                .cgroup
+                .is_none_or(|cgroup| (cgroup.0 as usize) < names)
             && (sample.stack.0 as usize) < stacks
             && waker.is_none_or(|waker| (waker.process.0 as usize) < names)
             && waker
@@ -82,7 +88,11 @@ pub(crate) fn check(recording: &Recording) -> Result<(), Error> {
         require(counts, "a count or weight exceeds 63 bits")?;
     }
     for thread in &recording.threads {
-        let known = usize::from(thread.event.0) < events && (thread.process.0 as usize) < names;
+        let known = usize::from(thread.event.0) < events
+            && (thread.process.0 as usize) < names
+            && thread
+                .cgroup
+                .is_none_or(|cgroup| (cgroup.0 as usize) < names);
         require(known, "a thread refers to what it does not have")?;
         let counts = storable(thread.count) && storable(thread.weight);
         require(counts, "a count or weight exceeds 63 bits")?;
@@ -150,12 +160,14 @@ impl Callers {
         };
         for (i, frame) in table.frames().iter().enumerate().filter(|(i, _)| used[*i]) {
             callers.ids[i] = Some(callers.frames.len() as u32);
-            callers.frames.push((callers.id(frame.caller), *frame));
+            callers
+                .frames
+                .push((callers.stack_number(frame.caller), *frame));
         }
         callers
     }
 
-    fn id(&self, stack: Option<StackId>) -> Option<i64> {
+    fn stack_number(&self, stack: Option<StackId>) -> Option<i64> {
         self.ids[stack?.0 as usize].map(i64::from)
     }
 }
@@ -172,8 +184,9 @@ struct Key {
     sample: u32,
 }
 
-/// What of a sample is compared where places and processes are the same.
+/// The parts of a sample that are compared where places and processes are the same.
 type Rest = (
+    Option<u32>,
     Option<u32>,
     Option<u32>,
     Option<i64>,
@@ -183,13 +196,13 @@ type Rest = (
 );
 
 /// The order of the rows, whatever that of the samples.
-fn sorted(
+fn sorted_keys(
     recording: &Recording,
     texts: &SharedTexts,
     callers: &Callers,
-) -> Result<Vec<Key>, Error> {
+) -> Result<Vec<Key>, StoreError> {
     if u32::try_from(recording.samples.len()).is_err() {
-        return Err(Error::unstorable("it has more than 2^32 rows"));
+        return Err(StoreError::unstorable("it has more than 2^32 rows"));
     }
     let key = |(number, sample): (u32, &Sample)| {
         let location = recording.stacks.frame(sample.stack).location;
@@ -197,18 +210,23 @@ fn sorted(
             event: sample.event.0,
             image: location.image.0,
             offset: location.offset.0,
-            process: texts.rank(sample.process),
+            process: texts.name_rank(sample.process),
             sample: number,
         }
     };
     let rest = |key: &Key| -> Rest {
         let sample = &recording.samples[key.sample as usize];
-        let waker = sample
-            .waker
-            .map(|w| (texts.rank(w.process), w.tid, callers.id(w.stack)));
-        let caller = callers.id(recording.stacks.frame(sample.stack).caller);
+        let waker = sample.waker.map(|w| {
+            (
+                texts.name_rank(w.process),
+                w.tid,
+                callers.stack_number(w.stack),
+            )
+        });
+        let caller = callers.stack_number(recording.stacks.frame(sample.stack).caller);
         let (count, weight) = (sample.count, sample.weight);
-        (sample.pid, sample.tid, caller, waker, count, weight)
+        let cgroup = sample.cgroup.map(|cgroup| texts.name_rank(cgroup));
+        (sample.pid, sample.tid, cgroup, caller, waker, count, weight)
     };
     let mut keys: Vec<Key> = (0..).zip(&recording.samples).map(key).collect();
     keys.sort_unstable_by(|a, b| {
@@ -218,142 +236,156 @@ fn sorted(
     Ok(keys)
 }
 
-fn samples(
+fn encode_samples(
     recording: &Recording,
     texts: &SharedTexts,
     callers: &Callers,
-) -> Result<Vec<u8>, Error> {
-    let keys = sorted(recording, texts, callers)?;
+) -> Result<Vec<u8>, StoreError> {
+    let keys = sorted_keys(recording, texts, callers)?;
     let sample = |key: &Key| &recording.samples[key.sample as usize];
-    let caller = |stack: StackId| callers.id(recording.stacks.frame(stack).caller);
+    let caller = |stack: StackId| callers.stack_number(recording.stacks.frame(stack).caller);
     let mut table = TableWriter::new(SAMPLES)?;
     for keys in keys.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
+        let mut out = table.begin_rows()?;
         let samples = || keys.iter().map(sample);
-        out.ints("event_id", keys.iter().map(|key| key.event.into()))?;
-        out.texts(
+        out.write_ints("event_id", keys.iter().map(|key| key.event.into()))?;
+        out.write_texts(
             "event",
             keys.iter().map(|key| &texts.events[usize::from(key.event)]),
         )?;
-        out.texts("process", samples().map(|s| texts.name(s.process)))?;
+        out.write_texts("process", samples().map(|s| texts.name_text(s.process)))?;
         out.optional_ints("pid", samples().map(|s| s.pid.map(i64::from)))?;
         out.optional_ints("tid", samples().map(|s| s.tid.map(i64::from)))?;
         image_columns(&mut out, texts, || {
             keys.iter().map(|key| ImageId(key.image))
         })?;
-        out.ints("offset", keys.iter().map(|key| key.offset.cast_signed()))?;
+        out.write_ints("offset", keys.iter().map(|key| key.offset.cast_signed()))?;
         out.optional_ints("caller", samples().map(|s| caller(s.stack)))?;
         let wakers = || samples().map(|s| s.waker);
         out.optional_texts(
             "waker_process",
-            wakers().map(|w| Some(texts.name(w?.process))),
+            wakers().map(|w| Some(texts.name_text(w?.process))),
         )?;
         out.optional_ints("waker_tid", wakers().map(|w| Some(i64::from(w?.tid))))?;
-        out.optional_ints("waker_stack", wakers().map(|w| callers.id(w?.stack)))?;
-        out.ints("count", samples().map(|s| s.count.cast_signed()))?;
-        out.optional_ints("weight", samples().map(|s| weight(s.count, s.weight)))?;
-        out.finish()?;
+        out.optional_ints(
+            "waker_stack",
+            wakers().map(|w| callers.stack_number(w?.stack)),
+        )?;
+        out.write_ints("count", samples().map(|s| s.count.cast_signed()))?;
+        out.optional_ints(
+            "weight",
+            samples().map(|s| stored_weight(s.count, s.weight)),
+        )?;
+        let cgroups = samples().map(|s| Some(texts.name_text(s.cgroup?)));
+        out.optional_texts("cgroup", cgroups)?;
+        out.finish_rows()?;
     }
-    table.finish()
+    table.finish_table()
 }
 
 /// The weight of a row; null where it is the count, which most often saves the column.
-fn weight(count: u64, weight: u64) -> Option<i64> {
+fn stored_weight(count: u64, weight: u64) -> Option<i64> {
     (weight != count).then_some(weight.cast_signed())
 }
 
-fn stacks(callers: &Callers, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+fn encode_stacks(callers: &Callers, texts: &SharedTexts) -> Result<Vec<u8>, StoreError> {
     let mut table = TableWriter::new(STACKS)?;
     let mut ids = 0i64..;
     for rows in callers.frames.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
+        let mut out = table.begin_rows()?;
         let images = || rows.iter().map(|(_, frame)| frame.location.image);
         let offsets = rows.iter().map(|(_, frame)| frame.location.offset.0);
-        out.ints("id", ids.by_ref().take(rows.len()))?;
+        out.write_ints("id", ids.by_ref().take(rows.len()))?;
         out.optional_ints("caller", rows.iter().map(|(caller, _)| *caller))?;
         image_columns(&mut out, texts, images)?;
-        out.ints("offset", offsets.map(u64::cast_signed))?;
-        out.finish()?;
+        out.write_ints("offset", offsets.map(u64::cast_signed))?;
+        out.finish_rows()?;
     }
-    table.finish()
+    table.finish_table()
 }
 
-fn threads(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+fn encode_threads(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, StoreError> {
     let mut threads = recording.threads.clone();
     threads.sort_unstable_by_key(|t| {
         (
             t.event,
             t.pid,
             t.tid,
-            texts.rank(t.process),
+            texts.name_rank(t.process),
+            t.cgroup.map(|cgroup| texts.name_rank(cgroup)),
             t.count,
             t.weight,
         )
     });
     let mut table = TableWriter::new(THREADS)?;
     for rows in threads.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
-        out.ints("event_id", rows.iter().map(|row| row.event.0.into()))?;
-        out.texts(
+        let mut out = table.begin_rows()?;
+        out.write_ints("event_id", rows.iter().map(|row| row.event.0.into()))?;
+        out.write_texts(
             "event",
             rows.iter()
                 .map(|row| &texts.events[usize::from(row.event.0)]),
         )?;
-        out.texts("process", rows.iter().map(|row| texts.name(row.process)))?;
-        out.ints("pid", rows.iter().map(|row| row.pid.into()))?;
-        out.ints("tid", rows.iter().map(|row| row.tid.into()))?;
-        out.ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
+        out.write_texts(
+            "process",
+            rows.iter().map(|row| texts.name_text(row.process)),
+        )?;
+        out.write_ints("pid", rows.iter().map(|row| row.pid.into()))?;
+        out.write_ints("tid", rows.iter().map(|row| row.tid.into()))?;
+        out.write_ints("count", rows.iter().map(|row| row.count.cast_signed()))?;
         out.optional_ints(
             "weight",
-            rows.iter().map(|row| weight(row.count, row.weight)),
+            rows.iter().map(|row| stored_weight(row.count, row.weight)),
         )?;
-        out.finish()?;
+        let cgroups = rows.iter().map(|row| Some(texts.name_text(row.cgroup?)));
+        out.optional_texts("cgroup", cgroups)?;
+        out.finish_rows()?;
     }
-    table.finish()
+    table.finish_table()
 }
 
-fn images(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+fn encode_images(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, StoreError> {
     let kinds = KINDS
         .iter()
-        .map(|(kind, text)| Ok((*kind, shared(text)?)))
-        .collect::<Result<Vec<_>, Error>>()?;
+        .map(|(kind, text)| Ok((*kind, shared_text(text)?)))
+        .collect::<Result<Vec<_>, StoreError>>()?;
     let kind = |image: &Image| kinds.iter().find(|(kind, _)| *kind == image.kind);
     let mut table = TableWriter::new(IMAGES)?;
     let mut ids = (0..).map(ImageId);
     for rows in recording.images.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
+        let mut out = table.begin_rows()?;
         let ids: Vec<ImageId> = ids.by_ref().take(rows.len()).collect();
         let files = || rows.iter().map(|image| image.file);
-        out.ints("id", ids.iter().map(|id| id.0.into()))?;
-        out.texts(
+        out.write_ints("id", ids.iter().map(|id| id.0.into()))?;
+        out.write_texts(
             "kind",
             rows.iter().filter_map(|image| Some(&kind(image)?.1)),
         )?;
-        out.texts("path", ids.iter().map(|id| texts.path(*id)))?;
+        out.write_texts("path", ids.iter().map(|id| texts.path_text(*id)))?;
         out.optional_texts("build_id", ids.iter().map(|id| texts.build_id(*id)))?;
         out.optional_ints("major", files().map(|file| Some(file?.major.into())))?;
         out.optional_ints("minor", files().map(|file| Some(file?.minor.into())))?;
         out.optional_ints("inode", files().map(|file| Some(file?.inode.cast_signed())))?;
         let generations = files().map(|file| Some(file?.generation.cast_signed()));
         out.optional_ints("generation", generations)?;
-        out.ints("gone", rows.iter().map(|image| image.gone.into()))?;
-        out.finish()?;
+        out.write_ints("gone", rows.iter().map(|image| image.gone.into()))?;
+        out.finish_rows()?;
     }
-    table.finish()
+    table.finish_table()
 }
 
-fn symbols(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, Error> {
+fn encode_symbols(recording: &Recording, texts: &SharedTexts) -> Result<Vec<u8>, StoreError> {
     let mut table = TableWriter::new(SYMBOLS)?;
     for rows in recording.symbols.chunks(ROW_GROUP) {
-        let mut out = table.rows()?;
-        let name = |symbol: &EmbeddedSymbol| shared(&symbol.name);
+        let mut out = table.begin_rows()?;
+        let name = |symbol: &EmbeddedSymbol| shared_text(&symbol.name);
         let names = rows.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-        out.ints("image_id", rows.iter().map(|row| row.image.0.into()))?;
-        out.texts("image", rows.iter().map(|row| texts.path(row.image)))?;
-        out.ints("start", rows.iter().map(|row| row.start.0.cast_signed()))?;
-        out.ints("end", rows.iter().map(|row| row.end.0.cast_signed()))?;
-        out.texts("name", names.iter())?;
-        out.finish()?;
+        out.write_ints("image_id", rows.iter().map(|row| row.image.0.into()))?;
+        out.write_texts("image", rows.iter().map(|row| texts.path_text(row.image)))?;
+        out.write_ints("start", rows.iter().map(|row| row.start.0.cast_signed()))?;
+        out.write_ints("end", rows.iter().map(|row| row.end.0.cast_signed()))?;
+        out.write_texts("name", names.iter())?;
+        out.finish_rows()?;
     }
-    table.finish()
+    table.finish_table()
 }

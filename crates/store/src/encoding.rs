@@ -6,17 +6,17 @@
 //! what a header claims. These functions return an error instead and allocate for `count` values,
 //! which the caller has bounded.
 
-use crate::thrift::{unzigzag, varint};
+use crate::thrift::{read_varint, unzigzag};
 
 type Result<T> = std::result::Result<T, &'static str>;
 
 const SHORT: &str = "a page is cut short";
 
-fn integer(data: &[u8], pos: &mut usize) -> Result<u64> {
-    varint(data, pos).map_err(|_| "a page has a bad integer")
+fn read_integer(data: &[u8], pos: &mut usize) -> Result<u64> {
+    read_varint(data, pos).map_err(|_| "a page has a bad integer")
 }
 
-fn take<'a>(data: &'a [u8], pos: &mut usize, len: usize) -> Result<&'a [u8]> {
+fn take_bytes<'a>(data: &'a [u8], pos: &mut usize, len: usize) -> Result<&'a [u8]> {
     let end = pos.checked_add(len).ok_or(SHORT)?;
     let taken = data.get(*pos..end).ok_or(SHORT)?;
     *pos = end;
@@ -24,7 +24,7 @@ fn take<'a>(data: &'a [u8], pos: &mut usize, len: usize) -> Result<&'a [u8]> {
 }
 
 /// The `width <= 64` bits from bit `at` of `data`, least significant first.
-fn bits(data: &[u8], at: usize, width: usize) -> Result<u64> {
+fn read_bits(data: &[u8], at: usize, width: usize) -> Result<u64> {
     if width == 0 {
         return Ok(0);
     }
@@ -40,7 +40,7 @@ fn bits(data: &[u8], at: usize, width: usize) -> Result<u64> {
 }
 
 /// Decodes `count` values of `width <= 32` bits in runs: equal ones, or packed ones.
-pub(crate) fn runs(data: &[u8], width: u8, count: usize) -> Result<Vec<u32>> {
+pub(crate) fn decode_runs(data: &[u8], width: u8, count: usize) -> Result<Vec<u32>> {
     let width = usize::from(width);
     if width > 32 {
         return Err("a page has a bad bit width");
@@ -48,20 +48,20 @@ pub(crate) fn runs(data: &[u8], width: u8, count: usize) -> Result<Vec<u32>> {
     let mut values = Vec::with_capacity(count);
     let mut pos = 0;
     while values.len() < count {
-        let header = integer(data, &mut pos)?;
+        let header = read_integer(data, &mut pos)?;
         let left = count - values.len();
         let run = usize::try_from(header >> 1).map_err(|_| SHORT)?;
         if run == 0 {
             return Err("a page has an empty run");
         }
         if header & 1 == 0 {
-            let repeated = take(data, &mut pos, width.div_ceil(8))?;
-            let value = bits(repeated, 0, width)? as u32;
+            let repeated = take_bytes(data, &mut pos, width.div_ceil(8))?;
+            let value = read_bits(repeated, 0, width)? as u32;
             values.resize(values.len() + run.min(left), value);
         } else {
-            let packed = take(data, &mut pos, run.checked_mul(width).ok_or(SHORT)?)?;
+            let packed = take_bytes(data, &mut pos, run.checked_mul(width).ok_or(SHORT)?)?;
             for i in 0..run.saturating_mul(8).min(left) {
-                values.push(bits(packed, i * width, width)? as u32);
+                values.push(read_bits(packed, i * width, width)? as u32);
             }
         }
     }
@@ -69,12 +69,12 @@ pub(crate) fn runs(data: &[u8], width: u8, count: usize) -> Result<Vec<u32>> {
 }
 
 /// Decodes `count` integers stored as differences.
-pub(crate) fn deltas(data: &[u8], count: usize) -> Result<Vec<i64>> {
+pub(crate) fn decode_deltas(data: &[u8], count: usize) -> Result<Vec<i64>> {
     let mut pos = 0;
-    let block = integer(data, &mut pos)?;
-    let parts = integer(data, &mut pos)?;
-    let total = integer(data, &mut pos)?;
-    let mut last = unzigzag(integer(data, &mut pos)?);
+    let block = read_integer(data, &mut pos)?;
+    let parts = read_integer(data, &mut pos)?;
+    let total = read_integer(data, &mut pos)?;
+    let mut last = unzigzag(read_integer(data, &mut pos)?);
     if parts == 0 || parts > 1 << 9 || block == 0 || block > 1 << 16 || block % (parts * 32) != 0 {
         return Err("a page has bad blocks");
     }
@@ -87,8 +87,8 @@ pub(crate) fn deltas(data: &[u8], count: usize) -> Result<Vec<i64>> {
         values.push(last);
     }
     while values.len() < count {
-        let least = unzigzag(integer(data, &mut pos)?);
-        let widths = take(data, &mut pos, parts)?;
+        let least = unzigzag(read_integer(data, &mut pos)?);
+        let widths = take_bytes(data, &mut pos, parts)?;
         for width in widths.iter().map(|width| usize::from(*width)) {
             let here = part.min(count - values.len());
             if here == 0 {
@@ -99,7 +99,7 @@ pub(crate) fn deltas(data: &[u8], count: usize) -> Result<Vec<i64>> {
             }
             let packed = data.get(pos..).ok_or(SHORT)?;
             for i in 0..here {
-                let delta = bits(packed, i * width, width)?.cast_signed();
+                let delta = read_bits(packed, i * width, width)?.cast_signed();
                 last = last.wrapping_add(least).wrapping_add(delta);
                 values.push(last);
             }
@@ -124,9 +124,9 @@ pub(crate) fn plain_texts(data: &[u8], count: usize) -> Result<Vec<String>> {
     let mut values = Vec::with_capacity(count.min(data.len() / 4));
     let mut pos = 0;
     for _ in 0..count {
-        let (len, _) = take(data, &mut pos, 4)?.as_chunks::<4>();
+        let (len, _) = take_bytes(data, &mut pos, 4)?.as_chunks::<4>();
         let len = len.first().map_or(0, |len| u32::from_le_bytes(*len));
-        let text = take(data, &mut pos, len as usize)?;
+        let text = take_bytes(data, &mut pos, len as usize)?;
         let text = std::str::from_utf8(text).map_err(|_| "a text is not UTF-8")?;
         values.push(text.to_owned());
     }
@@ -143,13 +143,16 @@ mod tests {
         // four fives, then 0..8 packed in three bits
         let data = [8, 5, 3, 0x88, 0xc6, 0xfa];
         let expected = [5, 5, 5, 5, 0, 1, 2, 3, 4, 5, 6, 7];
-        assert_eq!(runs(&data, 3, 12).unwrap(), expected);
+        assert_eq!(decode_runs(&data, 3, 12).unwrap(), expected);
         for len in 0..data.len() {
-            assert!(runs(&data[..len], 3, 12).is_err(), "{len}");
+            assert!(decode_runs(&data[..len], 3, 12).is_err(), "{len}");
         }
-        assert!(runs(&[0, 0], 3, 1).is_err());
-        assert!(runs(&data, 33, 1).is_err());
-        assert_eq!(runs(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 0, 3).unwrap(), [0; 3]);
+        assert!(decode_runs(&[0, 0], 3, 1).is_err());
+        assert!(decode_runs(&data, 33, 1).is_err());
+        assert_eq!(
+            decode_runs(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 0, 3).unwrap(),
+            [0; 3]
+        );
     }
 
     #[test]
@@ -158,10 +161,10 @@ mod tests {
         let data = [
             0x80, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0xc0, 0x3f, 0, 0, 0, 0, 0, 0,
         ];
-        assert_eq!(deltas(&data, 8).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
-        assert!(deltas(&data, 7).is_err());
+        assert_eq!(decode_deltas(&data, 8).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+        assert!(decode_deltas(&data, 7).is_err());
         for len in 0..12 {
-            assert!(deltas(&data[..len], 8).is_err(), "{len}");
+            assert!(decode_deltas(&data[..len], 8).is_err(), "{len}");
         }
     }
 
@@ -173,8 +176,8 @@ mod tests {
             count in 0usize..1000,
         ) {
             for values in [
-                runs(&data, width, count).map(|v| v.len()),
-                deltas(&data, count).map(|v| v.len()),
+                decode_runs(&data, width, count).map(|v| v.len()),
+                decode_deltas(&data, count).map(|v| v.len()),
                 plain_integers(&data, count).map(|v| v.len()),
                 plain_texts(&data, count).map(|v| v.len()),
             ].into_iter().flatten() {

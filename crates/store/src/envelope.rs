@@ -1,16 +1,16 @@
-//! What stands around JSON on disk: the name of the form, its version, and a checksum.
+//! The envelope of JSON on disk: the name of the form, its version, and a checksum.
 //!
 //! `{"format":"…","version":1,"crc32":…,"<key>":…}`, on one line; the checksum is that of the bytes of
 //! the value of `<key>`, as they stand.
 
-use crate::error::{Error, Fault};
+use crate::error::{StoreError, TableFault};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::path::Path;
 
 /// A form of JSON on disk.
-pub(crate) struct Form {
+pub(crate) struct EnvelopeForm {
     /// Its name.
     pub format: &'static str,
     /// Raised when a reader of the former version would misread the content; not for what it can
@@ -18,11 +18,11 @@ pub(crate) struct Form {
     pub version: u64,
     /// Under which key the content stands.
     pub key: &'static str,
-    /// What errors call it.
+    /// The name of the member in errors.
     pub member: &'static str,
 }
 
-/// What every version begins with.
+/// The fields that every version begins with.
 #[derive(Deserialize)]
 struct Stamp {
     format: String,
@@ -36,10 +36,10 @@ struct Envelope<'a> {
     content: &'a RawValue,
 }
 
-impl Form {
+impl EnvelopeForm {
     /// The content in its envelope, with the end of the line.
-    pub fn seal(&self, content: &impl Serialize) -> Result<Vec<u8>, Error> {
-        let unstorable = |e: serde_json::Error| Error::unstorable(e.to_string());
+    pub fn seal_content(&self, content: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+        let unstorable = |e: serde_json::Error| StoreError::unstorable(e.to_string());
         let content = serde_json::to_string(content).map_err(unstorable)?;
         let Self { format, key, .. } = self;
         let version = self.version;
@@ -51,22 +51,23 @@ impl Form {
     }
 
     /// The content of an envelope that begins at the offset `base` of what is at `path`.
-    pub fn open<T: DeserializeOwned>(
+    pub fn open_envelope<T: DeserializeOwned>(
         &self,
         bytes: &[u8],
         path: &Path,
         base: usize,
-    ) -> Result<T, Error> {
-        let fault = |at: usize, what: String| Fault::at_offset(base + at, what);
-        let damaged =
-            |e: serde_json::Error| fault(offset(bytes, &e), e.to_string()).of(path, self.member);
+    ) -> Result<T, StoreError> {
+        let fault = |at: usize, what: String| TableFault::at_offset(base + at, what);
+        let damaged = |e: serde_json::Error| {
+            fault(error_offset(bytes, &e), e.to_string()).in_member(path, self.member)
+        };
         let stamp: Stamp = serde_json::from_slice(bytes).map_err(damaged)?;
         if stamp.format != self.format {
             let what = format!("its format is {:?}, not {:?}", stamp.format, self.format);
-            return Err(fault(0, what).of(path, self.member));
+            return Err(fault(0, what).in_member(path, self.member));
         }
         if stamp.version > self.version {
-            return Err(Error::Newer {
+            return Err(StoreError::Newer {
                 path: path.to_owned(),
                 version: stamp.version,
                 supported: self.version,
@@ -74,13 +75,13 @@ impl Form {
         }
         if stamp.version < self.version {
             let what = format!("its version is {}", stamp.version);
-            return Err(fault(0, what).of(path, self.member));
+            return Err(fault(0, what).in_member(path, self.member));
         }
         let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(damaged)?;
         let content = envelope.content.get();
         let found = crc32fast::hash(content.as_bytes());
         if found != envelope.crc32 {
-            return Err(Error::Checksum {
+            return Err(StoreError::Checksum {
                 path: path.to_owned(),
                 member: self.member.to_owned(),
                 expected: envelope.crc32,
@@ -90,13 +91,14 @@ impl Form {
         // The content stands somewhere in the line; its errors are told from the start of the line.
         let start = content.as_ptr() as usize - bytes.as_ptr() as usize;
         serde_json::from_str(content).map_err(|e| {
-            fault(start + offset(content.as_bytes(), &e), e.to_string()).of(path, self.member)
+            fault(start + error_offset(content.as_bytes(), &e), e.to_string())
+                .in_member(path, self.member)
         })
     }
 }
 
 /// The offset of what serde_json gives as line and column.
-fn offset(bytes: &[u8], error: &serde_json::Error) -> usize {
+fn error_offset(bytes: &[u8], error: &serde_json::Error) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines
         .take(error.line().saturating_sub(1))

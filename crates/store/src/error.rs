@@ -3,22 +3,22 @@ use std::path::{Path, PathBuf};
 
 /// Why a recording could not be written or read.
 ///
-/// Reading distinguishes *this is something else* ([`NotARecording`](Error::NotARecording)), *this
-/// is of a newer program* ([`Newer`](Error::Newer)), *this was damaged on the way*
-/// ([`Truncated`](Error::Truncated), [`Checksum`](Error::Checksum)) and *this was never right*
-/// ([`Damaged`](Error::Damaged)).
+/// Reading distinguishes *this is something else* ([`NotARecording`](StoreError::NotARecording)), *this
+/// is of a newer program* ([`Newer`](StoreError::Newer)), *this was damaged on the way*
+/// ([`Truncated`](StoreError::Truncated), [`Checksum`](StoreError::Checksum)) and *this was never right*
+/// ([`Damaged`](StoreError::Damaged)).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum StoreError {
     /// The system refused. A full disk and missing rights come as this one, with
     /// [`std::io::ErrorKind::StorageFull`] and [`std::io::ErrorKind::PermissionDenied`].
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done: `read`, `write`, `rename`.
+        /// The action that failed: `read`, `write`, `rename`.
         action: &'static str,
         /// To what.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The path holds no recording and no database.
@@ -26,7 +26,8 @@ pub enum Error {
     NotARecording {
         /// The path.
         path: PathBuf,
-        /// What it looks like instead, with an article, and what reads it where that is known.
+        /// The format that it looks like instead, with an article, and the command that reads it
+        /// where there is one.
         looks_like: &'static str,
     },
     /// A newer program wrote the recording in a form that this one does not know.
@@ -54,7 +55,7 @@ pub enum Error {
         /// Its version.
         version: u64,
     },
-    /// A member is missing, or shorter or longer than it was written.
+    /// A member is missing, or shorter or longer than it was written. (A file whose end is missing has no list of members: that is [`StoreError::Damaged`].)
     #[error(
         "{}: {member} has {found} bytes of {expected}: the recording was cut short or changed",
         path.display()
@@ -91,10 +92,10 @@ pub enum Error {
         path: PathBuf,
         /// The member, or `archive` for the container itself.
         member: String,
-        /// What is wrong.
+        /// The damage.
         what: String,
         /// Where in the member.
-        at: Place,
+        at: ErrorPlace,
     },
     /// A part of an epoch was damaged and was moved out of the way.
     #[error("{} was damaged and is not part of its epoch any more", path.display())]
@@ -106,7 +107,7 @@ pub enum Error {
     /// written.
     #[error("the recording cannot be stored: {what}")]
     Unstorable {
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
     /// The recordings cannot be merged into one.
@@ -119,14 +120,14 @@ pub enum Error {
 
 /// A place in a member of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ErrorPlace {
     /// A byte offset from its start.
     Offset(u64),
     /// A row, from 0.
     Row(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Offset(offset) => write!(f, "at offset {offset}"),
@@ -138,7 +139,7 @@ impl fmt::Display for Place {
 const LEFT_OUT: &str = "left out: ";
 
 /// The warning that something cannot be read, and is not in a recording.
-pub fn left_out(error: &Error) -> String {
+pub fn left_out(error: &StoreError) -> String {
     format!("{LEFT_OUT}{error}")
 }
 
@@ -147,7 +148,7 @@ pub fn is_left_out(warning: &str) -> bool {
     warning.starts_with(LEFT_OUT)
 }
 
-impl Error {
+impl StoreError {
     /// Returns whether there is no room to write.
     pub fn is_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -155,7 +156,7 @@ impl Error {
     }
 
     /// For `map_err`: what was done to which path when the system refused.
-    pub(crate) fn io<'a>(
+    pub(crate) fn wrap_io<'a>(
         action: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(std::io::Error) -> Self + 'a {
@@ -171,30 +172,30 @@ impl Error {
     }
 }
 
-/// What is wrong with a member, by those who do not know which file it is in.
+/// Damage of a member, found where the file's name is not known.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct TableFault {
     pub what: String,
-    pub at: Place,
+    pub at: ErrorPlace,
 }
 
-impl Fault {
+impl TableFault {
     pub fn at_offset(offset: usize, what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            at: Place::Offset(offset as u64),
+            at: ErrorPlace::Offset(offset as u64),
         }
     }
 
     pub fn in_row(row: u64, what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            at: Place::Row(row),
+            at: ErrorPlace::Row(row),
         }
     }
 
-    pub fn of(self, path: &Path, member: &str) -> Error {
-        Error::Damaged {
+    pub fn in_member(self, path: &Path, member: &str) -> StoreError {
+        StoreError::Damaged {
             path: path.to_owned(),
             member: member.to_owned(),
             what: self.what,

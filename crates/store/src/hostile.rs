@@ -1,19 +1,20 @@
 //! Recordings whose checksums are right and whose content is not.
 
 use crate::container::Encoded;
-use crate::encode::encode;
-use crate::manifest::{self, Manifest, Member};
+use crate::encode::encode_recording;
+use crate::manifest::{self, Manifest, ManifestMember};
 use crate::table::{
-    ACCESSES, BRANCHES, Column, IMAGES, Kind, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,
+    ACCESSES, BRANCHES, ColumnKind, IMAGES, PLACES, SAMPLES, STACKS, STRETCHES, SYMBOLS, THREADS,
+    TableColumn,
 };
-use crate::table_writer::{TableWriter, shared};
-use crate::{Error, Place, container};
+use crate::table_writer::{TableWriter, shared_text};
+use crate::{ErrorPlace, StoreError, container};
 use profile::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-const TABLES: [(&str, &[Column]); 9] = [
+const TABLES: [(&str, &[TableColumn]); 9] = [
     ("samples.parquet", SAMPLES),
     ("stacks.parquet", STACKS),
     ("threads.parquet", THREADS),
@@ -58,6 +59,7 @@ fn good() -> Recording {
             stack: Some(stack),
         });
         recording.samples.extend(stack.map(|stack| Sample {
+            cgroup: None,
             event: EventId(0),
             process,
             pid: Some(i),
@@ -68,6 +70,7 @@ fn good() -> Recording {
             weight: 2,
         }));
         recording.threads.push(ThreadCount {
+            cgroup: None,
             event: EventId(0),
             pid: i,
             tid: i,
@@ -95,7 +98,7 @@ fn good() -> Recording {
                 branch: ImageOffset(2),
                 target: (i == 0).then_some(ImageOffset(3)),
             },
-            seen: Seen {
+            seen: StretchSightings {
                 times: 5,
                 judged: 4,
                 mispredicted: 3,
@@ -118,10 +121,10 @@ fn good() -> Recording {
     recording
 }
 
-static GOOD: LazyLock<Encoded> = LazyLock::new(|| encode(&good()).unwrap());
+static GOOD: LazyLock<Encoded> = LazyLock::new(|| encode_recording(&good()).unwrap());
 
 /// Reads the recording with `bytes` in place of a member, and with checksums that say so.
-fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, Error> {
+fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, StoreError> {
     let mut encoded = GOOD.clone();
     let mut members = encoded.members.iter_mut();
     members.find(|(member, _)| *member == name).unwrap().1 = bytes;
@@ -129,7 +132,7 @@ fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, Error> {
         let crc32 = crc32fast::hash(bytes);
         (
             name.to_string(),
-            Member {
+            ManifestMember {
                 bytes: bytes.len() as u64,
                 crc32,
             },
@@ -140,11 +143,28 @@ fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, Error> {
     read(&encoded)
 }
 
-fn read(encoded: &Encoded) -> Result<Recording, Error> {
+fn read(encoded: &Encoded) -> Result<Recording, StoreError> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
-    std::fs::write(&path, container::archive(encoded).unwrap()).unwrap();
+    std::fs::write(&path, container::write_archive(encoded).unwrap()).unwrap();
     crate::read_file(&path)
+}
+
+#[test]
+fn tables_of_earlier_writers_are_read() {
+    for (name, columns) in [("samples.parquet", SAMPLES), ("threads.parquet", THREADS)] {
+        let earlier = columns.iter().filter(|column| !column.later).count();
+        assert_eq!(columns.len() - earlier, 1);
+        let recording = read_with(name, table(&columns[..earlier], "", &Bad::Null)).unwrap();
+        assert!(recording.samples.iter().all(|s| s.cgroup.is_none()) || name != "samples.parquet");
+        assert!(recording.threads.iter().all(|t| t.cgroup.is_none()));
+        // No other column may be missing.
+        assert!(read_with(name, table(&columns[..earlier - 1], "", &Bad::Null)).is_err());
+        let recording = read_with(name, table(columns, "", &Bad::Null)).unwrap();
+        let cgroups = recording.samples.iter().map(|s| s.cgroup);
+        let mut cgroups = cgroups.chain(recording.threads.iter().map(|t| t.cgroup));
+        assert!(cgroups.any(|cgroup| cgroup.is_some()));
+    }
 }
 
 /// What a column of a made-up table has in its second row.
@@ -155,13 +175,13 @@ enum Bad {
 }
 
 /// A table of four rows, good but for one value of the second.
-fn table(columns: &'static [Column], bad_column: &str, bad: &Bad) -> Vec<u8> {
+fn table(columns: &'static [TableColumn], bad_column: &str, bad: &Bad) -> Vec<u8> {
     let mut table = TableWriter::new(columns).unwrap();
-    let mut rows = table.rows().unwrap();
+    let mut rows = table.begin_rows().unwrap();
     for column in columns {
         let name = column.name;
         let bad = |row: i64| (row == 1 && name == bad_column).then_some(bad);
-        if column.kind == Kind::Int {
+        if column.kind == ColumnKind::Int {
             let value = |row| match bad(row) {
                 Some(Bad::Int(value)) => Some(*value),
                 Some(_) => None,
@@ -177,17 +197,17 @@ fn table(columns: &'static [Column], bad_column: &str, bad: &Bad) -> Vec<u8> {
                 _ => "text",
             };
             let value = |row| match bad(row) {
-                Some(Bad::Text(text)) => Some(shared(text).unwrap()),
+                Some(Bad::Text(text)) => Some(shared_text(text).unwrap()),
                 Some(_) => None,
-                None => Some(shared(good).unwrap()),
+                None => Some(shared_text(good).unwrap()),
             };
             let texts: Vec<_> = (0..4).map(value).collect();
             let texts = texts.iter().map(Option::as_ref);
             rows.optional_texts(name, texts).unwrap();
         }
     }
-    rows.finish().unwrap();
-    table.finish().unwrap()
+    rows.finish_rows().unwrap();
+    table.finish_table().unwrap()
 }
 
 #[test]
@@ -288,12 +308,12 @@ fn what_a_row_says_is_checked() {
         read_with(name, untouched).unwrap_or_else(|error| panic!("{error}"));
         for (column, bad) in *bad {
             let error = read_with(name, table(columns, column, bad)).unwrap_err();
-            let Error::Damaged { member, at, .. } = &error else {
+            let StoreError::Damaged { member, at, .. } = &error else {
                 panic!("{name} {column}: {error}");
             };
             assert_eq!(
                 (member.as_str(), at),
-                (*name, &Place::Row(1)),
+                (*name, &ErrorPlace::Row(1)),
                 "{column}: {error}"
             );
         }
@@ -318,18 +338,19 @@ fn a_table_that_lacks_or_changes_a_column_is_refused() {
 #[test]
 fn a_bomb_is_refused() {
     let mut table = TableWriter::new(SYMBOLS).unwrap();
-    let text = shared(&"x".repeat(1 << 20)).unwrap();
+    let text = shared_text(&"x".repeat(1 << 20)).unwrap();
     let rows = 100;
-    let mut out = table.rows().unwrap();
+    let mut out = table.begin_rows().unwrap();
     let zeros = || std::iter::repeat_n(0, rows);
-    out.ints("image_id", zeros()).unwrap();
-    out.texts("image", std::iter::repeat_n(&text, rows))
+    out.write_ints("image_id", zeros()).unwrap();
+    out.write_texts("image", std::iter::repeat_n(&text, rows))
         .unwrap();
-    out.ints("start", zeros()).unwrap();
-    out.ints("end", zeros()).unwrap();
-    out.texts("name", std::iter::repeat_n(&text, rows)).unwrap();
-    out.finish().unwrap();
-    let bytes = table.finish().unwrap();
+    out.write_ints("start", zeros()).unwrap();
+    out.write_ints("end", zeros()).unwrap();
+    out.write_texts("name", std::iter::repeat_n(&text, rows))
+        .unwrap();
+    out.finish_rows().unwrap();
+    let bytes = table.finish_table().unwrap();
     assert!(bytes.len() < 100_000, "{}", bytes.len());
     let error = read_with("symbols.parquet", bytes).unwrap_err();
     assert!(error.to_string().contains("far more"), "{error}");
@@ -339,18 +360,19 @@ fn a_bomb_is_refused() {
 #[test]
 fn too_many_rows_are_refused() {
     let mut table = TableWriter::new(SYMBOLS).unwrap();
-    let text = shared("f").unwrap();
+    let text = shared_text("f").unwrap();
     for _ in 0..6 {
         let rows = 1 << 18;
-        let mut out = table.rows().unwrap();
+        let mut out = table.begin_rows().unwrap();
         let zeros = || std::iter::repeat_n(0, rows);
-        out.ints("image_id", zeros()).unwrap();
-        out.texts("image", std::iter::repeat_n(&text, rows))
+        out.write_ints("image_id", zeros()).unwrap();
+        out.write_texts("image", std::iter::repeat_n(&text, rows))
             .unwrap();
-        out.ints("start", zeros()).unwrap();
-        out.ints("end", zeros()).unwrap();
-        out.texts("name", std::iter::repeat_n(&text, rows)).unwrap();
-        out.finish().unwrap();
+        out.write_ints("start", zeros()).unwrap();
+        out.write_ints("end", zeros()).unwrap();
+        out.write_texts("name", std::iter::repeat_n(&text, rows))
+            .unwrap();
+        out.finish_rows().unwrap();
     }
     let bytes = table.into_bytes().unwrap();
     assert!(bytes.len() < 100_000, "{}", bytes.len());
@@ -380,7 +402,7 @@ proptest! {
         let (name, mut bytes) = encoded.members[member].clone();
         spoil(&mut bytes, &changes);
         if let Err(error) = read_with(name, bytes) {
-            prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+            prop_assert!(matches!(error, StoreError::Damaged { .. }), "{}", error);
         }
     }
 

@@ -1,17 +1,18 @@
 //! Columns that several tables have: those that name an image, and the texts that rows share.
 
-use crate::error::Error;
-use crate::table_writer::{RowsWriter, shared};
+use crate::error::StoreError;
+use crate::table_writer::{RowsWriter, shared_text};
 use parquet::data_type::ByteArray;
 use profile::{Image, ImageId, ImageKind, NameId, Recording};
 
-/// How an image kind is spelled in `images.parquet`.
-pub(crate) const KINDS: [(ImageKind, &str); 7] = [
+/// Image kinds as `images.parquet` spells them.
+pub(crate) const KINDS: [(ImageKind, &str); 8] = [
     (ImageKind::File, "file"),
     (ImageKind::Kernel, "kernel"),
     (ImageKind::KernelModule, "kernel_module"),
     (ImageKind::Vdso, "vdso"),
     (ImageKind::Jit, "jit"),
+    (ImageKind::Script, "script"),
     (ImageKind::Anonymous, "anonymous"),
     (ImageKind::Unknown, "unknown"),
 ];
@@ -27,7 +28,7 @@ pub(crate) struct SharedTexts {
 }
 
 impl SharedTexts {
-    pub fn new(recording: &Recording) -> Result<Self, Error> {
+    pub fn new(recording: &Recording) -> Result<Self, StoreError> {
         let names: Vec<&str> = recording.names.iter().collect();
         let mut sorted: Vec<usize> = (0..names.len()).collect();
         sorted.sort_unstable_by_key(|i| names[*i]);
@@ -36,15 +37,26 @@ impl SharedTexts {
             ranks[i] = rank;
         }
         let images = &recording.images;
-        let build_id = |image: &Image| image.build_id.as_ref().map(|id| shared(&id.to_string()));
-        let events = recording.events.iter().map(|event| shared(&event.name));
+        let build_id = |image: &Image| {
+            image
+                .build_id
+                .as_ref()
+                .map(|id| shared_text(&id.to_string()))
+        };
+        let events = recording
+            .events
+            .iter()
+            .map(|event| shared_text(&event.name));
         Ok(Self {
             events: events.collect::<Result<_, _>>()?,
-            names: names.into_iter().map(shared).collect::<Result<_, _>>()?,
+            names: names
+                .into_iter()
+                .map(shared_text)
+                .collect::<Result<_, _>>()?,
             ranks,
             paths: images
                 .iter()
-                .map(|image| shared(&image.path))
+                .map(|image| shared_text(&image.path))
                 .collect::<Result<_, _>>()?,
             build_ids: images
                 .iter()
@@ -53,15 +65,15 @@ impl SharedTexts {
         })
     }
 
-    pub fn name(&self, id: NameId) -> &ByteArray {
+    pub fn name_text(&self, id: NameId) -> &ByteArray {
         &self.names[id.0 as usize]
     }
 
-    pub fn rank(&self, id: NameId) -> u32 {
+    pub fn name_rank(&self, id: NameId) -> u32 {
         self.ranks[id.0 as usize]
     }
 
-    pub fn path(&self, id: ImageId) -> &ByteArray {
+    pub fn path_text(&self, id: ImageId) -> &ByteArray {
         &self.paths[id.0 as usize]
     }
 
@@ -76,8 +88,8 @@ pub(crate) fn image_columns<I: Iterator<Item = ImageId>>(
     out: &mut RowsWriter<'_>,
     texts: &SharedTexts,
     images: impl Fn() -> I,
-) -> Result<(), Error> {
-    out.ints("image_id", images().map(|id| id.0.into()))?;
-    out.texts("image", images().map(|id| texts.path(id)))?;
+) -> Result<(), StoreError> {
+    out.write_ints("image_id", images().map(|id| id.0.into()))?;
+    out.write_texts("image", images().map(|id| texts.path_text(id)))?;
     out.optional_texts("build_id", images().map(|id| texts.build_id(id)))
 }

@@ -1,15 +1,15 @@
 //! Where traces and results of the interference method are, and results as files: one line of JSON.
 
-use crate::envelope::Form;
-use crate::error::{Error, Fault};
-use crate::file::{Written, write_whole};
-use crate::names::utc;
+use crate::envelope::EnvelopeForm;
+use crate::error::{StoreError, TableFault};
+use crate::file::{WrittenFile, write_whole};
+use crate::names::utc_name;
 use profile::Interference;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-const FORM: Form = Form {
+const FORM: EnvelopeForm = EnvelopeForm {
     format: "vitalfew-interference",
     version: 1,
     key: "result",
@@ -19,36 +19,36 @@ const FORM: Form = Form {
 /// Far above what any result needs.
 const MAX_LEN: u64 = 256 << 20;
 
-/// What is kept of a run.
+/// The part of a run that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredResult {
     /// All events.
     Trace,
-    /// What they mean.
+    /// The result only.
     Result,
 }
 
 /// Where what is kept of a program that was started then belongs in a database: the file and its directory
 /// need not exist.
-pub fn interference_path(database: &Path, start_unix_ns: u64, kept: Kept) -> PathBuf {
+pub fn interference_path(database: &Path, start_unix_ns: u64, kept: StoredResult) -> PathBuf {
     let extension = match kept {
-        Kept::Trace => "trace",
-        Kept::Result => "json",
+        StoredResult::Trace => "trace",
+        StoredResult::Result => "json",
     };
-    let name = format!("{}.{extension}", utc(start_unix_ns / 1000));
+    let name = format!("{}.{extension}", utc_name(start_unix_ns / 1000));
     database.join("interference").join(name)
 }
 
 /// The last run's file in a database: its trace, else its result; `None` if there is neither of any run.
 ///
 /// # Errors
-/// [`Error::Io`] if the directory cannot be read.
-pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, Error> {
+/// [`StoreError::Io`] if the directory cannot be read.
+pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, StoreError> {
     let directory = database.join("interference");
     if !directory.exists() {
         return Ok(None);
     }
-    let failed = || Error::io("read", &directory);
+    let failed = || StoreError::wrap_io("read", &directory);
     let mut last = None;
     for entry in fs::read_dir(&directory).map_err(failed())? {
         let path = entry.map_err(failed())?.path();
@@ -66,11 +66,11 @@ pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, Error> {
 /// Writes a result into the file `path`, whole or not at all; its directory is made.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Unstorable`].
-pub fn write_interference(result: &Interference, path: &Path) -> Result<Written, Error> {
-    let line = FORM.seal(result)?;
+/// [`StoreError::Io`], [`StoreError::Unstorable`].
+pub fn write_interference(result: &Interference, path: &Path) -> Result<WrittenFile, StoreError> {
+    let line = FORM.seal_content(result)?;
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(Error::io("write", path))?;
+        fs::create_dir_all(directory).map_err(StoreError::wrap_io("write", path))?;
     }
     write_whole(&line, path)
 }
@@ -78,17 +78,17 @@ pub fn write_interference(result: &Interference, path: &Path) -> Result<Written,
 /// Reads the result in the file `path`.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Newer`], [`Error::Checksum`], [`Error::Damaged`].
-pub fn read_interference(path: &Path) -> Result<Interference, Error> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+/// [`StoreError::Io`], [`StoreError::Newer`], [`StoreError::Checksum`], [`StoreError::Damaged`].
+pub fn read_interference(path: &Path) -> Result<Interference, StoreError> {
+    let file = File::open(path).map_err(StoreError::wrap_io("read", path))?;
     let mut bytes = Vec::new();
     let read = file.take(MAX_LEN + 1).read_to_end(&mut bytes);
-    read.map_err(Error::io("read", path))?;
+    read.map_err(StoreError::wrap_io("read", path))?;
     if bytes.len() as u64 > MAX_LEN {
         let what = "no result is longer than 256 MiB";
-        return Err(Fault::at_offset(bytes.len(), what).of(path, FORM.member));
+        return Err(TableFault::at_offset(bytes.len(), what).in_member(path, FORM.member));
     }
-    FORM.open(&bytes, path, 0)
+    FORM.open_envelope(&bytes, path, 0)
 }
 
 /// Returns whether bytes begin like a result of ours.

@@ -3,8 +3,8 @@
 //!
 //! A recording is a description in JSON and up to seven tables in Parquet; `docs/format.md` says
 //! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
-//! [`Database::write`] and [`Epoch::read`] in a directory of its own among others. Both are whole
-//! or not there, whenever a writer dies. [`open`] finds out what a path is, [`merge`] makes one
+//! [`Database::write_recording`] and [`Epoch::read_recording`] in a directory of its own among others. Both are whole
+//! or not there, whenever a writer dies. [`open_path`] finds out what a path is, [`merge_recordings`] makes one
 //! recording of several. Causal profiles are files of their own ([`append_causal`], [`read_causal`]), and so
 //! are traces ([`TraceWriter`], [`TraceReader`]) and their results ([`write_interference`]).
 //!
@@ -71,20 +71,20 @@ mod thrift;
 mod trace;
 mod trace_columns;
 
-pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal};
+pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal, save_causal};
 pub use database::{Database, Epoch, read_all};
 pub use decode::Wanted;
-pub use error::{Error, Place, is_left_out, left_out};
-pub use file::{Written, read_file, write_file};
+pub use error::{ErrorPlace, StoreError, is_left_out, left_out};
+pub use file::{WrittenFile, read_file, write_file};
 pub use interference::{
-    Kept, interference_path, is_interference, latest_interference, read_interference,
+    StoredResult, interference_path, is_interference, latest_interference, read_interference,
     write_interference,
 };
-pub use merge::merge;
+pub use merge::merge_recordings;
 pub use open_epoch::OpenEpoch;
 pub use parts::PartId;
-pub use range::Range;
-pub use summary::Summary;
+pub use range::TimeRange;
+pub use summary::RecordingSummary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 
 use profile::Recording;
@@ -92,7 +92,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What there is at a path.
+/// The kind of data at a path.
 #[derive(Debug)]
 pub enum Opened {
     /// A recording: it was a file, or the directory of an epoch.
@@ -104,8 +104,8 @@ pub enum Opened {
 /// Opens what there is at `path`, which is found out from its content.
 ///
 /// # Errors
-/// All of [`Error`] but [`Error::Unstorable`].
-pub fn open(path: &Path) -> Result<Opened, Error> {
+/// All of [`StoreError`] but [`StoreError::Unstorable`].
+pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
     if path.is_dir() && !path.join(manifest::NAME).exists() {
         return Database::open(path).map(Opened::Database);
     }

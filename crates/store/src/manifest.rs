@@ -1,7 +1,7 @@
 //! `recording.json`: what a recording says of itself, and what its other members must be.
 
-use crate::envelope::Form;
-use crate::error::{Error, Fault};
+use crate::envelope::EnvelopeForm;
+use crate::error::{StoreError, TableFault};
 use profile::{CallGraph, Collector, Event, Host, Recording, Target, TaskTimes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Name of the member.
 pub(crate) const NAME: &str = "recording.json";
 
-const FORM: Form = Form {
+const FORM: EnvelopeForm = EnvelopeForm {
     format: "vitalfew-recording",
     version: 1,
     key: "recording",
@@ -23,14 +23,14 @@ pub(crate) const MAX_LEN: u64 = 64 << 20;
 /// Events are told apart by 16 bits.
 pub(crate) const MAX_EVENTS: usize = 1 << 16;
 
-/// What a member must be.
+/// The required size and checksum of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Member {
+pub(crate) struct ManifestMember {
     pub bytes: u64,
     pub crc32: u32,
 }
 
-/// What `recording.json` says.
+/// The contents of `recording.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub host: Host,
@@ -46,11 +46,11 @@ pub(crate) struct Manifest {
     pub events: Vec<Event>,
     /// Sum of the counts of all samples.
     pub samples: u64,
-    pub members: BTreeMap<String, Member>,
+    pub members: BTreeMap<String, ManifestMember>,
 }
 
 impl Manifest {
-    pub fn new(recording: &Recording, members: BTreeMap<String, Member>) -> Self {
+    pub fn new(recording: &Recording, members: BTreeMap<String, ManifestMember>) -> Self {
         let counts = recording.samples.iter().map(|sample| sample.count);
         Self {
             host: recording.host.clone(),
@@ -80,20 +80,20 @@ impl Manifest {
         recording
     }
 
-    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let bytes = FORM.seal(self)?;
+    pub fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        let bytes = FORM.seal_content(self)?;
         if bytes.len() as u64 > MAX_LEN {
-            return Err(Error::unstorable("its description exceeds 64 MiB"));
+            return Err(StoreError::unstorable("its description exceeds 64 MiB"));
         }
         Ok(bytes)
     }
 
     /// Reads `recording.json` of the recording at `path`.
-    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, Error> {
-        let manifest: Self = FORM.open(bytes, path, 0)?;
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, StoreError> {
+        let manifest: Self = FORM.open_envelope(bytes, path, 0)?;
         if manifest.events.len() > MAX_EVENTS {
             let what = format!("it has {} events", manifest.events.len());
-            return Err(Fault::at_offset(0, what).of(path, NAME));
+            return Err(TableFault::at_offset(0, what).in_member(path, NAME));
         }
         Ok(manifest)
     }

@@ -1,14 +1,14 @@
 //! Several recordings as one.
 
 use crate::accesses::{self, Found};
-use crate::decode::Sum;
-use crate::encode::check;
-use crate::error::Error;
+use crate::decode::SampleSum;
+use crate::encode::check_storable;
+use crate::error::StoreError;
 use crate::manifest::MAX_EVENTS;
 use profile::{
     BranchCount, BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId,
-    ImageKind, ImageOffset, Location, NameId, Recording, Sample, Seen, StackId, Stretch,
-    StretchCount, Target, TaskTimes, ThreadCount, Waker,
+    ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, Stretch, StretchCount,
+    StretchSightings, Target, TaskTimes, ThreadCount, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,57 +21,60 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where recordings disagree on what they measured and how, a warning says so.
 ///
 /// # Errors
-/// [`Error::Unmergeable`] if there is no recording, or too many events;
-/// [`Error::Unstorable`] if a recording contradicts itself.
-pub fn merge(recordings: &[Recording]) -> Result<Recording, Error> {
-    let first = recordings.first().ok_or_else(|| Error::Unmergeable {
+/// [`StoreError::Unmergeable`] if there is no recording, or too many events;
+/// [`StoreError::Unstorable`] if a recording contradicts itself.
+pub fn merge_recordings(recordings: &[Recording]) -> Result<Recording, StoreError> {
+    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
         what: "there is none".to_owned(),
     })?;
-    let mut merger = Merger::new(frame(first, recordings));
+    let mut merger = Merger::new(empty_merged(first, recordings));
     for recording in recordings {
-        check(recording)?;
-        merger.add(recording)?;
+        check_storable(recording)?;
+        merger.add_recording(recording)?;
     }
-    Ok(merger.finish())
+    Ok(merger.finish_recording())
 }
 
 /// One recording with the sums of all of these, by event, place and process. The recordings are
 /// without their samples.
-pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<Sum>)>) -> Result<Recording, Error> {
-    let (recordings, parts): (Vec<Recording>, Vec<Vec<Sum>>) = parts.into_iter().unzip();
-    let first = recordings.first().ok_or_else(|| Error::Unmergeable {
+pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Recording, StoreError> {
+    let (recordings, parts): (Vec<Recording>, Vec<Vec<SampleSum>>) = parts.into_iter().unzip();
+    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
         what: "there is none".to_owned(),
     })?;
-    let mut merger = Merger::new(frame(first, &recordings));
+    let mut merger = Merger::new(empty_merged(first, &recordings));
     let mut sums = Vec::with_capacity(parts.iter().map(Vec::len).sum());
     for (recording, part) in recordings.iter().zip(parts) {
         let ids = merger.add_all_but_samples(recording)?;
-        sums.extend(part.into_iter().map(|sum| Sum {
+        sums.extend(part.into_iter().map(|sum| SampleSum {
             image: ids.images[sum.image.0 as usize],
             event: ids.events[usize::from(sum.event.0)],
             process: ids.names[sum.process.0 as usize],
+            cgroup: sum.cgroup.map(|cgroup| ids.names[cgroup.0 as usize]),
             ..sum
         }));
     }
     // Each recording is sorted already, which this sort makes use of.
-    sums.sort_by_key(Sum::key);
-    let mut merged = merger.finish();
+    sums.sort_by_key(SampleSum::sort_key);
+    let mut merged = merger.finish_recording();
     let mut last = None;
-    for same in sums.chunk_by(|a, b| a.key() == b.key()) {
+    for same in sums.chunk_by(|a, b| a.sort_key() == b.sort_key()) {
         let Some(sum) = same.first() else { continue };
-        let Sum { image, offset, .. } = *sum;
+        let SampleSum { image, offset, .. } = *sum;
         let location = Location { image, offset };
         let stack = match last {
             Some((last, stack)) if last == location => stack,
             _ => merged.stacks.push_leaf(location),
         };
         last = Some((location, stack));
-        let add = |amount: fn(&Sum) -> u64| same.iter().map(amount).fold(0, u64::saturating_add);
+        let add =
+            |amount: fn(&SampleSum) -> u64| same.iter().map(amount).fold(0, u64::saturating_add);
         merged.samples.push(Sample {
             event: sum.event,
             process: sum.process,
             pid: None,
             tid: None,
+            cgroup: sum.cgroup,
             stack,
             waker: None,
             count: add(|sum| sum.count),
@@ -82,7 +85,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<Sum>)>) -> Result<Recording,
 }
 
 /// The merged recording without anything in it.
-fn frame(first: &Recording, all: &[Recording]) -> Recording {
+fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     let mut warnings = Vec::new();
     let mut agree = |same: &dyn Fn(&Recording) -> bool, on: &str| {
         let agree = all.iter().all(same);
@@ -112,7 +115,7 @@ fn frame(first: &Recording, all: &[Recording]) -> Recording {
         .map(|r| r.call_graph)
         .find(|g| *g != CallGraph::None);
     let call_graph = call_graph.unwrap_or(CallGraph::None);
-    let mut merged = Recording::new(host(first, all), target, first.collector, call_graph);
+    let mut merged = Recording::new(merged_host(first, all), target, first.collector, call_graph);
     let end = |r: &Recording| r.start_unix_ns.saturating_add(r.duration_ns);
     merged.start_unix_ns = all.iter().map(|r| r.start_unix_ns).min().unwrap_or(0);
     let end = all.iter().map(end).max().unwrap_or(0);
@@ -126,7 +129,7 @@ fn frame(first: &Recording, all: &[Recording]) -> Recording {
 }
 
 /// The host of all; of several the names, all their CPUs, and what they have in common.
-fn host(first: &Recording, all: &[Recording]) -> Host {
+fn merged_host(first: &Recording, all: &[Recording]) -> Host {
     let mut host = first.host.clone();
     let mut seen = FxHashSet::from_iter([first.host.name.as_str()]);
     for other in all.iter().map(|recording| &recording.host) {
@@ -154,7 +157,7 @@ fn host(first: &Recording, all: &[Recording]) -> Host {
     host
 }
 
-/// What makes two images the same.
+/// The properties that make two images the same.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Program(ImageKind, BuildId),
@@ -163,7 +166,7 @@ enum Identity {
 }
 
 /// The ids that the parts of a recording have in the merged one.
-struct Ids {
+struct MergedIds {
     events: Vec<EventId>,
     names: Vec<NameId>,
     images: Vec<ImageId>,
@@ -177,9 +180,9 @@ struct Merger {
     /// Likewise; numbers of threads mean nothing on another host.
     threads: FxHashMap<(String, ThreadCount), usize>,
     symbols: BTreeSet<EmbeddedSymbol>,
-    /// What was observed and walked, by branch and target.
+    /// Observed and walked transfers, by branch and target.
     branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
-    stretches: BTreeMap<(ImageId, Stretch), Seen>,
+    stretches: BTreeMap<(ImageId, Stretch), StretchSightings>,
     accesses: Found,
 }
 
@@ -197,24 +200,24 @@ impl Merger {
         }
     }
 
-    fn add(&mut self, recording: &Recording) -> Result<(), Error> {
+    fn add_recording(&mut self, recording: &Recording) -> Result<(), StoreError> {
         let ids = self.add_all_but_samples(recording)?;
-        let stacks = self.stacks(recording, &ids);
+        let stacks = self.map_stacks(recording, &ids);
         for sample in &recording.samples {
-            self.sample(sample, &ids, &stacks);
+            self.add_sample(sample, &ids, &stacks);
         }
         Ok(())
     }
 
-    fn add_all_but_samples(&mut self, recording: &Recording) -> Result<Ids, Error> {
+    fn add_all_but_samples(&mut self, recording: &Recording) -> Result<MergedIds, StoreError> {
         for warning in &recording.warnings {
             if !self.merged.warnings.contains(warning) {
                 self.merged.warnings.push(warning.clone());
             }
         }
-        let ids = self.ids(recording)?;
+        let ids = self.map_ids(recording)?;
         for thread in &recording.threads {
-            self.thread(thread, &ids, &recording.host.name);
+            self.add_thread(thread, &ids, &recording.host.name);
         }
         self.symbols
             .extend(recording.symbols.iter().map(|symbol| EmbeddedSymbol {
@@ -241,8 +244,8 @@ impl Merger {
         Ok(ids)
     }
 
-    fn ids(&mut self, recording: &Recording) -> Result<Ids, Error> {
-        let events = recording.events.iter().map(|event| self.event(event));
+    fn map_ids(&mut self, recording: &Recording) -> Result<MergedIds, StoreError> {
+        let events = recording.events.iter().map(|event| self.merge_event(event));
         let events = events.collect::<Result<_, _>>()?;
         let names = recording
             .names
@@ -251,9 +254,9 @@ impl Merger {
         let names = names.collect();
         let images = recording.images.iter();
         let images: Vec<_> = images
-            .map(|image| self.image(image, &recording.host))
+            .map(|image| self.merge_image(image, &recording.host))
             .collect();
-        Ok(Ids {
+        Ok(MergedIds {
             events,
             names,
             images,
@@ -261,7 +264,7 @@ impl Merger {
     }
 
     /// For each stack of the recording the merged one.
-    fn stacks(&mut self, recording: &Recording, ids: &Ids) -> Vec<StackId> {
+    fn map_stacks(&mut self, recording: &Recording, ids: &MergedIds) -> Vec<StackId> {
         let mut stacks: Vec<StackId> = Vec::with_capacity(recording.stacks.len());
         for frame in recording.stacks.frames() {
             let location = Location {
@@ -275,11 +278,11 @@ impl Merger {
         stacks
     }
 
-    fn event(&mut self, event: &Event) -> Result<EventId, Error> {
+    fn merge_event(&mut self, event: &Event) -> Result<EventId, StoreError> {
         let events = &mut self.merged.events;
         let same = |other: &Event| other.name == event.name && other.unit == event.unit;
         let position = events.iter().position(same).unwrap_or(events.len());
-        let id = u16::try_from(position).map_err(|_| Error::Unmergeable {
+        let id = u16::try_from(position).map_err(|_| StoreError::Unmergeable {
             what: format!("they have more than {MAX_EVENTS} events"),
         })?;
         match events.get_mut(position) {
@@ -298,7 +301,7 @@ impl Merger {
         Ok(EventId(id))
     }
 
-    fn image(&mut self, image: &Image, host: &Host) -> ImageId {
+    fn merge_image(&mut self, image: &Image, host: &Host) -> ImageId {
         let identity = match &image.build_id {
             Some(id) => Identity::Program(image.kind, id.clone()),
             None => {
@@ -316,11 +319,12 @@ impl Merger {
         id
     }
 
-    fn sample(&mut self, sample: &Sample, ids: &Ids, stacks: &[StackId]) {
+    fn add_sample(&mut self, sample: &Sample, ids: &MergedIds, stacks: &[StackId]) {
         let stack = |stack: StackId| stacks[stack.0 as usize];
         let key = Sample {
             event: ids.events[usize::from(sample.event.0)],
             process: ids.names[sample.process.0 as usize],
+            cgroup: sample.cgroup.map(|cgroup| ids.names[cgroup.0 as usize]),
             stack: stack(sample.stack),
             waker: sample.waker.map(|waker| Waker {
                 process: ids.names[waker.process.0 as usize],
@@ -341,10 +345,11 @@ impl Merger {
         merged.weight = merged.weight.saturating_add(sample.weight);
     }
 
-    fn thread(&mut self, thread: &ThreadCount, ids: &Ids, host: &str) {
+    fn add_thread(&mut self, thread: &ThreadCount, ids: &MergedIds, host: &str) {
         let key = ThreadCount {
             event: ids.events[usize::from(thread.event.0)],
             process: ids.names[thread.process.0 as usize],
+            cgroup: thread.cgroup.map(|cgroup| ids.names[cgroup.0 as usize]),
             count: 0,
             weight: 0,
             ..*thread
@@ -362,7 +367,7 @@ impl Merger {
         merged.weight = merged.weight.saturating_add(thread.weight);
     }
 
-    fn finish(mut self) -> Recording {
+    fn finish_recording(mut self) -> Recording {
         self.merged.symbols = self.symbols.into_iter().collect();
         let branches = self.branches.into_iter();
         self.merged.branches = branches
@@ -384,7 +389,7 @@ impl Merger {
                 seen,
             })
             .collect();
-        accesses::finish(self.accesses, &mut self.merged);
+        accesses::attach_accesses(self.accesses, &mut self.merged);
         self.merged
     }
 }

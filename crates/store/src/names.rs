@@ -1,6 +1,6 @@
 //! Names of directories in a database.
 
-use crate::error::Error;
+use crate::error::StoreError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) const REMOVED: &str = ".removed-";
 pub(crate) const PREFIX: &str = "open=";
 
 /// Where an epoch is, or will be, once it is closed.
-pub(crate) fn closed(path: &Path) -> PathBuf {
+pub(crate) fn closed_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match name.strip_prefix(PREFIX) {
         Some(host) => path.with_file_name(format!("host={host}")),
@@ -23,14 +23,14 @@ pub(crate) fn closed(path: &Path) -> PathBuf {
 }
 
 /// The subdirectories of `path` whose names begin with `prefix`, by name; none if it is missing.
-pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, StoreError> {
     let entries = match fs::read_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(Error::io("read", path))?,
+        entries => entries.map_err(StoreError::wrap_io("read", path))?,
     };
     let mut found = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(Error::io("read", path))?;
+        let entry = entry.map_err(StoreError::wrap_io("read", path))?;
         let named = entry
             .file_name()
             .as_encoded_bytes()
@@ -44,7 +44,7 @@ pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, 
 }
 
 /// A time of day and date whose order as text is that of time.
-pub(crate) fn utc(unix_micros: u64) -> String {
+pub(crate) fn utc_name(unix_micros: u64) -> String {
     let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
     time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn times_sort_as_text() {
-        assert_eq!(utc(1_795_230_900_123_456), "20261121T031500.123456Z");
-        assert_eq!(utc(0), "19700101T000000.000000Z");
+        assert_eq!(utc_name(1_795_230_900_123_456), "20261121T031500.123456Z");
+        assert_eq!(utc_name(0), "19700101T000000.000000Z");
         let times = [
             0,
             1,
@@ -81,7 +81,7 @@ mod tests {
             1_795_230_900_123_456,
             u64::MAX / 1000,
         ];
-        assert!(times.map(utc).is_sorted());
+        assert!(times.map(utc_name).is_sorted());
     }
 
     #[test]

@@ -7,11 +7,11 @@
 //! not count either. So at every moment, and after every crash, each drain counts once.
 
 use crate::database::Database;
-use crate::error::{Error, left_out};
-use crate::file::{Written, read_file, write_file};
-use crate::merge::merge;
-use crate::names::{PREFIX, REMOVED, closed, encode_name, subdirectories};
-use crate::parts::{DAMAGED, Part, PartId, listing, parts, standing};
+use crate::error::{StoreError, left_out};
+use crate::file::{WrittenFile, read_file, write_file};
+use crate::merge::merge_recordings;
+use crate::names::{PREFIX, REMOVED, closed_path, encode_name, subdirectories};
+use crate::parts::{DAMAGED, Part, PartId, drop_covered, list_files, list_parts};
 use profile::Recording;
 use std::fs::{self, File};
 use std::io;
@@ -29,23 +29,24 @@ impl Database {
     /// Begins an epoch of a host at a time, or a little later if there is one already.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn begin_epoch(&self, host: &str, start_unix_ns: u64) -> Result<OpenEpoch, Error> {
+    /// [`StoreError::Io`].
+    pub fn begin_epoch(&self, host: &str, start_unix_ns: u64) -> Result<OpenEpoch, StoreError> {
         let host = encode_name(host);
         let mut micros = start_unix_ns / 1000;
         loop {
             let epoch = self.epoch_directory(micros);
-            fs::create_dir_all(&epoch).map_err(Error::io("create", &epoch))?;
+            fs::create_dir_all(&epoch).map_err(StoreError::wrap_io("create", &epoch))?;
             let path = epoch.join(format!("{PREFIX}{host}"));
-            if !closed(&path).exists() {
+            if !closed_path(&path).exists() {
                 match fs::create_dir(&path) {
                     Ok(()) => return Ok(OpenEpoch { path }),
                     // Somebody found the epoch empty and removed it.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                     Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(e) => return Err(Error::io("create", &path)(e)),
+                    Err(e) => return Err(StoreError::wrap_io("create", &path)(e)),
                 }
             }
+            // An epoch is named by its time, which a host may give to one only.
             micros += 1;
         }
     }
@@ -54,8 +55,8 @@ impl Database {
     /// full disk when it died is removed.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn open_epochs(&self, host: &str) -> Result<Vec<OpenEpoch>, Error> {
+    /// [`StoreError::Io`].
+    pub fn open_epochs(&self, host: &str) -> Result<Vec<OpenEpoch>, StoreError> {
         let name = format!("{PREFIX}{}", encode_name(host));
         let mut open = Vec::new();
         for epoch in subdirectories(self.path(), "epoch=")? {
@@ -74,7 +75,7 @@ impl Database {
 
 impl OpenEpoch {
     /// The epoch in this directory, which need not be there (any more).
-    pub fn at(path: &Path) -> Self {
+    pub fn at_path(path: &Path) -> Self {
         let path = path.to_owned();
         Self { path }
     }
@@ -88,61 +89,65 @@ impl OpenEpoch {
     /// removed it.
     ///
     /// # Errors
-    /// [`Error::Unstorable`], or [`Error::Io`]; nothing half-written remains.
-    pub fn add(&self, id: PartId, recording: &Recording) -> Result<Written, Error> {
-        fs::create_dir_all(&self.path).map_err(Error::io("create", &self.path))?;
+    /// [`StoreError::Unstorable`], or [`StoreError::Io`]; nothing half-written remains.
+    pub fn add_part(&self, id: PartId, recording: &Recording) -> Result<WrittenFile, StoreError> {
+        fs::create_dir_all(&self.path).map_err(StoreError::wrap_io("create", &self.path))?;
         write_file(recording, &self.path.join(format!("{id}-{id}.vf")))
     }
 
     /// Returns whether it was closed: what would be added would not count.
     pub fn is_closed(&self) -> bool {
-        closed(&self.path).is_dir()
+        closed_path(&self.path).is_dir()
     }
 
     /// Returns whether a drain was added.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn holds(&self, id: PartId) -> Result<bool, Error> {
-        Ok(parts(&self.path)?.iter().any(|part| part.covers(id, id)))
+    /// [`StoreError::Io`].
+    pub fn holds_part(&self, id: PartId) -> Result<bool, StoreError> {
+        Ok(list_parts(&self.path)?
+            .iter()
+            .any(|part| part.covers_drains(id, id)))
     }
 
     /// The last drain that was added.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn last(&self) -> Result<Option<PartId>, Error> {
-        Ok(parts(&self.path)?.iter().map(|part| part.last).max())
+    /// [`StoreError::Io`].
+    pub fn last_part(&self) -> Result<Option<PartId>, StoreError> {
+        Ok(list_parts(&self.path)?.iter().map(|part| part.last).max())
     }
 
     /// Returns how many parts it has.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn len(&self) -> Result<usize, Error> {
-        Ok(parts(&self.path)?.len())
+    /// [`StoreError::Io`].
+    pub fn len(&self) -> Result<usize, StoreError> {
+        Ok(list_parts(&self.path)?.len())
     }
 
     /// Returns whether it has no part.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn is_empty(&self) -> Result<bool, Error> {
+    /// [`StoreError::Io`].
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
         Ok(self.len()? == 0)
     }
 
     /// Removes what a writer left behind that was killed. There must be no other writer.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn clean(&self) -> Result<(), Error> {
+    /// [`StoreError::Io`].
+    pub fn remove_leftovers(&self) -> Result<(), StoreError> {
         let entries = match fs::read_dir(&self.path) {
             // The process that closes it is not done before its daemon dies.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(Error::io("read", &self.path))?,
+            entries => entries.map_err(StoreError::wrap_io("read", &self.path))?,
         };
         for entry in entries {
-            let path = entry.map_err(Error::io("read", &self.path))?.path();
+            let path = entry
+                .map_err(StoreError::wrap_io("read", &self.path))?
+                .path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(".vitalfew-") {
                 let _ = fs::remove_file(&path);
@@ -157,21 +162,29 @@ impl OpenEpoch {
     /// Nothing happens while somebody else merges.
     ///
     /// # Errors
-    /// All of [`Error`]; the parts are then as they were. Parts that cannot be read are moved into
+    /// All of [`StoreError`]; the parts are then as they were. Parts that cannot be read are moved into
     /// `damaged=<host>/` beside the epoch.
-    pub fn merge(&self, all: bool, amend: impl FnOnce(&mut Recording)) -> Result<(), Error> {
-        let Some(_lock) = self.lock()? else {
+    pub fn merge_parts(
+        &self,
+        all: bool,
+        amend: impl FnOnce(&mut Recording),
+    ) -> Result<(), StoreError> {
+        let Some(_lock) = self.lock_merges()? else {
             return Ok(());
         };
         self.merge_locked(all, amend)
     }
 
-    fn merge_locked(&self, all: bool, amend: impl FnOnce(&mut Recording)) -> Result<(), Error> {
-        let listed = listing(&self.path)?;
-        let parts = standing(listed.clone());
+    fn merge_locked(
+        &self,
+        all: bool,
+        amend: impl FnOnce(&mut Recording),
+    ) -> Result<(), StoreError> {
+        let listed = list_files(&self.path)?;
+        let parts = drop_covered(listed.clone());
         remove_covered(&listed, &parts);
         let chosen = parts
-            .get(if all { 0 } else { newest(&parts) }..)
+            .get(if all { 0 } else { newest_to_merge(&parts) }..)
             .unwrap_or(&[]);
         let (Some(first), Some(last)) = (chosen.first(), chosen.last()) else {
             return Ok(());
@@ -183,19 +196,22 @@ impl OpenEpoch {
         if recordings.is_empty() || (chosen.len() == 1 && first.first != last.last) {
             return Ok(());
         }
-        let mut merged = merge(&recordings)?;
+        let mut merged = merge_recordings(&recordings)?;
+        // Merged, they are needed no more: both at once would double the peak of this process.
         drop(recordings);
         amend(&mut merged);
         let name = format!("{}-{}.vf", first.first, last.last);
+        // The merged part stands before its sources go. A process that is killed in between leaves
+        // parts that readers drop, because their drains are all in another one.
         write_file(&merged, &self.path.join(name))?;
-        let merged = standing(listing(&self.path)?);
+        let merged = drop_covered(list_files(&self.path)?);
         remove_covered(&readable, &merged);
         Ok(())
     }
 
     /// The recordings that can be read. What is damaged would fail again and again, and goes out of
     /// the way.
-    fn read_or_set_aside(&self, parts: &[Part]) -> Result<(Vec<Recording>, Vec<Part>), Error> {
+    fn read_or_set_aside(&self, parts: &[Part]) -> Result<(Vec<Recording>, Vec<Part>), StoreError> {
         let (mut recordings, mut readable) = (Vec::new(), Vec::new());
         let mut lost = Vec::new();
         for part in parts {
@@ -204,7 +220,10 @@ impl OpenEpoch {
                     recordings.push(recording);
                     readable.push(part.clone());
                 }
-                Err(error @ (Error::Io { .. } | Error::Newer { .. })) => return Err(error),
+                // The disk may answer next time, and a newer program's part is not damaged.
+                Err(error @ (StoreError::Io { .. } | StoreError::Newer { .. })) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     lost.push(left_out(&error));
                     self.set_aside(&part.path)?;
@@ -217,40 +236,41 @@ impl OpenEpoch {
         Ok((recordings, readable))
     }
 
-    fn set_aside(&self, part: &Path) -> Result<(), Error> {
+    fn set_aside(&self, part: &Path) -> Result<(), StoreError> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let host = name.strip_prefix(PREFIX).unwrap_or(&name);
         let aside = self.path.with_file_name(format!("{DAMAGED}{host}"));
-        fs::create_dir_all(&aside).map_err(Error::io("create", &aside))?;
+        fs::create_dir_all(&aside).map_err(StoreError::wrap_io("create", &aside))?;
         let to = aside.join(part.file_name().unwrap_or_default());
-        fs::rename(part, &to).map_err(Error::io("rename", part))
+        fs::rename(part, &to).map_err(StoreError::wrap_io("rename", part))
     }
 
     /// Closes it: everything becomes one epoch, which never changes again. `None` if there was
     /// nothing in it.
     ///
     /// # Errors
-    /// All of [`Error`]; the epoch then is still open, and nothing is lost.
-    pub fn close(
+    /// All of [`StoreError`]; the epoch then is still open, and nothing is lost.
+    pub fn close_epoch(
         self,
         database: &Database,
         amend: impl FnOnce(&mut Recording),
-    ) -> Result<Option<Written>, Error> {
-        let target = closed(&self.path);
+    ) -> Result<Option<WrittenFile>, StoreError> {
+        let target = closed_path(&self.path);
         if target.is_dir() {
             // Closed already; whoever did it was killed before it could be removed.
             database.remove_directory(&self.path)?;
             return Ok(None);
         }
-        let Some(lock) = self.lock()? else {
+        let Some(lock) = self.lock_merges()? else {
             return Ok(None);
         };
-        let (recordings, _) = self.read_or_set_aside(&parts(&self.path)?)?;
+        let (recordings, _) = self.read_or_set_aside(&list_parts(&self.path)?)?;
         let mut written = None;
         if !recordings.is_empty() {
-            let mut merged = merge(&recordings)?;
+            let mut merged = merge_recordings(&recordings)?;
             drop(recordings);
             amend(&mut merged);
+            // The closed epoch stands before its parts go: who is killed in between leaves both, and the next call removes the parts.
             written = Some(database.write_to(&merged, &target)?);
         }
         drop(lock);
@@ -259,13 +279,13 @@ impl OpenEpoch {
     }
 
     /// The right to merge; `None` while somebody else does.
-    fn lock(&self) -> Result<Option<File>, Error> {
+    fn lock_merges(&self) -> Result<Option<File>, StoreError> {
         let path = self.path.join(LOCK);
         let mut options = File::options();
         let opened = options.create(true).truncate(false).write(true).open(&path);
         let lock = match opened {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Error::io("create", &path))?,
+            opened => opened.map_err(StoreError::wrap_io("create", &path))?,
         };
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -276,7 +296,7 @@ impl OpenEpoch {
 }
 
 /// From which part on it pays to merge: parts that are larger than twice all that are newer stay.
-fn newest(parts: &[Part]) -> usize {
+fn newest_to_merge(parts: &[Part]) -> usize {
     let size = |part: &Part| fs::metadata(&part.path).map_or(0, |meta| meta.len());
     let mut newer = 0;
     let mut from = parts.len();
@@ -296,7 +316,7 @@ fn remove_covered(listed: &[Part], standing: &[Part]) {
     for part in listed {
         let gone = standing
             .iter()
-            .any(|other| other.path != part.path && other.covers(part.first, part.last));
+            .any(|other| other.path != part.path && other.covers_drains(part.first, part.last));
         if gone {
             // If not, it still does not count.
             let _ = fs::remove_file(&part.path);

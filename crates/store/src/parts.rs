@@ -1,10 +1,10 @@
 //! The parts of an open epoch, read: which of them count, what they say of themselves, and their recording.
 
-use crate::error::{Error, left_out};
+use crate::error::{StoreError, left_out};
 use crate::file::read_file;
-use crate::merge::merge;
-use crate::names::closed;
-use crate::summary::Summary;
+use crate::merge::merge_recordings;
+use crate::names::closed_path;
+use crate::summary::RecordingSummary;
 use profile::Recording;
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Where parts go that cannot be read.
 pub(crate) const DAMAGED: &str = "damaged=";
-/// How often a reader begins anew because parts were merged meanwhile.
+/// The number of times that a reader begins anew because parts were merged meanwhile.
 const RETRIES: usize = 20;
 
 /// A drain of a collector: unique in a database and a host, and ascending.
@@ -25,7 +25,7 @@ pub struct PartId {
 }
 
 impl PartId {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse_id(text: &str) -> Option<Self> {
         let (collector, drain) = text.split_once('.')?;
         let whole = collector.len() == 20 && drain.len() == 10;
         Some(Self {
@@ -50,31 +50,31 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn parse(path: PathBuf) -> Option<Self> {
+    fn parse_path(path: PathBuf) -> Option<Self> {
         let (first, last) = path
             .file_name()?
             .to_str()?
             .strip_suffix(".vf")?
             .split_once('-')?;
         Some(Self {
-            first: PartId::parse(first)?,
-            last: PartId::parse(last)?,
+            first: PartId::parse_id(first)?,
+            last: PartId::parse_id(last)?,
             path,
         })
     }
 
-    pub fn covers(&self, first: PartId, last: PartId) -> bool {
+    pub fn covers_drains(&self, first: PartId, last: PartId) -> bool {
         self.first <= first && last <= self.last
     }
 }
 
 /// The files of parts. A directory is not read in one moment: until two readings agree.
-pub(crate) fn listing(path: &Path) -> Result<Vec<Part>, Error> {
-    let once = || -> Result<Vec<Part>, Error> {
+pub(crate) fn list_files(path: &Path) -> Result<Vec<Part>, StoreError> {
+    let once = || -> Result<Vec<Part>, StoreError> {
         let mut parts = Vec::new();
-        for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
-            let entry = entry.map_err(Error::io("read", path))?;
-            parts.extend(Part::parse(entry.path()));
+        for entry in fs::read_dir(path).map_err(StoreError::wrap_io("read", path))? {
+            let entry = entry.map_err(StoreError::wrap_io("read", path))?;
+            parts.extend(Part::parse_path(entry.path()));
         }
         parts.sort_unstable();
         Ok(parts)
@@ -91,85 +91,88 @@ pub(crate) fn listing(path: &Path) -> Result<Vec<Part>, Error> {
 }
 
 /// Without those whose drains are all in another one.
-pub(crate) fn standing(mut listed: Vec<Part>) -> Vec<Part> {
+pub(crate) fn drop_covered(mut listed: Vec<Part>) -> Vec<Part> {
     let all = listed.clone();
     listed.retain(|part| {
-        let covered = |other: &Part| other.path != part.path && other.covers(part.first, part.last);
+        let covered =
+            |other: &Part| other.path != part.path && other.covers_drains(part.first, part.last);
         !all.iter().any(covered)
     });
     listed
 }
 
 /// The parts that count.
-pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
-    Ok(standing(listing(path)?))
+pub(crate) fn list_parts(path: &Path) -> Result<Vec<Part>, StoreError> {
+    Ok(drop_covered(list_files(path)?))
 }
 
 /// Returns whether parts were merged or the epoch was closed while it was read.
-fn moved(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+fn was_moved(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// Reads an open epoch.
-pub(crate) fn read(path: &Path) -> Result<Recording, Error> {
+pub(crate) fn read_open_epoch(path: &Path) -> Result<Recording, StoreError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        if closed(path).is_dir() {
-            return read_file(&closed(path));
+        if closed_path(path).is_dir() {
+            return read_file(&closed_path(path));
         }
         match read_parts(path) {
-            Err(error) if moved(&error) && tries < RETRIES => {}
+            Err(error) if was_moved(&error) && tries < RETRIES => {}
             // Removed without having been closed: there was nothing in it.
-            Err(error) if moved(&error) && !path.exists() => return merge(&[]),
+            Err(error) if was_moved(&error) && !path.exists() => return merge_recordings(&[]),
             result => return result,
         }
     }
 }
 
-fn read_parts(path: &Path) -> Result<Recording, Error> {
+fn read_parts(path: &Path) -> Result<Recording, StoreError> {
     let (mut recordings, mut lost) = (Vec::new(), Vec::new());
-    for part in parts(path)? {
+    for part in list_parts(path)? {
         match read_file(&part.path) {
             Ok(recording) => recordings.push(recording),
-            Err(error) if moved(&error) => return Err(error),
+            Err(error) if was_moved(&error) => return Err(error),
             Err(error) => lost.push(error),
         }
     }
     if recordings.is_empty() && !lost.is_empty() {
         return Err(lost.swap_remove(0));
     }
-    let mut merged = merge(&recordings)?;
+    let mut merged = merge_recordings(&recordings)?;
     merged.warnings.extend(lost.iter().map(left_out));
     Ok(merged)
 }
 
 /// The files of an open epoch; none if it was closed meanwhile.
 pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
-    let parts = parts(path).unwrap_or_default();
+    let parts = list_parts(path).unwrap_or_default();
     parts.into_iter().map(|part| part.path).collect()
 }
 
 /// Returns what an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
-pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
-    let parts = match parts(path) {
+pub(crate) fn summarise_open_epoch(
+    path: &Path,
+) -> (Result<RecordingSummary, StoreError>, Vec<StoreError>) {
+    let parts = match list_parts(path) {
         Ok(parts) => parts,
         Err(error) => return (Err(error), Vec::new()),
     };
-    let mut sum: Option<Summary> = None;
+    let mut sum: Option<RecordingSummary> = None;
     let mut failed = Vec::new();
     for part in parts {
-        match Summary::read(&part.path) {
+        match RecordingSummary::read_summary(&part.path) {
             Ok(summary) => {
                 sum = Some(match sum {
                     None => summary,
-                    Some(sum) => sum.and(&summary),
+                    Some(sum) => sum.combined_with(&summary),
                 });
             }
             Err(error) => failed.push(error),
         }
     }
-    let nothing = || Error::NotARecording {
+    let nothing = || StoreError::NotARecording {
         path: path.to_owned(),
         looks_like: "an epoch to which nothing was added yet",
     };
@@ -180,8 +183,8 @@ pub(crate) fn summary(path: &Path) -> (Result<Summary, Error>, Vec<Error>) {
 }
 
 /// Returns what lies in `damaged=<host>/` beside an epoch.
-pub(crate) fn set_aside(path: &Path) -> Vec<Error> {
-    let name = closed(path);
+pub(crate) fn set_aside(path: &Path) -> Vec<StoreError> {
+    let name = closed_path(path);
     let name = name.file_name().unwrap_or_default().to_string_lossy();
     let host = name.strip_prefix("host=").unwrap_or(&name);
     let aside = path.with_file_name(format!("{DAMAGED}{host}"));
@@ -192,6 +195,6 @@ pub(crate) fn set_aside(path: &Path) -> Vec<Error> {
         .map(|entry| entry.path())
         .collect();
     files.sort_unstable();
-    let set_aside = |path| Error::SetAside { path };
+    let set_aside = |path| StoreError::SetAside { path };
     files.into_iter().map(set_aside).collect()
 }

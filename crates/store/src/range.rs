@@ -5,12 +5,12 @@ use std::path::Path;
 /// Times at which epochs began, as digits of the date and time (UTC), as many as were given:
 /// `20261121` is a day, `2026-11-21T03` an hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Range {
+pub struct TimeRange {
     from: Option<String>,
     to: Option<String>,
 }
 
-impl std::str::FromStr for Range {
+impl std::str::FromStr for TimeRange {
     type Err = String;
 
     /// `A..B` (both included), `A..`, `..B`, `..`, or `A` alone.
@@ -32,9 +32,9 @@ impl std::str::FromStr for Range {
     }
 }
 
-impl Range {
+impl TimeRange {
     /// Returns whether an epoch's directory is of a time in the range.
-    pub(crate) fn holds(&self, path: &Path) -> bool {
+    pub(crate) fn contains_epoch(&self, path: &Path) -> bool {
         let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = parent.to_string_lossy();
         let digits: String = name.chars().filter(char::is_ascii_digit).collect();

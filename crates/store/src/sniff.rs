@@ -1,4 +1,4 @@
-//! What a file that is no recording looks like.
+//! Recognition of files that are no recordings.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ const KNOWN: &[(&[u8], &str)] = &[
 ];
 
 /// Returns what the file looks like if it is no zip archive; `None` if it is one.
-pub(crate) fn foreign(file: &File) -> io::Result<Option<&'static str>> {
+pub(crate) fn foreign_format(file: &File) -> io::Result<Option<&'static str>> {
     let mut start = [0; 16];
     let mut len = 0;
     while len < start.len() {
@@ -42,10 +42,10 @@ pub(crate) fn foreign(file: &File) -> io::Result<Option<&'static str>> {
             Err(e) => return Err(e),
         }
     }
-    Ok(name(&start[..len]))
+    Ok(format_name(&start[..len]))
 }
 
-fn name(start: &[u8]) -> Option<&'static str> {
+fn format_name(start: &[u8]) -> Option<&'static str> {
     // The second is an archive without entries.
     if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
         return None;

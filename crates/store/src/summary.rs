@@ -1,36 +1,36 @@
-//! What a recording says of itself, without its samples being read.
+//! A recording's summary, which can be read without its samples.
 
-use crate::container::Source;
-use crate::error::Error;
+use crate::container::Container;
+use crate::error::StoreError;
 use profile::Target;
 use std::path::Path;
 
-/// What an epoch says of itself.
+/// The summary of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct RecordingSummary {
     /// Start, in nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
     /// Name of the host.
     pub host: String,
-    /// What was measured.
+    /// The target.
     pub target: Target,
     /// Names of the events.
     pub events: Vec<String>,
-    /// How many samples there are of all events.
+    /// The number of samples of all events.
     pub samples: u64,
     /// The length of its members, in bytes.
     pub bytes: u64,
 }
 
-impl Summary {
+impl RecordingSummary {
     /// Reads the summary of the recording at `path`, a file or the directory of an epoch.
     ///
     /// # Errors
-    /// All of [`Error`] but [`Error::Unstorable`].
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let manifest = Source::open(path)?.manifest()?;
+    /// All of [`StoreError`] but [`StoreError::Unstorable`].
+    pub fn read_summary(path: &Path) -> Result<Self, StoreError> {
+        let manifest = Container::open(path)?.read_manifest()?;
         let members = manifest.members.values();
         Ok(Self {
             bytes: members
@@ -50,9 +50,9 @@ impl Summary {
     }
 }
 
-impl Summary {
-    /// Of both together.
-    pub(crate) fn and(mut self, other: &Self) -> Self {
+impl RecordingSummary {
+    /// Combines two summaries.
+    pub(crate) fn combined_with(mut self, other: &Self) -> Self {
         let end = |s: &Self| s.start_unix_ns.saturating_add(s.duration_ns);
         let end = end(&self).max(end(other));
         self.start_unix_ns = self.start_unix_ns.min(other.start_unix_ns);

@@ -5,14 +5,14 @@
 //! that does not fit keeps its bits and reads as negative; only offsets, inodes and generations
 //! can.
 
-/// What a column holds.
+/// The kind of value in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Int,
     Text,
 }
 
-/// How the values of a column are laid out before zstd sees them.
+/// The layout of a column's values before zstd compresses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Differences in as few bits as 64 neighbours need: for what ascends.
@@ -25,48 +25,58 @@ pub(crate) enum Packing {
 
 /// A column of a table.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     pub optional: bool,
+    /// True if recordings of earlier writers do not have it: all its values are null then.
+    pub later: bool,
     pub packing: Packing,
     /// True if the least and greatest value stand in the file's footer, so that an engine can
     /// pass over the file: worth it for what people ask by.
     pub statistics: bool,
 }
 
-const fn int(name: &'static str, packing: Packing) -> Column {
-    Column {
+const fn int_column(name: &'static str, packing: Packing) -> TableColumn {
+    TableColumn {
         name,
-        kind: Kind::Int,
+        kind: ColumnKind::Int,
         optional: false,
+        later: false,
         packing,
         statistics: false,
     }
 }
 
-const fn text(name: &'static str) -> Column {
-    Column {
+const fn text_column(name: &'static str) -> TableColumn {
+    TableColumn {
         name,
-        kind: Kind::Text,
+        kind: ColumnKind::Text,
         optional: false,
+        later: false,
         packing: Packing::Dictionary,
         statistics: false,
     }
 }
 
-impl Column {
-    const fn optional(mut self) -> Self {
+impl TableColumn {
+    const fn make_optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    const fn searched(mut self) -> Self {
+    const fn make_later(mut self) -> Self {
+        self.optional = true;
+        self.later = true;
+        self
+    }
+
+    const fn make_searched(mut self) -> Self {
         self.statistics = true;
         self
     }
 
-    const fn plain(mut self) -> Self {
+    const fn make_plain(mut self) -> Self {
         self.packing = Packing::Plain;
         self
     }
@@ -74,112 +84,114 @@ impl Column {
 
 use Packing::{Delta, Dictionary};
 
-pub(crate) const SAMPLES: &[Column] = &[
-    int("event_id", Dictionary),
-    text("event").searched(),
-    text("process").searched(),
-    int("pid", Dictionary).optional(),
-    int("tid", Dictionary).optional(),
-    int("image_id", Dictionary),
-    text("image").searched(),
-    text("build_id").optional().searched(),
-    int("offset", Delta),
-    int("caller", Delta).optional(),
-    text("waker_process").optional(),
-    int("waker_tid", Dictionary).optional(),
-    int("waker_stack", Dictionary).optional(),
-    int("count", Dictionary),
-    int("weight", Dictionary).optional(),
+pub(crate) const SAMPLES: &[TableColumn] = &[
+    int_column("event_id", Dictionary),
+    text_column("event").make_searched(),
+    text_column("process").make_searched(),
+    int_column("pid", Dictionary).make_optional(),
+    int_column("tid", Dictionary).make_optional(),
+    int_column("image_id", Dictionary),
+    text_column("image").make_searched(),
+    text_column("build_id").make_optional().make_searched(),
+    int_column("offset", Delta),
+    int_column("caller", Delta).make_optional(),
+    text_column("waker_process").make_optional(),
+    int_column("waker_tid", Dictionary).make_optional(),
+    int_column("waker_stack", Dictionary).make_optional(),
+    int_column("count", Dictionary),
+    int_column("weight", Dictionary).make_optional(),
+    text_column("cgroup").make_later().make_searched(),
 ];
 
-pub(crate) const STACKS: &[Column] = &[
-    int("id", Delta),
-    int("caller", Delta).optional(),
-    int("image_id", Dictionary),
-    text("image"),
-    text("build_id").optional(),
-    int("offset", Delta),
+pub(crate) const STACKS: &[TableColumn] = &[
+    int_column("id", Delta),
+    int_column("caller", Delta).make_optional(),
+    int_column("image_id", Dictionary),
+    text_column("image"),
+    text_column("build_id").make_optional(),
+    int_column("offset", Delta),
 ];
 
-pub(crate) const THREADS: &[Column] = &[
-    int("event_id", Dictionary),
-    text("event"),
-    text("process").searched(),
-    int("pid", Delta),
-    int("tid", Delta),
-    int("count", Dictionary),
-    int("weight", Dictionary).optional(),
+pub(crate) const THREADS: &[TableColumn] = &[
+    int_column("event_id", Dictionary),
+    text_column("event"),
+    text_column("process").make_searched(),
+    int_column("pid", Delta),
+    int_column("tid", Delta),
+    int_column("count", Dictionary),
+    int_column("weight", Dictionary).make_optional(),
+    text_column("cgroup").make_later(),
 ];
 
-pub(crate) const IMAGES: &[Column] = &[
-    int("id", Delta),
-    text("kind"),
-    text("path").plain(),
-    text("build_id").optional().plain(),
-    int("major", Dictionary).optional(),
-    int("minor", Dictionary).optional(),
-    int("inode", Delta).optional(),
-    int("generation", Dictionary).optional(),
-    int("gone", Dictionary),
+pub(crate) const IMAGES: &[TableColumn] = &[
+    int_column("id", Delta),
+    text_column("kind"),
+    text_column("path").make_plain(),
+    text_column("build_id").make_optional().make_plain(),
+    int_column("major", Dictionary).make_optional(),
+    int_column("minor", Dictionary).make_optional(),
+    int_column("inode", Delta).make_optional(),
+    int_column("generation", Dictionary).make_optional(),
+    int_column("gone", Dictionary),
 ];
 
-pub(crate) const SYMBOLS: &[Column] = &[
-    int("image_id", Dictionary),
-    text("image"),
-    int("start", Delta),
-    int("end", Delta),
-    text("name").plain(),
+pub(crate) const SYMBOLS: &[TableColumn] = &[
+    int_column("image_id", Dictionary),
+    text_column("image"),
+    int_column("start", Delta),
+    int_column("end", Delta),
+    text_column("name").make_plain(),
 ];
 
-pub(crate) const BRANCHES: &[Column] = &[
-    int("image_id", Dictionary),
-    text("image").searched(),
-    text("build_id").optional().searched(),
-    int("branch", Delta),
-    int("target", Delta),
-    int("observed", Dictionary),
-    int("walked", Dictionary),
+pub(crate) const BRANCHES: &[TableColumn] = &[
+    int_column("image_id", Dictionary),
+    text_column("image").make_searched(),
+    text_column("build_id").make_optional().make_searched(),
+    int_column("branch", Delta),
+    int_column("target", Delta),
+    int_column("observed", Dictionary),
+    int_column("walked", Dictionary),
 ];
 
-pub(crate) const STRETCHES: &[Column] = &[
-    int("image_id", Dictionary),
-    text("image").searched(),
-    text("build_id").optional().searched(),
-    int("start", Delta),
-    int("branch", Delta),
-    int("target", Delta).optional(),
-    int("times", Dictionary),
-    int("judged", Dictionary),
-    int("mispredicted", Dictionary),
+pub(crate) const STRETCHES: &[TableColumn] = &[
+    int_column("image_id", Dictionary),
+    text_column("image").make_searched(),
+    text_column("build_id").make_optional().make_searched(),
+    int_column("start", Delta),
+    int_column("branch", Delta),
+    int_column("target", Delta).make_optional(),
+    int_column("times", Dictionary),
+    int_column("judged", Dictionary),
+    int_column("mispredicted", Dictionary),
 ];
 
-pub(crate) const ACCESSES: &[Column] = &[
-    int("image_id", Dictionary),
-    text("image").searched(),
-    text("build_id").optional().searched(),
-    int("instruction", Delta),
-    int("stride", Dictionary),
-    int("votes", Dictionary),
-    int("known", Dictionary),
-    int("unknown", Dictionary),
-    int("origins", Dictionary),
-    int("new_line", Dictionary),
-    int("new_page", Dictionary),
-    int("strided", Dictionary),
-    int("waited", Dictionary),
-    int("waited_line", Dictionary),
-    int("waited_page", Dictionary),
+pub(crate) const ACCESSES: &[TableColumn] = &[
+    int_column("image_id", Dictionary),
+    text_column("image").make_searched(),
+    text_column("build_id").make_optional().make_searched(),
+    int_column("instruction", Delta),
+    int_column("stride", Dictionary),
+    int_column("votes", Dictionary),
+    int_column("known", Dictionary),
+    int_column("unknown", Dictionary),
+    int_column("origins", Dictionary),
+    int_column("new_line", Dictionary),
+    int_column("new_page", Dictionary),
+    int_column("strided", Dictionary),
+    int_column("waited", Dictionary),
+    int_column("waited_line", Dictionary),
+    int_column("waited_page", Dictionary),
 ];
 
-pub(crate) const PLACES: &[Column] = &[
-    int("image_id", Dictionary),
-    text("image").searched(),
-    text("build_id").optional().searched(),
-    int("instruction", Delta),
-    int("line", Dictionary),
-    int("hash", Packing::Plain),
-    int("seen", Dictionary),
-    int("waited", Dictionary),
+pub(crate) const PLACES: &[TableColumn] = &[
+    int_column("image_id", Dictionary),
+    text_column("image").make_searched(),
+    text_column("build_id").make_optional().make_searched(),
+    int_column("instruction", Delta),
+    int_column("line", Dictionary),
+    int_column("hash", Packing::Plain),
+    int_column("seen", Dictionary),
+    int_column("waited", Dictionary),
 ];
 
 /// Rows of a row group, the unit that is decoded at once.

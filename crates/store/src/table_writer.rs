@@ -1,8 +1,8 @@
 //! Writes tables as Parquet files.
 
-use crate::error::Error;
-use crate::table::{Column, Kind, MAX_TEXT, Packing};
-use crate::table_reader::Table;
+use crate::error::StoreError;
+use crate::table::{ColumnKind, MAX_TEXT, Packing, TableColumn};
+use crate::table_reader::ParquetTable;
 use parquet::basic::{
     Compression, ConvertedType, Encoding, Repetition, Type as Physical, ZstdLevel,
 };
@@ -20,18 +20,18 @@ const ZSTD_LEVEL: i32 = 9;
 const BATCH_VALUES: usize = 1024;
 const BATCH_BYTES: usize = 64 << 10;
 
-impl From<ParquetError> for Error {
+impl From<ParquetError> for StoreError {
     /// The writer writes to memory and is given what the schema promises, so this is a defect.
     fn from(error: ParquetError) -> Self {
         Self::unstorable(error.to_string())
     }
 }
 
-fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
-    let field = |column: &Column| {
+fn parquet_schema(columns: &[TableColumn]) -> Result<Type, ParquetError> {
+    let field = |column: &TableColumn| {
         let (physical, converted) = match column.kind {
-            Kind::Int => (Physical::INT64, ConvertedType::NONE),
-            Kind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+            ColumnKind::Int => (Physical::INT64, ConvertedType::NONE),
+            ColumnKind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
         };
         let repetition = match column.optional {
             true => Repetition::OPTIONAL,
@@ -48,7 +48,7 @@ fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
         .build()
 }
 
-fn properties(columns: &[Column]) -> Result<WriterProperties, ParquetError> {
+fn writer_properties(columns: &[TableColumn]) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("vitalfew ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -75,20 +75,20 @@ fn properties(columns: &[Column]) -> Result<WriterProperties, ParquetError> {
 
 /// Writes one table.
 pub(crate) struct TableWriter {
-    columns: &'static [Column],
+    columns: &'static [TableColumn],
     file: SerializedFileWriter<Vec<u8>>,
 }
 
 impl TableWriter {
-    pub fn new(columns: &'static [Column]) -> Result<Self, Error> {
-        let properties = Arc::new(properties(columns)?);
-        let schema = Arc::new(schema(columns)?);
+    pub fn new(columns: &'static [TableColumn]) -> Result<Self, StoreError> {
+        let properties = Arc::new(writer_properties(columns)?);
+        let schema = Arc::new(parquet_schema(columns)?);
         let file = SerializedFileWriter::new(Vec::new(), schema, properties)?;
         Ok(Self { columns, file })
     }
 
     /// Begins a row group.
-    pub fn rows(&mut self) -> Result<RowsWriter<'_>, Error> {
+    pub fn begin_rows(&mut self) -> Result<RowsWriter<'_>, StoreError> {
         Ok(RowsWriter {
             columns: self.columns.iter(),
             group: self.file.next_row_group()?,
@@ -96,38 +96,42 @@ impl TableWriter {
     }
 
     /// The bytes of the table, which a reader takes.
-    pub fn finish(self) -> Result<Vec<u8>, Error> {
+    pub fn finish_table(self) -> Result<Vec<u8>, StoreError> {
         let columns = self.columns;
         let bytes = self.into_bytes()?;
         // It takes no table that is too regular to be true: better to learn of it now.
-        Table::open(&bytes, columns).map_err(|fault| Error::unstorable(fault.what))?;
+        ParquetTable::open(&bytes, columns).map_err(|fault| StoreError::unstorable(fault.what))?;
         Ok(bytes)
     }
 
     /// The bytes of the table, whatever a reader says.
-    pub fn into_bytes(self) -> Result<Vec<u8>, Error> {
+    pub fn into_bytes(self) -> Result<Vec<u8>, StoreError> {
         Ok(self.file.into_inner()?)
     }
 }
 
 /// Writes the columns of a row group, in the order of the table.
 pub(crate) struct RowsWriter<'a> {
-    columns: std::slice::Iter<'static, Column>,
+    columns: std::slice::Iter<'static, TableColumn>,
     group: SerializedRowGroupWriter<'a, Vec<u8>>,
 }
 
 /// A text of a column: shared, so that a row costs no copy.
-pub(crate) fn shared(text: &str) -> Result<ByteArray, Error> {
+pub(crate) fn shared_text(text: &str) -> Result<ByteArray, StoreError> {
     if text.len() > MAX_TEXT {
         let what = format!("a name of {} bytes: at most {MAX_TEXT} can be", text.len());
-        return Err(Error::unstorable(what));
+        return Err(StoreError::unstorable(what));
     }
     Ok(ByteArray::from(text.as_bytes().to_vec()))
 }
 
 impl RowsWriter<'_> {
     /// Writes an integer column that is never null.
-    pub fn ints(&mut self, name: &str, rows: impl Iterator<Item = i64>) -> Result<(), Error> {
+    pub fn write_ints(
+        &mut self,
+        name: &str,
+        rows: impl Iterator<Item = i64>,
+    ) -> Result<(), StoreError> {
         self.optional_ints(name, rows.map(Some))
     }
 
@@ -136,16 +140,16 @@ impl RowsWriter<'_> {
         &mut self,
         name: &str,
         rows: impl Iterator<Item = Option<i64>>,
-    ) -> Result<(), Error> {
-        self.column::<Int64Type>(name, Kind::Int, rows, |_| 8)
+    ) -> Result<(), StoreError> {
+        self.write_column::<Int64Type>(name, ColumnKind::Int, rows, |_| 8)
     }
 
     /// Writes a text column that is never null.
-    pub fn texts<'t>(
+    pub fn write_texts<'t>(
         &mut self,
         name: &str,
         rows: impl Iterator<Item = &'t ByteArray>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         self.optional_texts(name, rows.map(Some))
     }
 
@@ -154,25 +158,26 @@ impl RowsWriter<'_> {
         &mut self,
         name: &str,
         rows: impl Iterator<Item = Option<&'t ByteArray>>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let rows = rows.map(|row| row.cloned());
-        self.column::<ByteArrayType>(name, Kind::Text, rows, |text| text.len())
+        self.write_column::<ByteArrayType>(name, ColumnKind::Text, rows, |text| text.len())
     }
 
-    fn column<T: DataType>(
+    fn write_column<T: DataType>(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: ColumnKind,
         rows: impl Iterator<Item = Option<T::T>>,
         size: impl Fn(&T::T) -> usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let column = self.columns.next();
         let column = column.filter(|column| column.name == name && column.kind == kind);
-        let column = column.ok_or_else(|| Error::unstorable(format!("no column {name} here")))?;
+        let column =
+            column.ok_or_else(|| StoreError::unstorable(format!("no column {name} here")))?;
         let mut writer = self
             .group
             .next_column()?
-            .ok_or_else(|| Error::unstorable(format!("no column {name} in the schema")))?;
+            .ok_or_else(|| StoreError::unstorable(format!("no column {name} in the schema")))?;
         let typed = writer.typed::<T>();
         let mut values = Vec::with_capacity(BATCH_VALUES);
         let mut levels = Vec::with_capacity(BATCH_VALUES);
@@ -193,7 +198,7 @@ impl RowsWriter<'_> {
     }
 
     /// Ends the row group.
-    pub fn finish(self) -> Result<(), Error> {
+    pub fn finish_rows(self) -> Result<(), StoreError> {
         self.group.close()?;
         Ok(())
     }

@@ -8,24 +8,22 @@
 //!
 //! All numbers are little-endian. The checksum is that of the first three words and the packed bytes. What
 //! is packed by zstd is the columns of up to [`ITEMS`] items (`trace_columns`), or the head as JSON.
-//! `docs/format.md` is the description.
+//! `docs/trace-format.md` is the description.
 
-use crate::container::sync_directory;
-use crate::error::{Error, Fault};
-use crate::file::Written;
-use crate::trace_columns::{Columns, Decoder};
+use crate::error::{StoreError, TableFault};
+use crate::file::WrittenFile;
+use crate::trace_columns::{Columns, TraceDecoder};
 use profile::{TraceBatch, TraceHead};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use whole_file::WholeFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
 /// Version 2 may have samples of events; since version 3 a period is that of a thread, from the moment on in which the
-/// thread took it.
-const VERSION: u32 = 3;
+/// thread took it; version 4 says of waits what other processes had the CPUs for.
+const VERSION: u32 = 4;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
 const END_LEN: u64 = 16;
@@ -36,12 +34,12 @@ pub(crate) const ITEMS: usize = 64 * 1024;
 const MAX_CHUNK: usize = 8 << 20;
 /// And the head: it names functions and places.
 const MAX_HEAD: usize = 256 << 20;
-/// What errors call the parts.
+/// The name of a trace's parts in errors.
 const MEMBER: &str = "trace";
 /// Fast: it is packed while the program runs.
 const LEVEL: i32 = 1;
 
-/// What a chunk holds.
+/// The kind of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     Items = 1,
@@ -53,16 +51,15 @@ pub fn is_trace(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Writes a trace while it is being made. The file is at its path when [`finish`](TraceWriter::finish) has returned;
+/// Writes a trace while it is being made. The file is at its path when [`finish`](TraceWriter::finish_trace) has returned;
 /// of a writer that is dropped nothing remains, and what one leaves that was killed has another name
 /// and is refused by [`TraceReader`].
 #[derive(Debug)]
 pub struct TraceWriter {
     path: PathBuf,
-    directory: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<WholeFile>,
     columns: Columns,
-    packer: Packer,
+    packer: ChunkPacker,
     written: u64,
 }
 
@@ -70,125 +67,116 @@ impl TraceWriter {
     /// Begins the trace that will be the file `path`; its directory is made.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn create(path: &Path) -> Result<Self, Error> {
-        let failed = || Error::io("write", path);
-        let directory = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(directory).map_err(failed())?;
-        let file = tempfile::Builder::new()
-            .prefix(".vitalfew-")
-            .suffix(".tmp")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory)
-            .map_err(failed())?;
+    /// [`StoreError::Io`].
+    pub fn create_file(path: &Path) -> Result<Self, StoreError> {
+        let failed = || StoreError::wrap_io("write", path);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(failed())?;
+        }
+        let file = WholeFile::create(path).map_err(failed())?;
         let mut writer = Self {
             path: path.to_owned(),
-            directory: directory.to_owned(),
             file: BufWriter::with_capacity(1 << 18, file),
             columns: Columns::default(),
-            packer: Packer::new().map_err(failed())?,
+            packer: ChunkPacker::new().map_err(failed())?,
             written: 0,
         };
         let mut start = MAGIC.to_vec();
         start.extend(VERSION.to_le_bytes());
         start.extend([0; 4]);
-        writer.put(&start)?;
+        writer.put_bytes(&start)?;
         Ok(writer)
     }
 
     /// Adds what a thread did next.
     ///
     /// # Errors
-    /// [`Error::Io`]: the disk is full. Whoever goes on loses the trace.
-    pub fn write(&mut self, batch: &TraceBatch) -> Result<(), Error> {
+    /// [`StoreError::Io`]: the disk is full. Whoever goes on loses the trace.
+    pub fn write_batch(&mut self, batch: &TraceBatch) -> Result<(), StoreError> {
         for items in batch.items.chunks(ITEMS / 4) {
-            self.columns.add(batch.thread, items);
-            if self.columns.items() >= ITEMS || self.columns.bytes() >= MAX_CHUNK / 4 {
-                self.flush()?;
+            self.columns.add_items(batch.thread, items);
+            if self.columns.item_count() >= ITEMS || self.columns.byte_length() >= MAX_CHUNK / 4 {
+                self.flush_chunk()?;
             }
         }
         Ok(())
     }
 
     /// Returns how long the file is by now, in bytes, without what is still in memory.
-    pub fn bytes(&self) -> u64 {
+    pub fn bytes_written(&self) -> u64 {
         self.written
     }
 
     /// Writes the head, and puts the file in its place.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Unstorable`] if the head cannot be written.
-    pub fn finish(mut self, head: &TraceHead) -> Result<Written, Error> {
-        self.flush()?;
-        let bytes = serde_json::to_vec(head).map_err(|e| Error::unstorable(e.to_string()))?;
+    /// [`StoreError::Io`]; [`StoreError::Unstorable`] if the head cannot be written.
+    pub fn finish_trace(mut self, head: &TraceHead) -> Result<WrittenFile, StoreError> {
+        self.flush_chunk()?;
+        let bytes = serde_json::to_vec(head).map_err(|e| StoreError::unstorable(e.to_string()))?;
         if bytes.len() > MAX_HEAD {
-            return Err(Error::unstorable("the names of the trace exceed 256 MiB"));
+            return Err(StoreError::unstorable(
+                "the names of the trace exceed 256 MiB",
+            ));
         }
         let at = self.written;
-        self.chunk(Tag::Head, &bytes)?;
-        self.put(END)?;
-        self.put(&at.to_le_bytes())?;
+        self.write_chunk(Tag::Head, &bytes)?;
+        self.put_bytes(END)?;
+        self.put_bytes(&at.to_le_bytes())?;
         let path = &self.path;
-        let failed = || Error::io("write", path);
+        let failed = || StoreError::wrap_io("write", path);
         let file = self.file.into_inner().map_err(|e| e.into_error());
-        let file = file.map_err(failed())?;
-        file.as_file().sync_all().map_err(failed())?;
-        file.persist(path).map_err(|e| e.error).map_err(failed())?;
-        sync_directory(&self.directory)?;
-        Ok(Written {
+        file.and_then(WholeFile::commit).map_err(failed())?;
+        Ok(WrittenFile {
             path: self.path,
             bytes: self.written,
         })
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        if self.columns.items() == 0 {
+    fn flush_chunk(&mut self) -> Result<(), StoreError> {
+        if self.columns.item_count() == 0 {
             return Ok(());
         }
-        let bytes = self.columns.take();
-        self.chunk(Tag::Items, &bytes)
+        let bytes = self.columns.take_chunk();
+        self.write_chunk(Tag::Items, &bytes)
     }
 
-    fn chunk(&mut self, tag: Tag, bytes: &[u8]) -> Result<(), Error> {
-        let packed = self.packer.pack(bytes);
-        let packed = packed.map_err(Error::io("write", &self.path))?;
+    fn write_chunk(&mut self, tag: Tag, bytes: &[u8]) -> Result<(), StoreError> {
+        let packed = self.packer.compress_chunk(bytes);
+        let packed = packed.map_err(StoreError::wrap_io("write", &self.path))?;
         let mut start = Vec::with_capacity(CHUNK_START);
         for word in [tag as u32, packed.len() as u32, bytes.len() as u32] {
             start.extend(word.to_le_bytes());
         }
-        let crc32 = checksum(&start, &packed);
+        let crc32 = chunk_checksum(&start, &packed);
         start.extend(crc32.to_le_bytes());
-        self.put(&start)?;
-        self.put(&packed)
+        self.put_bytes(&start)?;
+        self.put_bytes(&packed)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn put_bytes(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let done = self.file.write_all(bytes);
-        done.map_err(Error::io("write", &self.path))?;
+        done.map_err(StoreError::wrap_io("write", &self.path))?;
         self.written += bytes.len() as u64;
         Ok(())
     }
 }
 
 /// A compressor that keeps its memory.
-struct Packer(zstd::bulk::Compressor<'static>);
+struct ChunkPacker(zstd::bulk::Compressor<'static>);
 
-impl std::fmt::Debug for Packer {
+impl std::fmt::Debug for ChunkPacker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Packer")
     }
 }
 
-impl Packer {
+impl ChunkPacker {
     fn new() -> std::io::Result<Self> {
         Ok(Self(zstd::bulk::Compressor::new(LEVEL)?))
     }
 
-    fn pack(&mut self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    fn compress_chunk(&mut self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         self.0.compress(bytes)
     }
 }
@@ -208,7 +196,7 @@ impl Unpacker {
     }
 }
 
-fn checksum(start: &[u8], packed: &[u8]) -> u32 {
+fn chunk_checksum(start: &[u8], packed: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(start);
     hasher.update(packed);
@@ -221,7 +209,7 @@ pub struct TraceReader {
     path: PathBuf,
     file: BufReader<File>,
     head: TraceHead,
-    decoder: Decoder,
+    decoder: TraceDecoder,
     unpacker: Unpacker,
     packed: Vec<u8>,
     /// Where the chunk is that is being read.
@@ -235,69 +223,69 @@ impl TraceReader {
     /// Opens the trace in the file `path`, and reads its head.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::NotARecording`] of a file of another kind; [`Error::Newer`]; [`Error::Outdated`];
-    /// [`Error::Checksum`] and [`Error::Damaged`], also of a trace whose end was not written.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let failed = || Error::io("read", path);
+    /// [`StoreError::Io`]; [`StoreError::NotARecording`] of a file of another kind; [`StoreError::Newer`]; [`StoreError::Outdated`];
+    /// [`StoreError::Checksum`] and [`StoreError::Damaged`], also of a trace whose end was not written.
+    pub fn open_trace(path: &Path) -> Result<Self, StoreError> {
+        let failed = || StoreError::wrap_io("read", path);
         let file = File::open(path).map_err(failed())?;
         let length = file.metadata().map_err(failed())?.len();
         let mut reader = Self {
             path: path.to_owned(),
             file: BufReader::with_capacity(1 << 18, file),
             head: empty_head(),
-            decoder: Decoder::default(),
+            decoder: TraceDecoder::default(),
             unpacker: Unpacker::new().map_err(failed())?,
             packed: Vec::new(),
             chunk_at: 0,
             at: 0,
             end: length,
         };
-        let start: [u8; 16] = reader.exactly()?;
+        let start: [u8; 16] = reader.read_exactly()?;
         if !is_trace(&start) {
-            return Err(Error::NotARecording {
+            return Err(StoreError::NotARecording {
                 path: path.to_owned(),
                 looks_like: "no trace of the interference method",
             });
         }
-        let version = word(&start, 8);
+        let version = header_word(&start, 8);
         if version > VERSION {
-            return Err(Error::Newer {
+            return Err(StoreError::Newer {
                 path: path.to_owned(),
                 version: version.into(),
                 supported: VERSION.into(),
             });
         }
         if version < 1 {
-            return Err(reader.damaged(8, format!("its version is {version}")));
+            return Err(reader.damaged_at(8, format!("its version is {version}")));
         }
         let end_at = length.saturating_sub(END_LEN);
-        reader.seek(end_at)?;
-        let end: [u8; 16] = reader.exactly()?;
+        reader.seek_to(end_at)?;
+        let end: [u8; 16] = reader.read_exactly()?;
         if !end.starts_with(END) {
             let what = "the end of the trace is missing: it was cut short, or the run that wrote it did not end";
-            return Err(reader.damaged(end_at, what));
+            return Err(reader.damaged_at(end_at, what));
         }
-        let head_at = u64::from(word(&end, 8)) | u64::from(word(&end, 12)) << 32;
+        let head_at = u64::from(header_word(&end, 8)) | u64::from(header_word(&end, 12)) << 32;
         if head_at < START_LEN || head_at > end_at {
-            return Err(reader.damaged(end_at + 8, "the head is outside of the file"));
+            return Err(reader.damaged_at(end_at + 8, "the head is outside of the file"));
         }
-        reader.seek(head_at)?;
+        reader.seek_to(head_at)?;
         reader.end = end_at;
-        reader.chunk(Tag::Head, MAX_HEAD)?;
+        reader.read_chunk(Tag::Head, MAX_HEAD)?;
         let bytes = std::mem::take(&mut reader.decoder.bytes);
         if reader.at != end_at {
-            return Err(reader.damaged(reader.at, "there is something behind the head"));
+            return Err(reader.damaged_at(reader.at, "there is something behind the head"));
         }
         let head: Result<TraceHead, _> = serde_json::from_slice(&bytes);
-        reader.head = head.map_err(|e| reader.damaged(head_at, format!("the head: {e}")))?;
+        reader.head = head.map_err(|e| reader.damaged_at(head_at, format!("the head: {e}")))?;
         if version < 3 && reader.head.blocks.iter().any(|block| block.period > 1) {
-            return Err(Error::Outdated {
+            return Err(StoreError::Outdated {
                 path: path.to_owned(),
                 version: version.into(),
             });
         }
         reader.end = head_at;
-        reader.seek(START_LEN)?;
+        reader.seek_to(START_LEN)?;
         Ok(reader)
     }
 
@@ -310,44 +298,48 @@ impl TraceReader {
     /// threads and places in it are in the head.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`], [`Error::Damaged`]. What was read of a chunk before it turns out to be damaged
+    /// [`StoreError::Io`], [`StoreError::Checksum`], [`StoreError::Damaged`]. What was read of a chunk before it turns out to be damaged
     /// has been given.
-    pub fn next_batch(&mut self) -> Result<Option<&TraceBatch>, Error> {
+    pub fn next_batch(&mut self) -> Result<Option<&TraceBatch>, StoreError> {
         loop {
-            let found = self.decoder.advance(&self.head);
-            if found.map_err(|what| self.damaged(self.chunk_at, what))? {
+            let found = self.decoder.next_items(&self.head);
+            if found.map_err(|what| self.damaged_at(self.chunk_at, what))? {
                 return Ok(Some(&self.decoder.batch));
             }
             if self.at == self.end {
                 return Ok(None);
             }
             self.chunk_at = self.at;
-            self.chunk(Tag::Items, MAX_CHUNK)?;
-            let started = self.decoder.start();
-            started.map_err(|what| self.damaged(self.chunk_at, what))?;
+            self.read_chunk(Tag::Items, MAX_CHUNK)?;
+            let started = self.decoder.start_chunk();
+            started.map_err(|what| self.damaged_at(self.chunk_at, what))?;
         }
     }
 
     /// Reads a chunk into the decoder's memory.
-    fn chunk(&mut self, tag: Tag, most: usize) -> Result<(), Error> {
+    fn read_chunk(&mut self, tag: Tag, most: usize) -> Result<(), StoreError> {
         let at = self.at;
-        let start: [u8; CHUNK_START] = self.exactly()?;
-        let (found, packed_len, length) = (word(&start, 0), word(&start, 4), word(&start, 8));
-        let expected = word(&start, 12);
+        let start: [u8; CHUNK_START] = self.read_exactly()?;
+        let (found, packed_len, length) = (
+            header_word(&start, 0),
+            header_word(&start, 4),
+            header_word(&start, 8),
+        );
+        let expected = header_word(&start, 12);
         if u64::from(packed_len) > self.end.saturating_sub(self.at) {
-            return Err(self.damaged(at + 4, "a chunk is longer than the file"));
+            return Err(self.damaged_at(at + 4, "a chunk is longer than the file"));
         }
         if length as usize > most {
             let what = format!("a chunk of {length} bytes, and none has more than {most}");
-            return Err(self.damaged(at + 8, what));
+            return Err(self.damaged_at(at + 8, what));
         }
         self.packed.resize(packed_len as usize, 0);
         let read = self.file.read_exact(&mut self.packed);
-        read.map_err(Error::io("read", &self.path))?;
+        read.map_err(StoreError::wrap_io("read", &self.path))?;
         self.at += u64::from(packed_len);
-        let crc32 = checksum(start.get(..12).unwrap_or_default(), &self.packed);
+        let crc32 = chunk_checksum(start.get(..12).unwrap_or_default(), &self.packed);
         if crc32 != expected {
-            return Err(Error::Checksum {
+            return Err(StoreError::Checksum {
                 path: self.path.clone(),
                 member: format!("the chunk at offset {at}"),
                 expected,
@@ -355,7 +347,7 @@ impl TraceReader {
             });
         }
         if found != tag as u32 {
-            return Err(self.damaged(
+            return Err(self.damaged_at(
                 at,
                 format!("a chunk of kind {found} where {} belongs", tag as u32),
             ));
@@ -364,14 +356,14 @@ impl TraceReader {
         bytes.clear();
         bytes.reserve_exact(length as usize);
         let unpacked = self.unpacker.0.decompress_to_buffer(&self.packed, bytes);
-        unpacked.map_err(|e| self.damaged(at + 16, e.to_string()))?;
+        unpacked.map_err(|e| self.damaged_at(at + 16, e.to_string()))?;
         if self.decoder.bytes.len() != length as usize {
-            return Err(self.damaged(at + 8, "a chunk is not as long as it says"));
+            return Err(self.damaged_at(at + 8, "a chunk is not as long as it says"));
         }
         Ok(())
     }
 
-    fn exactly<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    fn read_exactly<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let mut bytes = [0; N];
         let at = self.at;
         match self.file.read_exact(&mut bytes) {
@@ -380,27 +372,27 @@ impl TraceReader {
                 Ok(bytes)
             }
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
-                Err(self.damaged(at, "the file ends here"))
+                Err(self.damaged_at(at, "the file ends here"))
             }
-            Err(e) => Err(Error::io("read", &self.path)(e)),
+            Err(e) => Err(StoreError::wrap_io("read", &self.path)(e)),
         }
     }
 
-    fn seek(&mut self, to: u64) -> Result<(), Error> {
+    fn seek_to(&mut self, to: u64) -> Result<(), StoreError> {
         let moved = self.file.seek(SeekFrom::Start(to));
-        moved.map_err(Error::io("read", &self.path))?;
+        moved.map_err(StoreError::wrap_io("read", &self.path))?;
         self.at = to;
         Ok(())
     }
 
-    fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
+    fn damaged_at(&self, at: u64, what: impl Into<String>) -> StoreError {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
-        Fault::at_offset(at, what).of(&self.path, MEMBER)
+        TableFault::at_offset(at, what).in_member(&self.path, MEMBER)
     }
 }
 
 /// A little-endian word of a header; 0 behind its end, where no caller looks.
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn header_word(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     word.map_or(0, u32::from_le_bytes)
 }
@@ -422,6 +414,8 @@ fn empty_head() -> TraceHead {
         waits: false,
         events: Vec::new(),
         no_events: None,
+        cpu_users: Vec::new(),
+        throttled: None,
         warnings: Vec::new(),
     }
 }

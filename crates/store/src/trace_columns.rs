@@ -26,7 +26,7 @@ const EVENT: u64 = 6;
 /// Executions of blocks whose numbers are alike in their last bits share the memory of arguments.
 const REMEMBERED: usize = 256;
 
-/// What is remembered of the items before.
+/// State carried over from the previous items.
 #[derive(Debug)]
 struct Before {
     leaves: FxHashMap<ThreadIndex, u64>,
@@ -47,13 +47,13 @@ impl Default for Before {
 
 impl Before {
     /// Forgets the chunk before.
-    fn begin(&mut self) {
+    fn forget_chunk(&mut self) {
         self.leaves.clear();
         self.arguments.fill([0; TRACED_ARGUMENTS]);
     }
 
     #[inline]
-    fn arguments(&mut self, block: u32) -> Option<&mut [u64; TRACED_ARGUMENTS]> {
+    fn arguments_of(&mut self, block: u32) -> Option<&mut [u64; TRACED_ARGUMENTS]> {
         self.arguments.get_mut(block as usize % REMEMBERED)
     }
 }
@@ -68,24 +68,24 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Returns how many items are in it.
-    pub fn items(&self) -> usize {
+    pub fn item_count(&self) -> usize {
         self.items
     }
 
     /// Returns how long it is.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_length(&self) -> usize {
         self.columns.iter().map(Vec::len).sum()
     }
 
     /// Adds what a thread did.
-    pub fn add(&mut self, thread: ThreadIndex, items: &[TraceItem]) {
+    pub fn add_items(&mut self, thread: ThreadIndex, items: &[TraceItem]) {
         if items.is_empty() {
             return;
         }
         self.items += items.len();
         let [runs, tokens, durations, gaps, a, b, c, others] = &mut self.columns;
-        put(runs, thread.into());
-        put(runs, items.len() as u64);
+        put_varint(runs, thread.into());
+        put_varint(runs, items.len() as u64);
         let before = &mut self.before;
         before.leave = before.leaves.get(&thread).copied().unwrap_or(0);
         for item in items {
@@ -93,7 +93,7 @@ impl Columns {
                 TraceItem::Execution(execution) => {
                     let named = execution.arguments != [0; TRACED_ARGUMENTS];
                     let block = u64::from(execution.block) << 1 | u64::from(execution.unwound);
-                    put(
+                    put_varint(
                         tokens,
                         block << 3
                             | if named {
@@ -102,40 +102,42 @@ impl Columns {
                                 EXECUTION
                             },
                     );
-                    put(durations, execution.duration);
-                    put(gaps, gap(execution, before.leave));
+                    put_varint(durations, execution.duration);
+                    put_varint(gaps, gap_before(execution, before.leave));
                     before.leave = execution.leave;
-                    if named && let Some(last) = before.arguments(execution.block) {
+                    if named && let Some(last) = before.arguments_of(execution.block) {
                         let columns = [&mut *a, &mut *b, &mut *c];
                         for ((to, value), last) in
                             columns.into_iter().zip(execution.arguments).zip(last)
                         {
-                            put(to, signed(value.wrapping_sub(*last)));
+                            put_varint(to, zigzag_encode(value.wrapping_sub(*last)));
                             *last = value;
                         }
                     }
                 }
                 TraceItem::Wait(wait) => {
-                    put(tokens, WAIT);
+                    put_varint(tokens, u64::from(is_by_machine(wait)) << 3 | WAIT);
                     put_wait(others, wait, before.leave);
                 }
                 TraceItem::Stack { block, places } => {
-                    put(tokens, u64::from(*block) << 3 | STACK);
-                    put(others, places.len() as u64);
-                    places.iter().for_each(|place| put(others, (*place).into()));
+                    put_varint(tokens, u64::from(*block) << 3 | STACK);
+                    put_varint(others, places.len() as u64);
+                    places
+                        .iter()
+                        .for_each(|place| put_varint(others, (*place).into()));
                 }
                 TraceItem::Period { block, period } => {
-                    put(tokens, u64::from(*block) << 3 | PERIOD);
-                    put(others, (*period).into());
+                    put_varint(tokens, u64::from(*block) << 3 | PERIOD);
+                    put_varint(others, (*period).into());
                 }
                 TraceItem::Lost(lost) => {
-                    put(tokens, LOST);
-                    put(others, *lost);
+                    put_varint(tokens, LOST);
+                    put_varint(others, *lost);
                 }
                 TraceItem::Event(sample) => {
-                    put(tokens, u64::from(sample.event) << 3 | EVENT);
-                    put(others, signed(sample.at.wrapping_sub(before.leave)));
-                    put(others, sample.amount);
+                    put_varint(tokens, u64::from(sample.event) << 3 | EVENT);
+                    put_varint(others, zigzag_encode(sample.at.wrapping_sub(before.leave)));
+                    put_varint(others, sample.amount);
                 }
             }
         }
@@ -143,16 +145,16 @@ impl Columns {
     }
 
     /// The chunk: the lengths of the columns, and the columns. Begins anew.
-    pub fn take(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes() + 5 * COLUMNS);
+    pub fn take_chunk(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.byte_length() + 5 * COLUMNS);
         self.columns
             .iter()
-            .for_each(|column| put(&mut bytes, column.len() as u64));
+            .for_each(|column| put_varint(&mut bytes, column.len() as u64));
         for column in &mut self.columns {
             bytes.append(column);
         }
         self.items = 0;
-        self.before.begin();
+        self.before.forget_chunk();
         bytes
     }
 }
@@ -161,7 +163,7 @@ impl Columns {
 /// from there to its end. Both are small numbers; the last bit tells which. Clocks that go backwards
 /// are differences modulo 2⁶⁴ of the second kind, in the bits that are left: such a leave is kept to 2⁶³.
 #[inline]
-fn gap(execution: &Execution, before: u64) -> u64 {
+fn gap_before(execution: &Execution, before: u64) -> u64 {
     let since = execution.leave.wrapping_sub(before);
     match since.checked_sub(execution.duration) {
         Some(gap) if gap < 1 << 62 => gap << 1,
@@ -170,7 +172,7 @@ fn gap(execution: &Execution, before: u64) -> u64 {
 }
 
 #[inline]
-fn leave(gap: u64, duration: u64, before: u64) -> u64 {
+fn leave_time(gap: u64, duration: u64, before: u64) -> u64 {
     let since = match gap & 1 {
         0 => (gap >> 1).wrapping_add(duration),
         _ => ((gap as i64) >> 1) as u64,
@@ -180,18 +182,18 @@ fn leave(gap: u64, duration: u64, before: u64) -> u64 {
 
 /// A difference modulo 2⁶⁴: small ones of both signs are small numbers.
 #[inline]
-fn signed(difference: u64) -> u64 {
+fn zigzag_encode(difference: u64) -> u64 {
     let difference = difference as i64;
     (difference << 1 ^ difference >> 63) as u64
 }
 
 #[inline]
-fn unsigned(value: u64) -> u64 {
+fn zigzag_decode(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
 #[inline]
-fn put(to: &mut Vec<u8>, mut value: u64) {
+fn put_varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
         value >>= 7;
@@ -199,29 +201,38 @@ fn put(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
+/// Returns whether other processes are the reason of a part of a wait.
+fn is_by_machine(wait: &Wait) -> bool {
+    wait.taken > 0 || wait.held > 0
+}
+
 fn put_wait(to: &mut Vec<u8>, wait: &Wait, before: u64) {
-    put(to, signed(wait.start.wrapping_sub(before)));
-    put(to, signed(wait.end.wrapping_sub(wait.start)));
-    put(to, wait.queued);
-    put(to, wait.preempted.into());
+    put_varint(to, zigzag_encode(wait.start.wrapping_sub(before)));
+    put_varint(to, zigzag_encode(wait.end.wrapping_sub(wait.start)));
+    put_varint(to, wait.queued);
+    if is_by_machine(wait) {
+        put_varint(to, wait.taken);
+        put_varint(to, wait.held);
+    }
+    put_varint(to, wait.preempted.into());
     for option in [wait.system_call, wait.waker, wait.waker_block] {
-        put(to, option.map_or(0, |value| u64::from(value) + 1));
+        put_varint(to, option.map_or(0, |value| u64::from(value) + 1));
     }
 }
 
 /// A column that is being read.
 #[derive(Clone, Copy)]
-struct Cursor<'a>(&'a [u8]);
+struct ColumnCursor<'a>(&'a [u8]);
 
-/// What is wrong with a chunk.
+/// The damage of a chunk.
 type Wrong = String;
 
 /// The top bits of eight bytes.
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
-impl Cursor<'_> {
+impl ColumnCursor<'_> {
     #[inline]
-    fn number(&mut self) -> Result<u64, Wrong> {
+    fn read_number(&mut self) -> Result<u64, Wrong> {
         match self.0 {
             [byte, rest @ ..] if *byte < 0x80 => {
                 self.0 = rest;
@@ -268,51 +279,52 @@ impl Cursor<'_> {
         Err("a number has no end".to_owned())
     }
 
-    fn index(&mut self, end: usize, what: &str) -> Result<u32, Wrong> {
-        let value = self.number()?;
-        within(value, end, what)
+    fn read_index(&mut self, end: usize, what: &str) -> Result<u32, Wrong> {
+        let value = self.read_number()?;
+        check_within(value, end, what)
     }
 
     /// A number, or nothing.
-    fn option(&mut self) -> Result<Option<u32>, Wrong> {
-        match self.number()?.checked_sub(1) {
+    fn read_option(&mut self) -> Result<Option<u32>, Wrong> {
+        match self.read_number()?.checked_sub(1) {
             None => Ok(None),
-            Some(value) => within(value, usize::MAX, "number").map(Some),
+            Some(value) => check_within(value, usize::MAX, "number").map(Some),
         }
     }
 }
 
-fn within(value: u64, end: usize, what: &str) -> Result<u32, Wrong> {
+fn check_within(value: u64, end: usize, what: &str) -> Result<u32, Wrong> {
     match u32::try_from(value) {
         Ok(index) if (index as usize) < end => Ok(index),
         _ => Err(format!("there is no {what} {value}")),
     }
 }
 
-/// So many items are decoded at a time: they and what they are used for shall fit into a small cache.
+/// The number of items decoded at a time: they and the data that they index shall fit into a small
+/// cache.
 const AT_ONCE: u64 = 512;
 
 /// A chunk that is being read. Its memory is used again for the next.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct TraceDecoder {
     /// The chunk.
     pub bytes: Vec<u8>,
-    /// What of each column is still to be read.
+    /// The unread range of each column.
     columns: [(usize, usize); COLUMNS],
     before: Before,
-    /// How many items of the run are still to be read.
+    /// The number of items of the run that are still to be read.
     left: u64,
     /// The items that were read last.
     pub batch: TraceBatch,
 }
 
-impl Decoder {
+impl TraceDecoder {
     /// Begins with the chunk that `bytes` is now.
-    pub fn start(&mut self) -> Result<(), Wrong> {
-        let mut all = Cursor(&self.bytes);
+    pub fn start_chunk(&mut self) -> Result<(), Wrong> {
+        let mut all = ColumnCursor(&self.bytes);
         let mut lengths = [0; COLUMNS];
         for length in &mut lengths {
-            *length = all.number()?;
+            *length = all.read_number()?;
         }
         let mut from = self.bytes.len() - all.0.len();
         for (column, length) in self.columns.iter_mut().zip(lengths) {
@@ -327,14 +339,14 @@ impl Decoder {
         if from < self.bytes.len() {
             return Err("a chunk has more than its items".to_owned());
         }
-        self.before.begin();
+        self.before.forget_chunk();
         self.left = 0;
         Ok(())
     }
 
     /// Reads the next items of a thread into `batch`; false at the end of the chunk.
-    pub fn advance(&mut self, head: &TraceHead) -> Result<bool, Wrong> {
-        let mut columns = [Cursor(&[]); COLUMNS];
+    pub fn next_items(&mut self, head: &TraceHead) -> Result<bool, Wrong> {
+        let mut columns = [ColumnCursor(&[]); COLUMNS];
         for (column, (from, end)) in columns.iter_mut().zip(self.columns) {
             column.0 = self.bytes.get(from..end).unwrap_or_default();
         }
@@ -347,8 +359,8 @@ impl Decoder {
                     false => Err("a chunk has more than its items".to_owned()),
                 };
             }
-            let thread = runs.index(head.threads.len(), "thread")?;
-            self.left = runs.number()?;
+            let thread = runs.read_index(head.threads.len(), "thread")?;
+            self.left = runs.read_number()?;
             let [tokens, ..] = rest;
             // Each takes at least a byte.
             if self.left > tokens.0.len() as u64 {
@@ -360,7 +372,7 @@ impl Decoder {
         }
         let n = self.left.min(AT_ONCE);
         self.batch.items.reserve(n as usize);
-        items(rest, n, &mut self.before, head, &mut self.batch.items)?;
+        read_items(rest, n, &mut self.before, head, &mut self.batch.items)?;
         self.left -= n;
         if self.left == 0 {
             let thread = self.batch.thread;
@@ -374,8 +386,8 @@ impl Decoder {
 }
 
 /// The next `n` items of a run.
-fn items(
-    columns: &mut [Cursor<'_>; COLUMNS - 1],
+fn read_items(
+    columns: &mut [ColumnCursor<'_>; COLUMNS - 1],
     n: u64,
     before: &mut Before,
     head: &TraceHead,
@@ -383,20 +395,20 @@ fn items(
 ) -> Result<(), Wrong> {
     let [tokens, durations, gaps, a, b, c, others] = columns;
     for _ in 0..n {
-        let token = tokens.number()?;
+        let token = tokens.read_number()?;
         let of = token >> 3;
         to.push(match token & 7 {
             kind @ (EXECUTION | EXECUTION_WITH_ARGUMENTS) => {
-                let block = within(of >> 1, head.blocks.len(), "block")?;
-                let duration = durations.number()?;
-                before.leave = leave(gaps.number()?, duration, before.leave);
+                let block = check_within(of >> 1, head.blocks.len(), "block")?;
+                let duration = durations.read_number()?;
+                before.leave = leave_time(gaps.read_number()?, duration, before.leave);
                 let mut arguments = [0; TRACED_ARGUMENTS];
                 if kind == EXECUTION_WITH_ARGUMENTS
-                    && let Some([x, y, z]) = before.arguments(block)
+                    && let Some([x, y, z]) = before.arguments_of(block)
                 {
-                    *x = x.wrapping_add(unsigned(a.number()?));
-                    *y = y.wrapping_add(unsigned(b.number()?));
-                    *z = z.wrapping_add(unsigned(c.number()?));
+                    *x = x.wrapping_add(zigzag_decode(a.read_number()?));
+                    *y = y.wrapping_add(zigzag_decode(b.read_number()?));
+                    *z = z.wrapping_add(zigzag_decode(c.read_number()?));
                     arguments = [*x, *y, *z];
                 }
                 TraceItem::Execution(Execution {
@@ -408,19 +420,22 @@ fn items(
                 })
             }
             STACK => TraceItem::Stack {
-                block: within(of, head.blocks.len(), "block")?,
-                places: places(others, head)?,
+                block: check_within(of, head.blocks.len(), "block")?,
+                places: read_places(others, head)?,
             },
             PERIOD => TraceItem::Period {
-                block: within(of, head.blocks.len(), "block")?,
-                period: others.index(usize::MAX, "period")?,
+                block: check_within(of, head.blocks.len(), "block")?,
+                period: others.read_index(usize::MAX, "period")?,
             },
-            WAIT if of == 0 => TraceItem::Wait(wait(others, before.leave)?),
-            LOST if of == 0 => TraceItem::Lost(others.number()?),
+            WAIT if of <= 1 => TraceItem::Wait(read_wait(others, before.leave, of == 1)?),
+            LOST if of == 0 => TraceItem::Lost(others.read_number()?),
             EVENT => TraceItem::Event(EventSample {
-                event: within(of, head.events.len().min(TRACED_EVENTS), "event")? as TracedEventId,
-                at: before.leave.wrapping_add(unsigned(others.number()?)),
-                amount: others.number()?,
+                event: check_within(of, head.events.len().min(TRACED_EVENTS), "event")?
+                    as TracedEventId,
+                at: before
+                    .leave
+                    .wrapping_add(zigzag_decode(others.read_number()?)),
+                amount: others.read_number()?,
             }),
             _ => return Err(format!("there is no item {token}")),
         });
@@ -428,28 +443,35 @@ fn items(
     Ok(())
 }
 
-fn places(others: &mut Cursor<'_>, head: &TraceHead) -> Result<Vec<u32>, Wrong> {
-    let length = others.number()?;
+fn read_places(others: &mut ColumnCursor<'_>, head: &TraceHead) -> Result<Vec<u32>, Wrong> {
+    let length = others.read_number()?;
     if length > others.0.len() as u64 {
         return Err(format!(
             "a stack of {length} places is longer than the chunk"
         ));
     }
     (0..length)
-        .map(|_| others.index(head.places.len(), "place"))
+        .map(|_| others.read_index(head.places.len(), "place"))
         .collect()
 }
 
-fn wait(others: &mut Cursor<'_>, before: u64) -> Result<Wait, Wrong> {
-    let start = before.wrapping_add(unsigned(others.number()?));
-    let end = start.wrapping_add(unsigned(others.number()?));
+fn read_wait(others: &mut ColumnCursor<'_>, before: u64, by_machine: bool) -> Result<Wait, Wrong> {
+    let start = before.wrapping_add(zigzag_decode(others.read_number()?));
+    let end = start.wrapping_add(zigzag_decode(others.read_number()?));
+    let queued = others.read_number()?;
+    let (taken, held) = match by_machine {
+        true => (others.read_number()?, others.read_number()?),
+        false => (0, 0),
+    };
     Ok(Wait {
         start,
         end,
-        queued: others.number()?,
-        preempted: others.index(2, "kind of wait")? == 1,
-        system_call: others.option()?,
-        waker: others.option()?,
-        waker_block: others.option()?,
+        queued,
+        taken,
+        held,
+        preempted: others.read_index(2, "kind of wait")? == 1,
+        system_call: others.read_option()?,
+        waker: others.read_option()?,
+        waker_block: others.read_option()?,
     })
 }

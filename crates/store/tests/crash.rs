@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
-use store::{Database, Error};
+use store::{Database, StoreError};
 
 /// This test program again, to run one of the ignored tests in `directory`.
 fn child(test: &str, directory: &Path) -> Command {
@@ -36,7 +36,7 @@ fn writer() {
     let recording = store::read_file(&directory().join("input")).unwrap();
     let database = Database::create(&directory().join("db")).unwrap();
     loop {
-        database.write(&recording).unwrap();
+        database.write_recording(&recording).unwrap();
         store::write_file(&recording, &directory().join("file")).unwrap();
     }
 }
@@ -81,11 +81,11 @@ fn killed_writers_leave_whole_recordings() {
     assert!(epochs.len() > 40, "{} epochs", epochs.len());
     assert!(left_behind > 0, "no writer was killed at work");
     for epoch in &epochs {
-        assert_eq!(epoch.read().unwrap().samples.len(), expected);
+        assert_eq!(epoch.read_recording().unwrap().samples.len(), expected);
     }
     let file = store::read_file(&path.join("file")).unwrap();
     assert_eq!(file.samples.len(), expected);
-    database.write(&recording).unwrap();
+    database.write_recording(&recording).unwrap();
     assert_eq!(fs::read_dir(path.join("db/.writing")).unwrap().count(), 0);
     assert_eq!(database.epochs().unwrap().len(), epochs.len() + 1);
 }
@@ -95,21 +95,24 @@ fn refuses(path: &Path, expected: ErrorKind) {
     let database = Database::create(&path.join("db")).unwrap();
     let small = small();
     let file = path.join("file");
-    database.write(&small).unwrap();
+    database.write_recording(&small).unwrap();
     store::write_file(&small, &file).unwrap();
     let large = common::compile_job(60_000);
     for error in [
-        database.write(&large).unwrap_err(),
+        database.write_recording(&large).unwrap_err(),
         store::write_file(&large, &file).unwrap_err(),
     ] {
         assert!(
-            matches!(&error, Error::Io { source, .. } if source.kind() == expected),
+            matches!(&error, StoreError::Io { source, .. } if source.kind() == expected),
             "{error}"
         );
     }
     let epochs = database.epochs().unwrap();
     assert_eq!(epochs.len(), 1);
-    assert_eq!(epochs[0].read().unwrap().samples.len(), small.samples.len());
+    assert_eq!(
+        epochs[0].read_recording().unwrap().samples.len(),
+        small.samples.len()
+    );
     assert_eq!(
         store::read_file(&file).unwrap().samples.len(),
         small.samples.len()
@@ -170,10 +173,10 @@ fn a_directory_without_permission_is_named() {
     let directory = tempfile::tempdir().unwrap();
     // Not even root may write there.
     let error = Database::create(Path::new("/proc/1/db")).unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
     let path = directory.path().join("missing/file");
     let error = store::write_file(&common::compile_job(10), &path).unwrap_err();
-    let Error::Io {
+    let StoreError::Io {
         path: named,
         source,
         ..

@@ -9,7 +9,7 @@ use content::content;
 use profile::*;
 use std::fs;
 use std::path::{Path, PathBuf};
-use store::{Database, Error};
+use store::{Database, StoreError};
 
 /// A small recording with something in every table.
 fn small() -> Recording {
@@ -39,7 +39,7 @@ fn written() -> Written {
     let directory = tempfile::tempdir().unwrap();
     let recording = small();
     let database = Database::create(&directory.path().join("db")).unwrap();
-    let epoch = database.write(&recording).unwrap().path;
+    let epoch = database.write_recording(&recording).unwrap().path;
     let file = directory.path().join("file");
     store::write_file(&recording, &file).unwrap();
     Written {
@@ -117,7 +117,7 @@ fn a_bit_that_flips_in_a_member_is_named_with_it() {
             let name = member.file_name().unwrap().to_str().unwrap();
             let error = store::read_file(&written.epoch).unwrap_err();
             assert!(
-                matches!(&error, Error::Checksum { member, .. } if member == name),
+                matches!(&error, StoreError::Checksum { member, .. } if member == name),
                 "{error}"
             );
             fs::write(&member, good).unwrap();
@@ -136,13 +136,13 @@ fn a_member_that_is_cut_or_missing_is_named() {
             fs::write(&path, &good[..len]).unwrap();
             let error = store::read_file(&written.epoch).unwrap_err();
             let named = match &error {
-                Error::Truncated {
+                StoreError::Truncated {
                     member,
                     expected,
                     found,
                     ..
                 } => (*expected, *found) == (good.len() as u64, len as u64) && member == name,
-                Error::Damaged { member, .. } => member == name && name == "recording.json",
+                StoreError::Damaged { member, .. } => member == name && name == "recording.json",
                 _ => false,
             };
             assert!(named, "{len} bytes of {name}: {error}");
@@ -150,9 +150,11 @@ fn a_member_that_is_cut_or_missing_is_named() {
         fs::remove_file(&path).unwrap();
         let error = store::read_file(&written.epoch).unwrap_err();
         match name {
-            "recording.json" => assert!(matches!(error, Error::NotARecording { .. }), "{error}"),
+            "recording.json" => {
+                assert!(matches!(error, StoreError::NotARecording { .. }), "{error}")
+            }
             _ => assert!(
-                matches!(error, Error::Truncated { found: 0, .. }),
+                matches!(error, StoreError::Truncated { found: 0, .. }),
                 "{error}"
             ),
         }
@@ -164,16 +166,19 @@ fn a_member_that_is_cut_or_missing_is_named() {
 fn a_damaged_epoch_does_not_hide_the_others() {
     let written = written();
     let database = Database::open(&written.directory.path().join("db")).unwrap();
-    database.write(&small()).unwrap();
+    database.write_recording(&small()).unwrap();
     fs::write(written.epoch.join("recording.json"), "{").unwrap();
     let epochs = database.epochs().unwrap();
     assert_eq!(epochs.len(), 2);
-    assert!(matches!(epochs[0].summary, Err(Error::Damaged { .. })));
-    assert!(content(&epochs[1].read().unwrap()) == written.content);
-    assert_eq!(database.latest().unwrap().0.unwrap().path, epochs[1].path);
+    assert!(matches!(epochs[0].summary, Err(StoreError::Damaged { .. })));
+    assert!(content(&epochs[1].read_recording().unwrap()) == written.content);
+    assert_eq!(
+        database.latest_epoch().unwrap().0.unwrap().path,
+        epochs[1].path
+    );
     // The newest is damaged.
     fs::write(epochs[1].path.join("recording.json"), "{").unwrap();
-    assert!(database.latest().unwrap().0.is_none());
+    assert!(database.latest_epoch().unwrap().0.is_none());
 }
 
 #[test]
@@ -192,16 +197,22 @@ fn what_is_no_recording_is_named() {
         (b"", "empty"),
     ] {
         fs::write(&path, bytes).unwrap();
-        let error = store::open(&path).unwrap_err();
-        assert!(matches!(error, Error::NotARecording { .. }), "{error}");
+        let error = store::open_path(&path).unwrap_err();
+        assert!(matches!(error, StoreError::NotARecording { .. }), "{error}");
         assert!(error.to_string().contains(looks_like), "{error}");
     }
-    let nothing = store::open(directory.path()).unwrap_err();
-    assert!(matches!(nothing, Error::NotARecording { .. }), "{nothing}");
-    let device = store::open(Path::new("/dev/zero")).unwrap_err();
-    assert!(matches!(device, Error::NotARecording { .. }), "{device}");
-    let missing = store::open(&directory.path().join("missing")).unwrap_err();
-    assert!(matches!(missing, Error::Io { .. }), "{missing}");
+    let nothing = store::open_path(directory.path()).unwrap_err();
+    assert!(
+        matches!(nothing, StoreError::NotARecording { .. }),
+        "{nothing}"
+    );
+    let device = store::open_path(Path::new("/dev/zero")).unwrap_err();
+    assert!(
+        matches!(device, StoreError::NotARecording { .. }),
+        "{device}"
+    );
+    let missing = store::open_path(&directory.path().join("missing")).unwrap_err();
+    assert!(matches!(missing, StoreError::Io { .. }), "{missing}");
     let written = written();
     let time = Database::open(written.epoch.parent().unwrap()).unwrap_err();
     assert!(time.to_string().contains("name one of its hosts"), "{time}");
@@ -219,7 +230,7 @@ fn a_newer_recording_asks_for_a_newer_program() {
     assert!(
         matches!(
             error,
-            Error::Newer {
+            StoreError::Newer {
                 version: 2,
                 supported: 1,
                 ..

@@ -94,7 +94,7 @@ fn the_documented_queries_find_what_was_written() {
     let database = Database::create(directory.path()).unwrap();
     let recordings = recordings();
     for recording in &recordings {
-        database.write(recording).unwrap();
+        database.write_recording(recording).unwrap();
     }
     let Some(results) = query(directory.path()) else {
         return;

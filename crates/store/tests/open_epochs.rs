@@ -7,7 +7,7 @@ use profile::Recording;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
-use store::{Database, Epoch, Error, OpenEpoch, PartId, Range};
+use store::{Database, Epoch, OpenEpoch, PartId, StoreError, TimeRange};
 
 fn part(drain: u32) -> PartId {
     PartId {
@@ -40,11 +40,11 @@ fn an_epoch_grows_and_is_closed() {
         .begin_epoch("h", 1_795_230_900_123_456_000)
         .unwrap();
     for drain in 0..9 {
-        open.add(part(drain), &recording(50)).unwrap();
-        assert!(open.holds(part(drain)).unwrap());
-        assert!(!open.holds(part(drain + 1)).unwrap());
+        open.add_part(part(drain), &recording(50)).unwrap();
+        assert!(open.holds_part(part(drain)).unwrap());
+        assert!(!open.holds_part(part(drain + 1)).unwrap());
         if drain % 3 == 2 {
-            open.merge(false, |_| {}).unwrap();
+            open.merge_parts(false, |_| {}).unwrap();
         }
         let epoch = only(&database);
         assert!(epoch.open);
@@ -52,19 +52,22 @@ fn an_epoch_grows_and_is_closed() {
             epoch.summary.as_ref().unwrap().samples,
             50 * (u64::from(drain) + 1)
         );
-        assert_eq!(samples(&epoch.read().unwrap()), 50 * (u64::from(drain) + 1));
+        assert_eq!(
+            samples(&epoch.read_recording().unwrap()),
+            50 * (u64::from(drain) + 1)
+        );
     }
     assert!(open.len().unwrap() < 9);
-    open.add(part(9), &recording(50)).unwrap();
-    open.merge(true, |merged| merged.warnings.push("amended".into()))
+    open.add_part(part(9), &recording(50)).unwrap();
+    open.merge_parts(true, |merged| merged.warnings.push("amended".into()))
         .unwrap();
     assert_eq!(open.len().unwrap(), 1);
-    assert!((0..10).all(|drain| open.holds(part(drain)).unwrap()));
-    open.close(&database, |_| {}).unwrap().unwrap();
+    assert!((0..10).all(|drain| open.holds_part(part(drain)).unwrap()));
+    open.close_epoch(&database, |_| {}).unwrap().unwrap();
     let epoch = only(&database);
     assert!(!epoch.open);
     assert_eq!(epoch.name(), "20261121T031500.123456Z");
-    let closed = epoch.read().unwrap();
+    let closed = epoch.read_recording().unwrap();
     assert_eq!(samples(&closed), 500);
     assert!(closed.warnings.contains(&"amended".to_owned()));
     assert!(database.open_epochs("h").unwrap().is_empty());
@@ -77,11 +80,14 @@ fn an_epoch_of_nothing_leaves_nothing() {
     let open = database.begin_epoch("h", 0).unwrap();
     let listed = database.epochs().unwrap();
     assert!(listed[0].summary.is_err());
-    assert!(open.close(&database, |_| {}).unwrap().is_none());
+    assert!(open.close_epoch(&database, |_| {}).unwrap().is_none());
     assert!(database.epochs().unwrap().is_empty());
     // Who had listed it before finds nothing, as in one that is still there.
-    let read = listed[0].read();
-    assert!(matches!(read, Err(Error::Unmergeable { .. })), "{read:?}");
+    let read = listed[0].read_recording();
+    assert!(
+        matches!(read, Err(StoreError::Unmergeable { .. })),
+        "{read:?}"
+    );
 }
 
 #[test]
@@ -102,7 +108,7 @@ fn a_damaged_part_is_named_and_costs_itself() {
     let open = database.begin_epoch("h", 0).unwrap();
     let mut files = Vec::new();
     for drain in 0..3 {
-        files.push(open.add(part(drain), &recording(50)).unwrap().path);
+        files.push(open.add_part(part(drain), &recording(50)).unwrap().path);
     }
     let mut bytes = fs::read(&files[1]).unwrap();
     let middle = bytes.len() / 2;
@@ -110,7 +116,7 @@ fn a_damaged_part_is_named_and_costs_itself() {
     fs::write(&files[1], bytes).unwrap();
     let name = files[1].file_name().unwrap().to_str().unwrap().to_owned();
     let check = |epoch: &Epoch| {
-        let read = epoch.read().unwrap();
+        let read = epoch.read_recording().unwrap();
         assert_eq!(samples(&read), 100);
         assert!(
             read.warnings.iter().any(|w| w.contains(&name)),
@@ -119,14 +125,14 @@ fn a_damaged_part_is_named_and_costs_itself() {
         );
     };
     check(&only(&database));
-    open.merge(true, |_| {}).unwrap();
+    open.merge_parts(true, |_| {}).unwrap();
     check(&only(&database));
-    open.close(&database, |_| {}).unwrap().unwrap();
+    open.close_epoch(&database, |_| {}).unwrap().unwrap();
     check(&only(&database));
     let closed = only(&database);
     let aside = closed.path.with_file_name("damaged=h").join(name);
     assert!(aside.exists());
-    let [Error::SetAside { path }] = &closed.damaged[..] else {
+    let [StoreError::SetAside { path }] = &closed.damaged[..] else {
         panic!("{:?}", closed.damaged)
     };
     assert_eq!(*path, aside);
@@ -137,8 +143,8 @@ fn a_list_of_epochs_names_the_parts_that_it_cannot_read() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::create(directory.path()).unwrap();
     let open = database.begin_epoch("h", 0).unwrap();
-    let whole = open.add(part(0), &recording(50)).unwrap().path;
-    let cut = open.add(part(1), &recording(50)).unwrap().path;
+    let whole = open.add_part(part(0), &recording(50)).unwrap().path;
+    let cut = open.add_part(part(1), &recording(50)).unwrap().path;
     assert!(only(&database).damaged.is_empty());
     let bytes = fs::read(&cut).unwrap();
     fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -161,8 +167,8 @@ fn a_part_of_a_newer_program_keeps_the_epoch_open() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::create(directory.path()).unwrap();
     let open = database.begin_epoch("h", 0).unwrap();
-    open.add(part(0), &recording(50)).unwrap();
-    let newer = open.add(part(1), &recording(50)).unwrap().path;
+    open.add_part(part(0), &recording(50)).unwrap();
+    let newer = open.add_part(part(1), &recording(50)).unwrap().path;
     let mut bytes = fs::read(&newer).unwrap();
     let version = b"\"version\":1";
     let at = bytes
@@ -171,9 +177,11 @@ fn a_part_of_a_newer_program_keeps_the_epoch_open() {
         .unwrap();
     bytes[at + version.len() - 1] = b'2';
     fs::write(&newer, bytes).unwrap();
-    let refused = |error| matches!(error, Error::Newer { version: 2, .. });
-    assert!(refused(open.merge(true, |_| {}).unwrap_err()));
-    assert!(refused(open.clone().close(&database, |_| {}).unwrap_err()));
+    let refused = |error| matches!(error, StoreError::Newer { version: 2, .. });
+    assert!(refused(open.merge_parts(true, |_| {}).unwrap_err()));
+    assert!(refused(
+        open.clone().close_epoch(&database, |_| {}).unwrap_err()
+    ));
     assert_eq!(open.len().unwrap(), 2);
 }
 
@@ -183,14 +191,14 @@ fn a_removed_directory_is_made_again() {
     let path = directory.path().join("db");
     let database = Database::create(&path).unwrap();
     let open = database.begin_epoch("h", 0).unwrap();
-    open.add(part(0), &recording(50)).unwrap();
+    open.add_part(part(0), &recording(50)).unwrap();
     fs::remove_dir_all(&path).unwrap();
-    open.merge(true, |_| {}).unwrap();
+    open.merge_parts(true, |_| {}).unwrap();
     assert!(!path.exists());
-    open.add(part(1), &recording(50)).unwrap();
-    assert_eq!(samples(&only(&database).read().unwrap()), 50);
-    open.close(&database, |_| {}).unwrap().unwrap();
-    assert_eq!(samples(&only(&database).read().unwrap()), 50);
+    open.add_part(part(1), &recording(50)).unwrap();
+    assert_eq!(samples(&only(&database).read_recording().unwrap()), 50);
+    open.close_epoch(&database, |_| {}).unwrap().unwrap();
+    assert_eq!(samples(&only(&database).read_recording().unwrap()), 50);
 }
 
 #[test]
@@ -205,11 +213,11 @@ fn epochs_are_chosen_by_time_and_host() {
         let mut recording = recording(50);
         recording.host.name = host.into();
         recording.start_unix_ns = start * 1_000_000_000;
-        database.write(&recording).unwrap();
+        database.write_recording(&recording).unwrap();
     }
     let count = |range: &str, host| {
-        let range: Range = range.parse().unwrap();
-        database.select(&range, host).unwrap().len()
+        let range: TimeRange = range.parse().unwrap();
+        database.select_epochs(&range, host).unwrap().len()
     };
     assert_eq!(count("..", None), 3);
     assert_eq!(count("..", Some("a")), 2);
@@ -220,9 +228,11 @@ fn epochs_are_chosen_by_time_and_host() {
     assert_eq!(count("..2026-11-21", None), 2);
     assert_eq!(count("20261121T0315..20261121T0315", None), 1);
     for bad in ["x", "20..", "yesterday", "2026-11-21..now"] {
-        assert!(bad.parse::<Range>().is_err(), "{bad}");
+        assert!(bad.parse::<TimeRange>().is_err(), "{bad}");
     }
-    let epochs = database.select(&"..".parse().unwrap(), None).unwrap();
+    let epochs = database
+        .select_epochs(&"..".parse().unwrap(), None)
+        .unwrap();
     assert_eq!(
         samples(&store::read_all(&epochs, store::Wanted::ALL).unwrap()),
         150
@@ -231,7 +241,7 @@ fn epochs_are_chosen_by_time_and_host() {
     let rest = store::read_all(&epochs, store::Wanted::ALL).unwrap();
     assert_eq!(samples(&rest), 100);
     assert!(rest.warnings.iter().any(|w| w.contains("samples.parquet")));
-    database.remove(&epochs[1]).unwrap();
+    database.remove_epoch(&epochs[1]).unwrap();
     assert_eq!(database.epochs().unwrap().len(), 2);
 }
 
@@ -266,26 +276,26 @@ fn writer() {
     let left = database.open_epochs("h").unwrap();
     let mut drained: Option<bool> = None;
     for open in &left {
-        open.clean().unwrap();
-        drained = Some(drained.unwrap_or(false) | open.holds(part(drain)).unwrap());
+        open.remove_leftovers().unwrap();
+        drained = Some(drained.unwrap_or(false) | open.holds_part(part(drain)).unwrap());
     }
     // Killed between the part and the word about it.
     drain += u32::from(drained.unwrap_or(false));
     for open in left {
-        open.close(&database, |_| {}).unwrap();
+        open.close_epoch(&database, |_| {}).unwrap();
     }
     loop {
         let open = database.begin_epoch("h", 0).unwrap();
         for round in 0..7 {
-            open.add(part(drain), &recording).unwrap();
+            open.add_part(part(drain), &recording).unwrap();
             drain += 1;
             fs::write(directory.join("stored.new"), drain.to_string()).unwrap();
             fs::rename(directory.join("stored.new"), directory.join("stored")).unwrap();
             if round % 3 == 2 {
-                open.merge(false, |_| {}).unwrap();
+                open.merge_parts(false, |_| {}).unwrap();
             }
         }
-        open.close(&database, |_| {}).unwrap();
+        open.close_epoch(&database, |_| {}).unwrap();
     }
 }
 
@@ -301,9 +311,9 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
         let mut sum = 0;
         for epoch in database.epochs().unwrap() {
             // Between listing and reading it may have been closed, which read() follows, or be new.
-            match epoch.read() {
+            match epoch.read_recording() {
                 Ok(recording) => sum += samples(&recording),
-                Err(Error::Unmergeable { .. }) => {}
+                Err(StoreError::Unmergeable { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -336,7 +346,9 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
     }
     assert!(seen > 0);
     for open in database.open_epochs("h").unwrap() {
-        OpenEpoch::at(open.path()).close(&database, |_| {}).unwrap();
+        OpenEpoch::at_path(open.path())
+            .close_epoch(&database, |_| {})
+            .unwrap();
     }
     assert_eq!(total(), seen);
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use store::{Database, Opened};
 
 fn opened(path: &Path) -> profile::Recording {
-    match store::open(path).unwrap() {
+    match store::open_path(path).unwrap() {
         Opened::Recording(recording) => *recording,
         Opened::Database(_) => panic!("{} is a recording", path.display()),
     }
@@ -28,13 +28,13 @@ proptest! {
     fn both_containers_give_back_what_they_got(recording in recording(40)) {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::create(&directory.path().join("db")).unwrap();
-        let epoch = database.write(&recording).unwrap();
+        let epoch = database.write_recording(&recording).unwrap();
         let file = store::write_file(&recording, &directory.path().join("file")).unwrap();
         let expected = content(&recording);
         prop_assert_eq!(&content(&opened(&epoch.path)), &expected);
         prop_assert_eq!(&content(&opened(&file.path)), &expected);
 
-        let epoch = database.latest().unwrap().0.unwrap();
+        let epoch = database.latest_epoch().unwrap().0.unwrap();
         let summary = epoch.summary.as_ref().unwrap();
         prop_assert_eq!(&summary.host, &recording.host.name);
         prop_assert_eq!(summary.start_unix_ns, recording.start_unix_ns);
@@ -109,7 +109,10 @@ fn what_cannot_be_stored_is_refused() {
         let mut bad = good.clone();
         spoil(&mut bad);
         let error = store::write_file(&bad, &path).unwrap_err();
-        assert!(matches!(error, store::Error::Unstorable { .. }), "{error}");
+        assert!(
+            matches!(error, store::StoreError::Unstorable { .. }),
+            "{error}"
+        );
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     };
     refused(&|r| r.samples[3].count = 1 << 63);
@@ -129,11 +132,11 @@ fn epochs_of_the_same_moment_keep_apart() {
     let database = Database::create(directory.path()).unwrap();
     let recording = common::compile_job(100);
     for _ in 0..3 {
-        database.write(&recording).unwrap();
+        database.write_recording(&recording).unwrap();
     }
     let mut other = recording.clone();
     other.host.name = "../elsewhere".into();
-    database.write(&other).unwrap();
+    database.write_recording(&other).unwrap();
     let epochs = database.epochs().unwrap();
     let names: Vec<_> = epochs
         .iter()
@@ -151,7 +154,7 @@ fn epochs_of_the_same_moment_keep_apart() {
     );
     let other = epochs[0].summary.as_ref().unwrap();
     assert_eq!(other.host, "../elsewhere");
-    let Opened::Database(again) = store::open(directory.path()).unwrap() else {
+    let Opened::Database(again) = store::open_path(directory.path()).unwrap() else {
         panic!("a database is one");
     };
     assert_eq!(again.epochs().unwrap().len(), 4);
@@ -182,7 +185,7 @@ proptest! {
     #[test]
     fn merging_adds_up(a in recording(20), b in recording(20)) {
         let all = [a, b];
-        let merged = match store::merge(&all) {
+        let merged = match store::merge_recordings(&all) {
             Ok(merged) => merged,
             Err(error) => panic!("{error}"),
         };
@@ -194,8 +197,8 @@ proptest! {
             prop_assert_eq!(counts(&merged), expected);
         }
         // Merged with itself, a recording has the same places, and twice the counts.
-        let once = store::merge(&all[..1]).unwrap();
-        let twice = store::merge(&[all[0].clone(), all[0].clone()]).unwrap();
+        let once = store::merge_recordings(&all[..1]).unwrap();
+        let twice = store::merge_recordings(&[all[0].clone(), all[0].clone()]).unwrap();
         prop_assert_eq!(once.samples.len(), twice.samples.len());
         prop_assert_eq!(once.images.len(), twice.images.len());
         prop_assert_eq!(once.threads.len(), twice.threads.len());
@@ -205,8 +208,11 @@ proptest! {
     }
 }
 
-/// What is in a recording by event, image (path and build-id), offset and, if asked, process.
-fn sums(recording: &profile::Recording, processes: bool) -> BTreeMap<Vec<String>, [u128; 2]> {
+/// What is in a recording by event, image (path and build-id), offset and, if asked, process and control group.
+fn sums(
+    recording: &profile::Recording,
+    (processes, cgroups): (bool, bool),
+) -> BTreeMap<Vec<String>, [u128; 2]> {
     let mut sums = BTreeMap::<_, [u128; 2]>::new();
     for sample in &recording.samples {
         let location = recording.stacks.frame(sample.stack).location;
@@ -221,6 +227,10 @@ fn sums(recording: &profile::Recording, processes: bool) -> BTreeMap<Vec<String>
             } else {
                 String::new()
             },
+            match sample.cgroup.filter(|_| cgroups) {
+                Some(cgroup) => recording.names.get(cgroup).to_owned(),
+                None => "none".to_owned(),
+            },
         ];
         let sum = sums.entry(key).or_default();
         sum[0] += u128::from(sample.count);
@@ -234,21 +244,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn sums_are_of_all_there_is(a in recording(30), b in recording(30), processes: bool) {
+    fn sums_are_of_all_there_is(a in recording(30), b in recording(30), which: (bool, bool)) {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::create(&directory.path().join("db")).unwrap();
         for recording in [&a, &b] {
-            database.write(recording).unwrap();
+            database.write_recording(recording).unwrap();
         }
-        let epochs = database.select(&store::Range::default(), None).unwrap();
-        let wanted = store::Wanted { processes, ..store::Wanted::PLACES };
+        let epochs = database.select_epochs(&store::TimeRange::default(), None).unwrap();
+        let (processes, cgroups) = which;
+        let wanted = store::Wanted { processes, cgroups, ..store::Wanted::PLACES };
         let (some, all) = (store::read_all(&epochs, wanted), store::read_all(&epochs, store::Wanted::ALL));
         let (Ok(some), Ok(all)) = (some, all) else {
             return Err(TestCaseError::reject("too many events"));
         };
-        prop_assert_eq!(sums(&some, processes), sums(&all, processes));
+        prop_assert_eq!(sums(&some, which), sums(&all, which));
         // Each sum is there once.
-        let keys = some.samples.iter().map(|s| (s.event, s.stack, s.process));
+        let keys = some.samples.iter().map(|s| (s.event, s.stack, s.process, s.cgroup));
         let distinct: std::collections::BTreeSet<_> = keys.collect();
         prop_assert_eq!(distinct.len(), some.samples.len());
     }
@@ -272,7 +283,7 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
             branch: profile::ImageOffset(16),
             target: None,
         },
-        seen: profile::Seen {
+        seen: profile::StretchSightings {
             times: 3,
             judged: 2,
             mispredicted: 1,
@@ -302,7 +313,7 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
     let mut b = a.clone();
     b.task_times = Some(times(None));
     b.host.name = "build-2".into();
-    let merged = store::merge(&[a.clone(), b.clone()]).unwrap();
+    let merged = store::merge_recordings(&[a.clone(), b.clone()]).unwrap();
     let [branch] = merged.branches[..] else {
         panic!("{:?}", merged.branches)
     };
@@ -343,14 +354,17 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         recording
     };
     let (a, b) = (with(a), with(b));
-    let merged = store::merge(&[a.clone(), b]).unwrap();
+    let merged = store::merge_recordings(&[a.clone(), b]).unwrap();
     assert_eq!(merged.images.len(), a.images.len() + 1);
     assert_eq!(
-        store::merge(&[a.clone(), a.clone()]).unwrap().images.len(),
+        store::merge_recordings(&[a.clone(), a.clone()])
+            .unwrap()
+            .images
+            .len(),
         a.images.len()
     );
     assert!(matches!(
-        store::merge(&[]),
-        Err(store::Error::Unmergeable { .. })
+        store::merge_recordings(&[]),
+        Err(store::StoreError::Unmergeable { .. })
     ));
 }

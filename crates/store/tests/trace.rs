@@ -9,18 +9,18 @@ use proptest::prelude::*;
 use simulate::*;
 use std::fs;
 use std::path::Path;
-use store::{Error, TraceReader, TraceWriter};
+use store::{StoreError, TraceReader, TraceWriter};
 
 fn write(trace: &Trace, batches: &[TraceBatch], path: &Path) -> u64 {
-    let mut writer = TraceWriter::create(path).unwrap();
+    let mut writer = TraceWriter::create_file(path).unwrap();
     for batch in batches {
-        writer.write(batch).unwrap();
+        writer.write_batch(batch).unwrap();
     }
-    writer.finish(&trace.head).unwrap().bytes
+    writer.finish_trace(&trace.head).unwrap().bytes
 }
 
-fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), Error> {
-    let mut reader = TraceReader::open(path)?;
+fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), StoreError> {
+    let mut reader = TraceReader::open_trace(path)?;
     let mut batches = Vec::new();
     while let Some(batch) = reader.next_batch()? {
         batches.push(batch.clone());
@@ -81,8 +81,10 @@ fn a_writer_that_did_not_end_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.trace");
     let trace = contended_lock(2, 10, US, US);
-    let mut writer = TraceWriter::create(&path).unwrap();
-    writer.write(&trace.batches(u64::MAX / 2, 100)[0]).unwrap();
+    let mut writer = TraceWriter::create_file(&path).unwrap();
+    writer
+        .write_batch(&trace.batches(u64::MAX / 2, 100)[0])
+        .unwrap();
     drop(writer);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -120,8 +122,8 @@ fn damage_is_found() {
             Err(error) => assert!(error.to_string().contains("bad.trace"), "{error}"),
         }
     }
-    fs::write(&bad, [&bytes[..8], &[4], &bytes[9..]].concat()).unwrap();
-    assert!(matches!(read(&bad), Err(Error::Newer { .. })));
+    fs::write(&bad, [&bytes[..8], &[5], &bytes[9..]].concat()).unwrap();
+    assert!(matches!(read(&bad), Err(StoreError::Newer { .. })));
     fs::write(&bad, "text").unwrap();
     assert!(read(&bad).is_err());
 }
@@ -151,7 +153,7 @@ fn older_traces_are_read_if_all_calls_are_in_them() {
     assert!(of_version(3).is_ok());
     let error = of_version(2).expect_err("its figures would be wrong");
     assert!(
-        matches!(&error, Error::Outdated { version: 2, .. }),
+        matches!(&error, StoreError::Outdated { version: 2, .. }),
         "{error}"
     );
     assert!(
@@ -257,23 +259,26 @@ fn item() -> impl Strategy<Value = TraceItem> {
             time.clone(),
             time,
             any::<u64>(),
+            any::<u64>(),
             any::<bool>(),
             option(),
             option(),
             option()
         )
             .prop_map(
-                |(start, end, queued, preempted, system_call, waker, waker_block)| TraceItem::Wait(
-                    Wait {
+                |(start, end, queued, taken, preempted, system_call, waker, waker_block)| {
+                    TraceItem::Wait(Wait {
                         start,
                         end,
                         queued,
+                        taken: taken % 3,
+                        held: taken % 5 / 3,
                         preempted,
                         system_call,
                         waker,
                         waker_block,
-                    }
-                )
+                    })
+                }
             ),
         (0u32..2, proptest::collection::vec(0u32..1, 0..5))
             .prop_map(|(block, places)| TraceItem::Stack { block, places }),

@@ -6,7 +6,7 @@ use profile::{
 };
 use std::path::Path;
 use std::time::Instant;
-use symbols::{Detail, ImageSymbols, Options, resolve};
+use symbols::{Detail, ImageSymbols, SymbolOptions, resolve};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -19,8 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => Detail::Procedures,
     };
     let start = Instant::now();
-    let image = ImageSymbols::open(Path::new(&path), &Options::default())?;
-    let procedures: Vec<_> = image.procedures().collect();
+    let image = ImageSymbols::open_image(Path::new(&path), &SymbolOptions::default())?;
+    let procedures: Vec<_> = image.all_procedures().collect();
     let step = (procedures.len() / places).max(1);
     let locations: Vec<Location> = procedures
         .iter()
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &recording,
         locations.iter().copied(),
         detail,
-        &Options::default(),
+        &SymbolOptions::default(),
     );
     let known = |location: &&Location| resolved.table.procedure(**location).is_some();
     let frames = |location: &Location| resolved.table.get(*location).map_or(0, |r| r.inlined.len());

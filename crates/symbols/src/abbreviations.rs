@@ -1,4 +1,4 @@
-use crate::section::{Meter, Reader};
+use crate::section::{Meter, SectionReader};
 use gimli::{Dwarf, Reader as _, Section as _};
 use std::collections::BTreeSet;
 
@@ -7,7 +7,10 @@ const MAX_ATTRIBUTES: usize = 256;
 
 /// Refuses kinds of entry with thousands of attributes. An attribute can take no bytes at all, so
 /// that a file of a megabyte could ask for 10¹¹ of them without a single read to count.
-pub(crate) fn check(dwarf: &Dwarf<Reader>, meter: &Meter) -> gimli::Result<()> {
+pub(crate) fn check_abbreviations(
+    dwarf: &Dwarf<SectionReader>,
+    meter: &Meter,
+) -> gimli::Result<()> {
     let mut tables = BTreeSet::new();
     let mut units = dwarf.units();
     while let Ok(Some(unit)) = units.next() {
@@ -27,7 +30,7 @@ pub(crate) fn check(dwarf: &Dwarf<Reader>, meter: &Meter) -> gimli::Result<()> {
 }
 
 /// Returns how many attributes the longest declaration of a table has; stops at the first that is too long.
-fn longest_entry(table: &mut Reader) -> gimli::Result<usize> {
+fn longest_entry(table: &mut SectionReader) -> gimli::Result<usize> {
     let mut longest = 0;
     while longest <= MAX_ATTRIBUTES && !table.is_empty() && table.read_uleb128()? != 0 {
         let _tag = table.read_uleb128()?;

@@ -18,9 +18,10 @@ impl std::fmt::Debug for Relocations {
 impl Relocations {
     /// Those of a 64-bit little-endian image (`.rela.dyn`; what `.relr.dyn` names has its value in
     /// place). What cannot be read is left out: bytes are then as they are in the file.
-    pub fn of(elf: &Elf) -> Self {
-        let section = elf.section(".rela.dyn").filter(|_| elf.little_endian);
-        let bytes = section.and_then(|section| elf.input.read(section.offset, section.size).ok());
+    pub fn relocations_of(elf: &Elf) -> Self {
+        let section = elf.section_named(".rela.dyn").filter(|_| elf.little_endian);
+        let bytes =
+            section.and_then(|section| elf.input.read_range(section.offset, section.size).ok());
         let word = |entry: &[u8], at: usize| {
             let bytes = entry.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
             bytes.map(|bytes| u64::from_le_bytes(*bytes))
@@ -36,7 +37,7 @@ impl Relocations {
         Self(all)
     }
 
-    fn apply(&self, address: u64, buffer: &mut [u8]) {
+    fn apply_relocations(&self, address: u64, buffer: &mut [u8]) {
         let first = self
             .0
             .partition_point(|(at, _)| at.saturating_add(8) <= address);
@@ -58,7 +59,7 @@ impl Relocations {
 }
 
 /// Fills the buffer with what is loaded at the address; false if the file does not have all of it.
-pub(crate) fn read(
+pub(crate) fn read_loaded(
     elf: &Elf,
     relocations: &Relocations,
     address: ImageAddress,
@@ -69,11 +70,11 @@ pub(crate) fn read(
         let into = address.0.checked_sub(segment.address)?;
         (into.checked_add(size)? <= segment.file_size).then(|| segment.offset.checked_add(into))?
     });
-    let Some(Ok(bytes)) = holding.map(|offset| elf.input.read(offset, size)) else {
+    let Some(Ok(bytes)) = holding.map(|offset| elf.input.read_range(offset, size)) else {
         return false;
     };
     buffer.copy_from_slice(&bytes);
-    relocations.apply(address.0, buffer);
+    relocations.apply_relocations(address.0, buffer);
     true
 }
 
@@ -85,13 +86,13 @@ mod tests {
     fn what_overlaps_is_relocated() {
         let relocations = Relocations(vec![(0, 1), (16, 0x1122_3344_5566_7788), (40, 2)]);
         let mut buffer = [0xff_u8; 8];
-        relocations.apply(20, &mut buffer);
+        relocations.apply_relocations(20, &mut buffer);
         assert_eq!(buffer, [0x44, 0x33, 0x22, 0x11, 0xff, 0xff, 0xff, 0xff]);
         let mut buffer = [0xff_u8; 6];
-        relocations.apply(12, &mut buffer);
+        relocations.apply_relocations(12, &mut buffer);
         assert_eq!(buffer, [0xff, 0xff, 0xff, 0xff, 0x88, 0x77]);
         let mut buffer = [0xff_u8; 8];
-        relocations.apply(24, &mut buffer);
+        relocations.apply_relocations(24, &mut buffer);
         assert_eq!(buffer, [0xff; 8]);
     }
 }

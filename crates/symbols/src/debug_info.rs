@@ -4,12 +4,13 @@
 #![allow(clippy::arc_with_non_send_sync)]
 
 use crate::abbreviations;
-use crate::demangle::demangle;
+use crate::demangle::demangle_name;
 use crate::elf::Elf;
 use crate::error::Error;
 use crate::load;
-use crate::search::{self, Options};
-use crate::section::{Meter, Reader};
+use crate::open;
+use crate::search::{self, SymbolOptions};
+use crate::section::{Meter, SectionReader};
 use crate::tables::RawSymbols;
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, Reader as _, UnitRef};
@@ -51,10 +52,10 @@ pub struct DebugInfo {
     /// The file that it is in, which is not always the image.
     pub(crate) path: PathBuf,
     image_path: PathBuf,
-    dwarf: Arc<Dwarf<Reader>>,
-    pub(crate) context: Context<Reader>,
+    dwarf: Arc<Dwarf<SectionReader>>,
+    pub(crate) context: Context<SectionReader>,
     pub(crate) meter: Rc<Meter>,
-    package: OnceCell<Option<DwarfPackage<Reader>>>,
+    package: OnceCell<Option<DwarfPackage<SectionReader>>>,
     missing: RefCell<BTreeSet<PathBuf>>,
     texts: RefCell<FxHashMap<String, Arc<str>>>,
     procedures: RefCell<FxHashMap<UnitKey, Rc<[Range<u64>]>>>,
@@ -67,12 +68,12 @@ impl DebugInfo {
         path: PathBuf,
         elf: &Elf,
         image_path: PathBuf,
-        options: &Options,
+        options: &SymbolOptions,
     ) -> Result<Self, Error> {
         let meter = Meter::new();
-        let mut dwarf = load::dwarf(&path, elf, &meter)?;
+        let mut dwarf = load::load_dwarf(&path, elf, &meter)?;
         if let Some(shared) = search::shared_debug_file(&path, elf, options) {
-            dwarf.set_sup(load::dwarf(&shared.path, &shared.elf, &meter)?);
+            dwarf.set_sup(load::load_dwarf(&shared.path, &shared.elf, &meter)?);
         }
         // Units that come from one assembler run may share their abbreviations.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
@@ -99,7 +100,7 @@ impl DebugInfo {
     }
 
     /// Split debug information (`.dwo`, `.dwp`) that was needed so far and not found.
-    pub fn missing(&self) -> Vec<PathBuf> {
+    pub fn missing_split_files(&self) -> Vec<PathBuf> {
         self.missing.borrow().iter().cloned().collect()
     }
 
@@ -109,7 +110,7 @@ impl DebugInfo {
     ///
     /// # Errors
     /// If the debug information of that place is damaged.
-    pub fn frames(
+    pub fn source_frames(
         &self,
         address: ImageAddress,
         procedure: Option<&Arc<str>>,
@@ -128,19 +129,21 @@ impl DebugInfo {
         if address.0 == u64::MAX {
             return Ok(found);
         }
-        let mut frames = self.complete(self.context.find_frames(address.0))?;
+        let mut frames = self.complete_lookup(self.context.find_frames(address.0))?;
         while let Some(frame) = frames.next()? {
             let function = match &frame.function {
-                Some(function) => self.text(&demangle(&function.raw_name()?)),
+                Some(function) => self.shared_text(&demangle_name(&function.raw_name()?)),
                 None => match procedure {
                     Some(procedure) => Arc::clone(procedure),
-                    None => self.text("[unknown]"),
+                    None => self.shared_text("[unknown]"),
                 },
             };
             let location = frame.location.as_ref();
             found.push(SourceFrame {
                 function,
-                file: location.and_then(|l| l.file).map(|file| self.text(file)),
+                file: location
+                    .and_then(|l| l.file)
+                    .map(|file| self.shared_text(file)),
                 line: location.and_then(|l| l.line),
             });
         }
@@ -151,7 +154,7 @@ impl DebugInfo {
     ///
     /// # Errors
     /// If the debug information of that place is damaged.
-    pub fn procedure(&self, address: ImageAddress) -> Result<Option<DebugProcedure>, Error> {
+    pub fn procedure_at(&self, address: ImageAddress) -> Result<Option<DebugProcedure>, Error> {
         self.meter.start();
         let found = self.find_procedure(address);
         found.map_err(|error| load::debug_error(&self.path, &self.meter, error))
@@ -165,7 +168,7 @@ impl DebugInfo {
         let ranges = match known {
             Some(ranges) => ranges,
             None => {
-                let ranges = subprograms(&unit)?;
+                let ranges = subprogram_ranges(&unit)?;
                 self.procedures.borrow_mut().insert(key, Rc::clone(&ranges));
                 ranges
             }
@@ -185,11 +188,14 @@ impl DebugInfo {
     }
 
     /// The unit that an address is of.
-    pub(crate) fn unit_of(&self, address: ImageAddress) -> Option<(UnitKey, UnitRef<'_, Reader>)> {
+    pub(crate) fn unit_of(
+        &self,
+        address: ImageAddress,
+    ) -> Option<(UnitKey, UnitRef<'_, SectionReader>)> {
         if address.0 == u64::MAX {
             return None;
         }
-        let unit = self.complete(self.context.find_dwarf_and_unit(address.0))?;
+        let unit = self.complete_lookup(self.context.find_dwarf_and_unit(address.0))?;
         let key = match unit.dwo_id {
             Some(id) => (true, id.0),
             None => (
@@ -210,14 +216,14 @@ impl DebugInfo {
         mut visit: impl FnMut(Range<ImageAddress>, &str, u32),
     ) -> Result<(), Error> {
         self.meter.start();
-        crate::lines::visit(&self.dwarf, &mut visit)
+        crate::lines::visit_lines(&self.dwarf, &mut visit)
             .map_err(|error| load::debug_error(&self.path, &self.meter, error))
     }
 
     /// Loads split debug information as long as a lookup asks for it.
-    pub(crate) fn complete<L>(&self, mut lookup: LookupResult<L>) -> L::Output
+    pub(crate) fn complete_lookup<L>(&self, mut lookup: LookupResult<L>) -> L::Output
     where
-        L: LookupContinuation<Buf = Reader>,
+        L: LookupContinuation<Buf = SectionReader>,
     {
         loop {
             lookup = match lookup {
@@ -229,10 +235,13 @@ impl DebugInfo {
         }
     }
 
-    fn load_split(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
-        if let Some(package) = self.package()
+    fn load_split(
+        &self,
+        load: &SplitDwarfLoad<SectionReader>,
+    ) -> Option<Arc<Dwarf<SectionReader>>> {
+        if let Some(package) = self.split_package()
             && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
-            && abbreviations::check(&unit, &self.meter).is_ok()
+            && abbreviations::check_abbreviations(&unit, &self.meter).is_ok()
         {
             return Some(Arc::new(unit));
         }
@@ -247,8 +256,8 @@ impl DebugInfo {
         let found = std::iter::once(stated.clone())
             .chain(beside)
             .find_map(|path| {
-                let elf = search::open(&path, &mut RawSymbols::default()).ok()?;
-                let dwarf = load::split(&path, &elf, &load.parent, &self.meter).ok()?;
+                let elf = open::open_elf(&path, &mut RawSymbols::default()).ok()?;
+                let dwarf = load::load_split_dwarf(&path, &elf, &load.parent, &self.meter).ok()?;
                 // A later build has written another one to the same place.
                 let header = dwarf.units().next().ok()??;
                 (dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id)).then(|| Arc::new(dwarf))
@@ -259,21 +268,21 @@ impl DebugInfo {
         found
     }
 
-    fn package(&self) -> Option<&DwarfPackage<Reader>> {
+    fn split_package(&self) -> Option<&DwarfPackage<SectionReader>> {
         let open = || {
             [&self.image_path, &self.path].into_iter().find_map(|path| {
                 let mut name = path.clone().into_os_string();
                 name.push(".dwp");
                 let path = PathBuf::from(name);
-                let elf = search::open(&path, &mut RawSymbols::default()).ok()?;
-                load::package(&path, &elf, &self.meter).ok()
+                let elf = open::open_elf(&path, &mut RawSymbols::default()).ok()?;
+                load::load_dwarf_package(&path, &elf, &self.meter).ok()
             })
         };
         self.package.get_or_init(open).as_ref()
     }
 
     /// Each text once.
-    pub(crate) fn text(&self, text: &str) -> Arc<str> {
+    pub(crate) fn shared_text(&self, text: &str) -> Arc<str> {
         let mut texts = self.texts.borrow_mut();
         if let Some(known) = texts.get(text) {
             return Arc::clone(known);
@@ -284,13 +293,13 @@ impl DebugInfo {
     }
 }
 
-fn path_of(reader: &Reader) -> Option<PathBuf> {
+fn path_of(reader: &SectionReader) -> Option<PathBuf> {
     let bytes = reader.to_slice().ok()?;
     (!bytes.contains(&0)).then(|| OsStr::from_bytes(&bytes).into())
 }
 
 /// The address ranges of all functions of a unit, by start.
-fn subprograms(unit: &gimli::UnitRef<'_, Reader>) -> gimli::Result<Rc<[Range<u64>]>> {
+fn subprogram_ranges(unit: &gimli::UnitRef<'_, SectionReader>) -> gimli::Result<Rc<[Range<u64>]>> {
     let mut found = Vec::new();
     let mut entries = unit.entries();
     while let Some(entry) = entries.next_dfs()? {

@@ -12,7 +12,7 @@ const MAX_DEMANGLED: usize = 1 << 16;
 /// What tools append stays: `foo.cold` and `foo.part.0` of GCC (in C++ as `foo() [clone .cold]`),
 /// `foo@plt`. Of symbol versions only those that are not the default one stay
 /// (`foo@GLIBC_2.2.5`, but `foo` for `foo@@GLIBC_2.14`).
-pub fn demangle(name: &str) -> Cow<'_, str> {
+pub fn demangle_name(name: &str) -> Cow<'_, str> {
     let (name, version) = match name.split_once('@') {
         Some(("", _)) | None => (name, ""),
         Some((base, version)) if version.starts_with('@') => (base, ""),
@@ -21,7 +21,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     let demangled = if name.len() > MAX_MANGLED {
         None
     } else {
-        rust(name).or_else(|| cpp(name))
+        demangle_rust(name).or_else(|| demangle_cpp(name))
     };
     match demangled {
         Some(demangled) => Cow::Owned(demangled + version),
@@ -30,7 +30,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     }
 }
 
-fn rust(name: &str) -> Option<String> {
+fn demangle_rust(name: &str) -> Option<String> {
     if !name.starts_with("_R") && !name.starts_with("_ZN") {
         return None;
     }
@@ -40,7 +40,7 @@ fn rust(name: &str) -> Option<String> {
     Some(text.0)
 }
 
-fn cpp(name: &str) -> Option<String> {
+fn demangle_cpp(name: &str) -> Option<String> {
     if !name.starts_with("_Z") && !name.starts_with("__Z") {
         return None;
     }
@@ -106,7 +106,7 @@ mod tests {
             ("@@", "@@"),
             ("", ""),
         ] {
-            assert_eq!(demangle(mangled), plain, "{mangled}");
+            assert_eq!(demangle_name(mangled), plain, "{mangled}");
         }
     }
 
@@ -124,17 +124,17 @@ mod tests {
                     .to_ascii_uppercase()
             );
         }
-        assert!(demangle(&name).len() <= MAX_DEMANGLED);
+        assert!(demangle_name(&name).len() <= MAX_DEMANGLED);
         let long = format!("_ZN{}E", "1a".repeat(MAX_MANGLED));
-        assert_eq!(demangle(&long), long);
+        assert_eq!(demangle_name(&long), long);
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_is_a_name(text in "\\PC*", tail in "[_ZNRSIECKvP0-9a-z$.]{0,60}") {
-            let _ = demangle(&text);
-            let _ = demangle(&format!("_Z{tail}"));
-            let _ = demangle(&format!("_R{tail}"));
+            let _ = demangle_name(&text);
+            let _ = demangle_name(&format!("_Z{tail}"));
+            let _ = demangle_name(&format!("_R{tail}"));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How much is asked for, and what the reader of the answer should know.
+//! The level of detail that is asked for, and warnings for the reader of the answer.
 
 use profile::ImageId;
 use std::fmt;
 
-/// How much to find out.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Procedures only: the symbol tables suffice.
@@ -17,9 +17,9 @@ pub enum Detail {
 pub struct Warning {
     /// The image.
     pub image: ImageId,
-    /// What is missing, and what is lost by it.
+    /// The missing data, and the loss by it.
     pub what: String,
-    /// What mends it; empty where nothing does.
+    /// The remedy; empty where there is none.
     pub advice: String,
 }
 

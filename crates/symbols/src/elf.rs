@@ -1,8 +1,8 @@
-//! What of an ELF file is read when it is opened: where it is mapped, who it is, its symbol
-//! tables, and where its debug information stands.
+//! The parts of an ELF file that are read when it is opened: its mappings, its identity, its symbol
+//! tables, and the place of its debug information.
 
 use crate::error::Error;
-use crate::input::{Input, Tables};
+use crate::input::{ImageInput, TableBudget};
 use crate::tables::{DataSection, RawSymbols, Sections};
 use object::Endianness;
 use object::elf;
@@ -17,7 +17,7 @@ const MAX_NOTES: u64 = 1 << 16;
 
 /// A loaded range: `PT_LOAD`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct LoadedSegment {
     pub offset: u64,
     pub address: u64,
     pub file_size: u64,
@@ -26,12 +26,12 @@ pub(crate) struct Segment {
 
 #[derive(Debug)]
 pub(crate) struct Elf {
-    pub input: Arc<Input>,
+    pub input: Arc<ImageInput>,
     pub little_endian: bool,
     /// Bytes of an address.
     pub address_size: u8,
     pub machine: u16,
-    pub segments: Vec<Segment>,
+    pub segments: Vec<LoadedSegment>,
     pub build_id: Option<BuildId>,
     pub data: Vec<DataSection>,
     /// True if there is a `.symtab`: the full symbol table.
@@ -42,7 +42,11 @@ pub(crate) struct Elf {
 
 impl Elf {
     /// Reads the headers, the build-id and (into `symbols`) the symbol tables.
-    pub fn read(path: &Path, input: Arc<Input>, symbols: &mut RawSymbols) -> Result<Self, Error> {
+    pub fn read_headers(
+        path: &Path,
+        input: Arc<ImageInput>,
+        symbols: &mut RawSymbols,
+    ) -> Result<Self, Error> {
         let shared = Arc::clone(&input);
         with_data(
             path,
@@ -56,23 +60,23 @@ impl Elf {
     }
 
     /// The section of this name.
-    pub fn section(&self, name: &str) -> Option<&DataSection> {
+    pub fn section_named(&self, name: &str) -> Option<&DataSection> {
         self.data.iter().find(|section| section.name == name)
     }
 
     pub fn has_dwarf(&self) -> bool {
-        self.section(".debug_info")
+        self.section_named(".debug_info")
             .is_some_and(|section| section.size > 0)
     }
 }
 
 /// The build-id of an ELF file, from its program headers or, if those have none, its sections.
-pub(crate) fn build_id(path: &Path, input: &Input) -> Result<Option<BuildId>, Error> {
+pub(crate) fn build_id(path: &Path, input: &ImageInput) -> Result<Option<BuildId>, Error> {
     with_data(path, input, ReadBuildId { path })
 }
 
 /// Something to do with the bytes of a file, whichever way they are held.
-trait Visitor {
+trait ElfVisitor {
     type Output;
     fn visit<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         self,
@@ -80,18 +84,22 @@ trait Visitor {
     ) -> Result<Self::Output, Error>;
 }
 
-fn with_data<V: Visitor>(path: &Path, input: &Input, visitor: V) -> Result<V::Output, Error> {
+fn with_data<V: ElfVisitor>(
+    path: &Path,
+    input: &ImageInput,
+    visitor: V,
+) -> Result<V::Output, Error> {
     match input {
-        Input::Bytes(bytes) => with_class(path, bytes.as_slice(), visitor),
-        Input::File { file, len } => {
+        ImageInput::Bytes(bytes) => with_class(path, bytes.as_slice(), visitor),
+        ImageInput::File { file, len } => {
             let cache = ReadCache::new(file);
-            let left = Tables::allowance(*len);
-            with_class(path, Tables::new(&cache, &left), visitor)
+            let left = TableBudget::table_allowance(*len);
+            with_class(path, TableBudget::new(&cache, &left), visitor)
         }
     }
 }
 
-fn with_class<'d, R: ReadRef<'d>, V: Visitor>(
+fn with_class<'d, R: ReadRef<'d>, V: ElfVisitor>(
     path: &Path,
     data: R,
     visitor: V,
@@ -109,7 +117,11 @@ fn with_class<'d, R: ReadRef<'d>, V: Visitor>(
     }
 }
 
-fn malformed(path: &Path, what: &str, offset: u64) -> impl FnOnce(object::read::Error) -> Error {
+fn malformed_elf(
+    path: &Path,
+    what: &str,
+    offset: u64,
+) -> impl FnOnce(object::read::Error) -> Error {
     let (path, what) = (path.to_owned(), what.to_owned());
     move |error| Error::Malformed {
         path,
@@ -123,17 +135,17 @@ struct ReadBuildId<'a> {
     path: &'a Path,
 }
 
-impl Visitor for ReadBuildId<'_> {
+impl ElfVisitor for ReadBuildId<'_> {
     type Output = Option<BuildId>;
 
     fn visit<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         self,
         data: R,
     ) -> Result<Self::Output, Error> {
-        let header = Elf::parse(data).map_err(malformed(self.path, "ELF header", 0))?;
+        let header = Elf::parse(data).map_err(malformed_elf(self.path, "ELF header", 0))?;
         let endian = header
             .endian()
-            .map_err(malformed(self.path, "ELF header", 0))?;
+            .map_err(malformed_elf(self.path, "ELF header", 0))?;
         find_build_id(self.path, header, endian, data)
     }
 }
@@ -145,10 +157,11 @@ fn find_build_id<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     data: R,
 ) -> Result<Option<BuildId>, Error> {
     let phoff = header.e_phoff(endian).into();
-    let segments =
-        header
-            .program_headers(endian, data)
-            .map_err(malformed(path, "program headers", phoff))?;
+    let segments = header.program_headers(endian, data).map_err(malformed_elf(
+        path,
+        "program headers",
+        phoff,
+    ))?;
     for segment in segments {
         let (_, size) = segment.file_range(endian);
         if size > MAX_NOTES {
@@ -161,10 +174,11 @@ fn find_build_id<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         }
     }
     let shoff = header.e_shoff(endian).into();
-    let sections =
-        header
-            .section_headers(endian, data)
-            .map_err(malformed(path, "section headers", shoff))?;
+    let sections = header.section_headers(endian, data).map_err(malformed_elf(
+        path,
+        "section headers",
+        shoff,
+    ))?;
     for section in sections {
         if section.sh_size(endian).into() > MAX_NOTES {
             continue;
@@ -192,11 +206,11 @@ fn gnu_build_id<'d, Elf: FileHeader<Endian = Endianness>>(
 
 struct Parse<'a> {
     path: &'a Path,
-    input: Arc<Input>,
+    input: Arc<ImageInput>,
     symbols: &'a mut RawSymbols,
 }
 
-impl Visitor for Parse<'_> {
+impl ElfVisitor for Parse<'_> {
     type Output = Elf;
 
     fn visit<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
@@ -204,17 +218,23 @@ impl Visitor for Parse<'_> {
         data: R,
     ) -> Result<Elf, Error> {
         let path = self.path;
-        let header = H::parse(data).map_err(malformed(path, "ELF header", 0))?;
-        let endian = header.endian().map_err(malformed(path, "ELF header", 0))?;
+        let header = H::parse(data).map_err(malformed_elf(path, "ELF header", 0))?;
+        let endian = header
+            .endian()
+            .map_err(malformed_elf(path, "ELF header", 0))?;
         if !matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN) {
-            // Split DWARF objects are relocatable by type, but nothing in them is relocated.
+            // Split debug information and what several programs share of it (`dwz`) are relocatable by type, but
+            // nothing in them is relocated.
             let sections = header.sections(endian, data);
-            let is_dwo = sections.is_ok_and(|sections| {
-                sections
-                    .section_by_name(endian, b".debug_info.dwo")
-                    .is_some()
+            let is_debug_file = sections.is_ok_and(|sections| {
+                let has = |name| sections.section_by_name(endian, name).is_some();
+                let is_relocated = || {
+                    let mut types = sections.iter().map(|section| section.sh_type(endian));
+                    types.any(|kind| matches!(kind, elf::SHT_REL | elf::SHT_RELA))
+                };
+                has(b".debug_info.dwo") || has(b".debug_info") && !is_relocated()
             });
-            if !is_dwo {
+            if !is_debug_file {
                 return Err(Error::NotLinked {
                     path: path.to_owned(),
                 });
@@ -224,10 +244,10 @@ impl Visitor for Parse<'_> {
         let phoff = header.e_phoff(endian).into();
         let segments = header
             .program_headers(endian, data)
-            .map_err(malformed(path, "program headers", phoff))?
+            .map_err(malformed_elf(path, "program headers", phoff))?
             .iter()
             .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
-            .map(|segment| Segment {
+            .map(|segment| LoadedSegment {
                 offset: segment.p_offset(endian).into(),
                 address: segment.p_vaddr(endian).into(),
                 file_size: segment.p_filesz(endian).into(),
@@ -238,7 +258,7 @@ impl Visitor for Parse<'_> {
         let sections =
             header
                 .sections(endian, data)
-                .map_err(malformed(path, "section headers", shoff))?;
+                .map_err(malformed_elf(path, "section headers", shoff))?;
         let mut parse = Sections::<H, R> {
             path,
             endian,

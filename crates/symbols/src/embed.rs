@@ -2,7 +2,7 @@
 
 use crate::detail::Detail;
 use crate::resolve::resolve;
-use crate::search::Options;
+use crate::search::SymbolOptions;
 use profile::{EmbeddedSymbol, ImageId, ImageOffset, Location, Recording};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// When the recording is read, its files may have been replaced by newer builds, and the reader may
 /// be another machine. Images that carry names already are left alone: those came from a file that
 /// cannot be found under its path.
-pub fn embed_procedures(recording: &mut Recording, options: &Options) {
+pub fn embed_procedures(recording: &mut Recording, options: &SymbolOptions) {
     let carried: BTreeSet<ImageId> = recording.symbols.iter().map(|s| s.image).collect();
     let wanted = |location: &Location| {
         recording.image(location.image).is_file() && !carried.contains(&location.image)

@@ -10,7 +10,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file was no longer there when the recording ended, and has no build-id to find it by.
@@ -43,11 +43,11 @@ pub enum Error {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Which part of it.
+        /// The part of the file.
         what: String,
         /// Where that part starts, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// The debug information cannot be followed.
@@ -59,7 +59,7 @@ pub enum Error {
         section: &'static str,
         /// The position in it (in its uncompressed form).
         offset: u64,
-        /// What is wrong there.
+        /// The damage.
         reason: DebugProblem,
     },
     /// A line of a text file (`/proc/kallsyms`, `/proc/modules`) is not of the form it should have.
@@ -71,7 +71,7 @@ pub enum Error {
         line: u64,
         /// Where the line starts, in bytes.
         offset: u64,
-        /// What is wrong with it.
+        /// The damage.
         reason: &'static str,
     },
     /// The kernel shows every address as zero to this user.
@@ -82,7 +82,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with debug information.
+/// A problem with debug information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DebugProblem {
     /// It is not valid DWARF.
@@ -97,7 +97,7 @@ pub enum DebugProblem {
 }
 
 impl Error {
-    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    pub(crate) fn wrap_io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io {
             path: path.to_owned(),
             source,

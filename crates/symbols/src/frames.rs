@@ -2,7 +2,7 @@
 //! left. The parts into which a compiler tears a procedure are ranges of their own.
 
 use crate::elf::Elf;
-use crate::tables::Compression;
+use crate::tables::SectionCompression;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -12,14 +12,14 @@ const MAX_TABLE: u64 = 128 << 20;
 
 /// The ranges of addresses that have an entry, by start; none of what is damaged.
 pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
-    let table = elf.section(".eh_frame");
+    let table = elf.section_named(".eh_frame");
     let Some(table) = table.filter(|one| one.size <= MAX_TABLE && one.address > 0) else {
         return Vec::new();
     };
-    if table.compression != Compression::None {
+    if table.compression != SectionCompression::None {
         return Vec::new();
     }
-    let Ok(bytes) = elf.input.read(table.offset, table.size) else {
+    let Ok(bytes) = elf.input.read_range(table.offset, table.size) else {
         return Vec::new();
     };
     let endian = if elf.little_endian {
@@ -27,7 +27,7 @@ pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
     } else {
         RunTimeEndian::Big
     };
-    let mut ranges = parse(&bytes, endian, elf.address_size, table.address);
+    let mut ranges = parse_frame_ranges(&bytes, endian, elf.address_size, table.address);
     let in_code = |range: &Range<u64>| {
         elf.segments.iter().any(|segment| {
             let end = segment.address.saturating_add(segment.file_size);
@@ -40,7 +40,12 @@ pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
     ranges
 }
 
-fn parse(bytes: &[u8], endian: RunTimeEndian, address_size: u8, at: u64) -> Vec<Range<u64>> {
+fn parse_frame_ranges(
+    bytes: &[u8],
+    endian: RunTimeEndian,
+    address_size: u8,
+    at: u64,
+) -> Vec<Range<u64>> {
     let mut frames = EhFrame::from(EndianSlice::new(bytes, endian));
     frames.set_address_size(address_size);
     let bases = BaseAddresses::default().set_eh_frame(at);
@@ -91,7 +96,7 @@ mod tests {
 
     #[test]
     fn entries_are_procedures() {
-        let found = parse(&table(), RunTimeEndian::Little, 8, 0x2000);
+        let found = parse_frame_ranges(&table(), RunTimeEndian::Little, 8, 0x2000);
         assert_eq!(found.first(), Some(&(0x1100..0x1140)));
         assert_eq!(found.len(), 1);
     }
@@ -104,7 +109,7 @@ mod tests {
                 *there = byte;
             }
             bytes.truncate(length);
-            prop_assert!(parse(&bytes, RunTimeEndian::Little, 8, 0x2000).len() <= 2);
+            prop_assert!(parse_frame_ranges(&bytes, RunTimeEndian::Little, 8, 0x2000).len() <= 2);
         }
     }
 }

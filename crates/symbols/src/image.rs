@@ -1,13 +1,14 @@
 use crate::contents::{self, Relocations};
 use crate::debug_info::DebugInfo;
-use crate::demangle::demangle;
-use crate::elf::{Elf, Segment};
+use crate::demangle::demangle_name;
+use crate::elf::{Elf, LoadedSegment};
 use crate::error::Error;
 use crate::frames::unwind_ranges;
-use crate::input::Input;
+use crate::input::ImageInput;
 use crate::load;
-use crate::search::{self, Found, Options};
-use crate::symtab::{Entry, Symbols};
+use crate::open;
+use crate::search::{self, FoundDebugFile, SymbolOptions};
+use crate::symtab::{SymbolEntry, Symbols};
 use crate::tables::RawSymbols;
 use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure, UNNAMED_PROCEDURE};
 use std::ops::Range;
@@ -27,9 +28,9 @@ pub struct RawProcedure<'a> {
 
 impl RawProcedure<'_> {
     /// The procedure with its name demangled.
-    pub fn demangled(&self) -> Procedure {
+    pub fn demangle_procedure(&self) -> Procedure {
         Procedure {
-            name: demangle(&String::from_utf8_lossy(self.name)).into(),
+            name: demangle_name(&String::from_utf8_lossy(self.name)).into(),
             start: self.start,
             size: self.size,
         }
@@ -45,7 +46,7 @@ pub struct ImageSymbols {
     /// The separate debug file: found at once if the image has no symbol table of its own.
     debug_file: Option<(PathBuf, Elf)>,
     complete: bool,
-    options: Options,
+    options: SymbolOptions,
     relocations: OnceLock<Relocations>,
     /// The procedures of the unwind table, by start; read when a place has no other name.
     unwound: OnceLock<Vec<Range<u64>>>,
@@ -57,23 +58,32 @@ impl ImageSymbols {
     ///
     /// # Errors
     /// If the file cannot be read, is not ELF, or is damaged.
-    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::of(path, search::open_input(path)?, options)
+    pub fn open_image(path: &Path, options: &SymbolOptions) -> Result<Self, Error> {
+        Self::open_input(path, open::open_input(path)?, options)
     }
 
     /// Opens the image of a recording: the file under its path if that is still the same, else one
-    /// with its build-id from the build-id directories.
+    /// with its build-id from the build-id directories or from a server.
     ///
     /// # Errors
     /// [`Error::Gone`] or [`Error::Replaced`] if the file is no longer what was recorded; else as
     /// [`open`](Self::open).
-    pub fn of_recording(image: &Image, options: &Options) -> Result<Self, Error> {
+    pub fn of_recording(image: &Image, options: &SymbolOptions) -> Result<Self, Error> {
+        Self::of_this_machine(image, options).or_else(|error| {
+            let id = image.build_id.as_ref();
+            let path = id.and_then(|id| search::image_of_servers(id, options));
+            path.map_or(Err(error), |path| Self::open_image(&path, options))
+        })
+    }
+
+    /// Opens the image of a recording as [`of_recording`](Self::of_recording) does, without asking servers.
+    pub(crate) fn of_this_machine(image: &Image, options: &SymbolOptions) -> Result<Self, Error> {
         let path = options.path_of(&image.path);
         let wanted = image.build_id.as_ref();
         let failure = match (image.gone, wanted) {
             // Whatever is there now, it cannot be told from what was recorded.
             (true, None) => Error::Gone { path },
-            _ => match Self::open(&path, options) {
+            _ => match Self::open_image(&path, options) {
                 Ok(file) if wanted.is_none() || file.build_id() == wanted => return Ok(file),
                 Ok(_) => Error::Replaced { path },
                 Err(error) => error,
@@ -82,7 +92,7 @@ impl ImageSymbols {
         let by_id = wanted.and_then(|id| {
             options
                 .images_by_id(id)
-                .filter_map(|path| Self::open(&path, options).ok())
+                .filter_map(|path| Self::open_image(&path, options).ok())
                 .find(|file| file.has_code() && file.build_id() == wanted)
         });
         by_id.ok_or(failure)
@@ -92,28 +102,28 @@ impl ImageSymbols {
     ///
     /// # Errors
     /// If it is not ELF or is damaged.
-    pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &Options) -> Result<Self, Error> {
-        Self::of(name, Input::Bytes(bytes), options)
+    pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &SymbolOptions) -> Result<Self, Error> {
+        Self::open_input(name, ImageInput::Bytes(bytes), options)
     }
 
-    fn of(path: &Path, input: Input, options: &Options) -> Result<Self, Error> {
+    fn open_input(path: &Path, input: ImageInput, options: &SymbolOptions) -> Result<Self, Error> {
         let mut symbols = RawSymbols::default();
-        let elf = Elf::read(path, Arc::new(input), &mut symbols)?;
+        let elf = Elf::read_headers(path, Arc::new(input), &mut symbols)?;
         let mut complete = elf.has_symtab;
         let mut debug_file = None;
         if !elf.has_symtab {
             let found = search::debug_file(path, &elf, options);
-            if let Some(Found {
+            if let Some(FoundDebugFile {
                 path,
                 elf,
                 symbols: more,
             }) = found
             {
                 complete = elf.has_symtab;
-                symbols.append(more);
+                symbols.append_symbols(more);
                 debug_file = Some((path, elf));
             } else if let Some(bytes) = load::mini_debug_info(path, &elf)? {
-                Elf::read(path, Arc::new(Input::Bytes(bytes)), &mut symbols)?;
+                Elf::read_headers(path, Arc::new(ImageInput::Bytes(bytes)), &mut symbols)?;
                 complete = true;
             }
         }
@@ -152,7 +162,7 @@ impl ImageSymbols {
     /// The address that the image gives to a position in its file; `None` if that is not loaded.
     pub fn address_of(&self, offset: ImageOffset) -> Option<ImageAddress> {
         // The executable one of two that share a page of the file.
-        let holds = |segment: &&Segment| {
+        let holds = |segment: &&LoadedSegment| {
             offset
                 .0
                 .checked_sub(segment.offset)
@@ -182,19 +192,21 @@ impl ImageSymbols {
 
     /// Fills the buffer with the bytes that are loaded at an address, with relative relocations
     /// applied; false if they are not, or not all, in the file.
-    pub fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        let relocations = self.relocations.get_or_init(|| Relocations::of(&self.elf));
-        contents::read(&self.elf, relocations, address, buffer)
+    pub fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+        let relocations = self
+            .relocations
+            .get_or_init(|| Relocations::relocations_of(&self.elf));
+        contents::read_loaded(&self.elf, relocations, address, buffer)
     }
 
     /// Returns what processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
-    pub fn machine(&self) -> u16 {
+    pub fn elf_machine(&self) -> u16 {
         self.elf.machine
     }
 
     /// The procedure at a position, by the symbol tables.
-    pub fn procedure(&self, offset: ImageOffset) -> Option<RawProcedure<'_>> {
-        self.raw(self.symbols.find(self.address_of(offset)?)?)
+    pub fn procedure_at(&self, offset: ImageOffset) -> Option<RawProcedure<'_>> {
+        self.raw_procedure(self.symbols.find(self.address_of(offset)?)?)
     }
 
     /// The procedure at a position by the unwind table, which stripping leaves. It has no name, so that it gets one of its
@@ -221,14 +233,14 @@ impl ImageSymbols {
 
     /// All procedures of the symbol tables, by address. Aliases are given once; a procedure inside
     /// another one (an alternative entry) follows it.
-    pub fn procedures(&self) -> impl Iterator<Item = RawProcedure<'_>> {
+    pub fn all_procedures(&self) -> impl Iterator<Item = RawProcedure<'_>> {
         self.symbols
             .entries()
             .iter()
-            .filter_map(|entry| self.raw(*entry))
+            .filter_map(|entry| self.raw_procedure(*entry))
     }
 
-    fn raw(&self, entry: Entry) -> Option<RawProcedure<'_>> {
+    fn raw_procedure(&self, entry: SymbolEntry) -> Option<RawProcedure<'_>> {
         Some(RawProcedure {
             name: self.symbols.name(entry),
             start: self.offset_of(ImageAddress(entry.start))?,
@@ -236,8 +248,8 @@ impl ImageSymbols {
         })
     }
 
-    /// Opens the debug information: of the image, or of its separate debug file. `None` if there
-    /// is none.
+    /// Opens the debug information: of the image, or of its separate debug file, which a server may
+    /// have. `None` if there is none.
     ///
     /// # Errors
     /// If it is damaged.
@@ -257,13 +269,16 @@ impl ImageSymbols {
         }
         match search::debug_file(&self.path, &self.elf, &self.options) {
             Some(found) if found.elf.has_dwarf() => open(&found.path, &found.elf),
-            _ => Ok(None),
+            _ => match search::debug_file_of_servers(&self.elf, &self.options) {
+                Some(found) if found.elf.has_dwarf() => open(&found.path, &found.elf),
+                _ => Ok(None),
+            },
         }
     }
 }
 
 impl RawSymbols {
-    fn append(&mut self, more: Self) {
+    fn append_symbols(&mut self, more: Self) {
         let base = self.names.len() as u64;
         self.names.extend(more.names);
         self.candidates

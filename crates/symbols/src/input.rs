@@ -11,13 +11,13 @@ use std::os::unix::fs::FileExt;
 /// that writes in place, `install` without unlinking) kills the reader with SIGBUS, a read only
 /// comes back short.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum ImageInput {
     File { file: File, len: u64 },
     Bytes(Vec<u8>),
 }
 
-impl Input {
-    pub fn file(file: File) -> io::Result<Self> {
+impl ImageInput {
+    pub fn from_file(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(
@@ -39,7 +39,7 @@ impl Input {
     }
 
     /// Reads a range whole. One that leaves the file fails before any memory is taken.
-    pub fn read(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    pub fn read_range(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(end), Ok(size)) = (end, usize::try_from(len)) else {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -57,19 +57,19 @@ impl Input {
     }
 }
 
-/// What may be read of a file for its headers and symbol tables: a well-formed one needs each
-/// byte at most once, a hostile one can point thousands of headers at the same bytes.
+/// Limit on the bytes read of a file for its headers and symbol tables. A well-formed file needs
+/// each byte at most once; a hostile one can point thousands of headers at the same bytes.
 const MAX_TABLES: u64 = 2 << 30;
 
 /// Lets `object` read headers and tables of a file without holding all of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tables<'a> {
+pub(crate) struct TableBudget<'a> {
     cache: &'a ReadCache<&'a File>,
     left: &'a Cell<u64>,
 }
 
-impl<'a> Tables<'a> {
-    pub fn allowance(len: u64) -> Cell<u64> {
+impl<'a> TableBudget<'a> {
+    pub fn table_allowance(len: u64) -> Cell<u64> {
         Cell::new(
             len.saturating_mul(2)
                 .saturating_add(1 << 16)
@@ -81,24 +81,24 @@ impl<'a> Tables<'a> {
         Self { cache, left }
     }
 
-    fn spend(self, size: u64) -> Result<(), ()> {
+    fn spend_allowance(self, size: u64) -> Result<(), ()> {
         self.left.set(self.left.get().checked_sub(size).ok_or(())?);
         Ok(())
     }
 }
 
-impl<'a> ReadRef<'a> for Tables<'a> {
+impl<'a> ReadRef<'a> for TableBudget<'a> {
     fn len(self) -> Result<u64, ()> {
         self.cache.len()
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        self.spend(size)?;
+        self.spend_allowance(size)?;
         self.cache.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        self.spend(256)?;
+        self.spend_allowance(256)?;
         self.cache.read_bytes_at_until(range, delimiter)
     }
 }

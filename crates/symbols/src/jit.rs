@@ -19,10 +19,10 @@ pub struct ProcessSymbol {
 /// Procedures that do not overlap: generated code is thrown away and its place used again, so that
 /// a new one drops those that it overlaps.
 #[derive(Default)]
-struct Code(BTreeMap<u64, (u64, String)>);
+struct GeneratedCode(BTreeMap<u64, (u64, String)>);
 
-impl Code {
-    fn load(&mut self, start: u64, size: u64, name: String) {
+impl GeneratedCode {
+    fn load_code(&mut self, start: u64, size: u64, name: String) {
         let Some(end) = start.checked_add(size).filter(|end| *end > start) else {
             return;
         };
@@ -36,11 +36,11 @@ impl Code {
         self.0.insert(start, (end, name));
     }
 
-    fn remove(&mut self, start: u64) -> Option<String> {
+    fn remove_code(&mut self, start: u64) -> Option<String> {
         self.0.remove(&start).map(|(_, name)| name)
     }
 
-    fn finish(self) -> Vec<ProcessSymbol> {
+    fn finish_symbols(self) -> Vec<ProcessSymbol> {
         let symbols = self
             .0
             .into_iter()
@@ -60,15 +60,15 @@ impl Code {
 /// and some writers get a line wrong now and then: lines of another form are passed over, and
 /// counted in the second value.
 pub fn parse_perf_map(text: &str) -> (Vec<ProcessSymbol>, usize) {
-    let mut code = Code::default();
+    let mut code = GeneratedCode::default();
     let mut bad = 0;
     for line in text.lines().filter(|line| !line.is_empty()) {
         match perf_map_line(line) {
-            Some((start, size, name)) => code.load(start, size, name.to_owned()),
+            Some((start, size, name)) => code.load_code(start, size, name.to_owned()),
             None => bad += 1,
         }
     }
-    (code.finish(), bad)
+    (code.finish_symbols(), bad)
 }
 
 fn perf_map_line(line: &str) -> Option<(u64, u64, &str)> {
@@ -111,11 +111,11 @@ pub fn parse_jitdump(path: &Path, bytes: &[u8]) -> Result<Vec<ProcessSymbol>, Er
         _ => return Err(error("jitdump header", 0, "not a jitdump file")),
     };
     let fields = Fields { bytes, big_endian };
-    let header = fields.u32(8).filter(|size| *size as usize >= HEADER);
+    let header = fields.u32_at(8).filter(|size| *size as usize >= HEADER);
     let header = header.ok_or_else(|| error("jitdump header", 8, "too short"))?;
-    let mut code = Code::default();
+    let mut code = GeneratedCode::default();
     let mut at = header as usize;
-    while let (Some(kind), Some(size)) = (fields.u32(at), fields.u32(at + 4)) {
+    while let (Some(kind), Some(size)) = (fields.u32_at(at), fields.u32_at(at + 4)) {
         let size = size as usize;
         if size < RECORD {
             return Err(error("jitdump record", at, "shorter than its own header"));
@@ -129,10 +129,10 @@ pub fn parse_jitdump(path: &Path, bytes: &[u8]) -> Result<Vec<ProcessSymbol>, Er
         };
         match kind {
             CODE_LOAD => record
-                .load(&mut code)
+                .load_event(&mut code)
                 .ok_or_else(|| error("jitdump code load record", at, "too short"))?,
             CODE_MOVE => record
-                .relocate(&mut code)
+                .relocate_event(&mut code)
                 .ok_or_else(|| error("jitdump code move record", at, "too short"))?,
             CODE_CLOSE => break,
             // Lines, unwinding tables, and what is yet to be invented.
@@ -140,7 +140,7 @@ pub fn parse_jitdump(path: &Path, bytes: &[u8]) -> Result<Vec<ProcessSymbol>, Er
         }
         at = end;
     }
-    Ok(code.finish())
+    Ok(code.finish_symbols())
 }
 
 #[derive(Clone, Copy)]
@@ -150,7 +150,7 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    fn u32(self, at: usize) -> Option<u32> {
+    fn u32_at(self, at: usize) -> Option<u32> {
         let field = *self.bytes.get(at..)?.first_chunk::<4>()?;
         Some(match self.big_endian {
             true => u32::from_be_bytes(field),
@@ -158,7 +158,7 @@ impl Fields<'_> {
         })
     }
 
-    fn u64(self, at: usize) -> Option<u64> {
+    fn u64_at(self, at: usize) -> Option<u64> {
         let field = *self.bytes.get(at..)?.first_chunk::<8>()?;
         Some(match self.big_endian {
             true => u64::from_be_bytes(field),
@@ -167,19 +167,19 @@ impl Fields<'_> {
     }
 
     /// pid, tid, vma, code_addr, code_size, code_index, name, code.
-    fn load(self, code: &mut Code) -> Option<()> {
-        let (start, size) = (self.u64(16)?, self.u64(24)?);
+    fn load_event(self, code: &mut GeneratedCode) -> Option<()> {
+        let (start, size) = (self.u64_at(16)?, self.u64_at(24)?);
         let name = self.bytes.get(40..)?;
         let name = &name[..memchr::memchr(0, name)?];
-        code.load(start, size, String::from_utf8_lossy(name).into_owned());
+        code.load_code(start, size, String::from_utf8_lossy(name).into_owned());
         Some(())
     }
 
     /// pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index.
-    fn relocate(self, code: &mut Code) -> Option<()> {
-        let (old, new, size) = (self.u64(16)?, self.u64(24)?, self.u64(32)?);
-        if let Some(name) = code.remove(old) {
-            code.load(new, size, name);
+    fn relocate_event(self, code: &mut GeneratedCode) -> Option<()> {
+        let (old, new, size) = (self.u64_at(16)?, self.u64_at(24)?, self.u64_at(32)?);
+        if let Some(name) = code.remove_code(old) {
+            code.load_code(new, size, name);
         }
         Some(())
     }

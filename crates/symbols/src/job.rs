@@ -1,14 +1,15 @@
 //! One image of a recording: which file it is, and what is known of its locations.
 
 use crate::debug_info::{DebugInfo, DebugProcedure};
-use crate::demangle::demangle;
+use crate::demangle::demangle_name;
 use crate::detail::{Detail, Warning};
 use crate::error::Error;
 use crate::image::{ImageSymbols, RawProcedure};
 
-use crate::search::Options;
+use crate::search::SymbolOptions;
 use profile::{
     EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Procedure, Resolution,
+    SourceFrame,
 };
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +33,7 @@ pub(crate) struct Done {
 }
 
 impl Job<'_> {
-    pub fn run(&self, detail: Detail, options: &Options) -> Done {
+    pub fn resolve_image(&self, detail: Detail, options: &SymbolOptions) -> Done {
         let mut done = Done::default();
         let file = match self.image.kind {
             ImageKind::File => self.find_file(detail, options, &mut done),
@@ -45,7 +46,7 @@ impl Job<'_> {
         done
     }
 
-    fn warn(&self, done: &mut Done, what: String, advice: impl Into<String>) {
+    fn add_warning(&self, done: &mut Done, what: String, advice: impl Into<String>) {
         done.warnings.push(Warning {
             image: self.id,
             what,
@@ -57,10 +58,16 @@ impl Job<'_> {
     fn find_file(
         &self,
         detail: Detail,
-        options: &Options,
+        options: &SymbolOptions,
         done: &mut Done,
     ) -> Option<ImageSymbols> {
-        match ImageSymbols::of_recording(self.image, options) {
+        // Where the recording carries the names that are wanted, servers need not send the image.
+        let is_named = detail == Detail::Procedures && !self.embedded.is_empty();
+        let opened = match is_named {
+            true => ImageSymbols::of_this_machine(self.image, options),
+            false => ImageSymbols::of_recording(self.image, options),
+        };
+        match opened {
             Ok(file) => {
                 if self.image.build_id.is_some() {
                     return Some(file);
@@ -98,7 +105,7 @@ impl Job<'_> {
     }
 
     fn warn_of_age(&self, path: &Path, done: &mut Done) {
-        self.warn(
+        self.add_warning(
             done,
             format!(
                 "{} has no build-id and was written after the recording; its names may be wrong",
@@ -111,7 +118,7 @@ impl Job<'_> {
     /// Names of procedures are in the recording; lines are only in the file.
     fn warn_of_lines(&self, detail: Detail, path: &Path, done: &mut Done) {
         if detail == Detail::Lines {
-            self.warn(
+            self.add_warning(
                 done,
                 format!(
                     "{} is not the file that was recorded; no lines and no inlined calls",
@@ -129,12 +136,12 @@ impl Job<'_> {
             id.map(|id| format!("put the recorded file (build-id {id}) back, or record again"));
         let keep = keep.unwrap_or_else(|| "record again".to_owned());
         match error {
-            Error::Gone { .. } => self.warn(
+            Error::Gone { .. } => self.add_warning(
                 done,
                 format!("{shown} was gone when the recording ended; no names for its procedures"),
                 keep,
             ),
-            Error::Replaced { .. } => self.warn(
+            Error::Replaced { .. } => self.add_warning(
                 done,
                 format!("{shown} was replaced since the recording; no names for its procedures"),
                 keep,
@@ -148,21 +155,29 @@ impl Job<'_> {
                 };
                 let what =
                     format!("{shown} cannot be read ({source}); no names for its procedures");
-                self.warn(done, what, advice);
+                self.add_warning(done, what, advice);
             }
             error => {
-                self.warn(done, format!("{error}; no names for its procedures"), keep);
+                self.add_warning(done, format!("{error}; no names for its procedures"), keep);
             }
         }
     }
 
-    fn use_file(&self, file: &ImageSymbols, detail: Detail, options: &Options, done: &mut Done) {
-        let mut names = Names::default();
+    fn use_file(
+        &self,
+        file: &ImageSymbols,
+        detail: Detail,
+        options: &SymbolOptions,
+        done: &mut Done,
+    ) {
+        let mut names = ProcedureNames::default();
         let mut found: Vec<Resolution> = self
             .offsets
             .iter()
             .map(|offset| Resolution {
-                procedure: file.procedure(*offset).map(|raw| names.procedure(raw)),
+                procedure: file
+                    .procedure_at(*offset)
+                    .map(|raw| names.intern_procedure(raw)),
                 inlined: Vec::new(),
             })
             .collect();
@@ -174,7 +189,7 @@ impl Job<'_> {
             match file.debug_info() {
                 Ok(Some(debug)) => self.add_debug_info(file, &debug, detail, &mut found, done),
                 Ok(None) => self.warn_stripped(file, detail, options, done),
-                Err(error) => self.warn(done, format!("{error}; no lines"), "rebuild it"),
+                Err(error) => self.add_warning(done, format!("{error}; no lines"), "rebuild it"),
             }
         }
         let known = |resolution: &Resolution| {
@@ -186,7 +201,8 @@ impl Job<'_> {
                 resolution.procedure = self.embedded_at(*offset).or_else(by_unwinding);
             }
             if known(&resolution) {
-                done.resolutions.push((self.location(*offset), resolution));
+                done.resolutions
+                    .push((self.location_at(*offset), resolution));
             }
         }
     }
@@ -205,7 +221,7 @@ impl Job<'_> {
                 continue;
             };
             if resolution.procedure.is_none() {
-                match debug.procedure(address) {
+                match debug.procedure_at(address) {
                     Ok(Some(DebugProcedure { name, range })) => {
                         let start = file.offset_of(range.start);
                         let size = range.end.0 - range.start.0;
@@ -220,22 +236,22 @@ impl Job<'_> {
                     .procedure
                     .as_ref()
                     .map(|procedure| &procedure.name);
-                match debug.frames(address, name) {
+                match debug.source_frames(address, name) {
                     Ok(frames) => resolution.inlined = frames,
                     Err(error) => failure = Some(error),
                 }
             }
         }
         if let Some(error) = failure {
-            self.warn(
+            self.add_warning(
                 done,
                 format!("{error}; some lines are missing"),
                 "rebuild it",
             );
         }
-        let missing = debug.missing();
+        let missing = debug.missing_split_files();
         if let Some(first) = missing.first() {
-            self.warn(
+            self.add_warning(
                 done,
                 format!(
                     "{} of {} not found ({} in all); no lines for what they describe",
@@ -252,7 +268,7 @@ impl Job<'_> {
         &self,
         file: &ImageSymbols,
         detail: Detail,
-        options: &Options,
+        options: &SymbolOptions,
         done: &mut Done,
     ) {
         let lost = match (detail, file.is_complete()) {
@@ -272,7 +288,7 @@ impl Job<'_> {
                 let (head, tail) = id.split_at(2);
                 format!(", or put its debug file at {dir}/.build-id/{head}/{tail}.debug")
             });
-        self.warn(
+        self.add_warning(
             done,
             format!("{} {lost}", self.image.path),
             format!(
@@ -286,10 +302,11 @@ impl Job<'_> {
         for offset in &self.offsets {
             if let Some(procedure) = self.embedded_at(*offset) {
                 let resolution = Resolution {
+                    inlined: self.script_line(*offset, &procedure),
                     procedure: Some(procedure),
-                    inlined: Vec::new(),
                 };
-                done.resolutions.push((self.location(*offset), resolution));
+                done.resolutions
+                    .push((self.location_at(*offset), resolution));
             }
         }
         let lost = match self.image.kind {
@@ -297,7 +314,7 @@ impl Job<'_> {
             _ => false,
         };
         if lost {
-            self.warn(
+            self.add_warning(
                 done,
                 format!(
                     "{} was recorded without symbols; no names for its procedures",
@@ -308,6 +325,19 @@ impl Job<'_> {
         }
     }
 
+    /// The line of a function of another language, which its offset says.
+    fn script_line(&self, offset: ImageOffset, procedure: &Procedure) -> Vec<SourceFrame> {
+        if self.image.kind != ImageKind::Script {
+            return Vec::new();
+        }
+        let line = (offset.0 & 0xff_ffff) as u32;
+        vec![SourceFrame {
+            function: procedure.name.clone(),
+            file: Some(self.image.path.as_str().into()),
+            line: Some(line).filter(|line| *line > 0),
+        }]
+    }
+
     fn embedded_at(&self, offset: ImageOffset) -> Option<Procedure> {
         let index = self
             .embedded
@@ -316,13 +346,13 @@ impl Job<'_> {
         // Of unknown size: up to the next one.
         let holds = symbol.end <= symbol.start || offset < symbol.end;
         holds.then(|| Procedure {
-            name: demangle(&symbol.name).into(),
+            name: demangle_name(&symbol.name).into(),
             start: symbol.start,
             size: symbol.end.0.saturating_sub(symbol.start.0),
         })
     }
 
-    fn location(&self, offset: ImageOffset) -> Location {
+    fn location_at(&self, offset: ImageOffset) -> Location {
         Location {
             image: self.id,
             offset,
@@ -332,13 +362,13 @@ impl Job<'_> {
 
 /// Procedures that were demangled already: samples crowd in few of them.
 #[derive(Default)]
-struct Names(FxHashMap<ImageOffset, Procedure>);
+struct ProcedureNames(FxHashMap<ImageOffset, Procedure>);
 
-impl Names {
-    fn procedure(&mut self, raw: RawProcedure<'_>) -> Procedure {
+impl ProcedureNames {
+    fn intern_procedure(&mut self, raw: RawProcedure<'_>) -> Procedure {
         self.0
             .entry(raw.start)
-            .or_insert_with(|| raw.demangled())
+            .or_insert_with(|| raw.demangle_procedure())
             .clone()
     }
 }

@@ -37,7 +37,7 @@ pub struct KernelSymbols {
     text: Option<ProcessAddress>,
 }
 
-struct Line<'a> {
+struct KallsymsLine<'a> {
     address: u64,
     kind: u8,
     name: &'a str,
@@ -50,10 +50,10 @@ impl KernelSymbols {
     /// # Errors
     /// If they cannot be read, or the kernel hides its addresses from this user
     /// ([`Error::KernelAddressesHidden`]).
-    pub fn read() -> Result<Self, Error> {
+    pub fn read_running_kernel() -> Result<Self, Error> {
         let read = |path: &str| {
             let path = PathBuf::from(path);
-            std::fs::read_to_string(&path).map_err(Error::io(&path))
+            std::fs::read_to_string(&path).map_err(Error::wrap_io(&path))
         };
         // A kernel without loadable modules has no such file.
         let modules = read("/proc/modules").unwrap_or_default();
@@ -67,10 +67,10 @@ impl KernelSymbols {
     pub fn read_layout() -> Result<Self, Error> {
         use std::io::{BufRead, BufReader};
         let path = Path::new("/proc/kallsyms");
-        let kallsyms = std::fs::File::open(path).map_err(Error::io(path))?;
+        let kallsyms = std::fs::File::open(path).map_err(Error::wrap_io(path))?;
         let mut kept = String::new();
         for line in BufReader::new(kallsyms).split(b'\n') {
-            let line = String::from_utf8_lossy(&line.map_err(Error::io(path))?).into_owned();
+            let line = String::from_utf8_lossy(&line.map_err(Error::wrap_io(path))?).into_owned();
             if line.ends_with(" _text") || line.ends_with(" _stext") {
                 kept.push_str(&line);
                 kept.push('\n');
@@ -85,7 +85,7 @@ impl KernelSymbols {
     /// Parses the text of `/proc/kallsyms` and of `/proc/modules` (empty if there is none).
     ///
     /// # Errors
-    /// [`Error::KernelAddressesHidden`] if every address is zero; [`Error::Line`] for a line of
+    /// [`Error::KernelAddressesHidden`] if every address is zero; [`Error::KallsymsLine`] for a line of
     /// another form.
     pub fn parse(kallsyms: &str, modules: &str) -> Result<Self, Error> {
         let path = Path::new("/proc/kallsyms");
@@ -107,7 +107,7 @@ impl KernelSymbols {
         // Code before data at one address: the end of the text is where the data starts.
         lines.sort_by_key(|line| (line.address, !line.is_code()));
         Ok(Self {
-            symbols: procedures(&lines, &modules),
+            symbols: procedures_of_lines(&lines, &modules),
             modules,
             text,
         })
@@ -143,13 +143,13 @@ impl KernelSymbols {
     }
 }
 
-impl Line<'_> {
+impl KallsymsLine<'_> {
     fn is_code(&self) -> bool {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 
     /// Returns which of several names of one address is the best: global, then with few underscores.
-    fn rank(&self) -> (bool, usize) {
+    fn name_rank(&self) -> (bool, usize) {
         let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
         (self.kind.is_ascii_lowercase(), underscores)
     }
@@ -163,7 +163,7 @@ fn module_at(modules: &[KernelModule], address: u64) -> Option<&KernelModule> {
 
 /// The procedures of sorted lines. Each reaches to the next symbol, whatever that is, or to the end
 /// of its module.
-fn procedures(lines: &[Line<'_>], modules: &[KernelModule]) -> Vec<KernelSymbol> {
+fn procedures_of_lines(lines: &[KallsymsLine<'_>], modules: &[KernelModule]) -> Vec<KernelSymbol> {
     let mut symbols = Vec::new();
     let mut groups = lines.chunk_by(|a, b| a.address == b.address).peekable();
     while let Some(group) = groups.next() {
@@ -172,7 +172,7 @@ fn procedures(lines: &[Line<'_>], modules: &[KernelModule]) -> Vec<KernelSymbol>
         let named = group
             .iter()
             .filter(|line| line.is_code() && line.address != 0);
-        let Some(best) = named.min_by_key(|line| line.rank()) else {
+        let Some(best) = named.min_by_key(|line| line.name_rank()) else {
             continue;
         };
         if matches!(best.name, "_etext" | "_einittext") {
@@ -198,7 +198,7 @@ fn procedures(lines: &[Line<'_>], modules: &[KernelModule]) -> Vec<KernelSymbol>
 }
 
 /// `ADDRESS TYPE NAME[\t[MODULE]]`.
-fn symbol_line(line: &str) -> Result<Line<'_>, &'static str> {
+fn symbol_line(line: &str) -> Result<KallsymsLine<'_>, &'static str> {
     let (address, rest) = line.split_once(' ').ok_or("no address")?;
     let (kind, rest) = rest.split_once(' ').ok_or("no type")?;
     let (name, module) = match rest.split_once('\t') {
@@ -213,7 +213,7 @@ fn symbol_line(line: &str) -> Result<Line<'_>, &'static str> {
     };
     let name = name.trim_end();
     match kind.as_bytes() {
-        [kind] if !name.is_empty() => Ok(Line {
+        [kind] if !name.is_empty() => Ok(KallsymsLine {
             address: u64::from_str_radix(address, 16).map_err(|_| "not a hexadecimal address")?,
             kind: *kind,
             name,

@@ -1,13 +1,13 @@
 //! The line table as a stream: every row once, nothing kept.
 
-use crate::section::Reader;
+use crate::section::SectionReader;
 use gimli::{Dwarf, Reader as _, UnitRef};
 use profile::ImageAddress;
 use std::ops::Range;
 
 /// Calls `visit` with each range of addresses, its file and its line.
-pub(crate) fn visit(
-    dwarf: &Dwarf<Reader>,
+pub(crate) fn visit_lines(
+    dwarf: &Dwarf<SectionReader>,
     visit: &mut impl FnMut(Range<ImageAddress>, &str, u32),
 ) -> gimli::Result<()> {
     let mut units = dwarf.units();
@@ -19,7 +19,7 @@ pub(crate) fn visit(
 }
 
 fn unit_lines(
-    unit: UnitRef<'_, Reader>,
+    unit: UnitRef<'_, SectionReader>,
     visit: &mut impl FnMut(Range<ImageAddress>, &str, u32),
 ) -> gimli::Result<()> {
     let Some(program) = unit.line_program.clone() else {
@@ -61,8 +61,8 @@ fn unit_lines(
 
 /// The name of a file: its directory, and the directory of the compilation before that.
 fn file_name(
-    unit: &UnitRef<'_, Reader>,
-    header: &gimli::LineProgramHeader<Reader>,
+    unit: &UnitRef<'_, SectionReader>,
+    header: &gimli::LineProgramHeader<SectionReader>,
     index: u64,
 ) -> gimli::Result<String> {
     let mut path = match &unit.comp_dir {
@@ -75,16 +75,16 @@ fn file_name(
     if file.directory_index() != 0
         && let Some(dir) = file.directory(header)
     {
-        join(&mut path, &unit.attr_string(dir)?.to_string_lossy()?);
+        join_path(&mut path, &unit.attr_string(dir)?.to_string_lossy()?);
     }
-    join(
+    join_path(
         &mut path,
         &unit.attr_string(file.path_name())?.to_string_lossy()?,
     );
     Ok(path)
 }
 
-fn join(path: &mut String, part: &str) {
+fn join_path(path: &mut String, part: &str) {
     if part.starts_with('/') {
         path.clear();
     } else if !path.is_empty() && !path.ends_with('/') {

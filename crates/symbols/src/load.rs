@@ -3,8 +3,8 @@
 use crate::abbreviations;
 use crate::elf::Elf;
 use crate::error::Error;
-use crate::section::{Meter, Reader, Section};
-use crate::tables::{Compression, DataSection};
+use crate::section::{Meter, MeteredSection, SectionReader};
+use crate::tables::{DataSection, SectionCompression};
 use gimli::{Dwarf, DwarfPackage, RunTimeEndian, SectionId};
 use std::io::Read;
 use std::path::Path;
@@ -20,7 +20,7 @@ const MAX_FREE: u64 = 256 << 20;
 /// The most that `.gnu_debugdata` may hold.
 const MAX_MINI: u64 = 256 << 20;
 
-fn endian(elf: &Elf) -> RunTimeEndian {
+fn elf_endian(elf: &Elf) -> RunTimeEndian {
     if elf.little_endian {
         RunTimeEndian::Little
     } else {
@@ -29,43 +29,52 @@ fn endian(elf: &Elf) -> RunTimeEndian {
 }
 
 /// The debug information of a file.
-pub(crate) fn dwarf(path: &Path, elf: &Elf, meter: &Rc<Meter>) -> Result<Dwarf<Reader>, Error> {
-    let dwarf = Dwarf::load(|id| reader(path, elf, id.name(), meter))?;
-    checked(path, dwarf, meter)
+pub(crate) fn load_dwarf(
+    path: &Path,
+    elf: &Elf,
+    meter: &Rc<Meter>,
+) -> Result<Dwarf<SectionReader>, Error> {
+    let dwarf = Dwarf::load(|id| section_reader(path, elf, id.name(), meter))?;
+    check_dwarf(path, dwarf, meter)
 }
 
-fn checked(path: &Path, dwarf: Dwarf<Reader>, meter: &Meter) -> Result<Dwarf<Reader>, Error> {
+fn check_dwarf(
+    path: &Path,
+    dwarf: Dwarf<SectionReader>,
+    meter: &Meter,
+) -> Result<Dwarf<SectionReader>, Error> {
     meter.start();
-    abbreviations::check(&dwarf, meter).map_err(|error| debug_error(path, meter, error))?;
+    abbreviations::check_abbreviations(&dwarf, meter)
+        .map_err(|error| debug_error(path, meter, error))?;
     Ok(dwarf)
 }
 
 /// The debug information of a `.dwo` file, for the program with the debug information `parent`.
-pub(crate) fn split(
+pub(crate) fn load_split_dwarf(
     path: &Path,
     elf: &Elf,
-    parent: &Dwarf<Reader>,
+    parent: &Dwarf<SectionReader>,
     meter: &Rc<Meter>,
-) -> Result<Dwarf<Reader>, Error> {
+) -> Result<Dwarf<SectionReader>, Error> {
     let mut dwarf = Dwarf::load(|id| match id.dwo_name() {
-        Some(name) => reader(path, elf, name, meter),
-        None => Ok(empty(elf, meter)),
+        Some(name) => section_reader(path, elf, name, meter),
+        None => Ok(empty_reader(elf, meter)),
     })?;
     dwarf.make_dwo(parent);
-    checked(path, dwarf, meter)
+    check_dwarf(path, dwarf, meter)
 }
 
 /// A `.dwp` file: many `.dwo` files in one.
-pub(crate) fn package(
+pub(crate) fn load_dwarf_package(
     path: &Path,
     elf: &Elf,
     meter: &Rc<Meter>,
-) -> Result<DwarfPackage<Reader>, Error> {
+) -> Result<DwarfPackage<SectionReader>, Error> {
     let load = |id: SectionId| match id.dwo_name() {
-        Some(name) => reader(path, elf, name, meter).map_err(Failure::Ours),
-        None => Ok(empty(elf, meter)),
+        Some(name) => section_reader(path, elf, name, meter).map_err(Failure::Ours),
+        None => Ok(empty_reader(elf, meter)),
     };
-    DwarfPackage::load(load, empty(elf, meter)).map_err(|failure| match failure {
+    DwarfPackage::load(load, empty_reader(elf, meter)).map_err(|failure| match failure {
         Failure::Ours(error) => error,
         Failure::Dwarf(error) => debug_error(path, meter, error),
     })
@@ -93,30 +102,38 @@ pub(crate) fn debug_error(path: &Path, meter: &Meter, error: gimli::Error) -> Er
     }
 }
 
-fn empty(elf: &Elf, meter: &Rc<Meter>) -> Reader {
-    Reader::new(Section::from_bytes("", Vec::new(), meter), endian(elf))
+fn empty_reader(elf: &Elf, meter: &Rc<Meter>) -> SectionReader {
+    SectionReader::new(
+        MeteredSection::from_bytes("", Vec::new(), meter),
+        elf_endian(elf),
+    )
 }
 
 /// A section by name; empty if there is none.
-fn reader(path: &Path, elf: &Elf, name: &'static str, meter: &Rc<Meter>) -> Result<Reader, Error> {
-    let Some(section) = elf.section(name) else {
-        return Ok(empty(elf, meter));
+fn section_reader(
+    path: &Path,
+    elf: &Elf,
+    name: &'static str,
+    meter: &Rc<Meter>,
+) -> Result<SectionReader, Error> {
+    let Some(section) = elf.section_named(name) else {
+        return Ok(empty_reader(elf, meter));
     };
     let loaded = match section.compression {
         // The size fits: the range lies in the file.
-        Compression::None => Section::from_file(
+        SectionCompression::None => MeteredSection::from_file(
             name,
             &elf.input,
             section.offset,
             section.size as usize,
             meter,
         ),
-        _ => Section::from_bytes(name, decompress(path, elf, section)?, meter),
+        _ => MeteredSection::from_bytes(name, decompress_section(path, elf, section)?, meter),
     };
-    Ok(Reader::new(loaded, endian(elf)))
+    Ok(SectionReader::new(loaded, elf_endian(elf)))
 }
 
-fn decompress(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, Error> {
+fn decompress_section(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, Error> {
     let error = |reason: String| Error::Malformed {
         path: path.to_owned(),
         what: format!("compressed section {}", section.name),
@@ -131,17 +148,17 @@ fn decompress(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, 
     }
     let packed = elf
         .input
-        .read(section.offset, section.size)
-        .map_err(Error::io(path))?;
+        .read_range(section.offset, section.size)
+        .map_err(Error::wrap_io(path))?;
     // One byte more, to notice a stream that is longer than the header says.
     let mut bytes = Vec::new();
     let limit = section.full_size + 1;
     let done = match section.compression {
-        Compression::Zlib => {
+        SectionCompression::Zlib => {
             let stream = flate2::read::ZlibDecoder::new(packed.as_slice());
             stream.take(limit).read_to_end(&mut bytes)
         }
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(packed.as_slice())
+        SectionCompression::Zstd => zstd::stream::read::Decoder::with_buffer(packed.as_slice())
             .and_then(|stream| stream.take(limit).read_to_end(&mut bytes)),
         _ => {
             return Err(error(
@@ -161,13 +178,13 @@ fn decompress(path: &Path, elf: &Elf, section: &DataSection) -> Result<Vec<u8>, 
 
 /// `.gnu_debugdata`: a small ELF file with the names of the local procedures, compressed.
 pub(crate) fn mini_debug_info(path: &Path, elf: &Elf) -> Result<Option<Vec<u8>>, Error> {
-    let Some(section) = elf.section(".gnu_debugdata") else {
+    let Some(section) = elf.section_named(".gnu_debugdata") else {
         return Ok(None);
     };
     let packed = elf
         .input
-        .read(section.offset, section.size)
-        .map_err(Error::io(path))?;
+        .read_range(section.offset, section.size)
+        .map_err(Error::wrap_io(path))?;
     let limit = MAX_MINI.min(section.size.saturating_mul(MAX_RATIO));
     let mut bytes = Vec::new();
     lzma_rust2::XzReader::new(packed.as_slice(), false)

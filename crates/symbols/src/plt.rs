@@ -3,7 +3,7 @@
 //! jump does not.
 
 use crate::error::Error;
-use crate::symtab::{Binding, Candidate, Extent, name_at};
+use crate::symtab::{Binding, SymbolCandidate, SymbolExtent, name_at};
 use crate::tables::RawSymbols;
 use crate::tables::Sections;
 use object::Endianness;
@@ -21,7 +21,7 @@ pub(crate) type Slots = FxHashMap<u64, Vec<u8>>;
 
 /// One stub.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stub {
+pub(crate) struct PltStub {
     pub start: u64,
     pub size: u64,
     /// The slot that it jumps through.
@@ -48,22 +48,22 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             };
             let code = self
                 .input
-                .read(offset, size)
+                .read_range(offset, size)
                 .map_err(|error| self.error(&name, section, error))?;
             let address = section.sh_addr(self.endian).into();
-            for stub in stubs(machine == elf::EM_AARCH64, address, &code) {
+            for stub in find_stubs(machine == elf::EM_AARCH64, address, &code) {
                 let Some(target) = slots.get(&stub.slot) else {
                     continue;
                 };
                 let name = self.symbols.names.len() as u64;
                 self.symbols.names.extend_from_slice(target);
                 self.symbols.names.extend_from_slice(b"@plt\0");
-                self.symbols.candidates.push(Candidate {
+                self.symbols.candidates.push(SymbolCandidate {
                     start: stub.start,
                     size: stub.size,
                     limit: stub.start + stub.size,
                     name,
-                    extent: Extent::Known,
+                    extent: SymbolExtent::Known,
                     binding: Binding::Local,
                 });
             }
@@ -99,7 +99,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             .section(table.string_section())
             .ok()
             .and_then(|section| section.file_range(self.endian))
-            .and_then(|(offset, size)| self.input.read(offset, size).ok())
+            .and_then(|(offset, size)| self.input.read_range(offset, size).ok())
             .unwrap_or_default();
         let ifuncs = OnceCell::new();
         for relocation in relocations {
@@ -152,10 +152,10 @@ fn is_irelative(kind: elf::RelocationType) -> bool {
 impl RawSymbols {
     /// Positions of the names of functions by address; of several the exported one.
     fn by_address(&self) -> FxHashMap<u64, u64> {
-        let mut known: Vec<&Candidate> = self
+        let mut known: Vec<&SymbolCandidate> = self
             .candidates
             .iter()
-            .filter(|candidate| candidate.extent == Extent::Known)
+            .filter(|candidate| candidate.extent == SymbolExtent::Known)
             .collect();
         known.sort_by_key(|candidate| candidate.binding);
         known
@@ -166,7 +166,7 @@ impl RawSymbols {
 }
 
 /// The stubs in the code of a PLT section.
-pub(crate) fn stubs(aarch64: bool, address: u64, code: &[u8]) -> Vec<Stub> {
+pub(crate) fn find_stubs(aarch64: bool, address: u64, code: &[u8]) -> Vec<PltStub> {
     if aarch64 {
         aarch64_stubs(address, code)
     } else {
@@ -175,8 +175,8 @@ pub(crate) fn stubs(aarch64: bool, address: u64, code: &[u8]) -> Vec<Stub> {
 }
 
 /// `[endbr64] [bnd] jmp *disp32(%rip)`, at multiples of 8.
-fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<Stub> {
-    let mut stubs: Vec<Stub> = Vec::new();
+fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<PltStub> {
+    let mut stubs: Vec<PltStub> = Vec::new();
     for start in (0..code.len()).step_by(8) {
         let mut at = start;
         for prefix in [&[0xf3, 0x0f, 0x1e, 0xfa][..], &[0xf2]] {
@@ -189,7 +189,7 @@ fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<Stub> {
         };
         let displacement = i32::from_le_bytes([*a, *b, *c, *d]);
         let next = address.wrapping_add(at as u64 + 6);
-        stubs.push(Stub {
+        stubs.push(PltStub {
             start: address.wrapping_add(start as u64),
             size: if code.len().is_multiple_of(16) { 16 } else { 8 },
             slot: next.wrapping_add_signed(displacement.into()),
@@ -199,7 +199,7 @@ fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<Stub> {
 }
 
 /// `[bti c] adrp x16, page; ldr x17, [x16, #offset]`.
-fn aarch64_stubs(address: u64, code: &[u8]) -> Vec<Stub> {
+fn aarch64_stubs(address: u64, code: &[u8]) -> Vec<PltStub> {
     const BTI_C: u32 = 0xd503_245f;
     let (words, _) = code.as_chunks::<4>();
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
@@ -215,7 +215,7 @@ fn aarch64_stubs(address: u64, code: &[u8]) -> Vec<Stub> {
         let here = address.wrapping_add(index as u64 * 4);
         let page = (here & !0xfff).wrapping_add_signed(pages << 12);
         let has_bti = index > 0 && words[index - 1] == BTI_C;
-        stubs.push(Stub {
+        stubs.push(PltStub {
             start: here - if has_bti { 4 } else { 0 },
             size: if has_bti { 24 } else { 16 },
             slot: page.wrapping_add(u64::from(ldr >> 10 & 0xfff) * 8),
@@ -236,8 +236,8 @@ mod tests {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         assert_eq!(
-            stubs(true, 0x5d0, &code),
-            [Stub {
+            find_stubs(true, 0x5d0, &code),
+            [PltStub {
                 start: 0x5d0,
                 size: 16,
                 slot: 0x1_ff98

@@ -2,19 +2,21 @@
 
 use crate::detail::{Detail, Warning};
 use crate::job::Job;
-use crate::search::Options;
+use crate::search::SymbolOptions;
 use profile::{ImageId, ImageOffset, Location, Recording, SymbolTable};
 use rustc_hash::FxHashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What [`resolve`] found.
+/// The result of [`resolve`].
 #[derive(Clone, Debug, Default)]
 pub struct Resolved {
-    /// What is known of each location that was asked for and of which something is known.
+    /// The resolved locations.
     pub table: SymbolTable,
     /// Why not more is known, by image.
     pub warnings: Vec<Warning>,
+    /// Why servers that were asked for debug information did not give all of it.
+    pub server_note: Option<String>,
 }
 
 /// Finds procedures, and with [`Detail::Lines`] source lines and inlined calls, of locations of a
@@ -27,14 +29,14 @@ pub fn resolve(
     recording: &Recording,
     locations: impl IntoIterator<Item = Location>,
     detail: Detail,
-    options: &Options,
+    options: &SymbolOptions,
 ) -> Resolved {
-    let jobs = jobs(recording, locations);
+    let jobs = jobs_by_image(recording, locations);
     let next = AtomicUsize::new(0);
     let resolved = Mutex::new(Resolved::default());
     let work = || {
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let done = job.run(detail, options);
+            let done = job.resolve_image(detail, options);
             // Nobody can panic while holding the lock, so that it is never poisoned in fact.
             let mut resolved = resolved.lock().unwrap_or_else(|lock| lock.into_inner());
             resolved.table.extend(done.resolutions);
@@ -54,10 +56,17 @@ pub fn resolve(
         .into_inner()
         .unwrap_or_else(|lock| lock.into_inner());
     resolved.warnings.sort_by_key(|warning| warning.image);
+    resolved.server_note = options
+        .debuginfod
+        .as_ref()
+        .and_then(|client| client.take_note());
     resolved
 }
 
-fn jobs(recording: &Recording, locations: impl IntoIterator<Item = Location>) -> Vec<Job<'_>> {
+fn jobs_by_image(
+    recording: &Recording,
+    locations: impl IntoIterator<Item = Location>,
+) -> Vec<Job<'_>> {
     let mut offsets: FxHashMap<ImageId, Vec<ImageOffset>> = FxHashMap::default();
     for location in locations {
         offsets

@@ -1,19 +1,20 @@
 //! Where debug information is kept apart from the program.
 
+use crate::debuginfod::{DebuginfodClient, DebuginfodKind, cache_directory};
 use crate::elf::{self, Elf};
 use crate::error::Error;
-use crate::input::Input;
+use crate::input::ImageInput;
+use crate::open::{open_elf, open_input};
 use crate::tables::{DataSection, RawSymbols};
 use profile::BuildId;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where to look for images and their debug information.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SymbolOptions {
     /// Directories with debug information or images by build-id, in any of the usual layouts:
     /// `DIR/.build-id/ab/cdef.debug` (distributions), `DIR/.build-id/ab/cdef` (Fedora, perf's
     /// cache) and `DIR/abcdef/debuginfo` (debuginfod's cache). Debug links are looked up in
@@ -22,30 +23,27 @@ pub struct Options {
     /// Where the file system of the recorded machine is found, if it is not `/`: put before the
     /// path of every image.
     pub root: Option<PathBuf>,
+    /// The servers that are asked for what is in none of the directories.
+    pub debuginfod: Option<Arc<DebuginfodClient>>,
 }
 
-impl Default for Options {
+impl Default for SymbolOptions {
     /// `/usr/lib/debug`, `/usr/lib`, and, if there is a home directory, the caches of perf and
-    /// debuginfod in it.
+    /// debuginfod in it. No server is asked.
     fn default() -> Self {
         let mut debug_dirs = vec!["/usr/lib/debug".into(), "/usr/lib".into()];
-        let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let home = var("HOME").map(PathBuf::from);
-        debug_dirs.extend(home.iter().map(|home| home.join(".debug")));
-        let cache = var("DEBUGINFOD_CACHE_PATH").map(PathBuf::from).or_else(|| {
-            let caches = var("XDG_CACHE_HOME").map(PathBuf::from);
-            let caches = caches.or_else(|| home.map(|home| home.join(".cache")));
-            caches.map(|caches| caches.join("debuginfod_client"))
-        });
-        debug_dirs.extend(cache);
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        debug_dirs.extend(home.map(|home| PathBuf::from(home).join(".debug")));
+        debug_dirs.extend(cache_directory(|name| std::env::var_os(name)));
         Self {
             debug_dirs,
             root: None,
+            debuginfod: None,
         }
     }
 }
 
-impl Options {
+impl SymbolOptions {
     /// The path under which the file of an image is found here.
     pub fn path_of(&self, image_path: &str) -> PathBuf {
         match &self.root {
@@ -92,38 +90,25 @@ impl Options {
     }
 }
 
-/// Opens an image or debug file.
-pub(crate) fn open(path: &Path, symbols: &mut RawSymbols) -> Result<Elf, Error> {
-    Elf::read(path, Arc::new(open_input(path)?), symbols)
-}
-
-pub(crate) fn open_input(path: &Path) -> Result<Input, Error> {
-    // Not to wait for a writer if somebody put a pipe there.
-    let metadata = path.metadata().map_err(Error::io(path))?;
-    if !metadata.is_file() {
-        return Err(Error::NotElf {
-            path: path.to_owned(),
-        });
-    }
-    let file = File::open(path).map_err(Error::io(path))?;
-    Input::file(file).map_err(Error::io(path))
-}
-
 /// A file that was found: its path, what it is, its symbols.
-pub(crate) struct Found {
+pub(crate) struct FoundDebugFile {
     pub path: PathBuf,
     pub elf: Elf,
     pub symbols: RawSymbols,
 }
 
-fn try_open(path: PathBuf, accept: impl FnOnce(&Elf) -> bool) -> Option<Found> {
+fn try_open(path: PathBuf, accept: impl FnOnce(&Elf) -> bool) -> Option<FoundDebugFile> {
     let mut symbols = RawSymbols::default();
-    let elf = open(&path, &mut symbols).ok()?;
-    accept(&elf).then_some(Found { path, elf, symbols })
+    let elf = open_elf(&path, &mut symbols).ok()?;
+    accept(&elf).then_some(FoundDebugFile { path, elf, symbols })
 }
 
 /// The separate debug file of an image: by build-id, else by debug link.
-pub(crate) fn debug_file(path: &Path, image: &Elf, options: &Options) -> Option<Found> {
+pub(crate) fn debug_file(
+    path: &Path,
+    image: &Elf,
+    options: &SymbolOptions,
+) -> Option<FoundDebugFile> {
     let same = |elf: &Elf| elf.build_id == image.build_id;
     if let Some(id) = &image.build_id {
         let found = options
@@ -133,7 +118,7 @@ pub(crate) fn debug_file(path: &Path, image: &Elf, options: &Options) -> Option<
             return found;
         }
     }
-    let (name, crc) = link(image, ".gnu_debuglink")?;
+    let (name, crc) = debug_link(image, ".gnu_debuglink")?;
     let crc = u32::from_le_bytes(*crc.last_chunk::<4>()?);
     let crc = if image.little_endian {
         crc
@@ -153,32 +138,55 @@ pub(crate) fn debug_file(path: &Path, image: &Elf, options: &Options) -> Option<
         .find_map(|path| {
             try_open(path, |elf| match (&elf.build_id, &image.build_id) {
                 (Some(_), Some(_)) => same(elf),
-                _ => checksum(&elf.input) == Some(crc),
+                _ => debuglink_checksum(&elf.input) == Some(crc),
             })
         })
 }
 
+/// The separate debug file of an image, from a server.
+pub(crate) fn debug_file_of_servers(
+    image: &Elf,
+    options: &SymbolOptions,
+) -> Option<FoundDebugFile> {
+    let id = image.build_id.as_ref()?;
+    let client = options.debuginfod.as_ref()?;
+    let path = client.fetch_file(id, DebuginfodKind::DebugInfo)?;
+    try_open(path, |elf| elf.build_id.as_ref() == Some(id))
+}
+
+/// The image with a build-id, from a server.
+pub(crate) fn image_of_servers(id: &BuildId, options: &SymbolOptions) -> Option<PathBuf> {
+    let client = options.debuginfod.as_ref()?;
+    client.fetch_file(id, DebuginfodKind::Executable)
+}
+
 /// The file that several debug files share (`dwz`).
-pub(crate) fn shared_debug_file(path: &Path, debug: &Elf, options: &Options) -> Option<Found> {
-    let (name, id) = link(debug, ".gnu_debugaltlink")?;
+pub(crate) fn shared_debug_file(
+    path: &Path,
+    debug: &Elf,
+    options: &SymbolOptions,
+) -> Option<FoundDebugFile> {
+    let (name, id) = debug_link(debug, ".gnu_debugaltlink")?;
     let id = BuildId::new(&id)?;
     let same = |elf: &Elf| elf.build_id.as_ref() == Some(&id);
     // A relative name starts at the real place of the file, not at a link to it.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let named = real.parent().map(|dir| dir.join(&name));
     let by_id = options.debug_by_id(&id);
-    named
-        .into_iter()
-        .chain(by_id)
-        .find_map(|path| try_open(path, same))
+    let mut here = named.into_iter().chain(by_id);
+    let here = here.find_map(|path| try_open(path, same));
+    here.or_else(|| {
+        let client = options.debuginfod.as_ref()?;
+        try_open(client.fetch_file(&id, DebuginfodKind::DebugInfo)?, same)
+    })
 }
 
 /// A link: a file name, a zero, and what tells the right file.
-fn link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
-    let section: &DataSection = elf.section(section)?;
+fn debug_link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
+    let section: &DataSection = elf.section_named(section)?;
     let bytes = elf
         .input
-        .read(section.offset, section.size.min(1 << 16))
+        .read_range(section.offset, section.size.min(1 << 16))
         .ok()?;
     let end = memchr::memchr(0, &bytes)?;
     let name = OsStr::from_bytes(&bytes[..end]);
@@ -186,12 +194,12 @@ fn link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
 }
 
 /// The checksum that debug links use.
-fn checksum(input: &Input) -> Option<u32> {
+fn debuglink_checksum(input: &ImageInput) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();
     let mut offset = 0;
     while offset < input.len() {
         let len = (input.len() - offset).min(1 << 20);
-        hasher.update(&input.read(offset, len).ok()?);
+        hasher.update(&input.read_range(offset, len).ok()?);
         offset += len;
     }
     Some(hasher.finalize())
@@ -211,5 +219,5 @@ pub fn build_id_of_file(path: &Path) -> Result<Option<BuildId>, Error> {
 /// # Errors
 /// If it is not ELF.
 pub fn build_id_of_bytes(name: &Path, bytes: Vec<u8>) -> Result<Option<BuildId>, Error> {
-    elf::build_id(name, &Input::Bytes(bytes))
+    elf::build_id(name, &ImageInput::Bytes(bytes))
 }

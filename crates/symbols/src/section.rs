@@ -1,4 +1,4 @@
-//! A section of debug information, read when it is touched, and the [`gimli::Reader`] over it.
+//! A section of debug information, read when it is touched, and the [`gimli::SectionReader`] over it.
 //!
 //! Debug information is the largest and least trusted input of the suite, and the libraries that
 //! parse it assume good will: a few bytes can describe nesting without end or the same list a
@@ -7,7 +7,7 @@
 //! has recursed too deep.
 
 use crate::error::DebugProblem;
-use crate::input::Input;
+use crate::input::ImageInput;
 use gimli::{ReaderOffsetId, RunTimeEndian};
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -15,7 +15,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How much of a file is read at once: most lookups touch few units.
+/// The part of a file that is read at once: most lookups touch few units.
 const CHUNK_SHIFT: u32 = 16;
 
 /// Steps granted for each byte of debug information. Programs of 20 to 240 MB of it were seen to
@@ -28,8 +28,8 @@ const STEPS_FREE: u64 = 1 << 20;
 /// Steps granted for each lookup, for what is read again every time (names).
 const STEPS_PER_LOOKUP: u64 = 4096;
 
-/// How much stack the parser may use: enough for a few hundred nested inlined calls, and well
-/// below the 2 MiB that threads have by default.
+/// Stack that the parser may use: enough for a few hundred nested inlined calls, and well below the
+/// 2 MiB that threads have by default.
 const MAX_STACK: usize = 768 << 10;
 
 /// Counts the work done on the debug information of one image, and remembers where it stood.
@@ -75,7 +75,12 @@ impl Meter {
         gimli::Error::Io
     }
 
-    fn step(&self, section: &Section, position: usize, cost: usize) -> gimli::Result<()> {
+    fn take_step(
+        &self,
+        section: &MeteredSection,
+        position: usize,
+        cost: usize,
+    ) -> gimli::Result<()> {
         self.section.set(section.name);
         self.position.set(position);
         let Some(left) = self.left.get().checked_sub(cost as u64) else {
@@ -98,17 +103,17 @@ fn stack_pointer() -> usize {
 }
 
 /// A section, uncompressed in memory or in its file.
-pub(crate) struct Section {
+pub(crate) struct MeteredSection {
     name: &'static str,
     len: usize,
     /// The file and where the section starts in it; `None` if the only chunk is there already.
-    source: Option<(Arc<Input>, u64)>,
+    source: Option<(Arc<ImageInput>, u64)>,
     shift: u32,
     chunks: Box<[OnceCell<Box<[u8]>>]>,
     meter: Rc<Meter>,
 }
 
-impl Section {
+impl MeteredSection {
     pub fn from_bytes(name: &'static str, bytes: Vec<u8>, meter: &Rc<Meter>) -> Rc<Self> {
         meter.grant(bytes.len());
         Rc::new(Self {
@@ -124,7 +129,7 @@ impl Section {
     /// A section of a file. The range must lie in the file.
     pub fn from_file(
         name: &'static str,
-        input: &Arc<Input>,
+        input: &Arc<ImageInput>,
         offset: u64,
         len: usize,
         meter: &Rc<Meter>,
@@ -152,7 +157,7 @@ impl Section {
                 let (input, offset) = self.source.as_ref().ok_or(gimli::Error::Io)?;
                 let len = (1usize << self.shift).min(self.len - start);
                 let bytes = input
-                    .read(offset + start as u64, len as u64)
+                    .read_range(offset + start as u64, len as u64)
                     .map_err(|_| gimli::Error::Io)?;
                 cell.get_or_init(|| bytes.into_boxed_slice())
             }
@@ -161,23 +166,23 @@ impl Section {
     }
 }
 
-impl fmt::Debug for Section {
+impl fmt::Debug for MeteredSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} bytes)", self.name, self.len)
     }
 }
 
-/// A range of a [`Section`].
+/// A range of a [`MeteredSection`].
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
-    section: Rc<Section>,
+pub(crate) struct SectionReader {
+    section: Rc<MeteredSection>,
     start: usize,
     end: usize,
     endian: RunTimeEndian,
 }
 
-impl Reader {
-    pub fn new(section: Rc<Section>, endian: RunTimeEndian) -> Self {
+impl SectionReader {
+    pub fn new(section: Rc<MeteredSection>, endian: RunTimeEndian) -> Self {
         Self {
             start: 0,
             end: section.len,
@@ -186,19 +191,19 @@ impl Reader {
         }
     }
 
-    fn eof(&self) -> gimli::Error {
+    fn eof_error(&self) -> gimli::Error {
         gimli::Error::UnexpectedEof(ReaderOffsetId(self.start as u64))
     }
 
-    fn checked(&self, len: usize) -> gimli::Result<()> {
+    fn check_length(&self, len: usize) -> gimli::Result<()> {
         if len > self.end - self.start {
-            return Err(self.eof());
+            return Err(self.eof_error());
         }
         Ok(())
     }
 }
 
-impl gimli::Reader for Reader {
+impl gimli::Reader for SectionReader {
     type Endian = RunTimeEndian;
     type Offset = usize;
 
@@ -215,7 +220,7 @@ impl gimli::Reader for Reader {
     }
 
     fn truncate(&mut self, len: usize) -> gimli::Result<()> {
-        self.checked(len)?;
+        self.check_length(len)?;
         self.end = self.start + len;
         Ok(())
     }
@@ -243,17 +248,19 @@ impl gimli::Reader for Reader {
             let found = memchr::memchr(byte, chunk);
             let passed = found.unwrap_or(chunk.len());
             let cost = 1 + passed / 16;
-            self.section.meter.step(&self.section, position, cost)?;
+            self.section
+                .meter
+                .take_step(&self.section, position, cost)?;
             position += passed;
             if found.is_some() {
                 return Ok(position - self.start);
             }
         }
-        Err(self.eof())
+        Err(self.eof_error())
     }
 
     fn skip(&mut self, len: usize) -> gimli::Result<()> {
-        self.checked(len)?;
+        self.check_length(len)?;
         self.start += len;
         Ok(())
     }
@@ -271,7 +278,9 @@ impl gimli::Reader for Reader {
             return Ok(Cow::Borrowed(&[]));
         }
         let cost = 1 + len / 16;
-        self.section.meter.step(&self.section, self.start, cost)?;
+        self.section
+            .meter
+            .take_step(&self.section, self.start, cost)?;
         let chunk = self.section.rest_of_chunk(self.start)?;
         if let Some(slice) = chunk.get(..len) {
             return Ok(Cow::Borrowed(slice));
@@ -303,10 +312,10 @@ impl gimli::Reader for Reader {
     }
 
     fn read_slice(&mut self, buf: &mut [u8]) -> gimli::Result<()> {
-        self.checked(buf.len())?;
+        self.check_length(buf.len())?;
         self.section
             .meter
-            .step(&self.section, self.start, 1 + buf.len() / 16)?;
+            .take_step(&self.section, self.start, 1 + buf.len() / 16)?;
         let mut filled = 0;
         while filled < buf.len() {
             let chunk = self.section.rest_of_chunk(self.start + filled)?;
@@ -319,8 +328,8 @@ impl gimli::Reader for Reader {
     }
 
     fn read_u8(&mut self) -> gimli::Result<u8> {
-        self.checked(1)?;
-        self.section.meter.step(&self.section, self.start, 1)?;
+        self.check_length(1)?;
+        self.section.meter.take_step(&self.section, self.start, 1)?;
         let byte = *self
             .section
             .rest_of_chunk(self.start)?

@@ -3,13 +3,13 @@
 use crate::debug_info::{DebugInfo, LineRow, UnitKey};
 use crate::error::Error;
 use crate::load;
-use crate::section::Reader;
+use crate::section::SectionReader;
 use gimli::{AttributeValue, DwAt, UnitOffset, UnitRef};
 use profile::ImageAddress;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// So deep may calls be inlined into each other.
+/// Limit on the depth of inlined calls.
 const DEPTH: usize = 64;
 
 /// A place in a function.
@@ -19,7 +19,8 @@ pub struct Site {
     pub function: Arc<str>,
     /// Lines below the line that the function is declared at, modulo 2¹⁶.
     pub offset: u16,
-    /// What tells places of one line apart, as the compiler encodes it; 0 if there is one.
+    /// The number that tells places of one line apart, as the compiler encodes it; 0 if there is
+    /// one place.
     pub discriminator: u64,
 }
 
@@ -41,7 +42,7 @@ impl DebugInfo {
         let Some((key, unit)) = self.unit_of(address) else {
             return Ok(None);
         };
-        let rows = self.rows(key, &unit)?;
+        let rows = self.line_rows(key, &unit)?;
         let at = rows.partition_point(|row| row.start <= address.0);
         let row = at.checked_sub(1).and_then(|at| rows.get(at));
         let Some(row) = row.filter(|row| row.line > 0) else {
@@ -49,7 +50,7 @@ impl DebugInfo {
         };
         let mut place = (row.line, row.discriminator);
         let mut found = Vec::new();
-        let mut frames = self.complete(self.context.find_frames(address.0))?;
+        let mut frames = self.complete_lookup(self.context.find_frames(address.0))?;
         while let Some(frame) = frames.next()? {
             let (Some(function), Some(die)) = (&frame.function, frame.dw_die_offset) else {
                 return Ok(None);
@@ -59,7 +60,7 @@ impl DebugInfo {
             };
             let (line, discriminator) = place;
             found.push(Site {
-                function: self.text(&function.raw_name()?),
+                function: self.shared_text(&function.raw_name()?),
                 offset: line.wrapping_sub(declared) as u16,
                 discriminator,
             });
@@ -78,7 +79,11 @@ impl DebugInfo {
     }
 
     /// The line table of a unit, by address.
-    fn rows(&self, key: UnitKey, unit: &UnitRef<'_, Reader>) -> gimli::Result<Rc<[LineRow]>> {
+    fn line_rows(
+        &self,
+        key: UnitKey,
+        unit: &UnitRef<'_, SectionReader>,
+    ) -> gimli::Result<Rc<[LineRow]>> {
         if let Some(known) = self.rows.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
@@ -104,7 +109,7 @@ impl DebugInfo {
 
 /// A number that is said of an entry, or of what it is a copy or the definition of.
 fn number_of(
-    unit: &UnitRef<'_, Reader>,
+    unit: &UnitRef<'_, SectionReader>,
     die: UnitOffset,
     name: DwAt,
 ) -> gimli::Result<Option<u64>> {

@@ -11,9 +11,9 @@ pub(crate) fn name_at(names: &[u8], offset: u64) -> &[u8] {
     &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())]
 }
 
-/// How much is known of where a symbol ends, from least to most.
+/// The source of a symbol's end, from the least to the most reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Extent {
+pub(crate) enum SymbolExtent {
     /// A label, of no type and no size: any place in hand-written assembly.
     Label,
     /// A function without a size: hand-written assembly.
@@ -22,7 +22,7 @@ pub(crate) enum Extent {
     Known,
 }
 
-impl Extent {
+impl SymbolExtent {
     pub fn of(typed: bool, size: u64) -> Self {
         match (typed, size) {
             (_, 1..) => Self::Known,
@@ -32,7 +32,7 @@ impl Extent {
     }
 }
 
-/// Who can see a symbol. Weak counts as global: `write` is as good a name as `__write`.
+/// The visibility of a symbol. Weak counts as global: `write` is as good a name as `__write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Binding {
     Local,
@@ -41,20 +41,20 @@ pub(crate) enum Binding {
 
 /// A symbol that may name a procedure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct SymbolCandidate {
     pub start: u64,
     pub size: u64,
     /// Where its section ends.
     pub limit: u64,
     /// Position of the name in the table of names.
     pub name: u64,
-    pub extent: Extent,
+    pub extent: SymbolExtent,
     pub binding: Binding,
 }
 
 /// A procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SymbolEntry {
     pub start: u64,
     pub end: u64,
     name: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Entry {
 pub(crate) struct Symbols {
     names: Vec<u8>,
     /// By start, each start once.
-    entries: Vec<Entry>,
+    entries: Vec<SymbolEntry>,
     /// Disjoint ranges by start; a range ends where the next begins, and is of no procedure where
     /// the index is `NOBODY`.
     pieces: Vec<(u64, u32)>,
@@ -74,25 +74,28 @@ pub(crate) struct Symbols {
 const NOBODY: u32 = u32::MAX;
 
 impl Symbols {
-    pub fn new(mut candidates: Vec<Candidate>, names: Vec<u8>) -> Self {
+    pub fn new(mut candidates: Vec<SymbolCandidate>, names: Vec<u8>) -> Self {
         candidates.retain(|candidate| {
             candidate.start < candidate.limit && is_procedure_name(name_at(&names, candidate.name))
         });
         let mut candidates = one_at_each_start(&candidates, &names);
 
-        let known = candidates.iter().filter(|c| c.extent == Extent::Known);
-        let known: Vec<Entry> = known.map(Candidate::sized).collect();
-        let sized = pieces(&known);
+        let known = candidates
+            .iter()
+            .filter(|c| c.extent == SymbolExtent::Known);
+        let known: Vec<SymbolEntry> = known.map(SymbolCandidate::sized_entry).collect();
+        let sized = cut_overlaps(&known);
         let covered = |address| piece_at(&sized, address).is_some();
         // Where nothing states its size, a procedure reaches to the next symbol. Local labels come
         // last: most are places inside a procedure.
-        candidates.retain(|c| c.extent == Extent::Known || !covered(c.start));
-        let is_start = |c: &Candidate| c.extent != Extent::Label || c.binding == Binding::Global;
+        candidates.retain(|c| c.extent == SymbolExtent::Known || !covered(c.start));
+        let is_start =
+            |c: &SymbolCandidate| c.extent != SymbolExtent::Label || c.binding == Binding::Global;
         let mut entries = Vec::with_capacity(candidates.len());
         let mut open_end = 0;
         for (index, candidate) in candidates.iter().enumerate() {
-            if candidate.extent == Extent::Known {
-                entries.push(candidate.sized());
+            if candidate.extent == SymbolExtent::Known {
+                entries.push(candidate.sized_entry());
                 continue;
             }
             let label = !is_start(candidate);
@@ -104,9 +107,9 @@ impl Symbols {
                 .find(|next| label || is_start(next));
             let end = next.map_or(candidate.limit, |next| next.start.min(candidate.limit));
             open_end = end;
-            entries.push(candidate.entry(end));
+            entries.push(candidate.entry_until(end));
         }
-        let pieces = pieces(&entries);
+        let pieces = cut_overlaps(&entries);
         Self {
             names,
             entries,
@@ -115,28 +118,28 @@ impl Symbols {
     }
 
     /// The procedure at an address: of several that contain it, the one that starts last.
-    pub fn find(&self, address: ImageAddress) -> Option<Entry> {
+    pub fn find(&self, address: ImageAddress) -> Option<SymbolEntry> {
         let index = piece_at(&self.pieces, address.0)?;
         self.entries.get(index as usize).copied()
     }
 
     /// All procedures by start.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[SymbolEntry] {
         &self.entries
     }
 
-    pub fn name(&self, entry: Entry) -> &[u8] {
+    pub fn name(&self, entry: SymbolEntry) -> &[u8] {
         name_at(&self.names, entry.name)
     }
 }
 
-impl Candidate {
-    fn sized(&self) -> Entry {
-        self.entry(self.start.saturating_add(self.size).min(self.limit))
+impl SymbolCandidate {
+    fn sized_entry(&self) -> SymbolEntry {
+        self.entry_until(self.start.saturating_add(self.size).min(self.limit))
     }
 
-    fn entry(&self, end: u64) -> Entry {
-        Entry {
+    fn entry_until(&self, end: u64) -> SymbolEntry {
+        SymbolEntry {
             start: self.start,
             end,
             name: self.name,
@@ -145,11 +148,11 @@ impl Candidate {
 }
 
 /// By start, of several at one address the preferred.
-fn one_at_each_start(candidates: &[Candidate], names: &[u8]) -> Vec<Candidate> {
+fn one_at_each_start(candidates: &[SymbolCandidate], names: &[u8]) -> Vec<SymbolCandidate> {
     // The position keeps the order of the file where all else is equal, and makes what is moved small.
     let mut order: Vec<(u64, u32)> = candidates.iter().map(|c| c.start).zip(0..).collect();
     order.sort_unstable();
-    let preference = |candidate: &Candidate| {
+    let preference = |candidate: &SymbolCandidate| {
         let name = name_at(names, candidate.name);
         let underscores = name.iter().take_while(|byte| **byte == b'_').count();
         let size = (candidate.extent, candidate.binding, candidate.size);
@@ -176,7 +179,7 @@ fn is_procedure_name(name: &[u8]) -> bool {
 
 /// Cuts ranges that may overlap into ranges that do not: where several overlap, the one that
 /// starts last has the address.
-fn pieces(entries: &[Entry]) -> Vec<(u64, u32)> {
+fn cut_overlaps(entries: &[SymbolEntry]) -> Vec<(u64, u32)> {
     let mut pieces: Vec<(u64, u32)> = Vec::with_capacity(entries.len() * 2);
     let mut open: Vec<u32> = Vec::new();
     // Closes what ends by `until`, and gives the rest back to whoever surrounds it.
@@ -225,13 +228,13 @@ mod tests {
     const LABEL: u64 = 12;
     const D: u64 = 16;
 
-    fn candidate(start: u64, size: u64, name: u64) -> Candidate {
-        Candidate {
+    fn candidate(start: u64, size: u64, name: u64) -> SymbolCandidate {
+        SymbolCandidate {
             start,
             size,
             limit: 1000,
             name,
-            extent: Extent::of(true, size),
+            extent: SymbolExtent::of(true, size),
             binding: Binding::Global,
         }
     }
@@ -285,10 +288,10 @@ mod tests {
     #[test]
     fn unknown_sizes_reach_to_the_next() {
         let mut inner = candidate(130, 0, B);
-        inner.extent = Extent::Label;
+        inner.extent = SymbolExtent::Label;
         inner.binding = Binding::Local;
         let mut lonely = candidate(900, 0, D);
-        lonely.extent = Extent::Label;
+        lonely.extent = SymbolExtent::Label;
         lonely.binding = Binding::Local;
         let list = vec![candidate(100, 0, A), inner, candidate(150, 20, D), lonely];
         let symbols = Symbols::new(list, NAMES.to_vec());

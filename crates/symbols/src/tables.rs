@@ -1,17 +1,17 @@
-//! What the sections of an ELF file hold: where its debug information stands, its symbol tables.
+//! The sections of an ELF file: the place of its debug information, its symbol tables.
 
 use crate::error::Error;
-use crate::input::Input;
-use crate::symtab::{Binding, Candidate, Extent};
+use crate::input::ImageInput;
+use crate::symtab::{Binding, SymbolCandidate, SymbolExtent};
 use object::Endianness;
 use object::elf;
 use object::read::ReadRef;
 use object::read::elf::{CompressionHeader, FileHeader, SectionHeader, SectionTable, Sym};
 use std::path::Path;
 
-/// How a section is compressed.
+/// The compression of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
+pub(crate) enum SectionCompression {
     None,
     Zlib,
     Zstd,
@@ -27,7 +27,7 @@ pub(crate) struct DataSection {
     pub size: u64,
     /// Where it is loaded; 0 if it is not.
     pub address: u64,
-    pub compression: Compression,
+    pub compression: SectionCompression,
     /// Size when uncompressed, as the file claims.
     pub full_size: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct DataSection {
 /// The symbols of a file, not yet sorted.
 #[derive(Debug, Default)]
 pub(crate) struct RawSymbols {
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SymbolCandidate>,
     /// String tables, one behind the other; names point into it and end with a zero.
     pub names: Vec<u8>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Sections<'a, 'd, H: FileHeader<Endian = Endianness>, R: ReadRe
     pub endian: Endianness,
     pub data: R,
     pub header: &'d H,
-    pub input: &'a Input,
+    pub input: &'a ImageInput,
     pub sections: &'a SectionTable<'d, H, R>,
     pub symbols: &'a mut RawSymbols,
 }
@@ -92,16 +92,16 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                 offset,
                 size,
                 address: section.sh_addr(self.endian).into(),
-                compression: Compression::None,
+                compression: SectionCompression::None,
                 full_size: size,
             };
-            self.compression(section, &mut entry)?;
+            self.read_compression(section, &mut entry)?;
             found.push(entry);
         }
         Ok(found)
     }
 
-    fn compression(
+    fn read_compression(
         &self,
         section: &H::SectionHeader,
         entry: &mut DataSection,
@@ -110,7 +110,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             // The older GNU form: "ZLIB" and the size in big-endian order before the stream.
             let start = self
                 .input
-                .read(entry.offset, entry.size.min(12))
+                .read_range(entry.offset, entry.size.min(12))
                 .unwrap_or_default();
             let Some((b"ZLIB", size @ &[_, _, _, _, _, _, _, _])) = start.split_first_chunk()
             else {
@@ -120,7 +120,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             entry.name = format!(".{name}");
             entry.offset += 12;
             entry.size -= 12;
-            entry.compression = Compression::Zlib;
+            entry.compression = SectionCompression::Zlib;
             return Ok(());
         }
         if !section.sh_flags(self.endian).contains(elf::SHF_COMPRESSED) {
@@ -138,9 +138,9 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         entry.offset += header_len;
         entry.size -= header_len;
         entry.compression = match header.ch_type(self.endian) {
-            elf::ELFCOMPRESS_ZLIB => Compression::Zlib,
-            elf::ELFCOMPRESS_ZSTD => Compression::Zstd,
-            _ => Compression::Other,
+            elf::ELFCOMPRESS_ZLIB => SectionCompression::Zlib,
+            elf::ELFCOMPRESS_ZSTD => SectionCompression::Zstd,
+            _ => SectionCompression::Other,
         };
         Ok(())
     }
@@ -174,7 +174,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         let (offset, size) = strings.file_range(self.endian).unwrap_or_default();
         let strings = self
             .input
-            .read(offset, size)
+            .read_range(offset, size)
             .map_err(|error| self.error("string table", strings, error))?;
         match self.symbols.names.is_empty() {
             true => self.symbols.names = strings,
@@ -202,12 +202,12 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             }
             let start: u64 = home.sh_addr(self.endian).into();
             let home_end = start.saturating_add(home.sh_size(self.endian).into());
-            self.symbols.candidates.push(Candidate {
+            self.symbols.candidates.push(SymbolCandidate {
                 start: symbol.st_value(self.endian).into(),
                 size: symbol.st_size(self.endian).into(),
                 limit: home_end,
                 name: base + name,
-                extent: Extent::of(typed, symbol.st_size(self.endian).into()),
+                extent: SymbolExtent::of(typed, symbol.st_size(self.endian).into()),
                 binding: if symbol.is_local() {
                     Binding::Local
                 } else {

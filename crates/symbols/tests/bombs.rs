@@ -3,7 +3,7 @@
 use profile::ImageAddress;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use symbols::{DebugProblem, Error, ImageSymbols, Options};
+use symbols::{DebugProblem, Error, ImageSymbols, SymbolOptions};
 
 const TIME: Duration = Duration::from_secs(30);
 const COMPRESSED: u64 = 0x800;
@@ -105,16 +105,17 @@ const AT: [u8; 12] = [0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
 
 fn look(bytes: Vec<u8>) -> Result<usize, Error> {
     let start = Instant::now();
-    let options = Options {
+    let options = SymbolOptions {
         debug_dirs: Vec::new(),
         root: None,
+        debuginfod: None,
     };
     let image = ImageSymbols::from_bytes(Path::new("bomb"), bytes, &options)?;
     let debug = image.debug_info()?.expect("debug information");
     let frames = debug
-        .frames(ImageAddress(0x1800), None)
+        .source_frames(ImageAddress(0x1800), None)
         .map(|frames| frames.len());
-    let _ = debug.procedure(ImageAddress(0x1800));
+    let _ = debug.procedure_at(ImageAddress(0x1800));
     let _ = debug.for_each_line(|_, _, _| ());
     assert!(start.elapsed() < TIME, "{:?}", start.elapsed());
     frames

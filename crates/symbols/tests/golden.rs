@@ -4,7 +4,7 @@ use profile::{ImageAddress, ImageOffset};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use symbols::{ImageSymbols, Options};
+use symbols::{ImageSymbols, SymbolOptions};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -12,10 +12,11 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> SymbolOptions {
+    SymbolOptions {
         debug_dirs: Vec::new(),
         root: None,
+        debuginfod: None,
     }
 }
 
@@ -63,9 +64,9 @@ fn binutils(path: &Path, addresses: &[ImageAddress]) -> Vec<Frames> {
 fn ours(image: &ImageSymbols, addresses: &[ImageAddress]) -> Vec<Frames> {
     let debug = image.debug_info().unwrap().expect("debug information");
     let frames = |address: &ImageAddress| {
-        let procedure = image.procedure(image.offset_of(*address).unwrap());
-        let name = procedure.map(|procedure| procedure.demangled().name);
-        let frames = debug.frames(*address, name.as_ref()).unwrap();
+        let procedure = image.procedure_at(image.offset_of(*address).unwrap());
+        let name = procedure.map(|procedure| procedure.demangle_procedure().name);
+        let frames = debug.source_frames(*address, name.as_ref()).unwrap();
         frames
             .iter()
             .map(|frame| {
@@ -76,15 +77,15 @@ fn ours(image: &ImageSymbols, addresses: &[ImageAddress]) -> Vec<Frames> {
             .collect()
     };
     let all = addresses.iter().map(frames).collect();
-    assert_eq!(debug.missing(), Vec::<PathBuf>::new());
+    assert_eq!(debug.missing_split_files(), Vec::<PathBuf>::new());
     all
 }
 
 /// Every address of every procedure that the debug information covers.
 fn check(image_name: &str, reference: &str) {
-    let image = ImageSymbols::open(&fixture(image_name), &options()).unwrap();
+    let image = ImageSymbols::open_image(&fixture(image_name), &options()).unwrap();
     let addresses: Vec<ImageAddress> = image
-        .procedures()
+        .all_procedures()
         .flat_map(|procedure| (0..procedure.size).map(move |at| procedure.start.0 + at))
         .filter_map(|offset| image.address_of(ImageOffset(offset)))
         .collect();
@@ -156,20 +157,26 @@ fn split() {
     check("packed5", "clang4");
 }
 
+#[test]
+fn shared_between_programs() {
+    check("twin4", "dwarf4");
+    check("twin5", "dwarf5");
+}
+
 /// A large program of many units: this test.
 #[test]
 fn rust() {
     let path = std::env::current_exe().unwrap();
-    let image = ImageSymbols::open(&path, &options()).unwrap();
+    let image = ImageSymbols::open_image(&path, &options()).unwrap();
     let debug = image.debug_info().unwrap().unwrap();
     let mut own = 0;
-    for procedure in image.procedures() {
-        let demangled = procedure.demangled().name;
+    for procedure in image.all_procedures() {
+        let demangled = procedure.demangle_procedure().name;
         if !demangled.starts_with("golden::") || procedure.size == 0 {
             continue;
         }
         let address = image.address_of(procedure.start).unwrap();
-        let frames = debug.frames(address, None).unwrap();
+        let frames = debug.source_frames(address, None).unwrap();
         let Some(outer) = frames.last() else {
             continue;
         };

@@ -5,7 +5,7 @@ use profile::{ImageAddress, ImageOffset};
 use proptest::prelude::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use symbols::{ImageSymbols, Options, build_id_of_bytes, parse_jitdump, parse_perf_map};
+use symbols::{ImageSymbols, SymbolOptions, build_id_of_bytes, parse_jitdump, parse_perf_map};
 
 const FIXTURES: &[&[u8]] = &[
     include_bytes!("fixtures/dwarf5"),
@@ -25,10 +25,11 @@ const FIXTURES: &[&[u8]] = &[
 /// Much more than a damaged fixture was ever seen to take, in a debug build on a busy machine.
 const TIME: Duration = Duration::from_secs(20);
 
-fn nowhere() -> Options {
-    Options {
+fn nowhere() -> SymbolOptions {
+    SymbolOptions {
         debug_dirs: Vec::new(),
         root: None,
+        debuginfod: None,
     }
 }
 
@@ -39,20 +40,20 @@ fn exercise(bytes: &[u8]) {
     let _ = build_id_of_bytes(name, bytes.to_vec());
     if let Ok(image) = ImageSymbols::from_bytes(name, bytes.to_vec(), &nowhere()) {
         let mut last = 0;
-        for procedure in image.procedures() {
-            let _ = procedure.demangled();
+        for procedure in image.all_procedures() {
+            let _ = procedure.demangle_procedure();
             last = last.max(procedure.start.0);
         }
         let debug = image.debug_info().ok().flatten();
         let far = [u64::MAX, u64::MAX - 1, 1 << 63, last];
         for offset in (0..0x1400).step_by(7).chain(far).map(ImageOffset) {
-            let _ = image.procedure(offset);
+            let _ = image.procedure_at(offset);
             let Some(debug) = &debug else { continue };
             for address in [image.address_of(offset), Some(ImageAddress(offset.0))] {
                 let Some(address) = address else { continue };
                 let _ = image.offset_of(address);
-                let _ = debug.frames(address, None);
-                let _ = debug.procedure(address);
+                let _ = debug.source_frames(address, None);
+                let _ = debug.procedure_at(address);
                 let _ = debug.sites(address);
             }
         }

@@ -6,9 +6,10 @@ use profile::{
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use symbols::{
-    Detail, ImageSymbols, Options, Resolved, build_id_of_bytes, build_id_of_file, embed_procedures,
-    resolve,
+    Detail, ImageSymbols, Resolved, SymbolOptions, build_id_of_bytes, build_id_of_file,
+    embed_procedures, resolve,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -17,15 +18,16 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn options(debug_dirs: &[&Path]) -> Options {
-    Options {
+fn options(debug_dirs: &[&Path]) -> SymbolOptions {
+    SymbolOptions {
         debug_dirs: debug_dirs.iter().map(PathBuf::from).collect(),
         root: None,
+        debuginfod: None,
     }
 }
 
 fn open(name: &str) -> ImageSymbols {
-    ImageSymbols::open(&fixture(name), &options(&[])).unwrap()
+    ImageSymbols::open_image(&fixture(name), &options(&[])).unwrap()
 }
 
 fn recording(images: Vec<Image>) -> Recording {
@@ -59,12 +61,14 @@ fn at(image: u32, offset: u64) -> Location {
 /// Where a procedure of the program starts, by its full symbol table.
 fn place(procedure: &str) -> u64 {
     let image = open("dwarf5");
-    let found = image.procedures().find(|p| p.name == procedure.as_bytes());
+    let found = image
+        .all_procedures()
+        .find(|p| p.name == procedure.as_bytes());
     found.unwrap_or_else(|| panic!("{procedure}")).start.0
 }
 
 /// The name at a place of a file.
-fn name(image: &Path, offset: u64, options: &Options) -> (Option<String>, Resolved) {
+fn name(image: &Path, offset: u64, options: &SymbolOptions) -> (Option<String>, Resolved) {
     let id = build_id_of_file(image).unwrap();
     let recording = recording(vec![file(image, id)]);
     let resolved = resolve(&recording, [at(0, offset)], Detail::Procedures, options);
@@ -76,8 +80,8 @@ fn name(image: &Path, offset: u64, options: &Options) -> (Option<String>, Resolv
 fn procedures_have_the_names_people_use() {
     let image = open("dwarf5");
     let names: Vec<_> = image
-        .procedures()
-        .map(|p| p.demangled().name.to_string())
+        .all_procedures()
+        .map(|p| p.demangle_procedure().name.to_string())
         .collect();
     for name in [
         "main",
@@ -104,26 +108,32 @@ fn procedures_have_the_names_people_use() {
     assert!(!names.contains(&"__hash_alias".to_owned()));
     assert!(!names.contains(&"asm_inner".to_owned()));
     // Hand-written assembly reaches to the next symbol.
-    let open = image.procedures().find(|p| p.name == b"asm_open").unwrap();
-    let label = image.procedures().find(|p| p.name == b"asm_label").unwrap();
+    let open = image
+        .all_procedures()
+        .find(|p| p.name == b"asm_open")
+        .unwrap();
+    let label = image
+        .all_procedures()
+        .find(|p| p.name == b"asm_label")
+        .unwrap();
     assert_eq!(open.start.0 + open.size, label.start.0);
     assert!(label.size > 0);
     // Sorted, and found again by every address.
-    let procedures: Vec<_> = image.procedures().collect();
+    let procedures: Vec<_> = image.all_procedures().collect();
     assert!(procedures.is_sorted_by_key(|p| p.start));
     for procedure in &procedures {
         for offset in [procedure.start.0, procedure.start.0 + procedure.size / 2] {
-            assert_eq!(image.procedure(ImageOffset(offset)), Some(*procedure));
+            assert_eq!(image.procedure_at(ImageOffset(offset)), Some(*procedure));
         }
     }
-    assert_eq!(image.procedure(ImageOffset(1 << 40)), None);
+    assert_eq!(image.procedure_at(ImageOffset(1 << 40)), None);
 }
 
 #[test]
 fn offsets_and_addresses_convert() {
     for name in ["dwarf5", "fixed", "clang5"] {
         let image = open(name);
-        let main = image.procedures().find(|p| p.name == b"main").unwrap();
+        let main = image.all_procedures().find(|p| p.name == b"main").unwrap();
         let address = image.address_of(main.start).unwrap();
         assert_eq!(image.offset_of(address), Some(main.start));
         assert_eq!(name == "fixed", address.0 > 0x40_0000, "{name}");
@@ -248,12 +258,85 @@ fn names_come_from_wherever_there_are_some() {
 }
 
 #[test]
+fn functions_of_a_stripped_program_are_told_apart_by_its_unwind_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let stripped = dir.path().join("program");
+    let status = Command::new("strip")
+        .arg("-o")
+        .args([&stripped, &fixture("tabled")])
+        .status();
+    assert!(status.expect("binutils is installed").success());
+    let image = open("tabled");
+    let id = image.build_id().unwrap().to_string();
+    let mut seen = 0;
+    for procedure in image.all_procedures() {
+        let named = [
+            "main",
+            "hash",
+            "local_only",
+            "check",
+            "check.cold",
+            "complain",
+        ];
+        if !named.iter().any(|name| name.as_bytes() == procedure.name) {
+            continue;
+        }
+        seen += 1;
+        // All of it is one row, which says where it is and in which build.
+        let start = image.address_of(procedure.start).unwrap().0;
+        for offset in [procedure.start.0, procedure.start.0 + procedure.size - 1] {
+            let (found, _) = name(&stripped, offset, &options(&[]));
+            let wanted = format!("[function at {start:#x} {}]", &id[..8]);
+            assert_eq!(
+                found,
+                Some(wanted),
+                "{}",
+                String::from_utf8_lossy(procedure.name)
+            );
+        }
+    }
+    assert_eq!(seen, 6);
+    // Of hand-written assembly nothing is known.
+    let assembly = image
+        .all_procedures()
+        .find(|p| p.name == b"asm_open")
+        .unwrap();
+    assert_eq!(name(&stripped, assembly.start.0, &options(&[])).0, None);
+}
+
+/// The C library is stripped or not, as the system likes: in both cases what it executes has names or boundaries.
+#[test]
+fn code_of_a_library_of_the_system_has_names_or_boundaries() {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps
+        .lines()
+        .find(|line| line.contains("/libc.so") || line.contains("/libc-2"));
+    let path = Path::new(line.unwrap().split_whitespace().last().unwrap());
+    let image = ImageSymbols::open_image(path, &options(&[])).unwrap();
+    // Its exported procedures tell where its code is.
+    let procedures: Vec<_> = image.all_procedures().filter(|p| p.size > 0).collect();
+    let (first, last) = (
+        procedures[0].start.0,
+        procedures[procedures.len() - 1].start.0,
+    );
+    let offsets: Vec<u64> = (first..last).step_by(64).collect();
+    let recording = recording(vec![file(path, image.build_id().cloned())]);
+    let places = offsets.iter().map(|offset| at(0, *offset));
+    let resolved = resolve(&recording, places, Detail::Procedures, &options(&[]));
+    let named = offsets
+        .iter()
+        .filter(|o| resolved.table.procedure(at(0, **o)).is_some());
+    let (named, all) = (named.count(), offsets.len());
+    assert!(all > 1000 && named * 100 >= all * 97, "{named} of {all}");
+}
+
+#[test]
 fn lines_come_with_inlined_calls() {
     for name in ["dwarf5", "zlib", "zstd", "split", "packed4", "stripped"] {
         let path = fixture(name);
         let image = open(name);
         let recording = recording(vec![file(&path, image.build_id().cloned())]);
-        let hash = image.procedures().find(|p| p.name == b"hash").unwrap();
+        let hash = image.all_procedures().find(|p| p.name == b"hash").unwrap();
         let all = (hash.start.0..hash.start.0 + hash.size).map(|offset| at(0, offset));
         let resolved = resolve(&recording, all.clone(), Detail::Lines, &options(&[]));
         assert_eq!(resolved.warnings, [], "{name}");
@@ -276,7 +359,7 @@ fn missing_split_debug_information_is_said() {
     let alone = dir.path().join("split");
     fs::copy(fixture("split"), &alone).unwrap();
     let image = open("split");
-    let hash = image.procedures().find(|p| p.name == b"hash").unwrap();
+    let hash = image.all_procedures().find(|p| p.name == b"hash").unwrap();
     let recording = recording(vec![file(&alone, image.build_id().cloned())]);
     let place = at(0, hash.start.0);
     let resolved = resolve(&recording, [place], Detail::Lines, &options(&[]));
@@ -525,7 +608,7 @@ fn line_ranges_cover_what_lookups_say() {
         debug
             .for_each_line(|range, file, line| {
                 assert!(range.start < range.end);
-                let frames = debug.frames(range.start, None).unwrap();
+                let frames = debug.source_frames(range.start, None).unwrap();
                 let inner = &frames[0];
                 assert_eq!(inner.file.as_deref(), Some(file), "{name} {range:?}");
                 assert_eq!(inner.line, Some(line), "{name} {range:?}");
@@ -544,9 +627,9 @@ fn many_lookups_are_no_attack() {
     let start = place("hash");
     let address = (start..start + 100)
         .filter_map(|offset| image.address_of(ImageOffset(offset)))
-        .find(|address| debug.frames(*address, None).unwrap().len() == 3)
+        .find(|address| debug.source_frames(*address, None).unwrap().len() == 3)
         .unwrap();
     for _ in 0..500_000 {
-        assert_eq!(debug.frames(address, None).unwrap().len(), 3);
+        assert_eq!(debug.source_frames(address, None).unwrap().len(), 3);
     }
 }

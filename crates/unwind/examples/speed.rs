@@ -8,7 +8,7 @@ mod support;
 fn main() {
     use std::path::Path;
     use std::time::Instant;
-    use unwind::{ModuleCache, Stack, Unwinder};
+    use unwind::{ModuleCache, StackMemory, Unwinder};
 
     let directory = tempfile::tempdir().expect("a directory");
     let options = ["-O2", "-fomit-frame-pointer"];
@@ -21,7 +21,7 @@ fn main() {
     let registers = traced.registers();
     let mut copy = vec![0; support::STACK_COPY];
     let copied = traced.memory(registers.sp(), &mut copy);
-    let stack = Stack::new(registers.sp(), &copy[..copied]);
+    let stack = StackMemory::new(registers.sp(), &copy[..copied]);
 
     let (mut unwinder, mut frames) = (Unwinder::new(), Vec::new());
     let mut measure = |name: &str, rounds: u32, unwinder: &mut Unwinder, fresh: bool| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A file whose tables could not be read is remembered, too, and not read again.
 #[derive(Debug)]
 pub struct ModuleCache {
-    entries: FxHashMap<FileIdentity, Entry>,
+    entries: FxHashMap<FileIdentity, CachedModule>,
     limit: usize,
     size: usize,
     /// Counts the questions; tells what was used when.
@@ -16,13 +16,13 @@ pub struct ModuleCache {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedModule {
     module: Result<Arc<ModuleData>, Arc<Error>>,
     size: usize,
     used: u64,
 }
 
-impl Entry {
+impl CachedModule {
     /// Nobody but the cache holds it.
     fn is_idle(&self) -> bool {
         self.module
@@ -76,7 +76,7 @@ impl ModuleCache {
         let kept = module.clone();
         self.entries.insert(
             file,
-            Entry {
+            CachedModule {
                 module: kept,
                 size,
                 used,
@@ -101,7 +101,7 @@ impl ModuleCache {
     }
 
     fn size_of(module: &Result<Arc<ModuleData>, Arc<Error>>) -> usize {
-        let own = size_of::<(FileIdentity, Entry)>() + size_of::<Error>();
+        let own = size_of::<(FileIdentity, CachedModule)>() + size_of::<Error>();
         own + module.as_ref().map_or(0, |m| m.size())
     }
 

@@ -1,7 +1,7 @@
 //! Where an ELF image keeps its unwind tables. Only the headers and those tables are read, never
 //! the whole file, and nothing is believed about their sizes.
 
-use crate::{Error, Machine};
+use crate::{Error, UnwindMachine};
 use object::elf::{
     ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
     ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
@@ -24,14 +24,14 @@ type Program = ProgramHeader64<LE>;
 type Section = SectionHeader64<LE>;
 
 /// Where the bytes of an image come from.
-pub(crate) enum Source<'a> {
+pub(crate) enum ElfSource<'a> {
     File(&'a File),
     Bytes(&'a [u8]),
 }
 
 /// A part of the file that is mapped into the process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct ElfSegment {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) address: u64,
@@ -40,31 +40,31 @@ pub(crate) struct Segment {
 
 /// A section that was read, and the address it has in the image.
 #[derive(Debug, Default)]
-pub(crate) struct Bytes {
+pub(crate) struct ElfBytes {
     pub(crate) address: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What unwinding needs of an image.
+/// The parts of an image that unwinding needs.
 #[derive(Debug)]
-pub(crate) struct Layout {
-    pub(crate) machine: Machine,
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) eh_frame: Option<Bytes>,
-    pub(crate) eh_frame_hdr: Option<Bytes>,
-    pub(crate) debug_frame: Option<Bytes>,
+pub(crate) struct ElfLayout {
+    pub(crate) machine: UnwindMachine,
+    pub(crate) segments: Vec<ElfSegment>,
+    pub(crate) eh_frame: Option<ElfBytes>,
+    pub(crate) eh_frame_hdr: Option<ElfBytes>,
+    pub(crate) debug_frame: Option<ElfBytes>,
     pub(crate) text: u64,
     pub(crate) got: u64,
 }
 
 /// Reads parts of one image, and names it in errors.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ElfReader<'a> {
     pub(crate) name: &'a str,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: ElfSource<'a>,
 }
 
-impl Reader<'_> {
-    fn unsupported(&self, offset: u64, reason: &'static str) -> Error {
+impl ElfReader<'_> {
+    fn unsupported_elf(&self, offset: u64, reason: &'static str) -> Error {
         Error::Unsupported {
             name: self.name.to_owned(),
             offset,
@@ -73,7 +73,7 @@ impl Reader<'_> {
     }
 
     /// Reads `size` bytes, of which there may be `limit`.
-    pub(crate) fn read(
+    pub(crate) fn read_bytes(
         &self,
         what: &'static str,
         offset: u64,
@@ -103,14 +103,14 @@ impl Reader<'_> {
         let end = offset.checked_add(size);
         let ends = || io::Error::from(io::ErrorKind::UnexpectedEof);
         match self.source {
-            Source::Bytes(bytes) => {
+            ElfSource::Bytes(bytes) => {
                 let range = usize::try_from(offset)
                     .ok()
                     .zip(end.and_then(|end| usize::try_from(end).ok()));
                 let slice = range.and_then(|(start, end)| bytes.get(start..end));
                 slice.map(<[u8]>::to_vec).ok_or_else(ends)
             }
-            Source::File(file) => {
+            ElfSource::File(file) => {
                 // Ask for the length first: a damaged size must not cost the memory.
                 if end.is_none_or(|end| file.metadata().is_ok_and(|m| m.len() < end)) {
                     return Err(ends());
@@ -122,24 +122,25 @@ impl Reader<'_> {
         }
     }
 
-    fn header(&self) -> Result<(Header, Machine), Error> {
-        let bytes = self.read("the ELF header", 0, size_of::<Header>() as u64, MAX_HEADERS)?;
-        let not_elf = || self.unsupported(0, "not a 64-bit little-endian ELF image");
+    fn read_header(&self) -> Result<(Header, UnwindMachine), Error> {
+        let bytes =
+            self.read_bytes("the ELF header", 0, size_of::<Header>() as u64, MAX_HEADERS)?;
+        let not_elf = || self.unsupported_elf(0, "not a 64-bit little-endian ELF image");
         let (header, _) = pod::from_bytes::<Header>(&bytes).map_err(|()| not_elf())?;
         let ident = &header.e_ident;
         if (ident.magic, ident.class, ident.data) != (*b"\x7fELF", ELFCLASS64, ELFDATA2LSB) {
             return Err(not_elf());
         }
         let machine = match header.e_machine.get(LE) {
-            EM_X86_64 => Machine::X86_64,
-            EM_AARCH64 => Machine::Aarch64,
-            _ => return Err(self.unsupported(18, "neither x86-64 nor AArch64")),
+            EM_X86_64 => UnwindMachine::X86_64,
+            EM_AARCH64 => UnwindMachine::Aarch64,
+            _ => return Err(self.unsupported_elf(18, "neither x86-64 nor AArch64")),
         };
         Ok((*header, machine))
     }
 
     /// A table of headers; empty where the image has none, or entries of another size.
-    fn table<T: pod::Pod>(
+    fn read_table<T: pod::Pod>(
         &self,
         what: &'static str,
         offset: u64,
@@ -150,43 +151,43 @@ impl Reader<'_> {
             return Ok(Vec::new());
         }
         if usize::from(entry) != size_of::<T>() {
-            return Err(self.unsupported(offset, "header table with entries of a strange size"));
+            return Err(self.unsupported_elf(offset, "header table with entries of a strange size"));
         }
         let size = count.saturating_mul(u64::from(entry));
-        let bytes = self.read(what, offset, size, MAX_HEADERS)?;
+        let bytes = self.read_bytes(what, offset, size, MAX_HEADERS)?;
         let table = pod::slice_from_all_bytes::<T>(&bytes);
         Ok(table
-            .map_err(|()| self.unsupported(offset, "bad header table"))?
+            .map_err(|()| self.unsupported_elf(offset, "bad header table"))?
             .to_vec())
     }
 
     /// Reads the headers and the unwind tables.
-    pub(crate) fn layout(&self) -> Result<Layout, Error> {
-        let (header, machine) = self.header()?;
-        let programs: Vec<Program> = self.table(
+    pub(crate) fn read_layout(&self) -> Result<ElfLayout, Error> {
+        let (header, machine) = self.read_header()?;
+        let programs: Vec<Program> = self.read_table(
             "the program headers",
             header.e_phoff.get(LE),
             header.e_phnum.get(LE).into(),
             header.e_phentsize.get(LE),
         )?;
-        let mut layout = Layout {
+        let mut layout = ElfLayout {
             machine,
-            segments: programs.iter().filter_map(segment).collect(),
+            segments: programs.iter().filter_map(loaded_segment).collect(),
             eh_frame: None,
             eh_frame_hdr: None,
             debug_frame: None,
             text: 0,
             got: 0,
         };
-        self.sections(&header, &mut layout)?;
+        self.read_sections(&header, &mut layout)?;
         if layout.eh_frame.is_none() {
             self.eh_frame_by_segments(&programs, &mut layout)?;
         }
         Ok(layout)
     }
 
-    fn sections(&self, header: &Header, layout: &mut Layout) -> Result<(), Error> {
-        let sections: Vec<Section> = self.table(
+    fn read_sections(&self, header: &Header, layout: &mut ElfLayout) -> Result<(), Error> {
+        let sections: Vec<Section> = self.read_table(
             "the section headers",
             header.e_shoff.get(LE),
             header.e_shnum.get(LE).into(),
@@ -196,12 +197,16 @@ impl Reader<'_> {
             return Ok(());
         };
         let (offset, size) = (names.sh_offset.get(LE), names.sh_size.get(LE));
-        let names = self.read("the section names", offset, size, MAX_NAMES)?;
+        let names = self.read_bytes("the section names", offset, size, MAX_NAMES)?;
         for section in &sections {
             match name_at(&names, section.sh_name) {
-                b".eh_frame" => layout.eh_frame = self.section(".eh_frame", section)?,
-                b".eh_frame_hdr" => layout.eh_frame_hdr = self.section(".eh_frame_hdr", section)?,
-                b".debug_frame" => layout.debug_frame = self.section(".debug_frame", section)?,
+                b".eh_frame" => layout.eh_frame = self.read_section(".eh_frame", section)?,
+                b".eh_frame_hdr" => {
+                    layout.eh_frame_hdr = self.read_section(".eh_frame_hdr", section)?
+                }
+                b".debug_frame" => {
+                    layout.debug_frame = self.read_section(".debug_frame", section)?
+                }
                 b".text" => layout.text = section.sh_addr.get(LE),
                 b".got" => layout.got = section.sh_addr.get(LE),
                 _ => {}
@@ -212,21 +217,29 @@ impl Reader<'_> {
 
     /// The section's bytes, if it has some here: `objcopy --only-keep-debug` leaves none, and
     /// compressed ones belong to Go, whose programs keep frame pointers.
-    fn section(&self, what: &'static str, section: &Section) -> Result<Option<Bytes>, Error> {
+    fn read_section(
+        &self,
+        what: &'static str,
+        section: &Section,
+    ) -> Result<Option<ElfBytes>, Error> {
         let size = section.sh_size.get(LE);
         let compressed = section.sh_flags.get(LE).0 & SHF_COMPRESSED.0 != 0;
         if section.sh_type.get(LE) == SHT_NOBITS || compressed || size == 0 {
             return Ok(None);
         }
-        Ok(Some(Bytes {
+        Ok(Some(ElfBytes {
             address: section.sh_addr.get(LE),
-            bytes: self.read(what, section.sh_offset.get(LE), size, MAX_TABLE)?,
+            bytes: self.read_bytes(what, section.sh_offset.get(LE), size, MAX_TABLE)?,
         }))
     }
 
     /// Without section headers the program headers still lead to `.eh_frame_hdr`, and that to
     /// `.eh_frame`, whose end is not known: it is read to the end of its segment.
-    fn eh_frame_by_segments(&self, programs: &[Program], layout: &mut Layout) -> Result<(), Error> {
+    fn eh_frame_by_segments(
+        &self,
+        programs: &[Program],
+        layout: &mut ElfLayout,
+    ) -> Result<(), Error> {
         let Some(program) = programs
             .iter()
             .find(|p| p.p_type.get(LE) == PT_GNU_EH_FRAME)
@@ -234,30 +247,30 @@ impl Reader<'_> {
             return Ok(());
         };
         let (offset, size) = (program.p_offset.get(LE), program.p_filesz.get(LE));
-        let hdr = Bytes {
+        let hdr = ElfBytes {
             address: program.p_vaddr.get(LE),
-            bytes: self.read(".eh_frame_hdr", offset, size, MAX_TABLE)?,
+            bytes: self.read_bytes(".eh_frame_hdr", offset, size, MAX_TABLE)?,
         };
         let bases = gimli::BaseAddresses::default().set_eh_frame_hdr(hdr.address);
         let parsed = gimli::EhFrameHdr::new(&hdr.bytes, gimli::LittleEndian).parse(&bases, 8);
         let Some(address) = parsed.ok().and_then(|p| p.eh_frame_ptr().direct().ok()) else {
             return Ok(());
         };
-        let inside = |s: &&Segment| address.checked_sub(s.address).is_some_and(|o| o < s.size);
+        let inside = |s: &&ElfSegment| address.checked_sub(s.address).is_some_and(|o| o < s.size);
         if let Some(segment) = layout.segments.iter().find(inside) {
             let skip = address - segment.address;
             let (offset, size) = (segment.offset.saturating_add(skip), segment.size - skip);
-            let bytes = self.read(".eh_frame", offset, size, MAX_TABLE)?;
-            layout.eh_frame = Some(Bytes { address, bytes });
+            let bytes = self.read_bytes(".eh_frame", offset, size, MAX_TABLE)?;
+            layout.eh_frame = Some(ElfBytes { address, bytes });
             layout.eh_frame_hdr = Some(hdr);
         }
         Ok(())
     }
 }
 
-fn segment(program: &Program) -> Option<Segment> {
+fn loaded_segment(program: &Program) -> Option<ElfSegment> {
     let number = |field: U64<LE>| field.get(LE);
-    (program.p_type.get(LE) == PT_LOAD).then(|| Segment {
+    (program.p_type.get(LE) == PT_LOAD).then(|| ElfSegment {
         offset: number(program.p_offset),
         size: number(program.p_filesz),
         address: number(program.p_vaddr),

@@ -11,7 +11,7 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Some bytes of the file could not be read, mostly because it ends before them.
@@ -19,13 +19,13 @@ pub enum Error {
     Read {
         /// The file.
         name: String,
-        /// Which part of it.
+        /// The part of the file.
         what: &'static str,
         /// Where in the file.
         offset: u64,
         /// Number of bytes.
         size: u64,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// It is not an ELF image of a machine that can be unwound.
@@ -35,7 +35,7 @@ pub enum Error {
         name: String,
         /// Where in the file.
         offset: u64,
-        /// What is wrong with it.
+        /// The damage.
         reason: &'static str,
     },
     /// A part of the file claims to be larger than any real one.
@@ -43,7 +43,7 @@ pub enum Error {
     TooBig {
         /// The file.
         name: String,
-        /// Which part of it.
+        /// The part of the file.
         what: &'static str,
         /// Where in the file.
         offset: u64,
@@ -57,7 +57,7 @@ pub enum Error {
     TooComplex {
         /// The file.
         name: String,
-        /// What there is too much of.
+        /// The table that is too large.
         reason: &'static str,
     },
     /// The cache is full of tables that are all in use.

@@ -1,10 +1,10 @@
-//! What ends an unwind.
+//! Reasons for the end of an unwind.
 
 use crate::stack::Missing;
 
 /// Why a caller could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum UnwindFailure {
     /// There are no tables for the code, and the frame pointer leads nowhere.
     #[error("no unwind tables, and no frame pointer")]
     NoTable,
@@ -17,26 +17,26 @@ pub enum Failure {
     /// The stack pointer would move back, as in no call.
     #[error("the stack does not advance")]
     NotAdvancing,
-    /// What should be a return address cannot be one.
+    /// The value in the place of a return address cannot be one.
     #[error("bad return address")]
     BadReturnAddress,
 }
 
-/// What ends an unwind.
+/// The reason for the end of an unwind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum UnwindStop {
     Missing(Missing),
-    Failure(Failure),
+    Failure(UnwindFailure),
 }
 
-impl From<Missing> for Stop {
+impl From<Missing> for UnwindStop {
     fn from(missing: Missing) -> Self {
         Self::Missing(missing)
     }
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
+impl From<UnwindFailure> for UnwindStop {
+    fn from(failure: UnwindFailure) -> Self {
         Self::Failure(failure)
     }
 }

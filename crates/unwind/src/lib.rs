@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod caller;
 mod compact;
 mod elf;
 mod error;
@@ -29,10 +30,10 @@ pub use compact::{
     CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable, CompactUnwinder,
 };
 pub use error::Error;
-pub use failure::Failure;
+pub use failure::UnwindFailure;
 pub use module::ModuleData;
-pub use registers::{Machine, Registers};
+pub use registers::{UnwindMachine, UnwindRegisters};
 pub use rule::CallerRule;
 pub use space::AddressSpace;
-pub use stack::Stack;
-pub use unwinder::{MAX_FRAMES, Outcome, Unwinder};
+pub use stack::StackMemory;
+pub use unwinder::{MAX_FRAMES, UnwindOutcome, Unwinder};

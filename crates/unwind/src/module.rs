@@ -1,5 +1,5 @@
-use crate::elf::{Bytes, Layout, Reader, Segment, Source};
-use crate::{Error, Machine};
+use crate::elf::{ElfBytes, ElfLayout, ElfReader, ElfSegment, ElfSource};
+use crate::{Error, UnwindMachine};
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     UnwindSection, Vendor,
@@ -17,31 +17,31 @@ pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub struct ModuleData {
     /// Tells it from all others of this program, also from those that are gone.
     pub(crate) id: u64,
-    pub(crate) machine: Option<Machine>,
+    pub(crate) machine: Option<UnwindMachine>,
     /// In the order of the program headers.
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) tables: Vec<Table>,
+    pub(crate) segments: Vec<ElfSegment>,
+    pub(crate) tables: Vec<UnwindTable>,
     /// Image address of the kernel's signal return code, where it needs to be known.
     pub(crate) signal_return: Option<u64>,
 }
 
 /// `.eh_frame` or `.debug_frame`, and how to find an entry in it.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct UnwindTable {
     pub(crate) bytes: Vec<u8>,
     pub(crate) bases: BaseAddresses,
-    pub(crate) kind: Kind,
-    index: Index,
+    pub(crate) kind: TableKind,
+    index: TableIndex,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TableKind {
     EhFrame,
     DebugFrame,
 }
 
 #[derive(Debug)]
-enum Index {
+enum TableIndex {
     /// The linker's own: `.eh_frame_hdr`.
     Header(Vec<u8>),
     /// Ours: first address and offset of each entry, sorted.
@@ -73,8 +73,8 @@ impl ModuleData {
     /// # Errors
     /// As [`Self::open`].
     pub fn from_file(name: &str, file: &File) -> Result<Self, Error> {
-        let source = Source::File(file);
-        Ok(Self::new(Reader { name, source }.layout()?))
+        let source = ElfSource::File(file);
+        Ok(Self::new(ElfReader { name, source }.read_layout()?))
     }
 
     /// The tables of an ELF image in memory, as the vDSO is; `name` is for messages.
@@ -82,9 +82,9 @@ impl ModuleData {
     /// # Errors
     /// If it is no ELF image of a known machine, or ends too early.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let source = Source::Bytes(bytes);
-        let mut new = Self::new(Reader { name, source }.layout()?);
-        if new.machine == Some(Machine::Aarch64) {
+        let source = ElfSource::Bytes(bytes);
+        let mut new = Self::new(ElfReader { name, source }.read_layout()?);
+        if new.machine == Some(UnwindMachine::Aarch64) {
             new.signal_return = find_signal_return(&new.segments, bytes);
         }
         Ok(new)
@@ -102,16 +102,16 @@ impl ModuleData {
         }
     }
 
-    fn new(layout: Layout) -> Self {
+    fn new(layout: ElfLayout) -> Self {
         let bases = BaseAddresses::default()
             .set_text(layout.text)
             .set_got(layout.got);
         let eh_frame = layout
             .eh_frame
-            .map(|section| Table::eh_frame(section, layout.eh_frame_hdr, bases.clone()));
+            .map(|section| UnwindTable::eh_frame(section, layout.eh_frame_hdr, bases.clone()));
         let debug_frame = layout
             .debug_frame
-            .map(|section| Table::debug_frame(section, layout.machine, bases));
+            .map(|section| UnwindTable::debug_frame(section, layout.machine, bases));
         Self {
             machine: Some(layout.machine),
             segments: layout.segments,
@@ -127,15 +127,15 @@ impl ModuleData {
 
     /// The memory it takes, in bytes.
     pub fn size(&self) -> usize {
-        let segments = self.segments.capacity() * size_of::<Segment>();
-        let tables: usize = self.tables.iter().map(Table::size).sum();
+        let segments = self.segments.capacity() * size_of::<ElfSegment>();
+        let tables: usize = self.tables.iter().map(UnwindTable::memory_size).sum();
         size_of::<Self>() + segments + tables
     }
 
     /// Returns what the image calls the byte at `offset` of its file. Segments can share a page of the
     /// file; code is in the executable one.
     pub(crate) fn image_address(&self, offset: u64) -> Option<u64> {
-        let inside = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
+        let inside = |s: &&ElfSegment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
         let mut found = self.segments.iter().filter(inside);
         let first = found
             .clone()
@@ -150,7 +150,7 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn find_signal_return(segments: &[Segment], bytes: &[u8]) -> Option<u64> {
+fn find_signal_return(segments: &[ElfSegment], bytes: &[u8]) -> Option<u64> {
     segments.iter().filter(|s| s.executable).find_map(|s| {
         let start = usize::try_from(s.offset).ok()?;
         let end = start.checked_add(usize::try_from(s.size).ok()?)?;
@@ -162,8 +162,8 @@ fn find_signal_return(segments: &[Segment], bytes: &[u8]) -> Option<u64> {
     })
 }
 
-impl Table {
-    fn eh_frame(section: Bytes, hdr: Option<Bytes>, bases: BaseAddresses) -> Self {
+impl UnwindTable {
+    fn eh_frame(section: ElfBytes, hdr: Option<ElfBytes>, bases: BaseAddresses) -> Self {
         let mut bases = bases.set_eh_frame(section.address);
         let mut index = None;
         if let Some(hdr) = hdr {
@@ -174,39 +174,39 @@ impl Table {
                 p.table().is_some() && p.eh_frame_ptr().direct() == Ok(section.address)
             };
             if parsed.as_ref().is_ok_and(own) {
-                index = Some(Index::Header(hdr.bytes));
+                index = Some(TableIndex::Header(hdr.bytes));
             }
         }
         let index = index.unwrap_or_else(|| {
             let mut entries = EhFrame::new(&section.bytes, LittleEndian);
             entries.set_address_size(8);
-            Index::Sorted(sorted_entries(&entries, &bases))
+            TableIndex::Sorted(sorted_entries(&entries, &bases))
         });
         Self {
             bytes: section.bytes,
             bases,
-            kind: Kind::EhFrame,
+            kind: TableKind::EhFrame,
             index,
         }
     }
 
-    fn debug_frame(section: Bytes, machine: Machine, bases: BaseAddresses) -> Self {
+    fn debug_frame(section: ElfBytes, machine: UnwindMachine, bases: BaseAddresses) -> Self {
         let mut entries = DebugFrame::new(&section.bytes, LittleEndian);
         entries.set_address_size(8);
-        entries.set_vendor(vendor(machine));
-        let index = Index::Sorted(sorted_entries(&entries, &bases));
+        entries.set_vendor(table_vendor(machine));
+        let index = TableIndex::Sorted(sorted_entries(&entries, &bases));
         Self {
             bytes: section.bytes,
             bases,
-            kind: Kind::DebugFrame,
+            kind: TableKind::DebugFrame,
             index,
         }
     }
 
-    fn size(&self) -> usize {
+    fn memory_size(&self) -> usize {
         let index = match &self.index {
-            Index::Header(bytes) => bytes.capacity(),
-            Index::Sorted(entries) => entries.capacity() * size_of::<(u64, u64)>(),
+            TableIndex::Header(bytes) => bytes.capacity(),
+            TableIndex::Sorted(entries) => entries.capacity() * size_of::<(u64, u64)>(),
         };
         size_of::<Self>() + self.bytes.capacity() + index
     }
@@ -214,14 +214,14 @@ impl Table {
     /// Offset of the last entry that starts at or before `address`, which need not reach it.
     pub(crate) fn entry_offset(&self, address: u64) -> Option<usize> {
         let offset = match &self.index {
-            Index::Header(bytes) => {
+            TableIndex::Header(bytes) => {
                 let hdr = EhFrameHdr::new(bytes, LittleEndian);
                 let hdr = hdr.parse(&self.bases, 8).ok()?;
                 let entry = hdr.table()?.lookup(address, &self.bases).ok()?;
                 let start = hdr.eh_frame_ptr().direct().ok()?;
                 entry.direct().ok()?.checked_sub(start)?
             }
-            Index::Sorted(entries) => {
+            TableIndex::Sorted(entries) => {
                 let behind = entries.partition_point(|(start, _)| *start <= address);
                 entries[..behind].last()?.1
             }
@@ -233,10 +233,10 @@ impl Table {
 }
 
 /// Returns who defines the vendor's own instructions of the tables.
-pub(crate) fn vendor(machine: Machine) -> Vendor {
+pub(crate) fn table_vendor(machine: UnwindMachine) -> Vendor {
     match machine {
-        Machine::X86_64 => Vendor::Default,
-        Machine::Aarch64 => Vendor::AArch64,
+        UnwindMachine::X86_64 => Vendor::Default,
+        UnwindMachine::Aarch64 => Vendor::AArch64,
     }
 }
 

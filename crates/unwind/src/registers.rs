@@ -3,7 +3,7 @@ const COLUMNS: usize = 33;
 
 /// A machine that can be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Machine {
+pub enum UnwindMachine {
     /// x86-64.
     X86_64,
     /// 64-bit Arm.
@@ -13,7 +13,7 @@ pub enum Machine {
 /// perf's register number of each DWARF register of x86-64; the last one is the program counter.
 const PERF_X86_64: [u8; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8];
 
-impl Machine {
+impl UnwindMachine {
     /// The machine that this program was built for, if its stacks can be unwound.
     pub fn native() -> Option<Self> {
         if cfg!(target_arch = "x86_64") {
@@ -42,21 +42,21 @@ impl Machine {
     }
 
     /// The column of the program counter. On x86-64 this is also DWARF's return address column.
-    pub(crate) fn pc(self) -> usize {
+    pub(crate) fn pc_column(self) -> usize {
         match self {
             Self::X86_64 => 16,
             Self::Aarch64 => 32,
         }
     }
 
-    pub(crate) fn sp(self) -> usize {
+    pub(crate) fn sp_column(self) -> usize {
         match self {
             Self::X86_64 => 7,
             Self::Aarch64 => 31,
         }
     }
 
-    pub(crate) fn fp(self) -> usize {
+    pub(crate) fn fp_column(self) -> usize {
         match self {
             Self::X86_64 => 6,
             Self::Aarch64 => 29,
@@ -65,7 +65,7 @@ impl Machine {
 
     /// The column of the register that code without frame pointers builds frames on where it must
     /// not touch the others.
-    pub(crate) fn base(self) -> Option<usize> {
+    pub(crate) fn base_column(self) -> Option<usize> {
         match self {
             Self::X86_64 => Some(3),
             Self::Aarch64 => None,
@@ -73,7 +73,7 @@ impl Machine {
     }
 
     /// The link register's column, where the machine has one.
-    pub(crate) fn lr(self) -> Option<usize> {
+    pub(crate) fn lr_column(self) -> Option<usize> {
         match self {
             Self::X86_64 => None,
             Self::Aarch64 => Some(30),
@@ -83,16 +83,16 @@ impl Machine {
 
 /// The registers of a thread, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers {
-    machine: Machine,
+pub struct UnwindRegisters {
+    machine: UnwindMachine,
     /// Bit n: column n is known.
     known: u64,
-    /// By DWARF register number, and the program counter in [`Machine::pc`].
+    /// By DWARF register number, and the program counter in [`UnwindMachine::pc_column`].
     values: [u64; COLUMNS],
 }
 
-impl Registers {
-    fn none(machine: Machine) -> Self {
+impl UnwindRegisters {
+    fn none_known(machine: UnwindMachine) -> Self {
         Self {
             machine,
             known: 0,
@@ -103,7 +103,7 @@ impl Registers {
     /// Registers of an x86-64 thread: `rip`, `rsp`, `rbp`. Add what else is known by
     /// [`Self::with`]: a few functions need it.
     pub fn x86_64(ip: u64, sp: u64, bp: u64) -> Self {
-        let mut new = Self::none(Machine::X86_64);
+        let mut new = Self::none_known(UnwindMachine::X86_64);
         new.set_all([(16, ip), (7, sp), (6, bp)]);
         new
     }
@@ -111,7 +111,7 @@ impl Registers {
     /// Registers of an AArch64 thread: `pc`, `sp`, `x29`, `x30`. Add what else is known by
     /// [`Self::with`].
     pub fn aarch64(pc: u64, sp: u64, fp: u64, lr: u64) -> Self {
-        let mut new = Self::none(Machine::Aarch64);
+        let mut new = Self::none_known(UnwindMachine::Aarch64);
         new.set_all([(32, pc), (31, sp), (29, fp), (30, lr)]);
         new
     }
@@ -121,18 +121,20 @@ impl Registers {
     /// counter and stack pointer among them.
     ///
     /// Only for a sample with `PERF_SAMPLE_REGS_ABI_64`; 32-bit processes cannot be unwound.
-    pub fn from_perf(machine: Machine, mask: u64, values: &[u64]) -> Option<Self> {
+    pub fn from_perf(machine: UnwindMachine, mask: u64, values: &[u64]) -> Option<Self> {
         if mask.count_ones() as usize != values.len() {
             return None;
         }
-        let mut new = Self::none(machine);
+        let mut new = Self::none_known(machine);
         let bits = (0..64).filter(|bit| mask >> bit & 1 == 1);
         for (bit, value) in bits.zip(values) {
             if let Some(column) = machine.column_of_perf(bit) {
-                new.set(column, *value);
+                new.set_column(column, *value);
             }
         }
-        (new.get(machine.pc()).is_some() && new.get(machine.sp()).is_some()).then_some(new)
+        (new.get_column(machine.pc_column()).is_some()
+            && new.get_column(machine.sp_column()).is_some())
+        .then_some(new)
     }
 
     /// The same, and the register with this DWARF number. A number that does not matter to
@@ -140,40 +142,40 @@ impl Registers {
     #[must_use]
     pub fn with(mut self, dwarf_register: u16, value: u64) -> Self {
         let column = usize::from(dwarf_register);
-        if column != self.machine.pc() {
-            self.set(column, value);
+        if column != self.machine.pc_column() {
+            self.set_column(column, value);
         }
         self
     }
 
     /// The machine they are of.
-    pub fn machine(&self) -> Machine {
+    pub fn machine(&self) -> UnwindMachine {
         self.machine
     }
 
     /// The program counter.
     pub fn pc(&self) -> u64 {
-        self.values[self.machine.pc()]
+        self.values[self.machine.pc_column()]
     }
 
     /// The stack pointer.
     pub fn sp(&self) -> u64 {
-        self.values[self.machine.sp()]
+        self.values[self.machine.sp_column()]
     }
 
-    pub(crate) fn get(&self, column: usize) -> Option<u64> {
+    pub(crate) fn get_column(&self, column: usize) -> Option<u64> {
         let value = self.values.get(column)?;
         (self.known >> column & 1 == 1).then_some(*value)
     }
 
-    pub(crate) fn set(&mut self, column: usize, value: u64) {
+    pub(crate) fn set_column(&mut self, column: usize, value: u64) {
         if let Some(slot) = self.values.get_mut(column) {
             *slot = value;
             self.known |= 1 << column;
         }
     }
 
-    pub(crate) fn forget(&mut self, column: usize) {
+    pub(crate) fn forget_column(&mut self, column: usize) {
         if column < COLUMNS {
             self.known &= !(1 << column);
         }
@@ -181,7 +183,7 @@ impl Registers {
 
     fn set_all<const N: usize>(&mut self, registers: [(usize, u64); N]) {
         for (column, value) in registers {
-            self.set(column, value);
+            self.set_column(column, value);
         }
     }
 }
@@ -192,30 +194,34 @@ mod tests {
 
     #[test]
     fn perf_registers_find_their_columns() {
-        let mask = Machine::X86_64.perf_mask();
+        let mask = UnwindMachine::X86_64.perf_mask();
         assert_eq!(mask, 0xff_01ff);
         let values: Vec<u64> = (0..17).map(|i| 100 + i).collect();
-        let regs = Registers::from_perf(Machine::X86_64, mask, &values).unwrap();
+        let regs = UnwindRegisters::from_perf(UnwindMachine::X86_64, mask, &values).unwrap();
         // perf: ax bx cx dx si di bp sp ip r8…; DWARF: ax dx cx bx si di bp sp r8… ip.
         assert_eq!((regs.pc(), regs.sp()), (108, 107));
-        assert_eq!(regs.get(1), Some(103));
-        assert_eq!(regs.get(3), Some(101));
-        assert_eq!(regs.get(15), Some(116));
+        assert_eq!(regs.get_column(1), Some(103));
+        assert_eq!(regs.get_column(3), Some(101));
+        assert_eq!(regs.get_column(15), Some(116));
         assert_eq!(
-            Registers::from_perf(Machine::X86_64, mask, &values[1..]),
+            UnwindRegisters::from_perf(UnwindMachine::X86_64, mask, &values[1..]),
             None
         );
-        assert_eq!(Registers::from_perf(Machine::X86_64, 1 << 8, &[1]), None);
-        let arm = Registers::from_perf(Machine::Aarch64, (1 << 33) - 1, &[7; 33]).unwrap();
-        assert_eq!((arm.pc(), arm.get(30)), (7, Some(7)));
+        assert_eq!(
+            UnwindRegisters::from_perf(UnwindMachine::X86_64, 1 << 8, &[1]),
+            None
+        );
+        let arm =
+            UnwindRegisters::from_perf(UnwindMachine::Aarch64, (1 << 33) - 1, &[7; 33]).unwrap();
+        assert_eq!((arm.pc(), arm.get_column(30)), (7, Some(7)));
     }
 
     #[test]
     fn the_program_counter_is_no_dwarf_register_to_set() {
-        let regs = Registers::x86_64(1, 2, 3)
+        let regs = UnwindRegisters::x86_64(1, 2, 3)
             .with(16, 9)
             .with(200, 9)
             .with(3, 4);
-        assert_eq!((regs.pc(), regs.get(3)), (1, Some(4)));
+        assert_eq!((regs.pc(), regs.get_column(3)), (1, Some(4)));
     }
 }

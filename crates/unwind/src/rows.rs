@@ -1,8 +1,8 @@
 //! The unwind rules at an address, looked up once and kept: programs are sampled at the same
 //! places again and again, whatever process runs them.
 
-use crate::module::{Kind, MAX_ENTRY, Slice, Table, vendor};
-use crate::{Machine, ModuleData};
+use crate::module::{MAX_ENTRY, Slice, TableKind, UnwindTable, table_vendor};
+use crate::{ModuleData, UnwindMachine};
 use gimli::{
     CfaRule, DebugFrame, EhFrame, Encoding, LittleEndian, Register, RegisterRule, UnwindContext,
     UnwindSection,
@@ -10,21 +10,21 @@ use gimli::{
 
 /// The rules of one address.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct UnwindRow {
     pub(crate) cfa: CfaRule<usize>,
-    /// Of the registers that have a rule.
+    /// Rules of the registers that have one.
     pub(crate) registers: Box<[(usize, RegisterRule<usize>)]>,
     /// The column that holds the return address.
     pub(crate) return_address: usize,
     /// The code returns from a signal handler: the caller was interrupted, and called nobody.
     pub(crate) signal: bool,
     pub(crate) encoding: Encoding,
-    /// Which of the module's tables, for its expressions.
+    /// The module's table that has it, for its expressions.
     pub(crate) table: usize,
 }
 
 /// Rows by module and address, and what evaluating tables needs.
-pub(crate) struct Rows {
+pub(crate) struct RowCache {
     /// Each address has one slot that it shares with many others.
     slots: Box<[Option<Slot>]>,
     context: UnwindContext<usize>,
@@ -34,13 +34,13 @@ struct Slot {
     module: u64,
     address: u64,
     /// `None`: the tables do not cover the address.
-    row: Option<Row>,
+    row: Option<UnwindRow>,
 }
 
 /// Slots, as a power of two: a few thousand addresses are hot in a whole machine.
 const SLOT_BITS: u32 = 13;
 
-impl Rows {
+impl RowCache {
     pub(crate) fn new() -> Self {
         Self {
             slots: (0..1 << SLOT_BITS).map(|_| None).collect(),
@@ -49,7 +49,7 @@ impl Rows {
     }
 
     /// The rules of `module` at `address` (as the image states it).
-    pub(crate) fn get(&mut self, module: &ModuleData, address: u64) -> Option<&Row> {
+    pub(crate) fn row_at(&mut self, module: &ModuleData, address: u64) -> Option<&UnwindRow> {
         let key = (address ^ module.id << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = &mut self.slots[(key >> (64 - SLOT_BITS)) as usize];
         let hit = |s: &Slot| s.module == module.id && s.address == address;
@@ -57,61 +57,65 @@ impl Rows {
             *slot = Some(Slot {
                 module: module.id,
                 address,
-                row: find(module, address, &mut self.context),
+                row: find_row(module, address, &mut self.context),
             });
         }
         slot.as_ref()?.row.as_ref()
     }
 }
 
-fn find(module: &ModuleData, address: u64, context: &mut UnwindContext<usize>) -> Option<Row> {
+fn find_row(
+    module: &ModuleData,
+    address: u64,
+    context: &mut UnwindContext<usize>,
+) -> Option<UnwindRow> {
     let machine = module.machine?;
     module
         .tables
         .iter()
         .enumerate()
         .find_map(|(n, table)| match table.kind {
-            Kind::EhFrame => {
-                table.with_eh_frame(machine, |s| row(s, n, table, machine, address, context))
-            }
-            Kind::DebugFrame => {
-                table.with_debug_frame(machine, |s| row(s, n, table, machine, address, context))
-            }
+            TableKind::EhFrame => table.with_eh_frame(machine, |s| {
+                table_row(s, n, table, machine, address, context)
+            }),
+            TableKind::DebugFrame => table.with_debug_frame(machine, |s| {
+                table_row(s, n, table, machine, address, context)
+            }),
         })
 }
 
-impl Table {
+impl UnwindTable {
     pub(crate) fn with_eh_frame<'a, T>(
         &'a self,
-        machine: Machine,
+        machine: UnwindMachine,
         f: impl FnOnce(&EhFrame<Slice<'a>>) -> T,
     ) -> T {
         let mut section = EhFrame::new(&self.bytes, LittleEndian);
         section.set_address_size(8);
-        section.set_vendor(vendor(machine));
+        section.set_vendor(table_vendor(machine));
         f(&section)
     }
 
     pub(crate) fn with_debug_frame<'a, T>(
         &'a self,
-        machine: Machine,
+        machine: UnwindMachine,
         f: impl FnOnce(&DebugFrame<Slice<'a>>) -> T,
     ) -> T {
         let mut section = DebugFrame::new(&self.bytes, LittleEndian);
         section.set_address_size(8);
-        section.set_vendor(vendor(machine));
+        section.set_vendor(table_vendor(machine));
         f(&section)
     }
 }
 
-fn row<'a, S: UnwindSection<Slice<'a>>>(
+fn table_row<'a, S: UnwindSection<Slice<'a>>>(
     section: &S,
     number: usize,
-    table: &Table,
-    machine: Machine,
+    table: &UnwindTable,
+    machine: UnwindMachine,
     address: u64,
     context: &mut UnwindContext<usize>,
-) -> Option<Row> {
+) -> Option<UnwindRow> {
     let offset = S::Offset::from(table.entry_offset(address)?);
     let entry = section
         .fde_from_offset(&table.bases, offset, S::cie_from_offset)
@@ -125,9 +129,9 @@ fn row<'a, S: UnwindSection<Slice<'a>>>(
         .unwind_info_for_address(section, &table.bases, context, address)
         .ok()?;
     // Vector registers have rules, too, that nobody needs.
-    let matters = |register: Register| usize::from(register.0) <= machine.pc();
+    let matters = |register: Register| usize::from(register.0) <= machine.pc_column();
     let registers = found.registers().filter(|(r, _)| matters(*r));
-    Some(Row {
+    Some(UnwindRow {
         cfa: found.cfa().clone(),
         registers: registers
             .map(|(r, rule)| (usize::from(r.0), rule.clone()))

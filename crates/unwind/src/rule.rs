@@ -1,10 +1,10 @@
 //! The rules of a place in a form for those who cannot evaluate tables.
 
-use crate::evaluate::Frame;
-use crate::{ModuleData, Registers, Stack, Unwinder};
+use crate::evaluate::EvaluatedFrame;
+use crate::{ModuleData, StackMemory, UnwindRegisters, Unwinder};
 use gimli::RegisterRule;
 
-/// How the caller is found from one place in a function, where that takes no more than offsets from
+/// The way to the caller from one place in a function, where that takes no more than offsets from
 /// the stack pointer or the frame pointer. Almost all places are such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerRule {
@@ -20,7 +20,7 @@ pub struct CallerRule {
 }
 
 impl CallerRule {
-    /// Of code that keeps a frame pointer.
+    /// The rule of code that keeps a frame pointer.
     pub const WITH_FRAME_POINTER: Self = Self {
         from_frame_pointer: true,
         cfa: 16,
@@ -35,7 +35,7 @@ impl Unwinder {
     pub fn caller_rule(&mut self, module: &ModuleData, file_offset: u64) -> Option<CallerRule> {
         let machine = module.machine?;
         let address = module.image_address(file_offset)?;
-        let row = self.rows.get(module, address)?;
+        let row = self.rows.row_at(module, address)?;
         if row.signal {
             return None;
         }
@@ -43,17 +43,17 @@ impl Unwinder {
         // That serves expressions too (the linker's stubs have one that only depends on the place).
         let cfa = |sp: u64, fp: u64| {
             let registers = match machine {
-                crate::Machine::X86_64 => Registers::x86_64(address, sp, fp),
-                crate::Machine::Aarch64 => Registers::aarch64(address, sp, fp, 0),
+                crate::UnwindMachine::X86_64 => UnwindRegisters::x86_64(address, sp, fp),
+                crate::UnwindMachine::Aarch64 => UnwindRegisters::aarch64(address, sp, fp, 0),
             };
-            let frame = Frame {
+            let frame = EvaluatedFrame {
                 module,
                 row,
                 registers: &registers,
-                stack: Stack::new(sp, &[]),
+                stack: StackMemory::new(sp, &[]),
                 interrupted: true,
             };
-            frame.cfa().ok()
+            frame.evaluate_cfa().ok()
         };
         const SP: u64 = 1 << 40;
         const FP: u64 = 1 << 41;
@@ -67,12 +67,14 @@ impl Unwinder {
         let rule = |column: usize| row.registers.iter().find(|(c, _)| *c == column);
         let return_address = match rule(row.return_address).map(|(_, rule)| rule) {
             Some(RegisterRule::Offset(offset)) => Some(*offset),
-            None | Some(RegisterRule::SameValue) if machine.lr() == Some(row.return_address) => {
+            None | Some(RegisterRule::SameValue)
+                if machine.lr_column() == Some(row.return_address) =>
+            {
                 None
             }
             _ => return None,
         };
-        let frame_pointer = match rule(machine.fp()).map(|(_, rule)| rule) {
+        let frame_pointer = match rule(machine.fp_column()).map(|(_, rule)| rule) {
             Some(RegisterRule::Offset(offset)) => Some(*offset),
             _ => None,
         };
@@ -98,19 +100,11 @@ mod tests {
     fn a_function_begins_behind_its_return_address() {
         let address = somewhere as fn(u64) -> u64 as usize as u64;
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let offset = maps.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            let (start, end) = words.next()?.split_once('-')?;
-            let number = |digits| u64::from_str_radix(digits, 16).ok();
-            let offset = number(words.nth(1)?)?;
-            let range = number(start)?..number(end)?;
-            range
-                .contains(&address)
-                .then(|| offset + address - range.start)
-        });
+        let mut mappings = profile::MapsLine::parse_all(&maps);
+        let offset = mappings.find_map(|line| line.file_offset_of(address));
         let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
         let rule = Unwinder::new()
-            .caller_rule(&module, offset.unwrap())
+            .caller_rule(&module, offset.unwrap().0)
             .unwrap();
         let expected = match cfg!(target_arch = "x86_64") {
             true => (8, Some(-8)),

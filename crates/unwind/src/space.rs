@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     /// Sorted, disjoint.
-    mappings: Arc<Vec<Mapping>>,
+    mappings: Arc<Vec<ModuleMapping>>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Mapping {
+pub(crate) struct ModuleMapping {
     start: u64,
     end: u64,
     /// Offset in the file of the byte at `start`.
@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
     pub(crate) module: Arc<ModuleData>,
 }
 
-impl Mapping {
+impl ModuleMapping {
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
@@ -59,7 +59,7 @@ impl AddressSpace {
         }
         self.remove_range(range);
         let at = self.mappings.partition_point(|m| m.start < start);
-        let new = Mapping {
+        let new = ModuleMapping {
             start,
             end,
             file_offset,
@@ -77,11 +77,14 @@ impl AddressSpace {
             return;
         }
         let hit = &self.mappings[first..last];
-        let before = hit.first().filter(|m| m.start < start).map(|m| Mapping {
-            end: start,
-            ..m.clone()
-        });
-        let after = hit.last().filter(|m| m.end > end).map(|m| Mapping {
+        let before = hit
+            .first()
+            .filter(|m| m.start < start)
+            .map(|m| ModuleMapping {
+                end: start,
+                ..m.clone()
+            });
+        let after = hit.last().filter(|m| m.end > end).map(|m| ModuleMapping {
             start: end,
             file_offset: m.file_offset.saturating_add(end - m.start),
             ..m.clone()
@@ -100,7 +103,7 @@ impl AddressSpace {
         self.mappings.is_empty()
     }
 
-    pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
+    pub(crate) fn mapping_at(&self, address: u64) -> Option<&ModuleMapping> {
         let at = self.mappings.partition_point(|m| m.end <= address);
         self.mappings.get(at).filter(|m| m.start <= address)
     }
@@ -141,7 +144,7 @@ mod tests {
                 }
             }
             for address in 0..70 {
-                let found = space.find(address).map(|m| m.file_offset + address - m.start);
+                let found = space.mapping_at(address).map(|m| m.file_offset + address - m.start);
                 prop_assert_eq!(found, model.get(&address).copied(), "at {}", address);
             }
         }

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use unwind::{
     AddressSpace, CallerRule, CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable,
-    CompactUnwinder, Failure, Machine, ModuleData, Outcome, Registers, Stack, Unwinder,
+    CompactUnwinder, ModuleData, StackMemory, UnwindFailure, UnwindMachine, UnwindOutcome,
+    UnwindRegisters, Unwinder,
 };
 
-fn fixtures() -> [(Machine, &'static [u8]); 2] {
+fn fixtures() -> [(UnwindMachine, &'static [u8]); 2] {
     [
-        (Machine::X86_64, include_bytes!("fixtures/x86_64")),
-        (Machine::Aarch64, include_bytes!("fixtures/aarch64")),
+        (UnwindMachine::X86_64, include_bytes!("fixtures/x86_64")),
+        (UnwindMachine::Aarch64, include_bytes!("fixtures/aarch64")),
     ]
 }
 
@@ -69,9 +70,9 @@ fn every_place_of_the_fixtures_has_the_same_rule() {
 #[test]
 fn places_all_over_real_images_have_the_same_rule() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let mut images: Vec<&str> = maps
-        .split_whitespace()
-        .filter(|w| w.starts_with('/'))
+    let mut images: Vec<&str> = profile::MapsLine::parse_all(&maps)
+        .map(|line| line.path)
+        .filter(|path| path.starts_with('/'))
         .collect();
     images.sort_unstable();
     images.dedup();
@@ -90,7 +91,7 @@ fn places_all_over_real_images_have_the_same_rule() {
 #[derive(Debug)]
 struct Made {
     space: AddressSpace,
-    registers: Registers,
+    registers: UnwindRegisters,
     words: Vec<u8>,
 }
 
@@ -108,13 +109,13 @@ fn made() -> impl Strategy<Value = Made> {
         let (machine, elf) = fixtures()[which];
         let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000, 0x7000_0000 + 8 * fp);
         let registers = match machine {
-            Machine::X86_64 => Registers::x86_64(pc, sp, fp).with(3, other),
-            Machine::Aarch64 => Registers::aarch64(pc, sp, fp, pc ^ (other & 0xff0)),
+            UnwindMachine::X86_64 => UnwindRegisters::x86_64(pc, sp, fp).with(3, other),
+            UnwindMachine::Aarch64 => UnwindRegisters::aarch64(pc, sp, fp, pc ^ (other & 0xff0)),
         };
         let mut space = AddressSpace::new();
         let (range, offset) = match machine {
-            Machine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
-            Machine::Aarch64 => (0x40_0000..0x40_1000, 0),
+            UnwindMachine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
+            UnwindMachine::Aarch64 => (0x40_0000..0x40_1000, 0),
         };
         let module = Arc::new(ModuleData::from_bytes("fixture", elf).unwrap());
         let range = ProcessAddress(range.start)..ProcessAddress(range.end);
@@ -133,12 +134,12 @@ proptest! {
     #[test]
     fn made_up_stacks_unwind_alike(made in made()) {
         let Made { space, registers, words } = made;
-        let stack = Stack::new(0x7000_0000, &words);
+        let stack = StackMemory::new(0x7000_0000, &words);
         let (mut whole, mut compact) = (Vec::new(), Vec::new());
         let expected = Unwinder::new().unwind(&space, &registers, stack, &mut whole);
         let outcome = CompactUnwinder::new().unwind(&space, &registers, stack, &mut compact);
         match outcome {
-            Outcome::Failed(Failure::BadTable | Failure::UnknownRegister(_)) => {
+            UnwindOutcome::Failed(UnwindFailure::BadTable | UnwindFailure::UnknownRegister(_)) => {
                 prop_assert!(whole.starts_with(&compact), "{whole:?} {compact:?}");
             }
             _ => prop_assert_eq!((&compact, outcome), (&whole, expected)),

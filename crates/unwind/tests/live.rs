@@ -7,7 +7,7 @@ mod support;
 use std::collections::HashMap;
 use std::path::Path;
 use support::{Event, STACK_COPY, Symbols, Traced, compile, ranking};
-use unwind::{AddressSpace, CompactUnwinder, ModuleCache, Outcome, Stack, Unwinder};
+use unwind::{AddressSpace, CompactUnwinder, ModuleCache, StackMemory, UnwindOutcome, Unwinder};
 
 struct Bench {
     unwinder: Unwinder,
@@ -28,26 +28,26 @@ impl Bench {
         }
     }
 
-    fn unwind(&mut self, traced: &Traced, space: &AddressSpace) -> Outcome {
+    fn unwind(&mut self, traced: &Traced, space: &AddressSpace) -> UnwindOutcome {
         let registers = traced.registers();
         let copied = traced.memory(registers.sp(), &mut self.stack);
-        let stack = Stack::new(registers.sp(), &self.stack[..copied]);
+        let stack = StackMemory::new(registers.sp(), &self.stack[..copied]);
         self.unwinder
             .unwind(space, &registers, stack, &mut self.frames)
     }
 
     /// The same by compact tables.
-    fn unwind_compactly(&mut self, traced: &Traced, space: &AddressSpace) -> Outcome {
+    fn unwind_compactly(&mut self, traced: &Traced, space: &AddressSpace) -> UnwindOutcome {
         let registers = traced.registers();
         let copied = traced.memory(registers.sp(), &mut self.stack);
-        let stack = Stack::new(registers.sp(), &self.stack[..copied]);
+        let stack = StackMemory::new(registers.sp(), &self.stack[..copied]);
         self.compact
             .unwind(space, &registers, stack, &mut self.frames)
     }
 }
 
 /// Stops at each SIGSTOP in turn and gives the names of the frames at the `nth`.
-fn names_at_stop(program: &Path, nth: usize) -> (Outcome, Vec<String>) {
+fn names_at_stop(program: &Path, nth: usize) -> (UnwindOutcome, Vec<String>) {
     let mut bench = Bench::new();
     let mut traced = Traced::start(program);
     for _ in 0..nth {
@@ -98,7 +98,7 @@ fn step_through(program: &Path, stops: usize) -> (usize, HashMap<String, usize>)
                 true => bench.unwind_compactly(&traced, &space),
                 false => bench.unwind(&traced, &space),
             };
-            if outcome != Outcome::Complete || !is_whole(&symbols, &bench.frames) {
+            if outcome != UnwindOutcome::Complete || !is_whole(&symbols, &bench.frames) {
                 let names = symbols.names(&bench.frames);
                 let innermost = names[..names.len().min(4)].join(" < ");
                 let way = if compactly { "compact" } else { "whole" };
@@ -155,7 +155,7 @@ fn through_qsort_and_a_signal_handler() {
             "__libc_start_main",
             "_start",
         ];
-        assert_eq!(outcome, Outcome::Complete, "{compiler}: {names:?}");
+        assert_eq!(outcome, UnwindOutcome::Complete, "{compiler}: {names:?}");
         assert!(in_order(&names, &expected), "{compiler}: {names:?}");
         assert_eq!(
             names.last().map(String::as_str),
@@ -173,7 +173,7 @@ fn to_the_start_of_a_thread() {
         return;
     };
     let (outcome, names) = names_at_stop(&program, 1);
-    assert_eq!(outcome, Outcome::Complete, "{names:?}");
+    assert_eq!(outcome, UnwindOutcome::Complete, "{names:?}");
     // Its root is in the C library, and main is on another stack.
     assert!(in_order(&names, &["raise", "work"]), "{names:?}");
     assert!(!names.iter().any(|name| name == "main"), "{names:?}");

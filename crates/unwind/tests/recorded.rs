@@ -6,28 +6,31 @@ use profile::{FileIdentity, ProcessAddress};
 use proptest::prelude::*;
 use std::sync::Arc;
 use unwind::{
-    AddressSpace, Error, Failure, MAX_FRAMES, Machine, ModuleCache, ModuleData, Outcome, Registers,
-    Stack, Unwinder,
+    AddressSpace, Error, MAX_FRAMES, ModuleCache, ModuleData, StackMemory, UnwindFailure,
+    UnwindMachine, UnwindOutcome, UnwindRegisters, Unwinder,
 };
 
 struct Recorded {
-    machine: Machine,
+    machine: UnwindMachine,
     elf: &'static [u8],
-    registers: Registers,
+    registers: UnwindRegisters,
     stack: &'static [u8],
 }
 
 impl Recorded {
-    fn new(machine: Machine, elf: &'static [u8], written: &'static [u8]) -> Self {
+    fn new(machine: UnwindMachine, elf: &'static [u8], written: &'static [u8]) -> Self {
         let (values, stack) = written.split_at(33 * 8);
         let values = values
             .chunks(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
         let values: Vec<u64> = values.collect();
         let (start, count) = match machine {
-            Machine::X86_64 => (Registers::x86_64(values[32], values[7], values[6]), 16),
-            Machine::Aarch64 => (
-                Registers::aarch64(values[32], values[31], values[29], values[30]),
+            UnwindMachine::X86_64 => (
+                UnwindRegisters::x86_64(values[32], values[7], values[6]),
+                16,
+            ),
+            UnwindMachine::Aarch64 => (
+                UnwindRegisters::aarch64(values[32], values[31], values[29], values[30]),
                 32,
             ),
         };
@@ -42,12 +45,20 @@ impl Recorded {
 
     fn aarch64() -> Self {
         let stack = include_bytes!("fixtures/aarch64.stack");
-        Self::new(Machine::Aarch64, include_bytes!("fixtures/aarch64"), stack)
+        Self::new(
+            UnwindMachine::Aarch64,
+            include_bytes!("fixtures/aarch64"),
+            stack,
+        )
     }
 
     fn x86_64() -> Self {
         let stack = include_bytes!("fixtures/x86_64.stack");
-        Self::new(Machine::X86_64, include_bytes!("fixtures/x86_64"), stack)
+        Self::new(
+            UnwindMachine::X86_64,
+            include_bytes!("fixtures/x86_64"),
+            stack,
+        )
     }
 
     fn both() -> [Self; 2] {
@@ -57,8 +68,8 @@ impl Recorded {
     /// The program's only executable segment is mapped where it says.
     fn space(&self, module: ModuleData) -> AddressSpace {
         let (range, offset) = match self.machine {
-            Machine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
-            Machine::Aarch64 => (0x40_0000..0x40_1000, 0),
+            UnwindMachine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
+            UnwindMachine::Aarch64 => (0x40_0000..0x40_1000, 0),
         };
         let mut space = AddressSpace::new();
         let range = ProcessAddress(range.start)..ProcessAddress(range.end);
@@ -70,8 +81,8 @@ impl Recorded {
         self.space(ModuleData::from_bytes("recorded", self.elf).unwrap())
     }
 
-    fn stack(&self) -> Stack<'static> {
-        Stack::new(self.registers.sp(), self.stack)
+    fn stack(&self) -> StackMemory<'static> {
+        StackMemory::new(self.registers.sp(), self.stack)
     }
 
     fn names(&self, frames: &[ProcessAddress]) -> Vec<String> {
@@ -111,7 +122,7 @@ fn both_machines_reach_their_root() {
             Unwinder::new().unwind(&space, &recorded.registers, recorded.stack(), &mut frames);
         let names = recorded.names(&frames);
         let mut expected = vec!["capture", "deepest", "handler"];
-        if recorded.machine == Machine::Aarch64 {
+        if recorded.machine == UnwindMachine::Aarch64 {
             expected.push("signal_return");
         }
         expected.extend(CALLERS);
@@ -119,7 +130,7 @@ fn both_machines_reach_their_root() {
         assert_eq!(
             (outcome, names),
             (
-                Outcome::Complete,
+                UnwindOutcome::Complete,
                 expected.into_iter().map(str::to_owned).collect()
             )
         );
@@ -135,7 +146,7 @@ fn without_section_headers_the_segments_lead_to_the_tables() {
     let mut frames = Vec::new();
     let outcome =
         Unwinder::new().unwind(&space, &recorded.registers, recorded.stack(), &mut frames);
-    assert_eq!((outcome, frames.len()), (Outcome::Complete, 13));
+    assert_eq!((outcome, frames.len()), (UnwindOutcome::Complete, 13));
 }
 
 #[test]
@@ -146,12 +157,12 @@ fn a_shorter_copy_of_the_stack_gives_fewer_frames_of_the_same() {
         unwinder.unwind(&space, &recorded.registers, recorded.stack(), &mut whole);
         let mut longest = 0;
         for length in 0..recorded.stack.len() {
-            let stack = Stack::new(recorded.registers.sp(), &recorded.stack[..length]);
+            let stack = StackMemory::new(recorded.registers.sp(), &recorded.stack[..length]);
             let outcome = unwinder.unwind(&space, &recorded.registers, stack, &mut frames);
             assert!(whole.starts_with(&frames), "{length}");
             assert!(frames.len() >= longest, "{length}");
             assert_eq!(
-                outcome == Outcome::Truncated,
+                outcome == UnwindOutcome::Truncated,
                 frames.len() < whole.len(),
                 "{length}: {outcome:?}"
             );
@@ -180,20 +191,23 @@ fn frame_pointers_lead_through_code_without_tables() {
         0x5555_3333,
     ];
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let stack = Stack::new(0x7000_0000, &bytes);
+    let stack = StackMemory::new(0x7000_0000, &bytes);
     let space = AddressSpace::new();
     let expected = [0x5555_0000, 0x5555_1110, 0x5555_2221, 0x5555_3332].map(ProcessAddress);
     for registers in [
-        Registers::x86_64(0x5555_0000, 0x7000_0000, 0x7000_0008),
-        Registers::aarch64(0x5555_0000, 0x7000_0000, 0x7000_0008, 1),
+        UnwindRegisters::x86_64(0x5555_0000, 0x7000_0000, 0x7000_0008),
+        UnwindRegisters::aarch64(0x5555_0000, 0x7000_0000, 0x7000_0008, 1),
     ] {
         let mut frames = Vec::new();
         let outcome = Unwinder::new().unwind(&space, &registers, stack, &mut frames);
-        assert_eq!((outcome, &frames[..]), (Outcome::Complete, &expected[..]));
+        assert_eq!(
+            (outcome, &frames[..]),
+            (UnwindOutcome::Complete, &expected[..])
+        );
     }
-    let none = Registers::x86_64(0x5555_0000, 0x7000_0000, 0);
+    let none = UnwindRegisters::x86_64(0x5555_0000, 0x7000_0000, 0);
     let outcome = Unwinder::new().unwind(&space, &none, stack, &mut Vec::new());
-    assert_eq!(outcome, Outcome::Failed(Failure::NoTable));
+    assert_eq!(outcome, UnwindOutcome::Failed(UnwindFailure::NoTable));
 }
 
 #[test]
@@ -202,11 +216,14 @@ fn endless_recursion_is_cut() {
         .flat_map(|n| [0x7000_0000 + 16 * n, 0x5555_0000])
         .collect();
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let registers = Registers::x86_64(0x5555_0000, 0x7000_0000, 0x7000_0000);
+    let registers = UnwindRegisters::x86_64(0x5555_0000, 0x7000_0000, 0x7000_0000);
     let mut frames = Vec::new();
-    let stack = Stack::new(0x7000_0000, &bytes);
+    let stack = StackMemory::new(0x7000_0000, &bytes);
     let outcome = Unwinder::new().unwind(&AddressSpace::new(), &registers, stack, &mut frames);
-    assert_eq!((outcome, frames.len()), (Outcome::TooDeep, MAX_FRAMES));
+    assert_eq!(
+        (outcome, frames.len()),
+        (UnwindOutcome::TooDeep, MAX_FRAMES)
+    );
 }
 
 #[test]
@@ -302,33 +319,33 @@ fn expressions_of_the_tables_are_bounded() {
     // CFA = rsp + 8; return address at CFA - 8: right for the innermost frame only.
     assert_ne!(
         outcome(&[0x0c, 7, 8, 0x90, 1]),
-        Outcome::Failed(Failure::BadTable)
+        UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
     // CFA by an expression that jumps to its own start.
     assert_eq!(
         outcome(&[0x0f, 3, 0x2f, 0xfd, 0xff, 0x90, 1]),
-        Outcome::Failed(Failure::BadTable)
+        UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
     // By one that pushes without end, and one that pops what is not there.
     assert_eq!(
         outcome(&[0x0f, 4, 0x31, 0x2f, 0xfc, 0xff, 0x90, 1]),
-        Outcome::Failed(Failure::BadTable)
+        UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
     assert_eq!(
         outcome(&[0x0f, 1, 0x22, 0x90, 1]),
-        Outcome::Failed(Failure::BadTable)
+        UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
     // By a register that nobody recorded, and by memory that is not of the stack.
     assert_eq!(
         outcome(&[0x0c, 32, 8, 0x90, 1]),
-        Outcome::Failed(Failure::UnknownRegister(32))
+        UnwindOutcome::Failed(UnwindFailure::UnknownRegister(32))
     );
     assert_eq!(
         outcome(&[0x0f, 3, 0x08, 0x10, 0x06, 0x90, 1]),
-        Outcome::Failed(Failure::NotAdvancing)
+        UnwindOutcome::Failed(UnwindFailure::NotAdvancing)
     );
     // Root: the return address is undefined.
-    assert_eq!(outcome(&[0x0c, 7, 8, 0x07, 16]), Outcome::Complete);
+    assert_eq!(outcome(&[0x0c, 7, 8, 0x07, 16]), UnwindOutcome::Complete);
 }
 
 fn identity(inode: u64) -> FileIdentity {
@@ -376,7 +393,7 @@ fn files_are_read_once_and_memory_is_bounded() {
 }
 
 /// Any registers, mostly pointing to where something is.
-fn registers(recorded: &Recorded) -> impl Strategy<Value = Registers> + use<> {
+fn registers(recorded: &Recorded) -> impl Strategy<Value = UnwindRegisters> + use<> {
     let (sp, pc) = (recorded.registers.sp(), recorded.registers.pc() & !0xfff);
     let value = prop_oneof![
         any::<u64>(),
@@ -396,8 +413,8 @@ fn registers(recorded: &Recorded) -> impl Strategy<Value = Registers> + use<> {
     let machine = recorded.machine;
     prop::collection::vec(value, 33).prop_map(move |v| {
         let start = match machine {
-            Machine::X86_64 => Registers::x86_64(v[32], v[7], v[6]),
-            Machine::Aarch64 => Registers::aarch64(v[32], v[31], v[29], v[30]),
+            UnwindMachine::X86_64 => UnwindRegisters::x86_64(v[32], v[7], v[6]),
+            UnwindMachine::Aarch64 => UnwindRegisters::aarch64(v[32], v[31], v[29], v[30]),
         };
         (0..16).fold(start, |regs, n| {
             if n == 6 || n == 7 {
@@ -409,7 +426,7 @@ fn registers(recorded: &Recorded) -> impl Strategy<Value = Registers> + use<> {
     })
 }
 
-fn hostile(recorded: &'static Recorded) -> impl Strategy<Value = (Registers, u64, Vec<u8>)> {
+fn hostile(recorded: &'static Recorded) -> impl Strategy<Value = (UnwindRegisters, u64, Vec<u8>)> {
     let sp = recorded.registers.sp();
     let at = prop_oneof![
         Just(sp),
@@ -438,9 +455,9 @@ proptest! {
         hostile(&BOTH[which]).prop_map(move |(r, at, s)| (which, r, at, s))
     })) {
         let mut frames = Vec::new();
-        let outcome = Unwinder::new().unwind(&BOTH[which].whole(), &registers, Stack::new(at, &stack), &mut frames);
+        let outcome = Unwinder::new().unwind(&BOTH[which].whole(), &registers, StackMemory::new(at, &stack), &mut frames);
         prop_assert!(!frames.is_empty() && frames.len() <= MAX_FRAMES);
-        prop_assert_eq!(outcome == Outcome::TooDeep, false, "{} frames", frames.len());
+        prop_assert_eq!(outcome == UnwindOutcome::TooDeep, false, "{} frames", frames.len());
     }
 
     /// Bits of the file flip, mostly in its headers and tables; the stack is real or not.
@@ -464,7 +481,7 @@ proptest! {
         }
         if let Ok(module) = ModuleData::from_bytes("damaged", &elf) {
             let (space, mut unwinder, mut frames) = (recorded.space(module), Unwinder::new(), Vec::new());
-            unwinder.unwind(&space, &registers, Stack::new(at, &stack), &mut frames);
+            unwinder.unwind(&space, &registers, StackMemory::new(at, &stack), &mut frames);
             prop_assert!(frames.len() <= MAX_FRAMES);
             unwinder.unwind(&space, &recorded.registers, recorded.stack(), &mut frames);
             prop_assert!(frames.len() <= MAX_FRAMES);

@@ -32,7 +32,8 @@
 //! remains around others.
 //!
 //! **No cause** are methods that only lead to work ([`glue`](super::glue)), and the one call that has most of the program
-//! and little cost of its own. A sequence adds at least 1 % of the whole, or the search ends.
+//! and little cost of its own. A sequence that ends in such a call, which one around recursion can, is split into one for each
+//! notable way on. A sequence adds at least 1 % of the whole, or the search ends.
 //!
 //! **Where two profiles part.** What only one side calls is a cost of its first method: see [`united`](super::united).
 
@@ -40,14 +41,15 @@ use super::forest::{CallSequence, Forest, Whole};
 use super::glue::is_glue;
 use super::interface::{Profile, Step};
 use super::spans::Spans;
-use super::tree::{IndexedTree, View};
+use super::tree::IndexedTree;
 pub use super::united::UniteError;
 use super::united::United;
+use super::view::View;
 use crate::statistics::Interval;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// What to search for.
+/// Options of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// At most so many sequences. The paper's analysts found 13 or 14 in each program.
@@ -82,7 +84,7 @@ pub struct Bottleneck {
     pub interval: Option<Interval>,
 }
 
-/// What was found.
+/// The sequences found.
 #[derive(Clone, Debug, Default)]
 pub struct FoundSequences {
     /// Those that add most first.
@@ -108,7 +110,7 @@ const NOTABLE: [f64; 6] = [
 ];
 /// The share of a container's cost that notable callees have.
 const CONTAINED: f64 = 0.5;
-/// What of the largest coverage is enough, if what is wanted cannot be had.
+/// The share of the largest coverage that is enough, if the wanted coverage cannot be reached.
 const NEAR: f64 = 0.95;
 /// The share of a sequence's cost that must be new: else it is what is left around others.
 const NEW: f64 = 0.5;
@@ -121,25 +123,25 @@ const PHASE: f64 = 0.5;
 ///
 /// # Errors
 /// If several profiles have too many contexts together.
-pub fn search(forest: &Forest, options: &Options) -> Result<FoundSequences, UniteError> {
+pub fn search_causes(forest: &Forest, options: &Options) -> Result<FoundSequences, UniteError> {
     if forest.indexes().nth(1).is_none() {
         return Ok(search_one(forest, options, &|_| true));
     }
     let united = United::new(forest)?;
-    let sign = direction(&united.forest);
+    let sign = search_direction(&united.forest);
     // What may be chance is no start.
     let real = |s: &CallSequence| {
-        let interval = united.interval(forest, united.forest.path_of(s));
+        let interval = united.cost_interval(forest, united.forest.path_of(s));
         interval.is_none_or(|i| i.conservative() * sign > 0.0)
     };
     let mut found = search_one(&united.forest, options, &real);
-    found.covered = united.unscaled(found.covered);
-    found.whole = united.unscaled(found.whole);
+    found.covered = united.original_cost(found.covered);
+    found.whole = united.original_cost(found.whole);
     for bottleneck in &mut found.bottlenecks {
         let path = united.forest.path_of(&bottleneck.sequence).to_vec();
-        bottleneck.cost = united.unscaled(bottleneck.cost);
-        bottleneck.new = united.unscaled(bottleneck.new);
-        bottleneck.interval = united.interval(forest, &path);
+        bottleneck.cost = united.original_cost(bottleneck.cost);
+        bottleneck.new = united.original_cost(bottleneck.new);
+        bottleneck.interval = united.cost_interval(forest, &path);
         if let Some(sequence) = forest.summary_of(&path) {
             bottleneck.sequence = sequence;
         }
@@ -155,13 +157,13 @@ fn search_one(
     let Some((index, _)) = forest.indexes().next() else {
         return FoundSequences::default();
     };
-    let (whole, notable_of) = wholes(forest);
+    let (whole, notable_of) = whole_costs(forest);
     let run = |level: usize, finer: usize| {
         let mut greedy = Greedy::new(forest, index, options, notable_of, real);
         if level > 0 {
-            greedy.rounds(NOTABLE[level - 1], finer);
+            greedy.add_causes(NOTABLE[level - 1], finer);
         }
-        greedy.rounds(NOTABLE[level], options.count);
+        greedy.add_causes(NOTABLE[level], options.count);
         greedy.found
     };
     // The finest level that covers enough; if none does, one that comes near to the best.
@@ -170,7 +172,7 @@ fn search_one(
         .iter()
         .map(|found| found.covered.abs())
         .fold(0.0, f64::max);
-    let wanted = (options.coverage * coverable(forest)).min(NEAR * most);
+    let wanted = (options.coverage * coverable_cost(forest)).min(NEAR * most);
     let enough = |found: &FoundSequences| found.covered.abs() >= wanted;
     let level = levels.iter().position(enough).unwrap_or(0);
     let mut best = levels.swap_remove(level);
@@ -191,13 +193,13 @@ fn search_one(
 }
 
 /// The cost that can be covered: the whole, but of differences no more than what methods got dearer by.
-fn coverable(forest: &Forest) -> f64 {
-    dearer(forest).min(forest.whole())
+fn coverable_cost(forest: &Forest) -> f64 {
+    dearer_cost(forest).min(forest.whole())
 }
 
 /// The sum of what each method got dearer by itself, in the direction that is searched for.
-fn dearer(forest: &Forest) -> f64 {
-    let sign = direction(forest);
+fn dearer_cost(forest: &Forest) -> f64 {
+    let sign = search_direction(forest);
     let initial = forest.initial().iter();
     initial
         .map(|s| (sign * forest.base_of(s)).max(0.0))
@@ -207,15 +209,15 @@ fn dearer(forest: &Forest) -> f64 {
 /// The cost that is called 100 %, and the one that a notable part is of. Of a difference both are what got
 /// dearer, if something else got cheaper: of the sum of both, one cause could be any multiple. Where the
 /// difference is next to nothing 100 % is the first side's total, but what is notable is still part of the difference.
-fn wholes(forest: &Forest) -> (f64, f64) {
+fn whole_costs(forest: &Forest) -> (f64, f64) {
     let whole = forest.whole();
     match forest.whole_kind() {
         Whole::Total => (whole, whole),
         Whole::Difference => {
-            let dearer = whole.max(dearer(forest));
+            let dearer = whole.max(dearer_cost(forest));
             (dearer, dearer)
         }
-        Whole::FirstTotal => (whole, dearer(forest).min(whole)),
+        Whole::FirstTotal => (whole, dearer_cost(forest).min(whole)),
     }
 }
 
@@ -253,7 +255,7 @@ impl<'a> Greedy<'a> {
         whole: f64,
         real: &'a dyn Fn(&CallSequence) -> bool,
     ) -> Self {
-        let sign = direction(forest);
+        let sign = search_direction(forest);
         Self {
             found: FoundSequences {
                 cheaper: sign < 0.0,
@@ -266,42 +268,54 @@ impl<'a> Greedy<'a> {
             sign,
             whole,
             covered: Spans::default(),
-            left: index.view().left(&Spans::default()),
+            left: index.view().costs_left(&Spans::default()),
         }
     }
 
     /// The tree with the costs that are not covered.
-    fn view(&self) -> View<'_> {
+    fn uncovered_view(&self) -> View<'_> {
         self.index.view_with(&self.left)
     }
 
     /// Adds causes at the level `notable`, until there are `count`.
-    fn rounds(&mut self, notable: f64, count: usize) {
+    fn add_causes(&mut self, notable: f64, count: usize) {
         self.found.notable = notable;
         while self.found.bottlenecks.len() < count {
             let Some(start) = self.next_cause() else {
                 break;
             };
-            let sequence = self.specific(start);
-            let new = self.cover(&sequence);
-            // The start had enough, and the sequence has nearly all of it.
-            if new * self.sign < self.options.cutoff * LEAST * self.whole {
+            let before = self.found.bottlenecks.len();
+            for sequence in self.most_specific(start) {
+                if self.found.bottlenecks.len() < count {
+                    self.add_sequence(sequence);
+                }
+            }
+            if self.found.bottlenecks.len() == before {
                 break;
             }
-            self.found.covered += new;
-            self.found.bottlenecks.push(Bottleneck {
-                cost: self.forest.cum_of(&sequence),
-                sequence,
-                new,
-                interval: None,
-            });
         }
+    }
+
+    /// Adds a sequence, unless what it adds is too little.
+    fn add_sequence(&mut self, sequence: CallSequence) {
+        let new = self.cover_sequence(&sequence);
+        // The start had enough, and the sequence has nearly all of it.
+        if new * self.sign < self.options.cutoff * LEAST * self.whole {
+            return;
+        }
+        self.found.covered += new;
+        self.found.bottlenecks.push(Bottleneck {
+            cost: self.forest.cum_of(&sequence),
+            sequence,
+            new,
+            interval: None,
+        });
     }
 
     /// The cause with the most cost left.
     fn next_cause(&self) -> Option<CallSequence> {
         let mut by_step = vec![0.0; self.forest.methods().len()];
-        for (method, (_, cum)) in (0..).zip(self.view().metrics_of_methods()) {
+        for (method, (_, cum)) in (0..).zip(self.uncovered_view().metrics_of_methods()) {
             let Step(step) = self.forest.step_of(0, method);
             by_step[step as usize] = self.sign * cum as f64;
         }
@@ -325,7 +339,7 @@ impl<'a> Greedy<'a> {
 
     /// The cost left of calls that end at these nodes, which are in preorder: that of the outermost.
     fn gain_of_calls(&self, finals: impl Iterator<Item = u32>) -> f64 {
-        let view = self.view();
+        let view = self.uncovered_view();
         let mut sum = OutermostSum::default();
         finals.for_each(|node| sum.add(view, node));
         self.sign * sum.cost as f64
@@ -349,7 +363,7 @@ impl<'a> Greedy<'a> {
     }
 
     fn is_container(&self, single: &CallSequence, gain: f64) -> bool {
-        let view = self.view();
+        let view = self.uncovered_view();
         let end = |node: u32| view.nodes[node as usize].end;
         let mut shares: FxHashMap<u32, f64> = FxHashMap::default();
         let mut add = |callee: u32, cost: i64| {
@@ -381,8 +395,10 @@ impl<'a> Greedy<'a> {
 
     /// The longest sequence around `start` that keeps its cost. It has no method twice, because recursion
     /// would add steps and no information; so the work is linear in the tree.
-    fn specific(&self, start: CallSequence) -> CallSequence {
-        let view = self.view();
+    ///
+    /// Around a recursive method it can end where the program forks: then there is one for each notable way on.
+    fn most_specific(&self, start: CallSequence) -> Vec<CallSequence> {
+        let view = self.uncovered_view();
         let finals = start.parts()[0].finals();
         let goal = self.options.cutoff * self.gain_of_calls(finals.iter().copied());
         let mut path: VecDeque<u32> = finals
@@ -408,7 +424,25 @@ impl<'a> Greedy<'a> {
             path.push_front(method);
             methods.insert(method);
         }
-        let mut finals: Vec<u32> = ends.into_iter().map(|(last, _)| last).collect();
+        let finals: Vec<u32> = ends.into_iter().map(|(last, _)| last).collect();
+        let mut sequences = Vec::new();
+        self.lengthen_down(path, finals, methods, goal, &mut sequences);
+        if sequences.is_empty() {
+            sequences.push(start);
+        }
+        sequences
+    }
+
+    /// Extends a path at its end as long as it keeps its cost, and adds what it has become.
+    fn lengthen_down(
+        &self,
+        mut path: VecDeque<u32>,
+        mut finals: Vec<u32>,
+        mut methods: FxHashSet<u32>,
+        goal: f64,
+        sequences: &mut Vec<CallSequence>,
+    ) {
+        let view = self.uncovered_view();
         loop {
             let mut callees: Vec<u32> = finals.iter().flat_map(|n| view.children(*n)).collect();
             callees.sort();
@@ -421,7 +455,45 @@ impl<'a> Greedy<'a> {
             path.push_back(method);
             methods.insert(method);
         }
-        self.without_glue(path).unwrap_or(start)
+        let ways = self.ways_on(&finals, &methods);
+        if ways.is_empty() {
+            sequences.extend(self.without_glue(path));
+            return;
+        }
+        for (gain, method, callees) in ways {
+            let (mut longer, mut known) = (path.clone(), methods.clone());
+            longer.push_back(method);
+            known.insert(method);
+            let goal = self.options.cutoff * gain;
+            self.lengthen_down(longer, callees, known, goal, sequences);
+        }
+    }
+
+    /// The notable callees of one call that has most of the program, if they have most of its cost: the largest first, with their nodes.
+    fn ways_on(&self, finals: &[u32], has: &FxHashSet<u32>) -> Vec<(f64, u32, Vec<u32>)> {
+        let cost = self.gain_of_calls(finals.iter().copied());
+        let [call] = finals else { return Vec::new() };
+        if self.forest.is_signed() || cost < PHASE * self.whole {
+            return Vec::new();
+        }
+        let view = self.uncovered_view();
+        let mut by_method: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for callee in view.children(*call) {
+            let method = view.nodes[callee as usize].method;
+            if !has.contains(&method) {
+                by_method.entry(method).or_default().push(callee);
+            }
+        }
+        let mut ways: Vec<(f64, u32, Vec<u32>)> = by_method
+            .into_iter()
+            .map(|(method, nodes)| (self.gain_of_calls(nodes.iter().copied()), method, nodes))
+            .filter(|(gain, ..)| *gain >= self.found.notable * self.whole)
+            .collect();
+        if ways.iter().map(|(gain, ..)| gain).sum::<f64>() < CONTAINED * cost {
+            return Vec::new();
+        }
+        ways.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        ways
     }
 
     /// The method by which paths can be extended without losing more than to `goal`, if it is not one of
@@ -432,7 +504,7 @@ impl<'a> Greedy<'a> {
         goal: f64,
         has: &FxHashSet<u32>,
     ) -> Option<u32> {
-        let view = self.view();
+        let view = self.uncovered_view();
         let mut sums: FxHashMap<u32, OutermostSum> = FxHashMap::default();
         for (last, node) in extended {
             let method = view.nodes[node as usize].method;
@@ -462,12 +534,12 @@ impl<'a> Greedy<'a> {
     }
 
     /// Covers the sequence, and returns how much of it was not covered before.
-    fn cover(&mut self, sequence: &CallSequence) -> f64 {
+    fn cover_sequence(&mut self, sequence: &CallSequence) -> f64 {
         let cover = self.forest.cover(&[sequence]);
-        let nodes = &cover.cover()[0];
-        let new = self.view().cost_of(nodes) as f64;
+        let nodes = &cover.covered_spans()[0];
+        let new = self.uncovered_view().cost_of(nodes) as f64;
         self.covered = self.covered.joined(nodes);
-        self.left = self.index.view().left(&self.covered);
+        self.left = self.index.view().costs_left(&self.covered);
         new
     }
 }
@@ -489,7 +561,7 @@ impl OutermostSum {
 }
 
 /// Returns what is searched for: more cost, unless the whole difference is that the first side is cheaper.
-fn direction(forest: &Forest) -> f64 {
+fn search_direction(forest: &Forest) -> f64 {
     let difference = forest.whole_kind() == Whole::Difference;
     if difference && forest.total() < 0.0 {
         -1.0

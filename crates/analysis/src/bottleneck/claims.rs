@@ -1,4 +1,4 @@
-//! What a search without an analyst claims, in the form that all methods share.
+//! Claims of an automatic search, in the form that all methods share.
 
 use super::auto::{Bottleneck, FoundSequences};
 use super::forest::{Forest, Whole};
@@ -52,7 +52,7 @@ fn finding_of(
         evidence: vec![FindingEvidence::CallCost {
             cost: bottleneck.cost,
             new: bottleneck.new,
-            contexts: forest.contexts(&bottleneck.sequence),
+            contexts: forest.context_count(&bottleneck.sequence),
         }],
         doubts: reaches_over_zero
             .then_some(FindingDoubt::IntervalHoldsZero)

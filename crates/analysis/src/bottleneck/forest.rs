@@ -30,18 +30,19 @@ use std::sync::Arc;
 /// One execution's profile.
 #[derive(Debug)]
 pub struct Run {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// The profile.
     pub tree: CallTree,
-    /// Which of its value types is the cost.
+    /// The value type that is the cost.
     pub value: usize,
-    /// How much work was done, in any unit (requests, bytes, iterations), for [`Normalisation::Work`].
+    /// The amount of work done, in any unit (requests, bytes, iterations), for
+    /// [`Normalisation::Work`].
     pub work: Option<f64>,
 }
 
-/// How profiles of different executions are made comparable. The first is the measure; the costs
-/// of each other one are multiplied by a factor.
+/// Normalisation that makes profiles of different executions comparable. The first is the measure;
+/// the costs of each other one are multiplied by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
     /// As measured: all factors are 1.
@@ -76,7 +77,7 @@ pub enum ForestError {
     BadWork(String),
 }
 
-/// What [`whole`](super::interface::Profile::whole) of a forest is.
+/// The kind of the [`whole`](super::interface::Profile::whole) of a forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// The total cost of the profile, or the mean of its runs.
@@ -128,7 +129,7 @@ pub struct CallCover {
     cover: Vec<Spans>,
     /// Both with their costs, by tree; made when they are wanted.
     measured: OnceCell<Vec<[Measured; 2]>>,
-    /// What is not in it, by tree; made when it is wanted.
+    /// Sequences that are not in it, by tree; computed on demand.
     left: OnceCell<Vec<Left>>,
 }
 
@@ -181,7 +182,7 @@ impl Forest {
     pub fn new(a: Vec<Run>, b: Vec<Run>, by: Normalisation) -> Result<Self, ForestError> {
         let first = a.len();
         let mut forest = Self::build(a.into_iter().chain(b).collect(), first, by)?;
-        forest.whole = whole(&forest.members, &forest.value_type)?;
+        forest.whole = whole_cost(&forest.members, &forest.value_type)?;
         Ok(forest)
     }
 
@@ -202,7 +203,7 @@ impl Forest {
                 ));
             }
         }
-        let factors = factors(&runs, by)?;
+        let factors = run_factors(&runs, by)?;
         let mut methods = MethodTable::default();
         let mut members = Vec::with_capacity(runs.len());
         for (at, (run, factor)) in runs.into_iter().zip(factors).enumerate() {
@@ -216,7 +217,7 @@ impl Forest {
                 .tree
                 .methods()
                 .iter()
-                .map(|m| methods.number(m))
+                .map(|m| methods.method_number(m))
                 .collect();
             members.push(Member {
                 name: run.name,
@@ -238,19 +239,22 @@ impl Forest {
         let signed = sides.1 > 0 || members.iter().any(|m| m.index.has_negative_cost());
         let mut forest = Self {
             whole: (Whole::Total, 1.0),
-            ambiguous: ambiguous(&methods),
+            ambiguous: ambiguous_names(&methods),
             initial: Vec::new(),
             members,
             methods,
             value_type,
             signed,
         };
-        forest.initial = forest.singles();
+        forest.initial = forest.single_steps();
         Ok(forest)
     }
 
-    fn singles(&self) -> Vec<CallSequence> {
-        let singles = self.members.iter().map(|member| member.index.singles());
+    fn single_steps(&self) -> Vec<CallSequence> {
+        let singles = self
+            .members
+            .iter()
+            .map(|member| member.index.single_paths());
         let singles: Vec<Vec<Paths>> = singles.collect();
         let single = |method: u32| {
             let part = |(member, singles): (&Member, &Vec<Paths>)| {
@@ -323,15 +327,15 @@ impl Forest {
     /// The metrics of a sequence in each of the profiles, before weighting.
     pub fn by_member(&self, sequence: &CallSequence) -> Vec<(i64, i64)> {
         let cums = sequence.parts.iter().map(|part| part.cum);
-        self.bases(sequence).zip(cums).collect()
+        self.tree_bases(sequence).zip(cums).collect()
     }
 
     /// The number of distinct calling contexts that end in the sequence, in all profiles.
-    pub fn contexts(&self, sequence: &CallSequence) -> usize {
+    pub fn context_count(&self, sequence: &CallSequence) -> usize {
         sequence.parts.iter().map(|p| p.finals().len()).sum()
     }
 
-    /// Of a comparison: the side that alone has the sequence, `true` for the first.
+    /// Returns the only side of a comparison that has the sequence, `true` for the first.
     pub fn only_in(&self, sequence: &CallSequence) -> Option<bool> {
         let has = |side: bool| {
             let mut parts = self.members.iter().zip(sequence.parts.iter());
@@ -341,12 +345,12 @@ impl Forest {
         (self.is_comparison() && sides.0 != sides.1).then_some(sides.0)
     }
 
-    fn bases<'a>(&'a self, sequence: &'a CallSequence) -> impl Iterator<Item = i64> + 'a {
+    fn tree_bases<'a>(&'a self, sequence: &'a CallSequence) -> impl Iterator<Item = i64> + 'a {
         let parts = self.members.iter().zip(sequence.parts.iter());
         parts.map(|(member, part)| part.base(member.index.view(), sequence.path.len()))
     }
 
-    fn weighted(&self, each: impl Iterator<Item = i64>) -> f64 {
+    fn weighted_sum(&self, each: impl Iterator<Item = i64>) -> f64 {
         let values = self.members.iter().zip(each);
         values.map(|(m, value)| m.weight * value as f64).sum()
     }
@@ -357,7 +361,7 @@ impl Forest {
     }
 
     /// The extensions of `s`, or the one by `only`.
-    fn extended(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
+    fn extended_by(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
         let length = s.path.len();
         let mut found: Vec<(u32, Vec<Paths>)> = Vec::new();
         let mut place: FxHashMap<u32, usize> = FxHashMap::default();
@@ -408,7 +412,7 @@ impl CallSequence {
 
 impl CallCover {
     /// descendants(S) ∪ along(S), by tree.
-    pub(crate) fn cover(&self) -> &[Spans] {
+    pub(crate) fn covered_spans(&self) -> &[Spans] {
         &self.cover
     }
 }
@@ -420,7 +424,7 @@ struct MethodTable {
 }
 
 impl MethodTable {
-    fn number(&mut self, method: &Method) -> u32 {
+    fn method_number(&mut self, method: &Method) -> u32 {
         if let Some(number) = self.numbers.get(method) {
             return *number;
         }
@@ -438,7 +442,7 @@ fn value_type(run: &Run) -> Result<ValueType, ForestError> {
         .ok_or_else(|| ForestError::NoSuchValue(run.name.clone(), run.value))
 }
 
-fn factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
+fn run_factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
     let amount = |run: &Run| match by {
         Normalisation::None => Ok(1.0),
         Normalisation::Total => match run.tree.total(run.value) {
@@ -455,10 +459,10 @@ fn factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
     Ok(amounts.into_iter().map(|amount| first / amount).collect())
 }
 
-/// Of the totals, the least difference that percentages can be of.
+/// The least difference, as a share of the totals, that percentages can refer to.
 const NOTABLE_DIFFERENCE: f64 = 0.01;
 
-fn whole(members: &[Member], value: &ValueType) -> Result<(Whole, f64), ForestError> {
+fn whole_cost(members: &[Member], value: &ValueType) -> Result<(Whole, f64), ForestError> {
     let comparison = members.iter().any(|m| !m.first_side);
     let side = |first: bool| -> f64 {
         let members = members.iter().filter(|m| m.first_side == first);
@@ -479,7 +483,7 @@ fn whole(members: &[Member], value: &ValueType) -> Result<(Whole, f64), ForestEr
     })
 }
 
-fn ambiguous(methods: &[Method]) -> FxHashMap<u32, String> {
+fn ambiguous_names(methods: &[Method]) -> FxHashMap<u32, String> {
     let mut count: FxHashMap<&str, u32> = FxHashMap::default();
     for method in methods {
         *count.entry(&method.name).or_default() += 1;

@@ -31,7 +31,7 @@ pub struct Metrics {
     pub cum: f64,
 }
 
-/// Which of the two metrics.
+/// One of the two metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// See [`Metrics::base`].

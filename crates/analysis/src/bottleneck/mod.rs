@@ -1,4 +1,4 @@
-//! Which call sequences are the vital few?
+//! Search for the vital few call sequences.
 //!
 //! The method of BOTTLENECKS (Ammons, Choi, Gupta, Swamy: *Finding and Removing Performance
 //! Bottlenecks in Large Systems*, ECOOP 2004). A **summary** stands for a call sequence, wherever in
@@ -32,3 +32,4 @@ mod glue;
 mod paths;
 mod tree;
 mod united;
+mod view;

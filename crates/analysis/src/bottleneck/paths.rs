@@ -11,12 +11,12 @@
 //! `g`: it is an ancestor of `g` or lies in `g`'s subtree.
 
 use super::spans::Spans;
-use super::tree::View;
+use super::view::View;
 use std::cell::RefMut;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// So many callers' callees are fetched together.
+/// The number of callers whose callees are fetched together.
 const AHEAD: usize = 256;
 
 /// Paths of one length: the last and the first node of each, and what its nodes cost but for the last.
@@ -123,7 +123,7 @@ impl Paths {
                 return costs.sum();
             }
             let mut along = Along::default();
-            view.sweep(self, length, &mut along);
+            view.sweep_paths(self, length, &mut along);
             along.base
         })
     }
@@ -146,14 +146,15 @@ impl Paths {
     }
 }
 
-/// What a sweep over paths meets, each node once.
+/// A visitor of a sweep over paths, which meets each node once.
 trait Visitor {
-    /// Whether only maximal finals and bare nodes are wanted. Paths without such can then be skipped.
+    /// True if only maximal finals and bare nodes are wanted. Paths without such can then be
+    /// skipped.
     const ONLY_BARE: bool = false;
     /// A maximal final.
-    fn maximal(&mut self, view: &View<'_>, node: u32);
+    fn visit_maximal(&mut self, view: &View<'_>, node: u32);
     /// A node along the paths; `bare` if it is in the cum but in no maximal final's subtree.
-    fn along(&mut self, view: &View<'_>, node: u32, bare: bool);
+    fn visit_along(&mut self, view: &View<'_>, node: u32, bare: bool);
     /// The end of a path.
     fn next_path(&mut self) {}
 }
@@ -165,9 +166,9 @@ struct Along {
 }
 
 impl Visitor for Along {
-    fn maximal(&mut self, _: &View<'_>, _: u32) {}
+    fn visit_maximal(&mut self, _: &View<'_>, _: u32) {}
 
-    fn along(&mut self, view: &View<'_>, node: u32, _: bool) {
+    fn visit_along(&mut self, view: &View<'_>, node: u32, _: bool) {
         self.base += view.cost(node);
     }
 }
@@ -181,11 +182,11 @@ struct Covered {
 impl Visitor for Covered {
     const ONLY_BARE: bool = true;
 
-    fn maximal(&mut self, view: &View<'_>, node: u32) {
+    fn visit_maximal(&mut self, view: &View<'_>, node: u32) {
         self.cum += view.cum_cost(node);
     }
 
-    fn along(&mut self, view: &View<'_>, node: u32, bare: bool) {
+    fn visit_along(&mut self, view: &View<'_>, node: u32, bare: bool) {
         if bare {
             self.cum += view.cost(node);
         }
@@ -200,13 +201,13 @@ struct Runs {
 }
 
 impl Visitor for Runs {
-    fn maximal(&mut self, view: &View<'_>, node: u32) {
-        self.cover.maximal(view, node);
+    fn visit_maximal(&mut self, view: &View<'_>, node: u32) {
+        self.cover.visit_maximal(view, node);
     }
 
-    fn along(&mut self, view: &View<'_>, node: u32, bare: bool) {
+    fn visit_along(&mut self, view: &View<'_>, node: u32, bare: bool) {
         self.along.push((node, node + 1));
-        self.cover.along(view, node, bare);
+        self.cover.visit_along(view, node, bare);
     }
 
     fn next_path(&mut self) {
@@ -225,11 +226,11 @@ struct Cover {
 }
 
 impl Visitor for Cover {
-    fn maximal(&mut self, view: &View<'_>, node: u32) {
+    fn visit_maximal(&mut self, view: &View<'_>, node: u32) {
         self.parts.push((node, view.nodes[node as usize].end));
     }
 
-    fn along(&mut self, _: &View<'_>, node: u32, bare: bool) {
+    fn visit_along(&mut self, _: &View<'_>, node: u32, bare: bool) {
         if bare {
             self.parts.push((node, node + 1));
         }
@@ -255,8 +256,8 @@ impl View<'_> {
     }
 
     /// Visits `paths`, which have `length` steps.
-    fn sweep<V: Visitor>(&self, paths: &Paths, length: usize, visitor: &mut V) {
-        let epoch = self.begin(length);
+    fn sweep_paths<V: Visitor>(&self, paths: &Paths, length: usize, visitor: &mut V) {
+        let epoch = self.begin_epoch(length);
         // A node's stamp says at which place of the path, counted from its end, it was visited. What
         // is above it was visited then if it comes at the same place again; with recursion, it can come
         // at another place, and the path then reaches up to another root.
@@ -264,7 +265,7 @@ impl View<'_> {
         for (last, root, _) in paths.iter() {
             if last >= end {
                 (maximal, end) = (last, self.nodes[last as usize].end);
-                visitor.maximal(self, last);
+                visitor.visit_maximal(self, last);
             }
             // All of the path is in the maximal final's subtree.
             if V::ONLY_BARE && root >= maximal {
@@ -277,7 +278,7 @@ impl View<'_> {
                     break;
                 }
                 if seen < epoch {
-                    visitor.along(self, node, node < maximal);
+                    visitor.visit_along(self, node, node < maximal);
                 }
             }
             visitor.next_path();
@@ -285,9 +286,9 @@ impl View<'_> {
     }
 
     /// along(s), and along(s) ∪ descendants(s), of paths of `length` steps.
-    pub fn sets(&self, paths: &Paths, length: usize) -> (Spans, Spans) {
+    pub fn along_and_below(&self, paths: &Paths, length: usize) -> (Spans, Spans) {
         let mut runs = Runs::default();
-        self.sweep(paths, length, &mut runs);
+        self.sweep_paths(paths, length, &mut runs);
         (Spans::union(runs.along), Spans::union(runs.cover.parts))
     }
 
@@ -303,7 +304,7 @@ impl View<'_> {
     fn cum_with(&self, paths: &Paths, length: usize, above: impl Fn(u32, i64) -> i64) -> i64 {
         if !self.share_no_node(paths, length) {
             let mut covered = Covered::default();
-            self.sweep(paths, length, &mut covered);
+            self.sweep_paths(paths, length, &mut covered);
             return covered.cum;
         }
         // A path that ends below another one's final is wholly below it.
@@ -332,7 +333,7 @@ impl View<'_> {
         let mut paths: Vec<_> = (0..).zip(list).flat_map(ranked).collect();
         // Stable, because that knows to merge sorted runs.
         paths.sort_by_key(|(last, ..)| *last);
-        let epoch = self.begin(list.len());
+        let epoch = self.begin_epoch(list.len());
         let mut costs = vec![0; list.len()];
         let mut give = |to: u32, from: Option<u32>, cost: i64| {
             costs[to as usize] += cost;
@@ -451,7 +452,7 @@ impl View<'_> {
     }
 
     /// The paths extended by one method that their finals call.
-    pub fn callees(&self, paths: &Found, method: u32) -> Found {
+    pub fn extend_by_callee(&self, paths: &Found, method: u32) -> Found {
         let mut found = Found::default();
         for (last, root, above) in (0..paths.finals.len()).map(|at| paths.path(at)) {
             let is_called = |child: &u32| self.nodes[*child as usize].method == method;

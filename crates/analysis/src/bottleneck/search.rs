@@ -8,7 +8,7 @@ use super::zoom::{self, End};
 use crate::statistics::{self, Interval};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How a listed summary was come by.
+/// The relation of a listed summary to the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// Suggested or found.
@@ -30,7 +30,7 @@ pub enum Relation {
 pub struct Row<S> {
     /// The summary. Its number is the row's position.
     pub summary: S,
-    /// How it was come by.
+    /// Its relation to the current summary.
     pub relation: Relation,
     /// Its metrics.
     pub metrics: Metrics,
@@ -45,13 +45,13 @@ pub struct Row<S> {
 pub struct Listing<S> {
     /// The rows.
     pub rows: Vec<Row<S>>,
-    /// How many more there are, by how they were come by.
+    /// The number of further ones, by relation.
     pub more: Vec<(Relation, usize)>,
-    /// How many have a metric that may be chance (see [`Search::suggest`]).
+    /// The number with a metric that may be chance (see [`Search::suggest`]).
     pub noise: usize,
 }
 
-/// What is known of the current summary.
+/// Details of the current summary.
 #[derive(Clone, Debug)]
 pub struct Details<S> {
     /// The summary.
@@ -64,7 +64,7 @@ pub struct Details<S> {
     pub intervals: (Option<Interval>, Option<Interval>),
     /// By label: what it shares with the summaries of that label.
     pub overlaps: Vec<(String, Metrics)>,
-    /// What it shares with all labelled summaries; `None` without labels.
+    /// The part shared with all labelled summaries; `None` without labels.
     pub labelled: Option<Metrics>,
     /// Nearby summaries.
     pub nearby: Listing<S>,
@@ -94,7 +94,7 @@ pub enum SearchError {
 #[derive(Debug)]
 pub struct Search<'p, P: Profile> {
     profile: &'p P,
-    /// How suggested starting points are ranked.
+    /// The ranking of suggested starting points.
     pub ranking: MethodRanking,
     /// True if nearby summaries are found by zooming.
     pub zooming: bool,
@@ -359,7 +359,7 @@ impl<'p, P: Profile> Search<'p, P> {
     /// Makes a summary the current one.
     pub fn go_to(&mut self, summary: P::Summary) -> Details<P::Summary> {
         self.history.push(summary.clone());
-        self.show(summary)
+        self.make_current(summary)
     }
 
     /// Goes back to the summary that was current before.
@@ -380,10 +380,10 @@ impl<'p, P: Profile> Search<'p, P> {
     /// If there is none.
     pub fn details(&mut self) -> Result<Details<P::Summary>, SearchError> {
         let summary = self.current().cloned().ok_or(SearchError::NoCurrent)?;
-        Ok(self.show(summary))
+        Ok(self.make_current(summary))
     }
 
-    fn show(&mut self, summary: P::Summary) -> Details<P::Summary> {
+    fn make_current(&mut self, summary: P::Summary) -> Details<P::Summary> {
         let profile = self.profile;
         let mut near = Vec::new();
         for (end, extended, trimmed) in [

@@ -39,7 +39,7 @@ impl Spans {
     }
 
     /// The first `count` sums `before` a node, without the costs of the set.
-    pub fn left(&self, count: usize, before: impl Fn(u32) -> i64) -> Vec<i64> {
+    pub fn costs_left(&self, count: usize, before: impl Fn(u32) -> i64) -> Vec<i64> {
         let mut left = Vec::with_capacity(count);
         let mut taken = 0;
         for &(start, end) in &self.0 {
@@ -85,7 +85,7 @@ impl Measured {
         }
         let mut sum = 0;
         for one in few {
-            many = &many[gallop(many, |run| run.end <= one.start)..];
+            many = &many[count_before(many, |run| run.end <= one.start)..];
             for run in many {
                 if run.start >= one.end {
                     break;
@@ -112,7 +112,7 @@ fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
 }
 
 /// Returns how many of the first runs are `before`; in time logarithmic in that number.
-fn gallop(runs: &[Run], before: impl Fn(&Run) -> bool) -> usize {
+fn count_before(runs: &[Run], before: impl Fn(&Run) -> bool) -> usize {
     let mut reach = 1;
     while runs.get(reach - 1).is_some_and(&before) {
         reach *= 2;
@@ -150,7 +150,7 @@ mod tests {
             let measured = |spans| Measured::new(spans, before);
             prop_assert_eq!(measured(&x).shared_cost(&measured(&y)), sum(&both));
             prop_assert_eq!(set(x.joined(&y).runs()), &set(&a) | &set(&b));
-            let left = x.left(71, before);
+            let left = x.costs_left(71, before);
             prop_assert_eq!(left.len(), 71);
             for node in 0..70 {
                 let expected = if set(&a).contains(&node) { 0 } else { costs[node as usize] };

@@ -7,13 +7,13 @@ use super::interface::Metric;
 pub struct Suggester {
     /// Its name, for `set suggester`.
     pub name: &'static str,
-    /// What it lists, for `help set`.
+    /// A description, for `help set`.
     pub description: &'static str,
-    /// How it ranks methods; `None`: the search by itself, which lists call sequences.
+    /// Its ranking of methods; `None`: the automatic search, which lists call sequences.
     pub ranking: Option<MethodRanking>,
 }
 
-/// How methods are ranked as starting points.
+/// A ranking of methods as starting points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodRanking {
     /// By what.

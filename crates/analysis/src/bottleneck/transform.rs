@@ -25,7 +25,7 @@ pub enum Transform {
     CollapseRecursion,
 }
 
-/// What becomes of the calls of one method.
+/// The treatment of the calls of one method.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Keep,
@@ -40,11 +40,11 @@ enum Fate {
 ///
 /// # Errors
 /// See [`CallTreeBuilder::finish`]; not with a tree that its own costs fit in.
-pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTreeError> {
+pub fn apply_transform(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTreeError> {
     let mut builder = CallTreeBuilder::new(tree.value_types().to_vec());
     let mut methods = Vec::with_capacity(tree.methods().len());
     for method in tree.methods() {
-        let (fate, name, module) = fate(transform, method);
+        let (fate, name, module) = method_fate(transform, method);
         methods.push((fate, builder.method(name, module)?));
     }
     let focusing = matches!(transform, Transform::Focus(_));
@@ -57,7 +57,7 @@ pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTre
     stack.push((NodeId::ROOT, top, None, 1));
     // The outermost call of each method on the stack, when recursion is collapsed.
     let mut open: Vec<Option<(NodeId, usize)>> = vec![None; tree.methods().len()];
-    drafts.add(NodeId::ROOT, top)?;
+    drafts.add_costs(NodeId::ROOT, top)?;
     for node in (1..tree.len() as u32).map(NodeId) {
         let parent = tree.parent(node);
         while stack.last().is_some_and(|(open, ..)| Some(*open) != parent) {
@@ -82,10 +82,12 @@ pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTre
         let place = match fate {
             Fate::Hide => (above, inside),
             Fate::Merge if above.is_some() && inside == Some(method.0) => (above, inside),
-            Fate::Focus if above.is_none() => (Some(drafts.child(ROOT, method)), Some(method.0)),
+            Fate::Focus if above.is_none() => {
+                (Some(drafts.child_place(ROOT, method)), Some(method.0))
+            }
             _ => match (above, open[old_method.0 as usize]) {
                 (Some(_), Some((_, outer))) => (Some(outer), Some(method.0)),
-                (Some(above), _) => (Some(drafts.child(above, method)), Some(method.0)),
+                (Some(above), _) => (Some(drafts.child_place(above, method)), Some(method.0)),
                 (None, _) => (None, None),
             },
         };
@@ -93,7 +95,7 @@ pub fn apply(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTre
             open[old_method.0 as usize] = place.0.map(|place| (node, place));
         }
         stack.push((node, place.0, place.1, places));
-        drafts.add(node, place.0)?;
+        drafts.add_costs(node, place.0)?;
     }
     drafts.builder.finish()
 }
@@ -119,19 +121,19 @@ impl<'t> Drafts<'t> {
         }
     }
 
-    fn child(&mut self, above: usize, method: MethodId) -> usize {
+    fn child_place(&mut self, above: usize, method: MethodId) -> usize {
         self.places.push((above, method, None));
         self.places.len() - 1
     }
 
     /// Adds the costs of an old node to a place.
-    fn add(&mut self, node: NodeId, place: Option<usize>) -> Result<(), CallTreeError> {
+    fn add_costs(&mut self, node: NodeId, place: Option<usize>) -> Result<(), CallTreeError> {
         let Some(place) = place else { return Ok(()) };
         for value in 0..self.tree.value_types().len() {
             match self.tree.cost(value, node) {
                 0 => {}
                 cost => {
-                    let draft = self.made(place)?;
+                    let draft = self.node_of_place(place)?;
                     self.builder.add(value, draft, cost);
                 }
             }
@@ -140,7 +142,7 @@ impl<'t> Drafts<'t> {
     }
 
     /// The node of a place, made with those above it if it is not there yet.
-    fn made(&mut self, place: usize) -> Result<DraftNode, CallTreeError> {
+    fn node_of_place(&mut self, place: usize) -> Result<DraftNode, CallTreeError> {
         let mut missing = Vec::new();
         let mut at = place;
         let mut draft = loop {
@@ -160,7 +162,7 @@ impl<'t> Drafts<'t> {
     }
 }
 
-fn fate<'a>(transform: &'a Transform, method: &'a Method) -> (Fate, &'a str, &'a str) {
+fn method_fate<'a>(transform: &'a Transform, method: &'a Method) -> (Fate, &'a str, &'a str) {
     let (name, module) = (method.name.as_str(), method.module.as_str());
     match transform {
         Transform::HideFunctions(r) if r.is_match(name) => (Fate::Hide, name, module),

@@ -21,8 +21,8 @@ use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, NodeId, Value
 /// A forest as one tree.
 #[derive(Debug)]
 pub(crate) struct United {
-    /// Of one tree. Its first value type is the weighted sum of costs, times `scale`; after it comes the
-    /// cost in each profile. Its steps are those of the forest.
+    /// One tree. Its first value type is the weighted sum of costs, times `scale`; after it comes
+    /// the cost in each profile. Its steps are those of the forest.
     pub forest: Forest,
     scale: f64,
 }
@@ -35,7 +35,7 @@ impl United {
     pub fn new(forest: &Forest) -> Result<Self, UniteError> {
         let absolute: f64 = forest
             .indexes()
-            .map(|(i, w)| w.abs() * i.absolute() as f64)
+            .map(|(i, w)| w.abs() * i.absolute_cost() as f64)
             .sum();
         // Fixed point: whole numbers of which a sum of all still fits.
         let scale = 2f64.powi((2f64.powi(58) / absolute.max(1.0)).log2().floor() as i32);
@@ -79,15 +79,15 @@ impl United {
     }
 
     /// A cost of the united forest as one of the original.
-    pub fn unscaled(&self, cost: f64) -> f64 {
+    pub fn original_cost(&self, cost: f64) -> f64 {
         cost / self.scale
     }
 
     /// Where the cost of the contexts of a path lies, by the runs of `original`.
-    pub fn interval(&self, original: &Forest, path: &[Step]) -> Option<Interval> {
+    pub fn cost_interval(&self, original: &Forest, path: &[Step]) -> Option<Interval> {
         let sequence = self.forest.summary_of(path)?;
         let cover = self.forest.cover(&[&sequence]);
-        let nodes = cover.cover().first()?;
+        let nodes = cover.covered_spans().first()?;
         let (index, _) = self.forest.indexes().next()?;
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (at, member) in original.members().into_iter().enumerate() {
@@ -193,10 +193,10 @@ fn parted_calls(tree: &CallTree, sides: &[bool]) -> Vec<NodeId> {
 /// Why trees could not be united.
 #[derive(Debug, thiserror::Error)]
 pub enum UniteError {
-    /// Of the tree.
+    /// An error of the tree.
     #[error(transparent)]
     Tree(#[from] CallTreeError),
-    /// Of the forest.
+    /// An error of the forest.
     #[error(transparent)]
     Forest(#[from] ForestError),
 }

@@ -45,19 +45,19 @@ pub fn extensions<P: Profile>(profile: &P, summary: &P::Summary, end: End) -> Ve
     // Of equal cost, by the path, so that the order is always the same.
     extended.sort_by(|a, b| {
         let by_cum = profile.cum_of(b).abs().total_cmp(&profile.cum_of(a).abs());
-        by_cum.then_with(|| names(profile, a).cmp(names(profile, b)))
+        by_cum.then_with(|| step_names(profile, a).cmp(step_names(profile, b)))
     });
     extended
 }
 
-fn names<'a, P: Profile>(profile: &'a P, s: &'a P::Summary) -> impl Iterator<Item = &'a str> {
+fn step_names<'a, P: Profile>(profile: &'a P, s: &'a P::Summary) -> impl Iterator<Item = &'a str> {
     profile
         .path_of(s)
         .iter()
         .map(|step| profile.step_name(*step))
 }
 
-/// What zooming found.
+/// The result of zooming.
 #[derive(Clone, Debug)]
 pub struct Zoomed<S> {
     /// The last summary that was zoomed through, because it has the cost to itself.
@@ -96,7 +96,7 @@ pub fn zoom<P: Profile>(
         let mut extended = extensions(profile, from, end);
         match profile.smallest_reaching(&extended, goal) {
             Some(1)
-                if repeats(profile, from, &extended[0], end)
+                if repeats_method(profile, from, &extended[0], end)
                     || profile.path_of(from).len() >= longest =>
             {
                 return Zoomed {
@@ -123,7 +123,12 @@ pub fn zoom<P: Profile>(
 }
 
 /// Tells whether an extension at `end` adds a method that the path has already.
-fn repeats<P: Profile>(profile: &P, from: &P::Summary, extended: &P::Summary, end: End) -> bool {
+fn repeats_method<P: Profile>(
+    profile: &P,
+    from: &P::Summary,
+    extended: &P::Summary,
+    end: End,
+) -> bool {
     let longer = profile.path_of(extended);
     let added = match end {
         End::Top => longer.first(),

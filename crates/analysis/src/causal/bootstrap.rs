@@ -10,7 +10,7 @@ use super::curve::Curve;
 
 const REPLICATES: usize = 500;
 
-/// What the bootstrap says.
+/// Errors estimated by the bootstrap.
 pub(super) struct Errors {
     /// Slope of the regression through the origin.
     pub slope: f64,
@@ -21,9 +21,9 @@ pub(super) struct Errors {
 }
 
 /// Resamples the experiments.
-pub(super) fn errors(levels: &Levels, curve: &Curve) -> Errors {
+pub(super) fn resample_errors(levels: &Levels, curve: &Curve) -> Errors {
     let speedups: Vec<f64> = levels.speedups().map(|level| level.speedup).collect();
-    let weights: Vec<f64> = levels.speedups().map(Level::counted).collect();
+    let weights: Vec<f64> = levels.speedups().map(Level::counted_visits).collect();
     let slope = |ratios: &[f64]| -> f64 {
         let rows = || weights.iter().zip(&speedups).zip(ratios);
         let above: f64 = rows().map(|((w, s), ratio)| w * s * (1.0 - ratio)).sum();
@@ -39,7 +39,7 @@ pub(super) fn errors(levels: &Levels, curve: &Curve) -> Errors {
             of.map(|experiment| experiment.amount / period).collect()
         })
         .collect();
-    let residuals = residuals(levels, &expected, curve.freedom);
+    let residuals = inflated_residuals(levels, &expected, curve.freedom);
     let mut random = Random(0x5eed);
     let mut slopes = Moments::default();
     let mut points = vec![Moments::default(); speedups.len()];
@@ -47,7 +47,8 @@ pub(super) fn errors(levels: &Levels, curve: &Curve) -> Errors {
         let mut ratios = expected.iter().zip(&curve.period).map(|(level, ratio)| {
             let of = level.iter();
             let all: f64 = of.clone().sum();
-            let drawn: f64 = of.map(|e| e + e.sqrt() * random.pick(&residuals)).sum();
+            let drawn: f64 = of.map(|e| e + e.sqrt() * random.pick_one(&residuals)).sum();
+            // Drawn errors may leave no visits, which have no period.
             ratio * all / drawn.max(0.05 * all)
         });
         let Some(base) = ratios.next() else {
@@ -68,7 +69,7 @@ pub(super) fn errors(levels: &Levels, curve: &Curve) -> Errors {
 }
 
 /// The errors, made larger by what the curve took out of them, and with mean 0.
-fn residuals(levels: &Levels, expected: &[Vec<f64>], freedom: f64) -> Vec<f64> {
+fn inflated_residuals(levels: &Levels, expected: &[Vec<f64>], freedom: f64) -> Vec<f64> {
     let experiments = levels.all().flat_map(|level| &level.experiments);
     let pairs = experiments.zip(expected.iter().flatten());
     let mut all: Vec<f64> = pairs
@@ -96,6 +97,7 @@ impl Moments {
     fn add(&mut self, x: f64) {
         self.n += 1.0;
         let off = x - self.mean;
+        // Welford's way: the sum of squares less the square of the sum would cancel out.
         self.mean += off / self.n;
         self.squares += off * (x - self.mean);
     }
@@ -118,7 +120,7 @@ impl Random {
     }
 
     /// One of them; 0 of none.
-    fn pick(&mut self, from: &[f64]) -> f64 {
+    fn pick_one(&mut self, from: &[f64]) -> f64 {
         let at = (u128::from(self.next()) * from.len() as u128) >> 64;
         from.get(at as usize).copied().unwrap_or(0.0)
     }

@@ -1,12 +1,13 @@
-//! What a causal profile claims, in the form that all methods share.
+//! Claims of a causal profile, in the form that all methods share.
 
-use super::{Effect, FragmentEffects, Measure, Verdict};
+use super::effect::{Effect, FragmentEffects, Measure, Verdict};
 use profile::{
     AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingDoubt,
     FindingEvidence, FindingPlace, PlaceInCode,
 };
 
-/// What is said of a fragment that runs in less of the run time than this was scaled to the whole.
+/// The share of the run time below which a fragment gets the doubt that its effect was scaled to
+/// the whole.
 const SHORT_PHASE: f64 = 0.95;
 
 /// One finding for each fragment and progress point, in the order of the fragments. `next` is the

@@ -1,7 +1,8 @@
 //! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
 
+use super::disturbance;
+use super::effect::{Effect, FragmentEffects, Lack, Measure};
 use super::phase::Phase;
-use super::{Effect, FragmentEffects, Lack, Measure, disturbance};
 use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,7 @@ struct Fragment {
     image: Option<String>,
     samples: u64,
     undelayed_samples: u64,
-    /// Of each baseline experiment with it: samples and duration.
+    /// Samples and duration of each baseline experiment with it.
     observed: Vec<(f64, f64)>,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Level {
     pub ratio: f64,
 }
 
-/// What one experiment says of one progress point.
+/// The observation of one progress point by one experiment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
     /// Effective duration in nanoseconds, without what was lost to others; of latency, times the mean number in flight.
@@ -97,7 +98,7 @@ impl Level {
     }
 
     /// Visits that count.
-    pub fn counted(&self) -> f64 {
+    pub fn counted_visits(&self) -> f64 {
         self.counted
     }
 
@@ -138,7 +139,7 @@ impl Levels {
 
     /// The same with experiments that were expected to have so many times the visits, and that count in part;
     /// `factors` are both, for all experiments by ascending speedup. `None` if too little is left.
-    pub fn scaled(&self, factors: &[(f64, f64)], freedom: f64) -> Option<Self> {
+    pub fn scale_experiments(&self, factors: &[(f64, f64)], freedom: f64) -> Option<Self> {
         let mut factors = factors.iter();
         let mut scale = |level: &Level| {
             let experiments = level.experiments.iter().zip(factors.by_ref());
@@ -157,7 +158,7 @@ impl Levels {
     }
 
     /// The part that counts of an experiment, by the numbers of its level and its own.
-    pub fn weight(&self, level: usize, number: usize) -> f64 {
+    pub fn experiment_weight(&self, level: usize, number: usize) -> f64 {
         let level = self.all().nth(level);
         let one = level.and_then(|level| level.experiments.get(number));
         one.map_or(1.0, |one| one.weight)
@@ -192,7 +193,11 @@ impl Levels {
 
 impl Group {
     /// The levels with visits, if there are enough.
-    pub fn levels(&self, minimum_speedups: usize, minimum_visits: u64) -> Result<Levels, Lack> {
+    pub fn levels_with_visits(
+        &self,
+        minimum_speedups: usize,
+        minimum_visits: u64,
+    ) -> Result<Levels, Lack> {
         let baseline = self.levels.get(&0).ok_or(Lack::Baseline)?.clone();
         if self.levels.len() < minimum_speedups.max(2) {
             return Err(Lack::Speedups(self.levels.len()));
@@ -216,7 +221,7 @@ impl Group {
     }
 }
 
-/// Which numbers things have, by what makes them the same in different runs.
+/// Numbers of fragments and points, by the properties that make them the same in different runs.
 #[derive(Default)]
 struct Index {
     fragments: FxHashMap<(String, Option<String>), usize>,
@@ -242,13 +247,13 @@ impl Combined {
         };
         let mut index = Index::default();
         for (number, run) in (0..).zip(&profile.runs) {
-            combined.add(run, number, &mut index);
+            combined.add_run(run, number, &mut index);
         }
-        combined.warn(profile);
+        combined.add_warnings(profile);
         combined
     }
 
-    fn add(&mut self, run: &CausalRun, number: u32, index: &mut Index) {
+    fn add_run(&mut self, run: &CausalRun, number: u32, index: &mut Index) {
         self.run_ns += run.duration_ns as f64;
         self.undelayed_ns += run.undelayed_ns as f64;
         let fragments: Vec<usize> = run
@@ -277,7 +282,7 @@ impl Combined {
                 position
             })
             .collect();
-        let limit = disturbance::limit(run);
+        let limit = disturbance::too_much_in(run);
         for experiment in &run.experiments {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
@@ -378,7 +383,7 @@ impl Combined {
     }
 
     /// In which part of the run time the group's fragment runs.
-    pub fn phase(&self, group: &Group) -> Phase {
+    pub fn group_phase(&self, group: &Group) -> Phase {
         let Some(fragment) = self.fragments.get(group.fragment) else {
             return Phase::ALWAYS;
         };
@@ -414,12 +419,19 @@ impl Combined {
         by_fragment.into_iter().filter_map(finding).collect()
     }
 
-    fn warn(&mut self, profile: &CausalProfile) {
+    fn add_warnings(&mut self, profile: &CausalProfile) {
         let mut warnings: BTreeSet<String> = BTreeSet::new();
+        let mut kinds: BTreeSet<String> = BTreeSet::new();
+        warnings.extend(disturbance::busy_warning(&profile.runs));
         for run in &profile.runs {
-            warnings.extend(run.warnings.iter().cloned());
-            warnings.extend(disturbance::warning(run));
-            if run.undelayed_ns == 0 && !run.experiments.is_empty() {
+            for warning in &run.warnings {
+                // Each run has numbers of its own, and one of them is enough.
+                if kinds.insert(without_numbers(warning)) {
+                    warnings.insert(warning.clone());
+                }
+            }
+            let has_pauses = !run.settings.end_to_end && !run.experiments.is_empty();
+            if run.undelayed_ns == 0 && has_pauses {
                 warnings.insert(
                     "it is not known when nothing was delayed, so nothing is corrected for phases: what \
                      runs in a part of the time is overstated"
@@ -436,7 +448,7 @@ impl Combined {
             let all: BTreeSet<String> = profile.runs.iter().map(of).collect();
             all.len() > 1
         };
-        if rebuilt(profile) {
+        if was_rebuilt(profile) {
             warnings.insert(
                 "the program was built anew between the runs: its lines may have moved".into(),
             );
@@ -461,16 +473,22 @@ impl Combined {
     }
 }
 
-/// The effective duration (§2) without what the program lost to others, in nanoseconds; at least half of it, or 0: what
-/// is left of others is not known so well.
+/// Least part of an experiment that must be the program's own: below, the loss is larger than it is known for.
+const LEAST_OWN: f64 = 0.1;
+
+/// The effective duration (§2) without what the program lost to others, in nanoseconds; 0 if hardly anything is left.
 fn own_ns(run: &CausalRun, experiment: &Experiment) -> f64 {
     let effective = experiment.effective_ns() as f64;
-    let own = effective - disturbance::lost(run, experiment);
-    if own < 0.5 * effective { 0.0 } else { own }
+    let own = effective - disturbance::time_lost(run, experiment);
+    if own < LEAST_OWN * effective {
+        0.0
+    } else {
+        own
+    }
 }
 
 /// Returns whether an image has different build-ids in different runs.
-fn rebuilt(profile: &CausalProfile) -> bool {
+fn was_rebuilt(profile: &CausalProfile) -> bool {
     let mut known = FxHashMap::default();
     let mut images = profile.runs.iter().flat_map(|run| &run.images);
     images.any(|image| {
@@ -490,4 +508,10 @@ fn speedups_asked_for(profile: &CausalProfile) -> usize {
         asked_for.extend(fixed.map(|speedup| (100.0 * speedup).round() as i64));
     }
     asked_for.len()
+}
+
+/// Returns what a warning says but for its numbers.
+fn without_numbers(warning: &str) -> String {
+    let kept = |letter: &char| !letter.is_ascii_digit();
+    warning.chars().filter(kept).collect()
 }

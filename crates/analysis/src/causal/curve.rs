@@ -16,9 +16,11 @@
 //! it allows for what smoothing gets wrong.
 
 use super::combine::{Level, Levels};
-use super::{Estimate, Phase};
+use super::effect::Estimate;
+use super::phase::Phase;
 
-/// How far the curve may be from a straight line, `τ`: 1 point to 100 points, each a half more than the one before.
+/// Distances `τ` of the curve from a straight line: 1 point to 100 points, each a half more than
+/// the one before.
 const LEAST_WALK: f64 = 0.01;
 const WALKS: i32 = 12;
 
@@ -44,6 +46,7 @@ impl Curve {
         rows.skip(1)
             .map(|((&speedup, &period), &(variance, covariance))| {
                 let ratio = period / base;
+                // To first order, with the covariance: both ends of the ratio come from one curve.
                 let variance = variance - 2.0 * ratio * covariance + ratio * ratio * base_variance;
                 let error = variance.max(0.0).sqrt() / base;
                 let interval = phase.interval(1.0 - ratio, error, self.freedom);
@@ -59,23 +62,23 @@ impl Curve {
 }
 
 /// The curve through the levels.
-pub(super) fn fit(levels: &Levels) -> Curve {
+pub(super) fn fit_curve(levels: &Levels) -> Curve {
     let speedups: Vec<f64> = levels.all().map(|level| level.speedup).collect();
     let ratio = |speedup: f64, ratio: f64| if speedup == 0.0 { 1.0 } else { ratio };
     let measured: Vec<f64> = levels.all().map(|l| ratio(l.speedup, l.ratio)).collect();
-    let visits: Vec<f64> = levels.all().map(Level::counted).collect();
-    let (within, experiments) = variation(levels, &measured);
+    let visits: Vec<f64> = levels.all().map(Level::counted_visits).collect();
+    let (within, experiments) = visit_variation(levels, &measured);
     let data = Data {
         measured: &measured,
         within,
         experiments,
-        walk: walk(&speedups),
+        walk: walk_penalty(&speedups),
     };
     let mut curve = data.for_itself(&visits);
     // The weights depend on the curve.
     for _ in 0..3 {
         let weights = visits.iter().zip(&curve.period).map(|(n, f)| n / (f * f));
-        let Some(next) = data.average(&weights.collect::<Vec<_>>(), curve.unit) else {
+        let Some(next) = data.average_smoothing(&weights.collect::<Vec<_>>(), curve.unit) else {
             break;
         };
         if next.period.iter().any(|f| *f < 1e-3) {
@@ -93,7 +96,7 @@ pub(super) fn fit(levels: &Levels) -> Curve {
 
 /// Returns how much the visits of experiments with the same speedup vary: the sum of squares, each over
 /// its expected number of visits, and of how many experiments.
-fn variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
+fn visit_variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
     let mut sum = 0.0;
     for (level, ratio) in levels.all().zip(ratios) {
         let period = ratio * levels.baseline_period;
@@ -106,7 +109,7 @@ fn variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
     (sum, levels.freedom * levels.experiments() as f64)
 }
 
-/// What the curve is made from, but for the weights.
+/// Input of the curve, without the weights.
 struct Data<'a> {
     measured: &'a [f64],
     within: f64,
@@ -147,7 +150,7 @@ impl Data<'_> {
     }
 
     /// The mean over all `τ`; `None` if no straight line can be told from the levels.
-    fn average(&self, weights: &[f64], unit: f64) -> Option<Solved> {
+    fn average_smoothing(&self, weights: &[f64], unit: f64) -> Option<Solved> {
         if self.measured.len() < 3 {
             return None;
         }
@@ -158,6 +161,7 @@ impl Data<'_> {
             .filter_map(|walk| self.solve(weights, unit / (walk * walk)))
             .collect();
         let best = solved.iter().map(|s| s.badness).min_by(f64::total_cmp)?;
+        // Against the best one: by themselves the likelihoods would be 0 as numbers.
         let share = |s: &Solved| (-0.5 * (s.badness - best)).exp();
         let all: f64 = solved.iter().map(share).sum();
         let mean = |of: &dyn Fn(&Solved) -> f64| -> f64 {
@@ -187,13 +191,14 @@ impl Data<'_> {
             row.iter_mut().for_each(|entry| *entry *= lambda);
             row[i] += weights[i];
         }
-        let factor = factor(matrix)?;
+        let factor = cholesky_factor(matrix)?;
         let right = weights.iter().zip(self.measured).map(|(w, z)| w * z);
-        let period = solve(&factor, right.collect());
+        let period = solve_factored(&factor, right.collect());
         let misfit = weights.iter().zip(self.measured.iter().zip(&period));
         let misfit: f64 = misfit.map(|(w, (z, f))| w * (z - f) * (z - f)).sum();
-        let walked = |(row, f): (&Vec<f64>, &f64)| f * product(row, &period);
+        let walked = |(row, f): (&Vec<f64>, &f64)| f * dot_product(row, &period);
         let steps: f64 = self.walk.iter().zip(&period).map(walked).sum();
+        // A straight line, which nothing penalises, takes two.
         let freedom = (self.experiments - 2.0).max(1.0);
         let unit = (self.within + misfit + lambda * steps) / freedom;
         let determinant: f64 = (0..size).map(|i| 2.0 * factor[i][i].ln()).sum();
@@ -202,14 +207,14 @@ impl Data<'_> {
         let column = |at: usize| {
             let mut one = vec![0.0; size];
             one[at] = 1.0;
-            solve(&factor, one)
+            solve_factored(&factor, one)
         };
         let (first, own) = (column(0), (0..size).map(|i| column(i)[i]));
         let own: Vec<f64> = own.collect();
         let variance = own.iter().zip(&first);
         (badness.is_finite() && period.iter().all(|f| f.is_finite())).then(|| Solved {
             variance: variance.map(|(a, b)| (unit * a, unit * b)).collect(),
-            freedom: (self.experiments - product(weights, &own)).max(1.0),
+            freedom: (self.experiments - dot_product(weights, &own)).max(1.0),
             period,
             unit,
             badness,
@@ -222,7 +227,7 @@ type Matrix = Vec<Vec<f64>>;
 
 /// `K`: `f'Kf` is the sum of the steps of `f` off the straight line from its first to its last, squared,
 /// over their lengths.
-fn walk(speedups: &[f64]) -> Matrix {
+fn walk_penalty(speedups: &[f64]) -> Matrix {
     let size = speedups.len();
     let mut matrix = vec![vec![0.0; size]; size];
     for (at, two) in speedups.windows(2).enumerate() {
@@ -243,15 +248,15 @@ fn walk(speedups: &[f64]) -> Matrix {
     matrix
 }
 
-fn product(a: &[f64], b: &[f64]) -> f64 {
+fn dot_product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// Cholesky's factor, in the lower half; `None` if the matrix is not positive definite.
-fn factor(mut matrix: Matrix) -> Option<Matrix> {
+fn cholesky_factor(mut matrix: Matrix) -> Option<Matrix> {
     for i in 0..matrix.len() {
         for j in 0..=i {
-            let rest = matrix[i][j] - product(&matrix[i][..j], &matrix[j][..j]);
+            let rest = matrix[i][j] - dot_product(&matrix[i][..j], &matrix[j][..j]);
             if i > j {
                 matrix[i][j] = rest / matrix[j][j];
             } else if rest > 0.0 && rest.is_finite() {
@@ -265,9 +270,9 @@ fn factor(mut matrix: Matrix) -> Option<Matrix> {
 }
 
 /// `x` of `LL'x = b`.
-fn solve(factor: &Matrix, mut x: Vec<f64>) -> Vec<f64> {
+fn solve_factored(factor: &Matrix, mut x: Vec<f64>) -> Vec<f64> {
     for i in 0..x.len() {
-        x[i] = (x[i] - product(&factor[i][..i], &x[..i])) / factor[i][i];
+        x[i] = (x[i] - dot_product(&factor[i][..i], &x[..i])) / factor[i][i];
     }
     for i in (0..x.len()).rev() {
         x[i] /= factor[i][i];

@@ -4,9 +4,9 @@
 //! If it was much more than in most experiments of the run, that one is set aside: it has nothing to do with what
 //! was sped up. What goes on all the time is not the same on both sides of a comparison: delays are subtracted from
 //! one of them, and the program that is left has lost its time in less. So what the program lost is subtracted from
-//! both ([`lost`]).
+//! both ([`time_lost`]).
 
-use profile::{CausalRun, Experiment};
+use profile::{CausalRun, Experiment, TargetTime};
 
 /// Parts of the machine by which experiments differ anyway: it is counted in ticks.
 const SLIGHT: f64 = 0.05;
@@ -25,10 +25,10 @@ pub(super) fn of(run: &CausalRun, experiment: &Experiment) -> f64 {
     (others / machine.max(1.0)).min(1.0)
 }
 
-/// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time. What the hypervisor
-/// took, it took from processors that were in use; and others hold the program up with what they did beyond what
-/// processors were idle: before that, there was room for them beside it.
-pub(super) fn lost(run: &CausalRun, experiment: &Experiment) -> f64 {
+/// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time: by what the
+/// hypervisor took from the processors in use, and by how long its threads waited for processors that other processes had.
+/// Where its waits were not recorded only the hypervisor counts: others may use processors beside it and take nothing from it.
+pub(super) fn time_lost(run: &CausalRun, experiment: &Experiment) -> f64 {
     let known = experiment
         .disturbance
         .and_then(|it| Some((it, it.idle_ns? as f64)));
@@ -36,33 +36,50 @@ pub(super) fn lost(run: &CausalRun, experiment: &Experiment) -> f64 {
         return 0.0;
     };
     let cpus = f64::from(run.host.cpus.max(1));
-    let duration = experiment.duration_ns as f64;
+    let duration = (experiment.duration_ns as f64).max(1.0);
     let busy = (cpus * duration - idle).max(1.0);
     let stolen = it.stolen_ns as f64 / busy * duration;
-    let others = (it.others_ns as f64 - idle).max(0.0) / cpus;
-    stolen + others
+    let waited = it.target.map_or(0.0, |target| {
+        let delayed = experiment.delay_ns as f64 / duration;
+        waited_for_others(target, it.others_ns as f64, duration, delayed)
+    });
+    stolen + waited
+}
+
+/// Wall time that waits for processors in use by other processes cost a program. Its threads wait for each other
+/// too: a thread finds another process or another thread of its own on the processor in proportion to what these use.
+/// As many threads as run at a time share the loss. What a thread waits while it stands still for a delay is no loss:
+/// all but the one that causes delays stand still for the part `delayed` of the time.
+fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f64) -> f64 {
+    let (ran, waited) = (target.ran_ns as f64, target.waited_ns as f64);
+    let at_a_time = ((ran + waited) / duration).max(1.0);
+    let siblings = ran * (1.0 - 1.0 / at_a_time);
+    let for_others = others / (others + siblings).max(1.0);
+    let stands_still = delayed * (1.0 - 1.0 / at_a_time);
+    waited * for_others * (1.0 - stands_still) / at_a_time
 }
 
 /// Returns what is too much of it, in this run: at most half of the experiments have more.
-pub(super) fn limit(run: &CausalRun) -> f64 {
-    let (middle, spread) = typical(run);
+pub(super) fn too_much_in(run: &CausalRun) -> f64 {
+    let (middle, spread) = median_and_spread(run);
     middle + SLIGHT.max(TOO_FAR * 1.4826 * spread)
 }
 
-/// Says if the machine was busy with something else most of the time.
-pub(super) fn warning(run: &CausalRun) -> Option<String> {
-    let (middle, _) = typical(run);
-    (middle > MUCH).then(|| {
+/// Says if the machine was busy with something else most of the time, in any of the runs.
+pub(super) fn busy_warning(runs: &[CausalRun]) -> Option<String> {
+    let middles = runs.iter().map(|run| median_and_spread(run).0);
+    let most = middles.fold(0.0, f64::max);
+    (most > MUCH).then(|| {
         format!(
             "while half of the experiments ran, the machine gave {:.0} % of its processors or more to other processes or \
              machines: what they take varies, and intervals are wider",
-            100.0 * middle
+            100.0 * most
         )
     })
 }
 
 /// The median, and the median distance from it.
-fn typical(run: &CausalRun) -> (f64, f64) {
+fn median_and_spread(run: &CausalRun) -> (f64, f64) {
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(0.0)

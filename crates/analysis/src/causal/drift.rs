@@ -1,4 +1,4 @@
-//! How fast the machine is, as it changes during a run.
+//! The machine's speed, as it changes during a run.
 //!
 //! A neighbour comes and goes, the processor's clock follows the load, memory is laid out otherwise: of two runs, or of two
 //! minutes of one, the same program has periods that differ by more than what is looked for, and experiments
@@ -52,22 +52,22 @@ struct Seen {
 pub(super) fn take_out(groups: &mut [&mut Levels]) {
     let raw: Vec<Levels> = groups.iter().map(|levels| (**levels).clone()).collect();
     for round in 0..ROUNDS {
-        let mut seen = look(&raw, groups);
+        let mut seen = gather_seen(&raw, groups);
         if round == 0 {
-            weigh(&mut seen); // no walk goes after what is out of all proportion
+            weigh_outliers(&mut seen); // no walk goes after what is out of all proportion
         }
         seen.sort_by(|a, b| a.run.cmp(&b.run).then(a.time.total_cmp(&b.time)));
         let mut lost = 0.0;
         for run in seen.chunk_by_mut(|a, b| a.run == b.run) {
-            lost += walk(run);
+            lost += fit_walk(run);
         }
-        weigh(&mut seen);
+        weigh_outliers(&mut seen);
         let left = 1.0 - lost / (seen.len() as f64).max(1.0);
         for (number, (levels, raw)) in groups.iter_mut().zip(&raw).enumerate() {
             let mut of: Vec<&Seen> = seen.iter().filter(|seen| seen.group == number).collect();
             of.sort_by_key(|seen| (seen.level, seen.number));
             let factors: Vec<(f64, f64)> = of.iter().map(|s| (s.speed, s.weight)).collect();
-            if let Some(next) = raw.scaled(&factors, left) {
+            if let Some(next) = raw.scale_experiments(&factors, left) {
                 **levels = next;
             }
         }
@@ -75,14 +75,14 @@ pub(super) fn take_out(groups: &mut [&mut Levels]) {
 }
 
 /// All experiments, with what the curves of their groups expect.
-fn look(raw: &[Levels], now: &[&mut Levels]) -> Vec<Seen> {
+fn gather_seen(raw: &[Levels], now: &[&mut Levels]) -> Vec<Seen> {
     let mut seen = Vec::new();
     for (group, (raw, now)) in raw.iter().zip(now).enumerate() {
-        let curve = curve::fit(now);
+        let curve = curve::fit_curve(now);
         for (level, (of, ratio)) in raw.all().zip(&curve.period).enumerate() {
             let period = ratio * now.baseline_period;
             for (number, one) in of.experiments.iter().enumerate() {
-                let weight = now.weight(level, number);
+                let weight = now.experiment_weight(level, number);
                 seen.push(Seen {
                     group,
                     level,
@@ -101,7 +101,7 @@ fn look(raw: &[Levels], now: &[&mut Levels]) -> Vec<Seen> {
 }
 
 /// The walk through the experiments of one run, in their order; how many degrees of freedom it takes.
-fn walk(run: &mut [Seen]) -> f64 {
+fn fit_walk(run: &mut [Seen]) -> f64 {
     let n = run.len();
     if n < FEW {
         return 0.0;
@@ -111,6 +111,7 @@ fn walk(run: &mut [Seen]) -> f64 {
     let off: Vec<f64> = run.iter().map(off).collect();
     let gaps: Vec<f64> = run
         .windows(2)
+        // A step in no time at all would cost infinitely much.
         .map(|two| (two[1].time - two[0].time).max(1e-3))
         .collect();
     let typical = |values: &[f64]| {
@@ -193,7 +194,7 @@ impl Walk {
 }
 
 /// Gives experiments that are far from what is expected of them less weight.
-fn weigh(seen: &mut [Seen]) {
+fn weigh_outliers(seen: &mut [Seen]) {
     let distance = |seen: &Seen| {
         let expected = seen.expected * seen.speed;
         (seen.visits - expected).abs() / expected.sqrt()

@@ -37,24 +37,20 @@ mod combine;
 mod curve;
 mod disturbance;
 mod drift;
+mod effect;
 mod outliers;
 mod phase;
 mod verdict;
 
 pub use claims::findings;
+pub use effect::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
 pub use phase::Phase;
-pub use verdict::Verdict;
 
-use crate::statistics::{Interval, benjamini_hochberg};
+use crate::statistics::benjamini_hochberg;
 use combine::{Combined, Group, Levels};
 use profile::CausalProfile;
 
-/// By how much a virtual speedup is not a real one, however long it is measured: a standard deviation, as a part of the effect. Code
-/// that is really faster also waits less often, and its threads meet in another order. Of programs whose lines can really be sped up
-/// (`benches/causal.py`); intervals with the value of the others held nine of ten truths of each left out in turn.
-const METHOD: f64 = 0.04;
-
-/// What is reported.
+/// Options of the report.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Fragments with fewer different speedups, 0 among them, are left out (§2: 5). Where fewer were asked
@@ -73,7 +69,7 @@ impl Default for Options {
     }
 }
 
-/// What the experiments say.
+/// Results of the experiments.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The fragments of which something can be said, the most worth it first.
@@ -86,7 +82,7 @@ pub struct Analysis {
     pub without_sample: usize,
     /// Those of the others during which the machine did so much else that they do not count.
     pub disturbed: usize,
-    /// What the reader should know: each a sentence.
+    /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
@@ -98,153 +94,20 @@ impl Analysis {
         }
         let fragments = &mut self.fragments;
         fragments.retain(|fragment| !fragment.effects.is_empty());
-        fragments.sort_by(verdict::rank);
+        fragments.sort_by(verdict::by_largest_effect);
         self.left_out.retain(|left_out| left_out.point == point);
     }
 }
 
-/// What speeding a fragment up does.
-#[derive(Clone, Debug)]
-pub struct FragmentEffects {
-    /// `path:line`, or the function.
-    pub name: String,
-    /// The function of a line; the place of a function.
-    pub detail: String,
-    /// The image, where it is known.
-    pub image: Option<String>,
-    /// Its share of the samples of all fragments, over the whole run.
-    pub share: f64,
-    /// For each progress point, the one with the largest effect first; at least one.
-    pub effects: Vec<Effect>,
-}
-
-/// What a fragment is not reported for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The fragment.
-    pub name: String,
-    /// The progress point.
-    pub point: String,
-    /// Why.
-    pub why: Lack,
-}
-
-/// What there is too little of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lack {
-    /// No experiment with a speedup of 0, or only ones without a sample.
-    Baseline,
-    /// Fewer different speedups than asked for.
-    Speedups(usize),
-    /// Too few visits of the progress point.
-    Visits(u64),
-    /// As many experiments as different speedups or fewer: there is no telling how much they vary.
-    Experiments(usize),
-}
-
-/// What is measured at a progress point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Measure {
-    /// The time between visits.
-    Throughput,
-    /// The time between a begin and its end, by Little's law.
-    Latency,
-}
-
-/// What speeding a fragment up does to one progress point.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// The progress point.
-    pub point: String,
-    /// What is measured at it.
-    pub measure: Measure,
-    /// The baseline: period between visits, or latency, in nanoseconds of undelayed time.
-    pub baseline_ns: f64,
-    /// What was measured, by ascending speedup, without the baseline.
-    pub points: Vec<Point>,
-    /// The curve at the speedups that were measured, by ascending speedup, without 0, where it is 0.
-    pub curve: Vec<Estimate>,
-    /// Slope of the regression through the origin: program speedup for each speedup of the fragment.
-    pub slope: Interval,
-    /// The probability of a slope this steep in any of the effects, if none had one: false discoveries
-    /// are a fraction `x` of the effects with `q ≤ x`.
-    pub q: f64,
-    /// The part of the run time that all speedups above are multiplied by.
-    pub phase: Phase,
-    /// Experiments that this rests on.
-    pub experiments: usize,
-    /// Further experiments, which are too far from all others to count: something else disturbed them.
-    pub set_aside: usize,
-    /// Visits (or arrivals) in them that count.
-    pub visits: u64,
-    /// In words.
-    pub verdict: Verdict,
-}
-
-impl Effect {
-    /// The curve at its highest.
-    pub fn peak(&self) -> Option<&Estimate> {
-        let by_speedup = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
-        self.curve.iter().max_by(by_speedup)
-    }
-
-    /// The curve at a speedup of the fragment, which is linear between those measured; `None` beyond them.
-    pub fn at(&self, speedup: f64) -> Option<Estimate> {
-        let mut before = Estimate::default();
-        for estimate in &self.curve {
-            if estimate.speedup >= speedup {
-                let part = (speedup - before.speedup) / (estimate.speedup - before.speedup);
-                let between = |a: f64, b: f64| a + part * (b - a);
-                return Some(Estimate {
-                    speedup,
-                    program: between(before.program, estimate.program),
-                    low: between(before.low, estimate.low),
-                    high: between(before.high, estimate.high),
-                });
-            }
-            before = *estimate;
-        }
-        None
-    }
-}
-
-/// Experiments with one speedup, combined.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// The fragment's speedup, 0 to 1.
-    pub speedup: f64,
-    /// The program's, negative where it became slower.
-    pub program: f64,
-    /// Its standard error (bootstrap).
-    pub error: f64,
-    /// Number of experiments.
-    pub experiments: usize,
-    /// Visits (or arrivals) in them.
-    pub visits: u64,
-}
-
-/// A point of the curve, with its 95 % interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
-    /// The fragment's speedup, 0 to 1.
-    pub speedup: f64,
-    /// The program's.
-    pub program: f64,
-    /// Its lower end.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-}
-
 /// Says what the experiments of a profile mean.
-pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
+pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
     let combined = Combined::of(profile);
     let mut left_out = Vec::new();
     let mut found: Vec<(usize, Effect)> = Vec::new();
     let mut enough: Vec<(&Group, Levels)> = Vec::new();
     let minimum_speedups = options.minimum_speedups.min(combined.speedups_asked_for);
     for group in &combined.groups {
-        match group.levels(minimum_speedups, options.minimum_visits) {
+        match group.levels_with_visits(minimum_speedups, options.minimum_visits) {
             Ok(levels) => enough.push((group, levels)),
             Err(why) => left_out.push(LeftOut {
                 name: combined.fragment_name(group.fragment),
@@ -259,29 +122,54 @@ pub fn analyse(profile: &CausalProfile, options: &Options) -> Analysis {
         drift::take_out(&mut groups);
     }
     for (group, levels) in enough {
-        found.push((group.fragment, effect(&combined, group, levels)));
+        found.push((group.fragment, effect_of_group(&combined, group, levels)));
     }
     let p: Vec<Option<f64>> = found.iter().map(|(_, e)| Some(e.slope.p)).collect();
     for ((_, effect), q) in found.iter_mut().zip(benjamini_hochberg(&p)) {
         effect.q = q.unwrap_or(1.0);
-        effect.verdict = verdict::judge(effect);
+        effect.verdict = verdict::judge_effect(effect);
     }
+    let mut warnings = combined.warnings.clone();
+    warnings.extend(too_frequent(profile, &found));
     let mut fragments = combined.fragments_with(found);
-    fragments.sort_by(verdict::rank);
+    fragments.sort_by(verdict::by_largest_effect);
     Analysis {
         fragments,
         left_out,
         experiments: combined.experiments,
         without_sample: combined.without_sample,
         disturbed: combined.disturbed,
-        warnings: combined.warnings,
+        warnings,
     }
 }
 
-fn effect(combined: &Combined, group: &Group, levels: Levels) -> Effect {
-    let phase = combined.phase(group);
+/// Progress that comes in less than so many sampling periods is more frequent than delays can follow: threads that met every
+/// 5 ms were predicted right, those that met every millisecond at half of the truth.
+const FOLLOWED: f64 = 4.0;
+
+/// Says if progress is made more often than delays can follow. A delay is as long as a sampling period, and comes behind a sample:
+/// threads that meet in between wait for each other at some meetings, which real speedups would not make them do.
+fn too_frequent(profile: &CausalProfile, found: &[(usize, Effect)]) -> Option<String> {
+    let periods = profile.runs.iter().map(|run| run.settings.sample_period_ns);
+    let period = periods.max().filter(|period| *period > 0)? as f64;
+    let throughputs = found.iter().map(|(_, effect)| effect);
+    let fastest = throughputs
+        .filter(|effect| effect.measure == Measure::Throughput)
+        .min_by(|a, b| a.baseline_ns.total_cmp(&b.baseline_ns))
+        .filter(|effect| effect.baseline_ns < FOLLOWED * period)?;
+    Some(format!(
+        "{}: visited every {:.2} ms, and delays come about every {:.0} ms: if threads meet at each visit, effects are further from the \
+         truth than their intervals say, mostly too small",
+        fastest.point,
+        fastest.baseline_ns / 1e6,
+        period / 1e6
+    ))
+}
+
+fn effect_of_group(combined: &Combined, group: &Group, levels: Levels) -> Effect {
+    let phase = combined.group_phase(group);
     let (levels, curve, set_aside) = outliers::set_aside(levels);
-    let bootstrap = bootstrap::errors(&levels, &curve);
+    let bootstrap = bootstrap::resample_errors(&levels, &curve);
     let point = combined.point(group.point);
     let points = levels.speedups().zip(&bootstrap.points);
     let visits = levels.all().map(|level| level.visits);

@@ -16,18 +16,18 @@ const TOO_MANY: f64 = 0.1;
 /// The levels without disturbed experiments, their curve, and how many experiments were set aside.
 pub(super) fn set_aside(levels: Levels) -> (Levels, Curve, usize) {
     let all = levels.experiments();
-    let first = curve::fit(&levels);
+    let first = curve::fit_curve(&levels);
     let mut kept: Option<(Levels, Curve)> = None;
     for _ in 0..10 {
         let (now, curve) = kept.as_ref().map_or((&levels, &first), |(l, c)| (l, c));
-        let Some(next) = nearer(now, curve) else {
+        let Some(next) = without_outliers(now, curve) else {
             break;
         };
         if ((all - next.experiments()) as f64) > TOO_MANY * all as f64 {
             kept = None;
             break;
         }
-        let curve = curve::fit(&next);
+        let curve = curve::fit_curve(&next);
         kept = Some((next, curve));
     }
     match kept {
@@ -40,7 +40,7 @@ pub(super) fn set_aside(levels: Levels) -> (Levels, Curve, usize) {
 }
 
 /// The levels without what is too far from the curve; `None` if nothing is.
-fn nearer(levels: &Levels, curve: &Curve) -> Option<Levels> {
+fn without_outliers(levels: &Levels, curve: &Curve) -> Option<Levels> {
     let off = |level: &Level, ratio: f64| -> Vec<f64> {
         let period = ratio * levels.baseline_period;
         let of = level.experiments.iter();

@@ -1,6 +1,6 @@
-//! What a causal profile says in words, and in which order.
+//! Verdicts of a causal profile, and their order.
 
-use super::{Effect, Estimate, FragmentEffects};
+use super::effect::{Effect, Estimate, FragmentEffects, Verdict};
 use std::cmp::Ordering;
 
 /// The rate of false discoveries that is allowed among the effects that are claimed.
@@ -9,26 +9,11 @@ const FALSE_DISCOVERIES: f64 = 0.05;
 /// Program speedup that nobody would optimise for, and that no method measures: one point.
 const SLIGHT: f64 = 0.01;
 
-/// What "no effect" may still hide: five points.
+/// The effect that "no effect" may still hide: five points.
 const HIDDEN: f64 = 0.05;
 
-/// What an effect means for who wants a faster program.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
-    /// Worth it: the program becomes faster by up to this much.
-    WorthIt(Estimate),
-    /// Worth it up to here; a greater speedup of the fragment makes the program slower again.
-    WorthItUpTo(Estimate),
-    /// Contention: speeding the fragment up makes the program slower, by up to this much.
-    Contention(Estimate),
-    /// No effect of more than five points.
-    NoEffect,
-    /// The experiments do not tell: the effect may be more than five points, or none.
-    Unclear,
-}
-
 /// The verdict on an effect whose slope and q-value are known.
-pub(super) fn judge(effect: &Effect) -> Verdict {
+pub(super) fn judge_effect(effect: &Effect) -> Verdict {
     let by_program = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
     let peak = effect.peak();
     let trough = effect.curve.iter().min_by(by_program);
@@ -74,7 +59,7 @@ pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
 }
 
 /// By the largest effect of each.
-pub(super) fn rank(a: &FragmentEffects, b: &FragmentEffects) -> Ordering {
+pub(super) fn by_largest_effect(a: &FragmentEffects, b: &FragmentEffects) -> Ordering {
     match (a.effects.first(), b.effects.first()) {
         (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),
         (x, y) => y.is_some().cmp(&x.is_some()),

@@ -1,12 +1,13 @@
 //! What is done with each item, in memory that does not grow with the length of the run.
 
 use super::blocks::BlockState;
-use super::cells::Cell;
+use super::cell::Cell;
 use super::kinds::Kinds;
 use super::options::Options;
 use super::pairs::Pairs;
+use super::tallies::Tallies;
 use super::worker::{Thread, Worker};
-use profile::{BlockId, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
+use profile::{BlockId, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use rustc_hash::FxHashMap;
 
 /// Threads with a state of their own; a further one takes the place of that which was silent longest.
@@ -25,24 +26,16 @@ pub struct Analyser {
     /// What threads left that have lost their states, by kind.
     pub(super) retired: FxHashMap<u32, Cell>,
     pub(super) tallies: Tallies,
-    /// How long threads were blocked, in ticks.
+    /// Time for which threads were blocked or held up by other processes, in ticks.
     blocked: FxHashMap<ThreadIndex, u64>,
+    /// Time for which all of them were ready without a CPU, in ticks.
+    ready: u64,
+    /// The part of that in which other processes had the CPUs.
+    pub(super) taken: u64,
     /// See [`Worker::lap`].
     lap: Option<u64>,
     clock: u64,
     cells: usize,
-}
-
-/// What went wrong, or was seen, in all.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tallies {
-    pub executions: u64,
-    pub lost: u64,
-    /// Of blocks that nobody described.
-    pub unknown: u64,
-    /// That were left before they were entered, or before what the thread did earlier.
-    pub backwards: u64,
-    pub retired: u64,
 }
 
 impl Analyser {
@@ -59,6 +52,8 @@ impl Analyser {
             retired: FxHashMap::default(),
             tallies: Tallies::default(),
             blocked: FxHashMap::default(),
+            ready: 0,
+            taken: 0,
             clock: 0,
             cells: 0,
         };
@@ -102,10 +97,16 @@ impl Analyser {
         }
         let mut blocked = 0u64;
         for item in &batch.items {
-            if let TraceItem::Wait(wait) = item
-                && !wait.preempted
-            {
-                blocked = blocked.saturating_add(wait.end.saturating_sub(wait.start));
+            if let TraceItem::Wait(wait) = item {
+                let length = wait.end.saturating_sub(wait.start);
+                let (asleep, ready) = match wait.preempted {
+                    true => (0, length),
+                    false => (length, wait.queued.min(length)),
+                };
+                let away = asleep.saturating_add(wait.taken.min(ready));
+                blocked = blocked.saturating_add(away);
+                self.ready = self.ready.saturating_add(ready);
+                self.taken = self.taken.saturating_add(wait.taken.min(ready));
             }
             worker.item(item);
         }
@@ -120,7 +121,7 @@ impl Analyser {
         }
     }
 
-    /// Of each thread the part of its duration that it was not blocked for.
+    /// The part of each thread's duration for which it was neither blocked nor held up by other processes.
     pub(super) fn busy(&self, head: &TraceHead) -> Vec<f64> {
         let busy = head.threads.iter().enumerate().map(|(index, thread)| {
             let time = thread.end.saturating_sub(thread.start).max(1) as f64;
@@ -128,6 +129,28 @@ impl Analyser {
             (1.0 - blocked.unwrap_or(0) as f64 / time).clamp(0.0, 1.0)
         });
         busy.collect()
+    }
+
+    /// The part of the time ready without a CPU in which a control group's limit held the program up. The limit counts CPUs, not threads:
+    /// where more threads than CPUs wait, the part is too small rather than too large.
+    pub(super) fn throttled(&self, head: &TraceHead) -> f64 {
+        let ns = head.throttled.as_ref().map_or(0, |limit| limit.ns);
+        let ticks = ns as f64 * head.ticks_per_second as f64 / 1e9;
+        (ticks / self.ready.max(1) as f64).min(1.0)
+    }
+
+    /// Returns what threads were ready for without a CPU, and who had these.
+    pub(super) fn machine_load(&self, head: &TraceHead) -> MachineLoad {
+        let ns = 1e9 / head.ticks_per_second.max(1) as f64;
+        let throttled = self.throttled(head);
+        let others = head.cpu_users.iter().filter(|user| !user.target);
+        MachineLoad {
+            ready_ns: self.ready as f64 * ns,
+            taken_ns: (1.0 - throttled) * self.taken as f64 * ns,
+            throttled_ns: throttled * self.ready as f64 * ns,
+            others: others.cloned().collect(),
+            limit: head.throttled.clone(),
+        }
     }
 
     fn new_thread(&mut self) -> Box<Thread> {

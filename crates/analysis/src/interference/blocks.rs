@@ -8,7 +8,6 @@ use super::options::Options;
 use super::queue::Entry;
 use super::sequences::{Sequence, mix};
 use super::waits::{Fates, WaitPart, WaitSum, add_parts};
-use super::worker::base;
 use profile::{BlockId, CauseKind, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;
 
@@ -165,12 +164,16 @@ impl BlockState {
         add(&mut self.waits.queued, waits.queued);
         add(&mut self.waits.preempted, waits.preempted);
         add(&mut self.waits.preemptions, waits.preemptions);
+        add(&mut self.waits.taken, waits.taken);
         add(&mut self.fates.lost, fates.lost);
         add(&mut self.fates.ready, fates.ready);
         add(&mut self.fates.asked, fates.asked);
         add(&mut self.fates.compared, fates.compared);
         let parts = waits.parts.iter().map(|part| WaitPart {
             blocked: part.blocked.saturating_mul(weight),
+            queued: part.queued.saturating_mul(weight),
+            taken: part.taken.saturating_mul(weight),
+            held: part.held.saturating_mul(weight),
             n: part.n.saturating_mul(weight),
             ..*part
         });
@@ -285,4 +288,9 @@ impl Stacks {
             stack.measured += 1;
         }
     }
+}
+
+/// The hash that the kinds of a block begin with.
+fn base(number: BlockId) -> u64 {
+    mix(u64::from(number) + 1, 0x0b10_c0de)
 }

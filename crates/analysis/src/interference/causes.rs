@@ -1,36 +1,32 @@
 //! What may have slowed a block down, by what was seen of its waits, by names, and by who else was there.
 
-use super::doubts::Known;
+use super::cases::Cases;
 use super::evidence::{Verdict, evidence};
 use super::functions::{SystemCall, Waits, call, ends_waits_of, waits_for};
+use super::hand_over::{HandedOver, hand_overs};
+use super::known::Known;
 use super::waits::{Fate, WaitPart};
-use profile::{Cause, CauseKind, TraceHead};
-use std::collections::BTreeMap;
+use profile::{Cause, CauseKind, TraceHead, TracedCpuUser};
 
 /// Smaller shares are not worth a line.
 const SLIGHT: f64 = 0.02;
 
-/// Evidence for one cause, in ticks.
-#[derive(Default)]
-struct Case {
-    ticks: f64,
-    measured: f64,
-    waits: u64,
-    calls: BTreeMap<&'static str, f64>,
-    /// Blocks that ended waits, with the threads that were in them.
-    wakers: BTreeMap<String, (f64, BTreeMap<String, f64>)>,
-    other: Vec<String>,
-}
-
 /// The causes of what a block lost, the largest first.
-pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> Vec<Cause> {
+/// Also what was lost by handing locks over, in ticks.
+pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> (Vec<Cause>, f64) {
     if known.excess < 1.0 {
-        return Vec::new();
+        return (Vec::new(), 0.0);
     }
-    let mut cases: BTreeMap<CauseKind, Case> = BTreeMap::new();
+    let mut cases = Cases::new();
+    let mut handed_over = HandedOver::default();
     if head.waits {
-        scheduler(known, head, &mut cases);
-        blocked(known, head, &mut cases);
+        let woken = blocked(known, head, &mut cases);
+        handed_over = hand_overs(known, head, &mut cases);
+        let listed = Ready {
+            ticks: woken + handed_over.recorded,
+            taken: handed_over.taken,
+        };
+        scheduler(known, head, listed, &mut cases);
         running(known, head, &mut cases);
     } else {
         by_name(known, &mut cases);
@@ -43,157 +39,116 @@ pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> Vec<Cause> {
         .map(|(kind, case)| case.cause(kind, known));
     let mut causes: Vec<Cause> = causes.filter(|cause| cause.share >= SLIGHT).collect();
     causes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.kind.cmp(&b.kind)));
-    causes
+    (causes, handed_over.locks)
 }
 
-impl Case {
-    fn cause(self, kind: CauseKind, known: &Known<'_>) -> Cause {
-        let mut evidence = Vec::new();
-        let blocked: f64 = self.calls.values().sum();
-        if self.waits > 0 {
-            let calls: Vec<&str> = largest(&self.calls)
-                .map(|(name, _)| *name)
-                .take(3)
-                .collect();
-            let ms = blocked * known.ns / 1e6;
-            evidence.push(format!(
-                "blocked for {ms:.1} ms in {} waits ({})",
-                self.waits,
-                calls.join(", ")
-            ));
-        }
-        evidence.extend(self.ended_by(kind, blocked));
-        evidence.extend(self.other);
-        Cause {
-            kind,
-            share: (self.ticks / known.excess).min(1.0),
-            measured: 2.0 * self.measured > self.ticks,
-            evidence,
-        }
-    }
+/// Time of one kind, ready without a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    ticks: f64,
+    /// The part of it in which other processes had the CPUs.
+    taken: f64,
 }
 
-impl Case {
-    /// Returns who ended most of it. Of a lock, that is who held it.
-    fn ended_by(&self, kind: CauseKind, blocked: f64) -> Option<String> {
-        let first = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
-        let waker = self.wakers.iter().max_by(|a, b| first(a.1, b.1));
-        let (block, (ticks, threads)) = waker?;
-        let share = 100.0 * ticks / blocked.max(1.0);
-        let of = match (largest(threads).next(), threads.len()) {
-            (None, _) => String::new(),
-            (Some((thread, _)), 1) => format!(" of {thread}"),
-            (Some((thread, _)), n) => format!(" of {n} threads, most of {thread}"),
-        };
-        let held = matches!(
-            kind,
-            CauseKind::Lock | CauseKind::Allocator | CauseKind::AddressSpace
-        );
-        let mut owners: BTreeMap<&str, f64> = BTreeMap::new();
-        for (thread, ticks) in self.wakers.values().flat_map(|(_, threads)| threads) {
-            *owners.entry(thread).or_default() += ticks;
-        }
-        let owner = largest(&owners).next().filter(|_| held);
-        let owner = owner.map_or(String::new(), |(thread, ticks)| {
-            let share = 100.0 * ticks / blocked.max(1.0);
-            format!(", so that {thread} held it for {share:.0} %")
-        });
-        Some(format!("{share:.0} % of it ended by {block}{of}{owner}"))
-    }
-
-    /// Says which lock it is, where a name on the way to it is known.
-    fn resource(&mut self, kind: CauseKind, known: &Known<'_>, head: &TraceHead) {
-        let stacks = known.state.stacks.all.iter();
-        let places = stacks.flat_map(|stack| &stack.places);
-        let callers = places.filter_map(|place| head.places.get(*place as usize));
-        let callers = callers.map(|place| place.function.as_str());
-        let own = std::iter::once(known.block.name.as_str());
-        let within = known.state.waits.parts.iter();
-        let within = within.filter_map(|part| head.blocks.get(part.reason.within? as usize));
-        let wakers = self.wakers.keys().map(String::as_str);
-        let names = within.map(|block| block.name.as_str());
-        let names = own.chain(names).chain(wakers).chain(callers);
-        let said = resource_of(kind, names);
-        self.other.extend(said.map(str::to_owned));
-    }
-}
-
-/// Returns what is waited for, in words, if one of these names says so.
-fn resource_of<'a>(kind: CauseKind, names: impl Iterator<Item = &'a str>) -> Option<&'static str> {
-    match kind {
-        CauseKind::Allocator => return Some("the allocator's lock: threads share an arena"),
-        CauseKind::AddressSpace => {
-            return Some(
-                "the lock of the process's memory map (mmap_lock), which maps, unmaps and page faults of all its threads take",
-            );
-        }
-        CauseKind::Lock | CauseKind::Barrier | CauseKind::Pool => {}
-        _ => return None,
-    }
-    const RESOURCES: &[(&str, &str)] = &[
-        ("take_gil", "Python's global interpreter lock"),
-        ("batch_semaphore", "tokio's semaphore"),
-        ("parking_lot::", "parking_lot's lock"),
-        ("mutex::futex::Mutex", "Rust's std::sync::Mutex"),
-        ("rwlock::futex::RwLock", "Rust's std::sync::RwLock"),
-        ("GOMP_barrier", "OpenMP's barrier"),
-        ("GOMP_critical", "OpenMP's critical section"),
-        (
-            "sched_yield",
-            "spinning: it yields its CPU until somebody else is done",
-        ),
-        (
-            "sem_wait",
-            "a semaphore that is used as a lock: those who wait for it post it",
-        ),
-    ];
-    let names: Vec<&str> = names.collect();
-    let found = RESOURCES
-        .iter()
-        .find(|(part, _)| names.iter().any(|name| name.contains(part)));
-    let lock = |text: &&str| kind == CauseKind::Lock || !text.contains("used as a lock");
-    found.map(|(_, text)| *text).filter(lock)
-}
-
-fn largest<K: Ord>(of: &BTreeMap<K, f64>) -> impl Iterator<Item = (&K, &f64)> {
-    let mut all: Vec<(&K, &f64)> = of.iter().collect();
-    all.sort_by(|a, b| b.1.total_cmp(a.1).then(a.0.cmp(b.0)));
-    all.into_iter()
-}
-
-/// Ready, and no CPU.
-fn scheduler(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
+/// Puts down time ready without a CPU to who had the CPUs. `listed` of it is listed with locks: who is not stopped by one needs no CPU again.
+fn scheduler(known: &Known<'_>, head: &TraceHead, listed: Ready, cases: &mut Cases) {
     let waits = &known.state.waits;
-    let ms = |ticks: u64| ticks as f64 * known.ns / 1e6;
+    let ms = |ticks: f64| ticks * known.ns / 1e6;
+    let recorded = (waits.queued.saturating_add(waits.preempted) as f64 - listed.ticks).max(0.0);
+    let taken = ((waits.taken as f64 - listed.taken) / recorded.max(1.0)).clamp(0.0, 1.0);
+    let ready = (known.parts.scheduler - listed.ticks * known.ready_scale()).max(0.0);
+    let limited = ready * known.throttled;
+    if let Some(limit) = head.throttled.as_ref().filter(|_| limited > 0.0) {
+        let case = cases.entry(CauseKind::Throttle).or_default();
+        case.ticks = limited;
+        case.measured = limited;
+        case.other.push(format!(
+            "the control group {} had used up its CPU time {} times, for {:.1} ms of all its CPUs (cpu.stat)",
+            limit.group,
+            limit.times,
+            limit.ns as f64 / 1e6
+        ));
+    }
+    let away = |part: f64| {
+        format!(
+            "ready without a CPU: {:.1} ms after {} preemptions, {:.1} ms after waking up",
+            ms(part * waits.preempted as f64),
+            waits.preemptions,
+            ms(part * (waits.queued as f64 - listed.ticks).max(0.0)),
+        )
+    };
+    let others = (ready - limited) * taken;
+    if others > 0.0 {
+        let case = cases.entry(CauseKind::OtherProcesses).or_default();
+        case.ticks += others;
+        case.measured += others;
+        case.other.push(away(taken));
+        case.other.extend(cpu_users(head, false));
+    }
     let case = cases.entry(CauseKind::Scheduler).or_default();
-    case.ticks = known.parts.scheduler;
+    case.ticks = ready - limited - others;
     case.measured = case.ticks;
-    case.other.push(format!(
-        "ready without a CPU: {:.1} ms after {} preemptions, {:.1} ms after waking up, on {} CPUs",
-        ms(waits.preempted),
-        waits.preemptions,
-        ms(waits.queued),
-        head.host.cpus
-    ));
+    case.other
+        .push(format!("{}, on {} CPUs", away(1.0 - taken), head.host.cpus));
+    case.other.extend(cpu_users(head, true));
+}
+
+/// Puts ticks of waiting for threads that other processes held up down to these, with words for it that end before the time.
+fn by_other_processes(
+    known: &Known<'_>,
+    ticks: f64,
+    measured: bool,
+    text: &str,
+    cases: &mut Cases,
+) {
+    let case = cases.entry(CauseKind::OtherProcesses).or_default();
+    case.ticks += ticks;
+    if measured {
+        case.measured += ticks;
+    }
+    case.other
+        .push(format!("{text} {:.1} ms", ticks * known.ns / 1e6));
+}
+
+/// Says who had the CPUs meanwhile, in the whole run: other processes, or all.
+fn cpu_users(head: &TraceHead, own: bool) -> Option<String> {
+    const NAMED: usize = 3;
+    let users = head.cpu_users.iter().filter(|user| own || !user.target);
+    let all: u64 = users.clone().map(|user| user.ns).sum();
+    let part = |user: &TracedCpuUser| {
+        let of = match user.target {
+            true => "of the program itself".to_owned(),
+            false => format!("process {}", user.pid),
+        };
+        let share = 100.0 * user.ns as f64 / all.max(1) as f64;
+        format!("{} ({of}) {share:.0} %", user.name)
+    };
+    let users: Vec<String> = users.take(NAMED).map(part).collect();
+    let text = format!("the CPUs were taken by {}", users.join(", "));
+    (!users.is_empty()).then_some(text)
 }
 
 /// Waits, by what they were for. Of those that are compared, the least that every execution waits is taken off all alike; those that
-/// were asked for are none, but where threads take turns.
-fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
+/// were asked for are none, but where threads take turns. Returns the ticks ready without a CPU that are part of such waits.
+fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) -> f64 {
     let fates = &known.state.fates;
     let turns = if known.turn.is_some() { fates.asked } else { 0 };
     let whole = known.exact * fates.lost.saturating_add(turns) as f64;
     let compared = (known.parts.blocked - whole).max(0.0) / (fates.compared as f64).max(1.0);
     let name = |at: Option<u32>| Some(head.blocks.get(at? as usize)?.name.as_str());
-    let mut explained = 0.0;
-    for part in &known.state.waits.parts {
+    let (mut explained, mut all_woken, mut held_up) = (0.0, 0.0, 0.0);
+    let parts = known.state.waits.parts.iter();
+    for part in parts.filter(|part| !part.reason.handed_over) {
         let number = part.reason.system_call;
         let system_call = number.and_then(|number| call(number, known.aarch64));
         let waker_block = name(part.reason.waker_block);
-        // What it called and waited in says more than its own name.
+        // What it called and waited in says more than its own name, but for the allocator, whose locks are its own.
         let within = name(part.reason.within);
-        let own = within.and_then(waits_for);
-        let own = own.or_else(|| waits_for(&known.block.name));
+        let own = waits_for(&known.block.name);
+        let own = match own {
+            Some(CauseKind::Allocator) => own,
+            _ => within.and_then(waits_for).or(own),
+        };
         let scale = match part.reason.fate(own, known.aarch64) {
             Fate::Lost => known.exact,
             Fate::Compared => compared,
@@ -209,10 +164,23 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             (Some(CauseKind::Pool), Some(turn)) => (turn, true),
             _ => reason(own, part, system_call, waker_block, function),
         };
-        let ticks = part.blocked as f64 * scale;
-        explained += ticks;
+        // Whoever ended the wait was itself held up: that part is not its doing.
+        let held = part.held as f64 * scale;
+        let ticks = part.blocked.saturating_sub(part.held) as f64 * scale;
+        explained += ticks + held;
+        held_up += held;
+        // While other processes have the CPUs, a thread that is not stopped loses its CPU, too.
+        let queued = part.queued.saturating_sub(part.taken) as f64;
+        let woken = match kind {
+            CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator => queued,
+            CauseKind::AddressSpace => queued,
+            _ => 0.0,
+        };
+        all_woken += woken;
         let case = cases.entry(kind).or_default();
-        case.ticks += ticks;
+        case.ticks += ticks + woken * known.ready_scale();
+        case.measured += woken * known.ready_scale();
+        case.woken += woken;
         case.waits += part.n;
         if measured {
             case.measured += ticks;
@@ -242,10 +210,16 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             *threads.entry(label).or_default() += part.blocked as f64;
         }
     }
+    if held_up > 0.0 {
+        let text =
+            "blocked until a thread did what it waited for that itself had no CPU meanwhile, for";
+        by_other_processes(known, held_up, true, text, cases);
+    }
     let rest = known.parts.blocked - explained;
     if rest > 0.0 {
         cases.entry(CauseKind::OtherWait).or_default().ticks += rest;
     }
+    all_woken
 }
 
 /// Returns what a wait was for in a function, and whether that was seen or goes by names.
@@ -294,10 +268,10 @@ fn reason(
 }
 
 /// Time on the CPU.
-fn running(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, Case>) {
+fn running(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) {
     let ticks = known.parts.running;
     let ratio = known.slower_with_others();
-    let disturbed = ratio.is_some_and(|ratio| ratio >= 1.1);
+    let disturbed = known.disturbed();
     let (verdict, mut evidence) = evidence(known);
     let (mut kind, mut text) = by_others(known, ratio);
     let mut measured = false;
@@ -322,13 +296,28 @@ fn running(known: &Known<'_>, head: &TraceHead, cases: &mut BTreeMap<CauseKind, 
             "cache misses, which would tell, were not counted: {reason}"
         ));
     }
+    let spun = match kind {
+        CauseKind::Lock | CauseKind::Barrier => spun_for_held_up(known).min(ticks),
+        _ => 0.0,
+    };
+    if spun > 0.0 {
+        let text =
+            "it runs meanwhile, perhaps until threads that had no CPU have one again, for up to";
+        by_other_processes(known, spun, false, text, cases);
+    }
     let case = cases.entry(kind).or_default();
-    case.ticks += ticks;
+    case.ticks += ticks - spun;
     if measured {
-        case.measured += ticks;
+        case.measured += ticks - spun;
     }
     case.other.push(text);
     case.other.append(&mut evidence);
+}
+
+/// Returns how much of the time for which threads spin they may have spun for threads that other processes held up, in ticks: whoever is
+/// held up may hold up all others. Who they spin for is not seen.
+fn spun_for_held_up(known: &Known<'_>) -> f64 {
+    known.taken * known.threads.saturating_sub(1) as f64
 }
 
 /// Returns what names and the presence of others say of it.
@@ -349,7 +338,9 @@ fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
             let text = "it runs meanwhile: it spins until the others arrive";
             return (CauseKind::Barrier, text.to_owned());
         }
-        Some(ratio) if ratio >= 1.1 && own == Some(CauseKind::AddressSpace) => {
+        Some(ratio)
+            if ratio >= 1.1 && (own == Some(CauseKind::AddressSpace) || waits_for_map(known)) =>
+        {
             let text = "the kernel spins for the lock of the memory map (mmap_lock), or tells other CPUs of the change";
             return (
                 CauseKind::AddressSpace,
@@ -360,6 +351,13 @@ fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
             let text = "the allocator's lock, or memory that threads pass to each other";
             return (
                 CauseKind::Allocator,
+                format!("{}: {text}", with_others(Some(ratio))),
+            );
+        }
+        Some(ratio) if ratio >= 1.1 && known.follows_argument() => {
+            let text = "its duration follows an argument";
+            return (
+                CauseKind::Work,
                 format!("{}: {text}", with_others(Some(ratio))),
             );
         }
@@ -379,6 +377,23 @@ fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
     )
 }
 
+/// Returns whether what was lost for others but CPUs was lost to the lock of the memory map: what is lost running is then likely so, too.
+fn waits_for_map(known: &Known<'_>) -> bool {
+    const SOME: f64 = 0.05;
+    let of_map = |part: &&WaitPart| match part.reason.system_call {
+        Some(number) => {
+            call(number, known.aarch64).is_some_and(|call| call.waits_for == Waits::AddressSpace)
+        }
+        None => part.reason.waker.is_some(),
+    };
+    let parts = known.state.waits.parts.iter();
+    let ticks: u64 = parts.filter(of_map).map(|part| part.blocked).sum();
+    let ticks = ticks as f64;
+    ticks >= 0.5 * known.state.waits.blocked as f64
+        && ticks * known.exact >= SOME * known.parts.running
+        && ticks > 0.0
+}
+
 fn with_others(ratio: Option<f64>) -> String {
     let times = |ratio: f64| match ratio >= 1.1 {
         true => format!("{ratio:.1}"),
@@ -392,7 +407,7 @@ fn with_others(ratio: Option<f64>) -> String {
 }
 
 /// Without waits: what is known is the name, and who else was there.
-fn by_name(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+fn by_name(known: &Known<'_>, cases: &mut Cases) {
     let named = waits_for(&known.block.name);
     let computes =
         |kind: &CauseKind| matches!(kind, CauseKind::Allocator | CauseKind::AddressSpace);
@@ -405,7 +420,7 @@ fn by_name(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
         .push("by its name only: waits were not measured".to_owned());
 }
 
-fn running_unknown(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+fn running_unknown(known: &Known<'_>, cases: &mut Cases) {
     let (verdict, words) = evidence(known);
     let kind = match verdict {
         Verdict::Faults => CauseKind::PageFault,
@@ -420,7 +435,7 @@ fn running_unknown(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
     case.other.push(waits.to_owned());
 }
 
-fn by_concurrency(known: &Known<'_>, cases: &mut BTreeMap<CauseKind, Case>) {
+fn by_concurrency(known: &Known<'_>, cases: &mut Cases) {
     let Some(ratio) = known.slower_with_others().filter(|ratio| *ratio >= 1.1) else {
         return;
     };

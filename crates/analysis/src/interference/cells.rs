@@ -1,7 +1,8 @@
 //! The sums of a thread by kind.
 
-use super::kinds::{Kinds, Shape};
-use super::sketch::Window;
+use super::cell::Cell;
+use super::kinds::Kinds;
+use super::shape::Shape;
 use rustc_hash::FxHashMap;
 
 /// So many keys that were looked up lately are found again at once.
@@ -9,36 +10,6 @@ const RECENT: usize = 512;
 
 /// No cell.
 pub(super) const NO_CELL: u32 = u32::MAX;
-
-/// The executions of a kind in a thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cell {
-    pub kind: u32,
-    pub recorded: u64,
-    /// All, but for those of the window that was counted last.
-    pub sums: Window,
-    pub lately: Window,
-    /// When that window ends.
-    pub until: u64,
-}
-
-impl Cell {
-    pub fn new(kind: u32) -> Self {
-        Self {
-            kind,
-            recorded: 0,
-            sums: Window::default(),
-            lately: Window::default(),
-            until: 0,
-        }
-    }
-
-    /// Adds one that is settled.
-    pub fn merge(&mut self, other: &Self) {
-        self.recorded += other.recorded;
-        self.sums.merge(&other.sums);
-    }
-}
 
 /// Those of a thread.
 #[derive(Debug)]

@@ -8,8 +8,12 @@ use profile::{
 /// Returns a finding for each function in which threads lose time to others, in the order of the scores. `next` is the
 /// command that shows more.
 pub fn findings(scores: &[BlockScore], next: &[String]) -> Vec<Finding> {
-    let loses =
-        |score: &&BlockScore| matches!(score.standing, Standing::Interference | Standing::ForWork);
+    let loses = |block: &&BlockScore| {
+        matches!(
+            block.score.standing,
+            Standing::Interference | Standing::ForWork
+        )
+    };
     let scores = scores.iter().filter(loses);
     scores.map(|score| claim_of_score(score, next)).collect()
 }
@@ -44,34 +48,34 @@ fn claim_of_score(score: &BlockScore, next: &[String]) -> Finding {
 
 /// The part of what the program loses in a function that others were seen to be the reason of. Threads that wait for the work of
 /// others lose all of it to them.
-fn lost_to_others(score: &BlockScore) -> Between {
-    let part = match score.standing {
-        Standing::Interference if score.sci.estimate > 0.0 => {
-            (score.hindered / score.sci.estimate).min(1.0)
+fn lost_to_others(block: &BlockScore) -> Between {
+    let part = match block.score.standing {
+        Standing::Interference if block.score.sci.estimate > 0.0 => {
+            (block.score.hindered / block.score.sci.estimate).min(1.0)
         }
         _ => 1.0,
     };
     Between {
-        estimate: part * score.program.estimate,
-        low: part * score.program.low,
-        high: part * score.program.high,
+        estimate: part * block.score.program.estimate,
+        low: part * block.score.program.low,
+        high: part * block.score.program.high,
     }
 }
 
-fn evidence_of(score: &BlockScore) -> Vec<FindingEvidence> {
+fn evidence_of(block: &BlockScore) -> Vec<FindingEvidence> {
     let mut evidence = vec![
         FindingEvidence::Executions {
-            calls: score.calls,
-            mean_ns: score.mean_ns,
-            floor_ns: score.floor.ns,
+            calls: block.executions.calls,
+            mean_ns: block.durations.mean_ns,
+            floor_ns: block.floor.ns,
         },
         FindingEvidence::LostTime {
-            running: score.running,
-            blocked: score.blocked,
-            scheduler: score.scheduler,
+            running: block.breakdown.running,
+            blocked: block.breakdown.blocked,
+            scheduler: block.breakdown.scheduler,
         },
     ];
-    let causes = score.causes.iter();
+    let causes = block.causes.iter();
     evidence.extend(causes.map(|cause| FindingEvidence::SuspectedCause {
         cause: cause.kind,
         share: cause.share,

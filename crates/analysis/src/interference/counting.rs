@@ -2,8 +2,8 @@
 
 use super::blocks::BlockState;
 use super::events::{Lap, Runs};
-use super::kinds::exact_key;
 use super::queue::{Entries, Entry};
+use super::shape::exact_key;
 use super::waits::WaitSum;
 use super::worker::{Local, Worker};
 use profile::{BlockId, CauseKind};

@@ -1,61 +1,9 @@
 //! Why a score may be no interference (§3.4, §5.6).
 
-use super::blocks::BlockState;
 use super::evidence::{Verdict, evidence};
-use super::finish::{BELIEVABLE, Parts, UNSEEN};
 use super::floor::Group;
-use profile::{Cause, CauseKind, Doubt, DoubtKind, EventScore, Floor, Level, Quality, TracedBlock};
-
-/// What is known of a block when causes and doubts are looked for; times in ticks.
-pub(super) struct Known<'a> {
-    pub block: &'a TracedBlock,
-    pub state: &'a BlockState,
-    /// The one with most time first.
-    pub groups: &'a [Group],
-    /// Of the first group.
-    pub floor: Option<&'a Floor>,
-    pub excess: f64,
-    /// Of the threads that executed the block.
-    pub time: f64,
-    /// By how much sums over executions are multiplied for those that were not recorded.
-    pub exact: f64,
-    /// How many times as much time as its threads had the recorded executions stand for; more than 1 cannot be.
-    pub overstated: f64,
-    pub threads: usize,
-    pub parts: Parts,
-    pub events: &'a [EventScore],
-    /// Samples of these events in all blocks.
-    pub event_samples: &'a [u64],
-    pub ns: f64,
-    pub waits: bool,
-    /// Threads take turns in it, like with a lock or a barrier.
-    pub turn: Option<CauseKind>,
-    /// The same of all blocks.
-    pub turns: &'a [Option<CauseKind>],
-    /// See [`super::Options::aarch64`].
-    pub aarch64: bool,
-}
-
-/// Fewer executions say nothing about whether others were there.
-const ENOUGH_MET: u64 = 30;
-
-impl Known<'_> {
-    /// Returns how many times as long executions run, without their waits, if another thread is in the block; `None`: not known.
-    pub fn slower_with_others(&self) -> Option<f64> {
-        let instants = &self.state.instants;
-        let (alone, others) = (&instants.alone, &instants.with_others);
-        let met = alone.n + others.n;
-        // Items of different threads came too far apart.
-        let late = instants.late * 20 > met;
-        let enough = alone.n >= ENOUGH_MET && others.n >= ENOUGH_MET;
-        (enough && !late).then(|| others.mean_running() / alone.mean_running())
-    }
-
-    /// Returns what is lost, as a score.
-    pub fn sci(&self) -> f64 {
-        self.excess / self.time
-    }
-}
+use super::known::{BELIEVABLE, Known, UNSEEN, is_followed};
+use profile::{Cause, CauseKind, Doubt, DoubtKind, Level, Quality};
 
 /// Who is idle waits for so much of what it loses.
 const IDLE: f64 = 0.9;
@@ -185,7 +133,7 @@ fn not_concurrent(known: &Known<'_>) -> Option<Doubt> {
 
 fn work(known: &Known<'_>) -> Option<Doubt> {
     let share = known.parts.running / known.excess.max(1.0);
-    let disturbed = known.slower_with_others().is_some_and(|ratio| ratio >= 1.1);
+    let disturbed = known.disturbed();
     let (verdict, words) = evidence(known);
     let other = matches!(
         verdict,
@@ -209,13 +157,14 @@ fn one_thread(known: &Known<'_>) -> Option<Doubt> {
 }
 
 /// A single waiter for work or its results, which other threads of the program were seen to bring, is no victim: a main
-/// thread that waits for its workers would do nothing else if they were faster.
+/// thread that waits for its workers would do nothing else if they were faster. Whoever answers it may wait for it in the same function, but
+/// hardly ever (`requests` in benches/interference_cases.py).
 fn idle(known: &Known<'_>, causes: &[Cause]) -> Option<Doubt> {
     let share = known.parts.blocked / known.excess.max(1.0);
     let pool = causes.first().is_some_and(|cause| {
         cause.kind == CauseKind::Pool && cause.measured && cause.share >= IDLE
     });
-    if known.threads != 1 || !pool || share < IDLE {
+    if known.largest_loser < IDLE || !pool || share < IDLE {
         return None;
     }
     let text = "one thread only waits here, for what the program's other threads do: it is idle, and loses nothing as long as \
@@ -238,7 +187,7 @@ fn arguments(known: &Known<'_>) -> Vec<Doubt> {
     let follows = known.state.follows.iter().zip(&known.block.arguments);
     let doubts = follows.filter_map(|(regression, number)| {
         let (r_squared, slope) = regression.r_squared()?;
-        if r_squared < 0.5 || slope <= 0.0 {
+        if !is_followed((r_squared, slope)) {
             return None;
         }
         let text = format!(

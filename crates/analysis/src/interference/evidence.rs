@@ -1,6 +1,6 @@
 //! What events say of the time for which a block ran longer than its floor.
 
-use super::doubts::Known;
+use super::known::Known;
 use profile::{EventContrast, EventScore};
 
 /// What a line takes that another core or the memory has to give, in nanoseconds, about.

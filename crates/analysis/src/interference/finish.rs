@@ -3,17 +3,20 @@
 use super::analyser::Analyser;
 use super::blocks::BlockState;
 use super::causes::causes;
-use super::cells::Cell;
-use super::doubts::{Known, doubts};
+use super::cell::Cell;
+use super::doubts::doubts;
+use super::draft::Draft;
 use super::floor::{ENOUGH_FOR_A_PART, Group, groups, judge};
+use super::hand_over::ended_by;
 use super::kinds::Kind;
+use super::known::{BELIEVABLE, Cells, Known, Parts, Run, UNSEEN, over};
 use super::sketch::Histogram;
-use super::standing::{Draft, callers, judged, ranked, waits_in};
+use super::standing::{callers, judged, ranked, waits_in};
 use super::turns::{mark_turns, turns_of};
 use profile::{
-    Between, BlockScore, CauseKind, Coverage, CurvePoint, Floor, Interference, KindScore,
-    LeftOutBlock, Level, SequenceScore, StackScore, Standing, ThreadIndex, ThreadScore, TraceHead,
-    TracedBlock, TracedThread,
+    Between, BlockId, BlockScore, Coverage, CurvePoint, DurationSummary, ExecutionCounts, Floor,
+    Interference, InterferenceScore, KindScore, LeftOutBlock, Level, ScoreBreakdown, SequenceScore,
+    StackScore, Standing, ThreadIndex, ThreadScore, TraceHead, TracedBlock, TracedThread,
 };
 use rustc_hash::FxHashMap;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -23,34 +26,6 @@ const KINDS_NAMED: usize = 8;
 const THREADS_NAMED: usize = 64;
 const STACKS_NAMED: usize = 8;
 const SEQUENCES_NAMED: usize = 16;
-/// If none of so many is seen, there are with 95 % certainty fewer than this in as many again.
-pub(super) const UNSEEN: f64 = 3.0;
-
-/// What all blocks share.
-pub(super) struct Run<'a> {
-    pub head: &'a TraceHead,
-    /// Nanoseconds in a tick.
-    pub ns: f64,
-    /// Of all threads, in ticks.
-    pub thread_time: f64,
-    pub enough: u64,
-    /// Of each thread the part of its duration that it was not blocked for.
-    pub busy: Vec<f64>,
-    /// Of each block whether threads take turns in it.
-    pub turns: Vec<Option<CauseKind>>,
-    /// See [`super::Options::aarch64`].
-    pub aarch64: bool,
-}
-
-impl Run<'_> {
-    pub fn thread_ticks(&self, thread: ThreadIndex) -> f64 {
-        let thread = self.head.threads.get(thread as usize);
-        thread.map_or(0.0, |t| t.end.saturating_sub(t.start) as f64)
-    }
-}
-
-/// A kind in a thread.
-pub(super) type Cells = FxHashMap<u32, Vec<(ThreadIndex, Cell)>>;
 
 impl Analyser {
     /// Says what the items mean. Threads and names are the head's.
@@ -77,6 +52,8 @@ impl Analyser {
             thread_time: head.threads.iter().map(ticks).sum::<f64>().max(1.0),
             enough: self.options.enough.max(1),
             busy: self.busy(head),
+            throttled: self.throttled(head),
+            taken: self.taken as f64,
             turns: turns_of(&self.kinds.all, head.blocks.len()),
             aarch64: self.options.aarch64,
         };
@@ -88,12 +65,21 @@ impl Analyser {
                 (Some(state), Some(kinds)) => {
                     state.instants.settle();
                     let all = &self.kinds.all;
-                    drafts.push(score(&run, block, state, kinds, all, &cells));
+                    drafts.push(score(
+                        &run,
+                        number as BlockId,
+                        block,
+                        state,
+                        kinds,
+                        all,
+                        &cells,
+                    ));
                 }
                 (state, _) => left_out.push(left(block, state.is_some_and(|s| s.excluded))),
             }
         }
         let findings = ranked(&run, drafts);
+        let machine = self.machine_load(head);
         Interference {
             command: head.command.clone(),
             host: head.host.clone(),
@@ -110,6 +96,7 @@ impl Analyser {
             no_events: head.no_events.clone(),
             sequences: self.sequences(&run),
             warnings: self.warnings(head),
+            machine,
             findings,
             left_out,
         }
@@ -240,6 +227,7 @@ fn left(block: &TracedBlock, excluded: bool) -> LeftOutBlock {
 /// Everything about one block.
 fn score(
     run: &Run<'_>,
+    number: BlockId,
     block: &TracedBlock,
     state: &BlockState,
     numbers: &[u32],
@@ -295,6 +283,7 @@ fn score(
     let event_samples: Vec<u64> = run.head.events.iter().map(|event| event.samples).collect();
     let events = state.events.scores(&run.head.events, n, run.ns);
     let known = Known {
+        number,
         block,
         state,
         groups: &groups,
@@ -304,6 +293,7 @@ fn score(
         exact,
         overstated,
         threads: threads.len(),
+        largest_loser: per_thread.largest_loser(),
         parts,
         events: &events,
         event_samples: &event_samples,
@@ -311,53 +301,68 @@ fn score(
         waits: run.head.waits,
         turn,
         turns: &run.turns,
+        throttled: run.throttled,
+        taken: run.taken,
         aarch64: run.aarch64,
     };
-    let mut causes = causes(&known, run.head);
+    let (mut causes, handed_over) = causes(&known, run.head);
     let doubts = doubts(&known, &causes);
+    let ended_by = ended_by(&known);
     let judged = judged(&known, run, &causes, &doubts);
     if judged.standing == Standing::Interference {
         // What it is listed for comes first.
         causes.sort_by_key(|cause| !judged.reasons.contains(&cause.kind));
     }
-    let score = BlockScore {
-        standing: judged.standing,
-        hindered: judged.hindered,
-        same_as: None,
+    let block = BlockScore {
         name: block.name.clone(),
         image: block.image.clone(),
         kind: block.kind,
-        sci: over(excess, time),
-        program: Between::default(),
-        own_floor: exact * per_thread.own_floor / time,
-        scheduler: parts.scheduler / time,
-        blocked: parts.blocked / time,
-        running: parts.running / time,
-        calls: n,
-        recorded: groups.iter().map(|group| group.recorded).sum(),
-        warm_up: state.warm_up,
-        unwound: state.unwound,
-        period,
-        total_ns: ticks * run.ns,
-        mean_ns: ticks / n.max(1) as f64 * run.ns,
-        mean_with_cpu_ns: (ticks - parts.scheduler) / n.max(1) as f64 * run.ns,
-        median_ns: histogram.quantile(0.5) as f64 * run.ns,
-        p99_ns: histogram.quantile(0.99) as f64 * run.ns,
-        max_ns: histogram.steps().last().map_or(0, |(d, _)| d) as f64 * run.ns,
+        score: InterferenceScore {
+            sci: over(excess, time),
+            program: Between::default(),
+            standing: judged.standing,
+            hindered: judged.hindered,
+            same_as: None,
+            own_floor: exact * per_thread.own_floor / time,
+        },
+        breakdown: ScoreBreakdown {
+            scheduler: parts.scheduler / time,
+            blocked: parts.blocked / time,
+            running: parts.running / time,
+            machine: judged.machine,
+        },
+        executions: ExecutionCounts {
+            calls: n,
+            recorded: groups.iter().map(|group| group.recorded).sum(),
+            warm_up: state.warm_up,
+            unwound: state.unwound,
+            period,
+        },
+        durations: DurationSummary {
+            total_ns: ticks * run.ns,
+            mean_ns: ticks / n.max(1) as f64 * run.ns,
+            mean_with_cpu_ns: (ticks - parts.scheduler) / n.max(1) as f64 * run.ns,
+            median_ns: histogram.quantile(0.5) as f64 * run.ns,
+            p99_ns: histogram.quantile(0.99) as f64 * run.ns,
+            max_ns: histogram.steps().last().map_or(0, |(d, _)| d) as f64 * run.ns,
+            curve: curve(&histogram, run.ns),
+        },
         coverage,
         kinds: named_kinds(block, state, &groups, &floors, &kinds, time, run.ns),
         kinds_total: numbers.len() as u64,
-        curve: curve(&histogram, run.ns),
         threads: per_thread.scores(run, exact),
         threads_total: threads.len() as u64,
         doubts,
         causes,
         events,
-        stacks: stacks(state, run),
+        stacks: stacks(state, run, ticks / n.max(1) as f64 * run.ns),
         floor: floors.into_iter().next().unwrap_or_default(),
     };
     Draft {
-        score,
+        number,
+        handed_over,
+        ended_by,
+        block,
         excess,
         time,
         by_thread: per_thread.idle(exact),
@@ -376,23 +381,12 @@ fn scale(block: &TracedBlock, period: u32, lost: u64) -> f64 {
     }
 }
 
-/// Times that executions may stand for more than their threads had: sampling varies by chance.
-pub(super) const BELIEVABLE: f64 = 1.1;
-
 /// Nobody loses more than all of the time; an execution that stands for thousands may say so.
 fn at_most(excess: Between, time: f64) -> Between {
     Between {
         estimate: excess.estimate.min(time),
         low: excess.low.min(time),
         high: excess.high.min(time),
-    }
-}
-
-pub(super) fn over(excess: Between, time: f64) -> Between {
-    Between {
-        estimate: excess.estimate / time,
-        low: excess.low / time,
-        high: excess.high / time,
     }
 }
 
@@ -451,14 +445,6 @@ fn spread(parts: &[f64]) -> f64 {
     let student = StudentsT::new(0.0, 1.0, n - 1.0);
     let reach = student.map_or(2.0, |student| student.inverse_cdf(0.975));
     reach * (n * variance).sqrt()
-}
-
-/// What was lost, by what the threads did meanwhile, in ticks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
-    pub scheduler: f64,
-    pub blocked: f64,
-    pub running: f64,
 }
 
 /// Time ready without a CPU is lost as such, and so is what others were waited for; of other waits, what is more than
@@ -548,7 +534,7 @@ fn curve(histogram: &Histogram, ns: f64) -> Vec<CurvePoint> {
         .collect()
 }
 
-fn stacks(state: &BlockState, run: &Run<'_>) -> Vec<StackScore> {
+fn stacks(state: &BlockState, run: &Run<'_>, mean_ns: f64) -> Vec<StackScore> {
     let frame = |place: &u32| {
         let Some(place) = run.head.places.get(*place as usize) else {
             return "?".to_owned();
@@ -566,7 +552,10 @@ fn stacks(state: &BlockState, run: &Run<'_>) -> Vec<StackScore> {
         .map(|stack| StackScore {
             frames: stack.places.iter().map(frame).collect(),
             count: stack.count,
-            mean_ns: stack.sum as f64 / stack.measured.max(1) as f64 * run.ns,
+            mean_ns: match stack.measured {
+                0 => mean_ns,
+                n => stack.sum as f64 / n as f64 * run.ns,
+            },
         })
         .collect();
     let time = |stack: &StackScore| stack.count as f64 * stack.mean_ns;
@@ -652,6 +641,15 @@ impl PerThread {
         let threads = all.iter().filter(|thread| !hardly(thread));
         let time: f64 = threads.map(|thread| run.thread_ticks(*thread)).sum();
         time.max(1.0)
+    }
+
+    /// Returns the part of the loss that the thread has that lost most.
+    fn largest_loser(&self) -> f64 {
+        let lost = self.threads.iter().map(|thread| thread.1.max(0.0));
+        let (sum, most) = lost.fold((0.0, 0.0), |(sum, most), lost| {
+            (sum + lost, f64::max(most, lost))
+        });
+        most / f64::max(sum, 1.0)
     }
 
     /// Returns what each thread lost and what it was asked to wait, in ticks.

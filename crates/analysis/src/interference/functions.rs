@@ -282,6 +282,12 @@ pub(super) fn is_join(name: &str) -> bool {
     JOINS.contains(&&*plain_name(name))
 }
 
+/// Returns whether a function is the C library's own way of waiting, for whatever lock its callers have.
+pub(super) fn waits_for_callers(name: &str) -> bool {
+    let name = &*plain_name(name);
+    name.starts_with("__lll_lock_wait") || name.starts_with("lll_lock_wait")
+}
+
 /// Functions that let one waiting thread go on, and those that let all of them.
 pub(super) fn wakes_one(name: &str) -> Option<bool> {
     match &*plain_name(name) {
@@ -292,7 +298,7 @@ pub(super) fn wakes_one(name: &str) -> Option<bool> {
 }
 
 /// Returns what a function waits for by its name.
-pub(super) fn waits_for(name: &str) -> Option<CauseKind> {
+pub fn waits_for(name: &str) -> Option<CauseKind> {
     let known = known_function(name).and_then(|f| f.waits_for);
     known.or_else(|| {
         let name = name.to_ascii_lowercase();

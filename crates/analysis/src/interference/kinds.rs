@@ -1,8 +1,9 @@
 //! The kinds of execution, and what is kept of each.
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::queue::Entry;
 use super::sequences::mix;
+use super::shape::{Shape, Waited, argument_hash};
 use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
 use profile::{BlockId, CauseKind, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;
@@ -13,47 +14,6 @@ const KINDS_OF_A_BLOCK: u32 = 256;
 const BUCKETS_OF_A_BLOCK: u32 = 64;
 /// And so many kinds in all, besides one for each block.
 const KINDS: usize = 16_384;
-
-/// What an execution is told apart by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub block: BlockId,
-    pub collapsed: u64,
-    /// The values of the arguments that count, 0 for others.
-    pub arguments: [u64; TRACED_ARGUMENTS],
-    /// Executions of traced blocks inside.
-    pub inside: u64,
-}
-
-impl Shape {
-    /// The arguments' magnitudes.
-    fn bucket(&self) -> u64 {
-        let magnitude = |value: &u64| u64::from(64 - value.leading_zeros());
-        self.arguments
-            .iter()
-            .fold(0, |bucket, value| bucket << 8 | magnitude(value))
-    }
-}
-
-/// A hash of arguments, to be mixed with something else.
-#[inline]
-fn argument_hash(arguments: &[u64; TRACED_ARGUMENTS]) -> u64 {
-    let odd = [
-        0x9e37_79b9_7f4a_7c15u64,
-        0xc2b2_ae3d_27d4_eb4f,
-        0x1656_67b1_9e37_79f9,
-    ];
-    let terms = arguments.iter().zip(odd);
-    terms.fold(0, |sum, (value, odd)| {
-        sum.wrapping_add(value.wrapping_mul(odd))
-    })
-}
-
-/// The key of an exact kind.
-#[inline]
-pub(super) fn exact_key(exact: u64, arguments: &[u64; TRACED_ARGUMENTS]) -> u64 {
-    exact.wrapping_add(argument_hash(arguments))
-}
 
 /// What is kept of a kind.
 #[derive(Clone, Debug)]
@@ -109,14 +69,6 @@ pub(super) struct Added<'a> {
     pub n: usize,
     pub sum: u64,
     pub kind: &'a Kind,
-}
-
-/// What an execution that waited took, in ticks: in all, without what it was asked to wait, and without waiting for others either.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waited {
-    pub whole: u64,
-    pub taken: u64,
-    pub unhindered: u64,
 }
 
 /// How many kinds of a block there are, by level.

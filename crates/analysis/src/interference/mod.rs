@@ -2,7 +2,7 @@
 //!
 //! The method of ISPOT (the SCI paper), §2 and §3.3: the fastest execution of a block of code is taken to be
 //! free of interference, and what others take longer is what interference costs,
-//! `SCI = Σ (d_j − d_min) / duration of the thread`. `docs/interference.md` describes the method as a whole.
+//! `SCI = Σ (d_j − d_min) / duration of the thread`. `docs/interference-method.md` describes the method as a whole.
 //!
 //! [`Analyser`] takes the items of a run as they come, while the program runs or from a file, in
 //! memory that does not depend on how long it ran. What it counts depends on the order of the items
@@ -32,30 +32,38 @@
 
 mod analyser;
 mod blocks;
+mod cases;
 mod causes;
+mod cell;
 mod cells;
 mod claims;
 mod counting;
 mod doubts;
+mod draft;
 mod events;
 mod evidence;
 mod finish;
 mod floor;
 mod functions;
+mod hand_over;
 mod instants;
 mod kinds;
+mod known;
 mod nesting;
+mod node;
 mod options;
 mod pairs;
 mod queue;
 mod sequences;
+mod shape;
 mod sketch;
 mod standing;
+mod tallies;
 mod turns;
 mod waits;
 mod worker;
 
 pub use analyser::Analyser;
 pub use claims::findings;
-pub use functions::{KNOWN_FUNCTIONS, KnownFunction, known_function};
+pub use functions::{KNOWN_FUNCTIONS, KnownFunction, known_function, waits_for};
 pub use options::{Options, Pattern};

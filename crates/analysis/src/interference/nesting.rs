@@ -6,6 +6,7 @@
 //! when there are too many, the older half is joined in pairs. The hash of a sequence is made so that
 //! those of its parts give it, and a block that contains all of a joined pair is none the worse.
 
+use super::node::{NO_BLOCK, Node, TRANSPARENT};
 use super::pairs::Pairs;
 use super::sequences::{Collapsed, Sequence};
 use super::waits::WaitSum;
@@ -13,33 +14,6 @@ use std::sync::Arc;
 
 /// So many items stand side by side before the older half is joined.
 const CAPACITY: usize = 2048;
-
-/// An item, or several joined. As small as can be: there is one for each execution.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
-    /// The first one's beginning.
-    pub enter: u64,
-    /// The last one's end.
-    pub leave: u64,
-    /// The kinds of an execution, for the sequences of what contains it and for pairs of siblings.
-    pub exact: u64,
-    pub collapsed: u64,
-    /// Executions in it.
-    pub count: u64,
-    /// How long they took, without what tracing added to them; 0 of a wait.
-    pub net: u64,
-    /// Its block, if it is one execution that pairs count; else [`NO_BLOCK`] or [`TRANSPARENT`].
-    pub block: u32,
-    /// There is [`More`] of it.
-    more: bool,
-    /// It is several items: it cannot be divided any more.
-    joined: bool,
-}
-
-/// Not an execution that is followed: what stands before it and behind it are no neighbours.
-pub(super) const NO_BLOCK: u32 = u32::MAX - 1;
-/// Only waiting: what stands before it and behind it are neighbours.
-pub(super) const TRANSPARENT: u32 = u32::MAX;
 
 /// What most nodes have not got.
 #[derive(Clone, Debug, Default)]
@@ -51,23 +25,6 @@ pub(super) struct More {
     pub probes: u64,
     /// Something was lost in it.
     pub hole: bool,
-}
-
-impl Node {
-    /// Returns what is no single execution, or none that is followed.
-    fn other(enter: u64, leave: u64, block: u32, count: u64) -> Self {
-        Self {
-            enter,
-            leave,
-            exact: 0,
-            collapsed: 0,
-            count,
-            net: 0,
-            block,
-            more: true,
-            joined: false,
-        }
-    }
 }
 
 /// What an execution contains that contains nothing but calls: the words of their sequences, how many executions

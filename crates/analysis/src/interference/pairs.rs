@@ -1,7 +1,7 @@
 //! Sequences of siblings (§3.3): two executions that follow each other in the same caller, such as a lock
 //! and its unlock, are one sequence, from the entry of the first to the leave of the second.
 
-use super::nesting::{NO_BLOCK, Node};
+use super::node::{NO_BLOCK, Node};
 use super::sketch::Smallest;
 use profile::BlockId;
 use rustc_hash::FxHashMap;

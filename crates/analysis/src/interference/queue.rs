@@ -2,7 +2,7 @@
 //!
 //! They are counted many at a time, which keeps what they are added to close at hand.
 
-use super::kinds::Shape;
+use super::shape::Shape;
 use super::waits::WaitSum;
 use profile::TRACED_ARGUMENTS;
 use std::sync::Arc;

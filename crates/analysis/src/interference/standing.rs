@@ -5,42 +5,26 @@
 //! was lost.
 
 use super::blocks::BlockState;
-use super::doubts::Known;
+use super::draft::{Draft, ENOUGH, SLIGHT, list_with_waits};
 use super::evidence::{Verdict, evidence};
-use super::finish::{Run, over};
-use super::functions::is_join;
+use super::functions::{is_join, waits_for_callers};
+use super::known::{Known, Run, over};
 use profile::{Between, BlockScore, Cause, CauseKind, Doubt, DoubtKind, Standing, ThreadIndex};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A score is not worth a line below this.
-const SLIGHT: f64 = 0.005;
-/// So much of the duration is interference whatever else is lost with it.
-const ENOUGH: f64 = 0.05;
 /// Threads that were blocked for longer than the rest had nothing to hand out either.
 const BUSY: f64 = 0.5;
-/// Executions take so many times as long while others are in the block, or these do not disturb.
-const DISTURBED: f64 = 1.1;
+/// Threads that are blocked for all but this are helpers (tuned by `helpers` in benches/interference_cases.py, which have 0.02).
+const WORKS: f64 = 0.05;
 /// A loss is that of inner functions if these have so much of it.
 const COVERED: f64 = 0.75;
-
-/// A finding before it is known what the others are.
-pub(super) struct Draft {
-    pub score: BlockScore,
-    /// In ticks, like all that follows.
-    pub excess: Between,
-    pub time: f64,
-    /// What each thread lost, and what it was asked to wait.
-    pub by_thread: Vec<(ThreadIndex, f64, f64)>,
-    /// Functions on the stacks it was called from, with the part of the stacks they are on.
-    pub callers: FxHashMap<String, f64>,
-    /// The parts of its waits that were in other traced functions, by name.
-    pub waits_in: FxHashMap<String, f64>,
-}
 
 /// What a score stands for, and the part of it that others are the reason of.
 pub(super) struct Judged {
     pub standing: Standing,
     pub hindered: f64,
+    /// The part of it for which other processes, or a control group's limit, left no CPU.
+    pub machine: f64,
     /// The causes of that part.
     pub reasons: Vec<CauseKind>,
 }
@@ -58,13 +42,14 @@ pub(super) fn judged(
     };
     let alone = run.head.threads.len() <= 1;
     let several = known.threads > 1;
-    let disturbed = several && known.slower_with_others().is_some_and(|r| r >= DISTURBED);
+    let together = shares_process(known, run);
+    let disturbed = several && together && known.disturbed();
     let sampled = matches!(evidence(known).0, Verdict::Memory | Verdict::Neither);
     let is_reason = |cause: &Cause| match cause.kind {
         CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator | CauseKind::AddressSpace => {
             !alone
         }
-        CauseKind::Scheduler | CauseKind::Throttle => true,
+        CauseKind::Scheduler => true,
         CauseKind::Disk => several && cause.measured,
         CauseKind::PageFault => several && cause.measured,
         CauseKind::Memory | CauseKind::Core => !alone && (disturbed || sampled),
@@ -82,7 +67,8 @@ pub(super) fn judged(
         );
         blocked && !(cause.kind == CauseKind::Disk && several && cause.measured)
     });
-    let varies = (1.0 - by_others - pool - outside).max(0.0);
+    let machine = share(&is_machine);
+    let varies = (1.0 - by_others - pool - outside - machine).max(0.0);
     let hindered = (by_others * sci).min(sci);
     let idle = doubts.iter().any(|doubt| doubt.kind == DoubtKind::Idle);
     let standing = if sci < SLIGHT {
@@ -91,8 +77,10 @@ pub(super) fn judged(
         Standing::Idle
     } else if hindered >= ENOUGH || by_others >= 0.5 {
         Standing::Interference
+    } else if machine >= pool.max(varies).max(outside) {
+        Standing::Machine
     } else if pool >= varies.max(outside) {
-        match wakers_are_busy(known, run) {
+        match wakers_are_busy(known, run) && waiters_work(known, run) {
             true => Standing::ForWork,
             false => Standing::Idle,
         }
@@ -104,8 +92,33 @@ pub(super) fn judged(
     Judged {
         standing,
         hindered,
+        machine: (machine * sci).min(sci),
         reasons,
     }
+}
+
+/// Returns whether a cause has nothing to do with the program's threads: on another machine, or at another time, it is not there.
+fn is_machine(cause: &Cause) -> bool {
+    matches!(cause.kind, CauseKind::OtherProcesses | CauseKind::Throttle)
+}
+
+/// Returns whether two of its threads are of one process: others share no memory that the loss could be of.
+fn shares_process(known: &Known<'_>, run: &Run<'_>) -> bool {
+    let mut threads = known.state.threads.clone();
+    threads.sort_unstable();
+    threads.dedup();
+    let threads = threads.iter();
+    let processes = threads.filter_map(|at| Some(run.head.threads.get(*at as usize)?.pid));
+    let mut met = FxHashSet::default();
+    processes.into_iter().any(|process| !met.insert(process))
+}
+
+/// Returns whether those who wait in a block do work besides: who hardly does is a helper that is seldom needed.
+fn waiters_work(known: &Known<'_>, run: &Run<'_>) -> bool {
+    let threads = known.state.threads.iter();
+    let busy = threads.map(|index| run.busy.get(*index as usize).copied().unwrap_or(0.0));
+    let busy: Vec<f64> = busy.collect();
+    busy.iter().sum::<f64>() >= WORKS * busy.len() as f64
 }
 
 /// Returns whether those who ended the waits in a block had something else to do than to wait themselves.
@@ -158,6 +171,8 @@ pub(super) fn waits_in(state: &BlockState, run: &Run<'_>) -> FxHashMap<String, f
 
 /// The findings in the order in which they are listed, each loss once.
 pub(super) fn ranked(run: &Run<'_>, mut drafts: Vec<Draft>) -> Vec<BlockScore> {
+    list_with_waits(&mut drafts);
+    list_with_callers(&mut drafts);
     let time = program_time(run, &drafts);
     for draft in &mut drafts {
         let within = |ticks: f64| ticks.min(time);
@@ -166,42 +181,72 @@ pub(super) fn ranked(run: &Run<'_>, mut drafts: Vec<Draft>) -> Vec<BlockScore> {
             low: within(draft.excess.low),
             high: within(draft.excess.high),
         };
-        draft.score.program = over(excess, time);
+        draft.block.score.program = over(excess, time);
     }
     list_once(&mut drafts);
     drafts.sort_by(|a, b| {
         let by = |of: &dyn Fn(&Draft) -> f64| of(b).total_cmp(&of(a));
-        let standing = a.score.standing.cmp(&b.score.standing);
+        let standing = a.block.score.standing.cmp(&b.block.score.standing);
         standing
             .then_with(|| by(&|draft| f64::from(u8::from(by_own_threads(draft)))))
             .then_with(|| by(&|draft| weight(draft)))
-            .then_with(|| by(&|draft| draft.score.program.estimate))
-            .then_with(|| a.score.name.cmp(&b.score.name))
+            .then_with(|| by(&|draft| draft.block.score.program.estimate))
+            .then_with(|| a.block.name.cmp(&b.block.name))
     });
-    drafts.into_iter().map(|draft| draft.score).collect()
+    drafts.into_iter().map(|draft| draft.block).collect()
 }
 
-/// Returns whether it loses enough to the program's own threads: other programs, which take CPUs from all functions alike, do not hide that.
+/// Returns whether it loses enough to what its threads wait for: too few CPUs, which all functions have alike, do not hide that.
 fn by_own_threads(draft: &Draft) -> bool {
-    let score = &draft.score;
-    score.standing == Standing::Interference && score.hindered - score.scheduler >= ENOUGH
+    let block = &draft.block;
+    block.score.standing == Standing::Interference
+        && block.score.hindered - by_too_few_cpus(block) >= ENOUGH
+}
+
+/// Returns the part of a score for which the program's own threads left no CPU.
+fn by_too_few_cpus(block: &BlockScore) -> f64 {
+    let mut causes = block.causes.iter();
+    let cause = causes.find(|cause| cause.kind == CauseKind::Scheduler);
+    cause.map_or(0.0, |cause| cause.share) * block.score.sci.estimate
 }
 
 /// Returns what counts for the order, in ticks: what others were the reason of. Waits were seen; of what ran longer, the lower end counts.
 fn weight(draft: &Draft) -> f64 {
-    let score = &draft.score;
-    let seen = (score.blocked + score.scheduler) * draft.time;
+    let block = &draft.block;
+    let lost = block.score.sci.estimate * draft.time;
+    let seen = (block.breakdown.blocked + block.breakdown.scheduler) * draft.time;
     let ran = (draft.excess.low - seen).max(0.0);
-    match score.standing {
+    match block.score.standing {
         Standing::Interference => {
             let others = match by_own_threads(draft) {
-                true => score.scheduler * draft.time,
+                true => by_too_few_cpus(block) * draft.time,
                 false => 0.0,
             };
-            (score.hindered * draft.time).min(seen + ran) - others
+            let waits = block
+                .causes
+                .iter()
+                .filter(|cause| is_wait_for_threads(cause.kind));
+            let waits: f64 = waits.map(|cause| cause.share * lost).sum();
+            (block.score.hindered * draft.time).min(waits.min(seen) + ran) - others
         }
+        Standing::Machine => block.breakdown.machine * draft.time,
         _ => draft.excess.low,
     }
+}
+
+/// Returns whether the program's threads wait for each other for such a cause: waiting for work, or for what comes from outside, does
+/// not make a function that also ran longer more likely to be the one (`gil` in benches/interference_cases.py: the interpreter's loop).
+fn is_wait_for_threads(kind: CauseKind) -> bool {
+    matches!(
+        kind,
+        CauseKind::Lock
+            | CauseKind::Barrier
+            | CauseKind::Allocator
+            | CauseKind::AddressSpace
+            | CauseKind::Scheduler
+            | CauseKind::Disk
+            | CauseKind::PageFault
+    )
 }
 
 /// The duration of all threads, without what they were idle for. Functions are inside each other: of a thread that function counts
@@ -209,7 +254,7 @@ fn weight(draft: &Draft) -> f64 {
 fn program_time(run: &Run<'_>, drafts: &[Draft]) -> f64 {
     let mut idle: FxHashMap<ThreadIndex, f64> = FxHashMap::default();
     for draft in drafts {
-        let waits = draft.score.standing == Standing::Idle;
+        let waits = draft.block.score.standing == Standing::Idle;
         for (thread, lost, asked) in &draft.by_thread {
             let ticks = asked + if waits { *lost } else { 0.0 };
             let of = idle.entry(*thread).or_default();
@@ -219,6 +264,27 @@ fn program_time(run: &Run<'_>, drafts: &[Draft]) -> f64 {
     let busy = |(thread, idle): (&ThreadIndex, &f64)| idle.min(run.thread_ticks(*thread));
     let idle: f64 = idle.iter().map(busy).sum();
     (run.thread_time - idle).max(1.0)
+}
+
+/// Lists the waits in functions that say nothing of the lock with the callers that waited there: the allocator's, streams'.
+fn list_with_callers(drafts: &mut [Draft]) {
+    for at in 0..drafts.len() {
+        let Some(name) = drafts.get(at).map(|draft| draft.block.name.clone()) else {
+            continue;
+        };
+        let waited = |draft: &&Draft| {
+            let part = draft.waits_in.get(&name).copied().unwrap_or(0.0);
+            part * draft.block.breakdown.blocked * draft.time
+        };
+        let callers = drafts.iter().filter(|draft| draft.block.name != name);
+        let most = callers.max_by(|a, b| waited(a).total_cmp(&waited(b)));
+        let most = most.filter(|most| waits_for_callers(&name) && waited(most) > 0.0);
+        let caller = most.map(|draft| draft.block.name.clone());
+        if let (Some(caller), Some(draft)) = (caller, drafts.get_mut(at)) {
+            draft.block.score.standing = Standing::Same;
+            draft.block.score.same_as = Some(caller);
+        }
+    }
 }
 
 /// Marks those whose loss is that of functions that they call.
@@ -238,29 +304,32 @@ fn list_once(drafts: &mut [Draft]) {
             let part = part_of(outermost, inner);
             covered += part;
             if part > largest.as_ref().map_or(0.0, |(part, _)| *part) {
-                largest = Some((part, inner.score.name.clone()));
+                largest = Some((part, inner.block.name.clone()));
             }
         }
-        let listed = !matches!(outermost.score.standing, Standing::Slight | Standing::Same);
+        let listed = !matches!(
+            outermost.block.score.standing,
+            Standing::Slight | Standing::Same
+        );
         if let (true, Some((_, name))) = (listed, largest)
             && covered >= COVERED * outermost.excess.estimate
             && let Some(draft) = drafts.get_mut(outer)
         {
-            draft.score.standing = Standing::Same;
-            draft.score.same_as = Some(name);
+            draft.block.score.standing = Standing::Same;
+            draft.block.score.same_as = Some(name);
         }
     }
 }
 
 /// Returns what of a function's loss is that of one that it calls.
 fn part_of(outer: &Draft, inner: &Draft) -> f64 {
-    let same = outer.score.standing == inner.score.standing;
+    let same = outer.block.score.standing == inner.block.score.standing;
     let (lost, inside) = (outer.excess.estimate, inner.excess.estimate);
-    if !same || outer.score.name == inner.score.name || inside > 1.3 * lost {
+    if !same || outer.block.name == inner.block.name || inside > 1.3 * lost {
         return 0.0;
     }
-    let called = inner.callers.get(&outer.score.name).copied();
-    let waited = outer.waits_in.get(&inner.score.name).copied();
-    let waited = waited.unwrap_or(0.0) * outer.score.blocked * outer.time;
+    let called = inner.callers.get(&outer.block.name).copied();
+    let waited = outer.waits_in.get(&inner.block.name).copied();
+    let waited = waited.unwrap_or(0.0) * outer.block.breakdown.blocked * outer.time;
     (called.unwrap_or(0.0) * inside).max(waited).min(lost)
 }

@@ -2,14 +2,18 @@
 //!
 //! Whoever waits for work waits for what others signal. Threads that signal what they themselves wait for take
 //! turns: one at a time (`sem_post`, `pthread_cond_signal`), as with a lock, or all together (`pthread_cond_broadcast`), as with a barrier.
-//! The address that waits and signals have in common is their first argument.
+//! The address that waits and signals have in common is their first argument. Where one thread does nearly all of the waiting, it waits for
+//! the others: who waits for a thread to end may do so at a lock that this thread gives back.
 
 use super::blocks::BlockState;
-use super::finish::Cells;
 use super::functions::wakes_one;
 use super::kinds::Kind;
+use super::known::Cells;
 use profile::{CauseKind, ThreadIndex, TracedBlock};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// One thread that waits for so much of the time of all takes no turns (tuned by `gil` in benches/interference_cases.py).
+const ALONE: f64 = 0.95;
 
 /// Who signalled an address, and how.
 #[derive(Default)]
@@ -52,6 +56,7 @@ pub(super) fn mark_turns(
             to.extend(threads(number).map(|(thread, _)| *thread));
         }
     }
+    let mut taken: FxHashMap<u64, CauseKind> = FxHashMap::default();
     for (number, kind) in kinds.iter_mut().enumerate() {
         let state = states.get(kind.block as usize);
         kind.yields = state.is_some_and(|state| state.yields);
@@ -62,8 +67,12 @@ pub(super) fn mark_turns(
             continue;
         };
         let (mut all, mut one_by_one, mut together, mut waiting) = (0, 0, 0, 0);
+        let (mut time, mut longest) = (0.0, 0.0f64);
         for (thread, cell) in threads(number) {
             let n = cell.sums.n;
+            let waited = cell.sums.sum.saturating_add(cell.sums.asked) as f64;
+            time += waited;
+            longest = longest.max(waited);
             all += n;
             waiting += 1;
             one_by_one += if signals.one.contains(thread) { n } else { 0 };
@@ -71,21 +80,34 @@ pub(super) fn mark_turns(
         }
         kind.turn = match waiting {
             0 | 1 => None,
-            _ if 2 * one_by_one > all => Some(CauseKind::Lock),
+            _ if 2 * one_by_one > all && longest < ALONE * time => Some(CauseKind::Lock),
             _ if 2 * together > all => Some(CauseKind::Barrier),
             _ => None,
         };
+        if let (Some(turn), Some(address)) = (kind.turn, address(kind)) {
+            taken.insert(address, turn);
+        }
+    }
+    // Who signals there lets another one have its turn.
+    for kind in kinds.iter_mut() {
+        let name = described.get(kind.block as usize).map(|b| &b.name);
+        if name.and_then(|name| wakes_one(name)).is_some() {
+            kind.turn = address(kind).and_then(|address| taken.get(&address).copied());
+        }
     }
 }
 
-/// Of each block whether threads take turns in the kind of it that was recorded most often.
+/// Of each block whether threads take turns in the kind of it that took most time.
 pub(super) fn turns_of(kinds: &[Kind], blocks: usize) -> Vec<Option<CauseKind>> {
     let mut most: Vec<(u64, Option<CauseKind>)> = vec![(0, None); blocks];
     for kind in kinds {
+        let windows = kind.windows.iter();
+        let time = windows.map(|window| window.sum.saturating_add(window.asked));
+        let time = time.fold(0, u64::saturating_add);
         if let Some(most) = most.get_mut(kind.block as usize)
-            && kind.recorded > most.0
+            && time > most.0
         {
-            *most = (kind.recorded, kind.turn);
+            *most = (time, kind.turn);
         }
     }
     most.into_iter().map(|(_, turn)| turn).collect()

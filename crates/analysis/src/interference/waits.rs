@@ -2,7 +2,7 @@
 
 use super::events::Amounts;
 use super::functions::{self, Waits};
-use super::kinds::Waited;
+use super::shape::Waited;
 use profile::{CauseKind, EventSample, ThreadIndex, Wait};
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub(super) struct Reason {
     pub system_call: Option<u32>,
     pub waker: Option<ThreadIndex>,
     pub waker_block: Option<u32>,
+    /// It was ready all the time: the thread `waker`, which it had woken from `system_call`, took its CPU.
+    pub handed_over: bool,
     /// The innermost block that it was in.
     pub within: Option<u32>,
 }
@@ -83,6 +85,12 @@ pub(super) struct WaitPart {
     pub reason: Reason,
     /// Blocked, in ticks.
     pub blocked: u64,
+    /// Ready after that, without a CPU, in ticks.
+    pub queued: u64,
+    /// The part of `queued` in which other processes had the CPUs.
+    pub taken: u64,
+    /// The part of `blocked` in which they had the CPU of the thread that ended the wait.
+    pub held: u64,
     pub n: u64,
 }
 
@@ -97,6 +105,8 @@ pub(super) struct WaitSum {
     pub preempted: u64,
     /// How often it was taken away.
     pub preemptions: u64,
+    /// The part of `queued` and `preempted` in which other processes had the CPUs.
+    pub taken: u64,
     /// What it was blocked for; the largest come first.
     pub parts: Vec<WaitPart>,
     pub events: Amounts,
@@ -121,30 +131,40 @@ impl WaitSum {
     pub fn of(wait: &Wait) -> Self {
         let length = wait.end.saturating_sub(wait.start);
         // Who gave its CPU away in a system call yielded.
-        if wait.preempted && wait.system_call.is_none() {
+        if wait.preempted && wait.system_call.is_none() && wait.waker.is_none() {
             return Self {
                 preempted: length,
                 preemptions: 1,
+                taken: wait.taken.min(length),
                 ..Self::default()
             };
         }
+        let handed_over = wait.preempted && wait.waker.is_some();
         let queued = match wait.preempted {
+            true if handed_over => length,
             true => 0,
             false => wait.queued.min(length),
         };
         let blocked = length - queued;
+        let taken = wait.taken.min(queued);
+        let held = wait.held.min(blocked);
         let reason = Reason {
             system_call: wait.system_call,
             waker: wait.waker,
             waker_block: wait.waker_block,
+            handed_over,
             within: None,
         };
         Self {
             blocked,
             queued,
+            taken,
             parts: vec![WaitPart {
                 reason,
                 blocked,
+                queued,
+                taken,
+                held,
                 n: 1,
             }],
             ..Self::default()
@@ -183,6 +203,7 @@ impl WaitSum {
             system_call: Some(functions::SCHED_YIELD),
             waker: None,
             waker_block: None,
+            handed_over: false,
             within: Some(block),
         };
         Self {
@@ -190,6 +211,9 @@ impl WaitSum {
             parts: vec![WaitPart {
                 reason,
                 blocked: ticks,
+                queued: 0,
+                taken: 0,
+                held: 0,
                 n: 1,
             }],
             ..Self::default()
@@ -220,6 +244,7 @@ impl WaitSum {
         self.queued = self.queued.saturating_add(other.queued);
         self.preempted = self.preempted.saturating_add(other.preempted);
         self.preemptions += other.preemptions;
+        self.taken = self.taken.saturating_add(other.taken);
         add_parts(&mut self.parts, &other.parts, PARTS);
         self.events.add(&other.events, 1);
     }
@@ -231,13 +256,17 @@ pub(super) fn add_parts(to: &mut Vec<WaitPart>, parts: &[WaitPart], most: usize)
         match to.iter_mut().find(|known| known.reason == part.reason) {
             Some(known) => {
                 known.blocked = known.blocked.saturating_add(part.blocked);
+                known.queued = known.queued.saturating_add(part.queued);
+                known.taken = known.taken.saturating_add(part.taken);
+                known.held = known.held.saturating_add(part.held);
                 known.n += part.n;
             }
             None => to.push(*part),
         }
     }
     if to.len() > most {
-        to.sort_by(|a, b| b.blocked.cmp(&a.blocked).then(a.reason.cmp(&b.reason)));
+        let length = |part: &WaitPart| part.blocked.saturating_add(part.queued);
+        to.sort_by(|a, b| length(b).cmp(&length(a)).then(a.reason.cmp(&b.reason)));
         to.truncate(most);
     }
 }

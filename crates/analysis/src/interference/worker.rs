@@ -1,16 +1,18 @@
 //! What each item does to a thread and to the sums.
 
-use super::analyser::Tallies;
 use super::blocks::{BlockState, grouped};
 use super::cells::{Cells, NO_CELL};
 use super::events::Lap;
 use super::instants::Instants;
-use super::kinds::{Kinds, Shape, exact_key};
-use super::nesting::{More, NO_BLOCK, Pending, TRANSPARENT};
+use super::kinds::Kinds;
+use super::nesting::{More, Pending};
+use super::node::{NO_BLOCK, TRANSPARENT};
 use super::options::Options;
 use super::pairs::Pairs;
 use super::queue::{Details, Entries, Entry, Queue};
-use super::sequences::{Collapsed, Sequence, mix};
+use super::sequences::{Collapsed, Sequence};
+use super::shape::{Shape, exact_key};
+use super::tallies::Tallies;
 use super::waits::WaitSum;
 use profile::{BlockId, EventSample, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
@@ -449,7 +451,8 @@ impl Worker<'_> {
             None => self.thread.add_local(number, self.index, block),
         };
         if let Some(local) = self.thread.locals.get_mut(at) {
-            local.stack = stack;
+            // Where not all calls are recorded, a stack is one of a call that is not.
+            local.stack = stack.filter(|_| local.period <= 1);
             local.short = false;
         }
     }
@@ -484,9 +487,4 @@ struct Called {
     inside: u64,
     /// How long it took, without what tracing added to it.
     net: u64,
-}
-
-/// The hash that the kinds of a block begin with.
-pub(super) fn base(number: BlockId) -> u64 {
-    mix(u64::from(number) + 1, 0x0b10_c0de)
 }

@@ -1,8 +1,8 @@
-//! What a sample means on a processor that retires in order what it executed out of order: the
-//! clock interrupts when something retires, and the program counter is that of the *next*
-//! instruction. What was waited for is the one before it, in the order of execution.
+//! Attribution of samples on a processor that executes out of order and retires in order. The clock
+//! interrupts when something retires, and the program counter is that of the *next* instruction.
+//! The one before it, in the order of execution, is the one that waited.
 
-use machine::Graph;
+use machine::FlowGraph;
 
 /// Moves each sample to the instruction that held up retirement: the one before it. At the head of
 /// a block that is the last of a block before, and the samples are shared out as the edges that
@@ -11,7 +11,7 @@ use machine::Graph;
 ///
 /// # Panics
 /// If `samples` or `taken` are not of this graph.
-pub fn attribute(graph: &Graph, samples: &[f64], taken: &[f64]) -> Vec<f64> {
+pub fn attribute_samples(graph: &FlowGraph, samples: &[f64], taken: &[f64]) -> Vec<f64> {
     assert_eq!(samples.len(), graph.instructions.len());
     assert_eq!(taken.len(), graph.edges.len());
     let mut moved = vec![0.0; samples.len()];
@@ -60,7 +60,7 @@ mod tests {
         let code = [
             0x85, 0xff, 0x74, 0x03, 0xff, 0xc0, 0x90, 0xff, 0xcf, 0x75, 0xf9, 0xc3,
         ];
-        let graph = Graph::new(Architecture::X86_64, ImageAddress(0), &code, &NoImage)
+        let graph = FlowGraph::new(Architecture::X86_64, ImageAddress(0), &code, &NoImage)
             .expect("a procedure");
         let at = |address: u64| {
             let mut all = graph.instructions.iter();
@@ -82,7 +82,7 @@ mod tests {
                 },
             )
             .collect();
-        let moved = attribute(&graph, &samples, &taken);
+        let moved = attribute_samples(&graph, &samples, &taken);
         assert_eq!(moved[at(0)], 1.0);
         assert_eq!(moved[at(2)], 2.0);
         assert_eq!(moved[at(6)], 6.0);

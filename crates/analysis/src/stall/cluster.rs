@@ -56,12 +56,13 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     let mut rest = points.as_slice();
     while let Some(first) = rest.first() {
         let within = cluster_end(rest, first.value());
+        // Smallest first: stalls only add samples, so that the smallest ratios are nearest to the frequency.
         let (cluster, after) = rest.split_at(within);
         let frequency = mean_of(cluster);
         if cluster.len() >= least && frequency > 0.0 && largest(frequency) <= LARGEST_STALL {
             return Some(Estimate {
                 frequency,
-                confidence: confidence(cluster, points.len(), frequency),
+                confidence: cluster_confidence(cluster, points.len(), frequency),
             });
         }
         rest = after;
@@ -98,7 +99,7 @@ fn mean_of(cluster: &[&Ratio]) -> f64 {
 
 /// Section 6.1.5: by the number of the issue points, how tightly they are clustered, and how many
 /// samples there are.
-fn confidence(cluster: &[&Ratio], points: usize, frequency: f64) -> Confidence {
+fn cluster_confidence(cluster: &[&Ratio], points: usize, frequency: f64) -> Confidence {
     let samples: f64 = cluster.iter().map(|ratio| ratio.samples).sum();
     let share = cluster.len() as f64 / points as f64;
     let spread = match (cluster.first(), cluster.last()) {

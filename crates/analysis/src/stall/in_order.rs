@@ -10,11 +10,11 @@
 //! overestimated. Classes with few issue points are of low confidence for that.
 
 use super::cluster::{Ratio, estimate_class};
-use super::propagate::{ceilings, propagate};
+use super::propagate::{class_ceilings, propagate_known};
 use super::{Confidence, Ends, Estimate, Frequencies};
 use machine::Equivalence;
 
-/// What was seen, and is expected, of an instruction.
+/// Observed and expected cycles of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Issue {
     /// Its samples: `S_i`.
@@ -37,7 +37,7 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
     assert_eq!(edges.len(), classes.edges.len());
     let mut members: Vec<Vec<Ratio>> = vec![Vec::new(); classes.classes];
     for (block, class) in blocks.iter().zip(&classes.blocks) {
-        members[*class].extend(ratios(block));
+        members[*class].extend(issue_ratios(block));
     }
     let own: Vec<Option<Estimate>> = members
         .iter()
@@ -46,8 +46,8 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
     // What follows from good estimates is better than a bad one.
     let is_good = |one: &Estimate| one.confidence > Confidence::Low;
     let mut known: Vec<Option<Estimate>> = own.iter().map(|one| one.filter(is_good)).collect();
-    propagate(edges, classes, &mut known);
-    let ceilings = ceilings(edges, classes, &known);
+    propagate_known(edges, classes, &mut known);
+    let ceilings = class_ceilings(edges, classes, &known);
     for ((known, own), ceiling) in known.iter_mut().zip(&own).zip(ceilings) {
         let own = own.map(|own| Estimate {
             frequency: own.frequency.min(ceiling),
@@ -55,7 +55,7 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
         });
         *known = known.filter(is_good).or(own).or(*known);
     }
-    propagate(edges, classes, &mut known);
+    propagate_known(edges, classes, &mut known);
     Frequencies {
         blocks: classes.blocks.iter().map(|class| known[*class]).collect(),
         edges: classes.edges.iter().map(|class| known[*class]).collect(),
@@ -65,7 +65,7 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
 /// The ratios of the block's issue points. Where one waits for the result of an instruction
 /// further up, a stall in between hides a part of that wait; all from there on are then taken
 /// together.
-fn ratios(block: &[Issue]) -> impl Iterator<Item = Ratio> + '_ {
+fn issue_ratios(block: &[Issue]) -> impl Iterator<Item = Ratio> + '_ {
     block.iter().enumerate().map(|(place, issue)| {
         let from = match issue.waits_for {
             Some(earlier) if earlier < place && issue.minimum > 0.0 => earlier + 1,
@@ -83,7 +83,7 @@ fn ratios(block: &[Issue]) -> impl Iterator<Item = Ratio> + '_ {
 
 /// Cycles per instruction (section 6.1): the time that an instruction of this many samples spends
 /// at the head of the issue queue each time. `None` if it is not known to have run.
-pub fn cycles(samples: f64, frequency: Option<Estimate>) -> Option<f64> {
+pub fn cycles_per_instruction(samples: f64, frequency: Option<Estimate>) -> Option<f64> {
     let frequency = frequency?.frequency;
     (frequency > 0.0).then(|| samples / frequency)
 }

@@ -7,6 +7,7 @@
 //! half. For these there is [`out_of_order`], which joins samples with observed branches.
 
 mod attribution;
+mod block_evidence;
 mod cluster;
 pub mod culprits;
 pub mod in_order;
@@ -17,10 +18,10 @@ mod propagate;
 mod sparse;
 mod trust;
 
-pub use attribution::attribute;
+pub use attribution::attribute_samples;
 pub use trust::{CycleDoubt, CycleTrust, FrequencyScale, cycle_trust};
 
-/// How far an estimate can be trusted (section 6.1.5).
+/// Confidence in an estimate (section 6.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// It may be off by any factor.
@@ -32,16 +33,16 @@ pub enum Confidence {
     High,
 }
 
-/// How often something ran.
+/// An estimated execution frequency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Executions, divided by the cycles between samples: `F` in the paper.
     pub frequency: f64,
-    /// How far it can be trusted.
+    /// The confidence in it.
     pub confidence: Confidence,
 }
 
-/// How often the blocks and edges of a procedure ran; `None` where nothing is known.
+/// Execution frequencies of the blocks and edges of a procedure; `None` where nothing is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frequencies {
     /// For each block.

@@ -1,14 +1,14 @@
 //! The likelihood of a flow, and its maximum.
 
 use super::Ends;
+use super::block_evidence::{Evidence, Options};
 use super::network::Network;
-use super::out_of_order::{Evidence, Options};
 use super::sparse::Pattern;
 use machine::Equivalence;
 
-/// How much the logarithm of a class's cycles varies about what is expected, that of its visits
-/// along stretches (which begin at random times, and so more often where it is slow), and that of its
-/// executions as others counted them, at first.
+/// Standard deviation of the logarithm of a class's cycles about their expectation, of its visits
+/// along stretches (which begin at random times, and so more often where it is slow), and of its
+/// executions as other tools counted them, at first.
 const SPREAD: [f64; KINDS] = [1.0, 0.3, 1.0];
 
 /// The same of what was counted of one of its source lines, and whether counts that are far off
@@ -28,8 +28,8 @@ const KINDS: usize = 3;
 /// The last of these.
 const COUNTED: usize = 2;
 
-/// How many of a class's samples, visits or executions say as much as one that is independent of
-/// the others: a stretch goes round the same loop again and again.
+/// The number of a class's samples, visits or executions that carry as much information as one
+/// independent one: a stretch goes round the same loop again and again.
 const REPEATS: [f64; KINDS] = [1.0, 100.0, 1.0];
 
 /// Beyond so many standard deviations, what is observed of a class weighs less and less.
@@ -44,7 +44,7 @@ const RARE: f64 = 0.05;
 /// Weight of the square of the logarithm by which a ceiling is exceeded.
 const CEILING: f64 = 100.0;
 
-/// What branches count for where they are left out at first.
+/// The weight of branches where they are left out at first.
 const FAINT: f64 = 0.01;
 
 /// Branches at a sample beyond which more do not make a way less biased: calls and loops repeat themselves.
@@ -64,9 +64,9 @@ struct Level {
     variable: usize,
     kind: usize,
     observed: f64,
-    /// How many are expected for each execution, up to the factor of its kind.
+    /// The expected number for each execution, up to the factor of its kind.
     cost: f64,
-    /// How much the logarithm of that varies.
+    /// The standard deviation of the logarithm of that.
     spread: f64,
     /// True if it says nothing if it is far off.
     redescends: bool,
@@ -132,7 +132,7 @@ impl Model {
         for (weight, instructions) in weights.iter_mut().zip(&instructions) {
             *weight = (*weight + 0.01) / (instructions + 1.0);
         }
-        let branches = branches(edges, classes, evidence, options);
+        let branches = observed_branches(edges, classes, evidence, options);
         let mut flow = network.positive_flow(&weights);
         let sum: f64 = flow.iter().zip(&instructions).map(|(f, n)| f * n).sum();
         if sum <= 0.0 || !sum.is_finite() {
@@ -143,12 +143,13 @@ impl Model {
             .filter(|((from, _), _)| from.is_none())
             .map(|(_, class)| *class)
             .collect();
+        // What was counted sets the scale: to fix the number of instructions too would contradict it.
         let fixed = if free { 0.0 } else { 1.0 };
         let shares: Vec<f64> = instructions.iter().map(|n| fixed * n / total).collect();
-        let levels = levels(edges, classes, evidence);
+        let levels = evidence_levels(edges, classes, evidence);
         let pattern = Pattern::new(
             network.variables + network.nodes + 1,
-            &places(&network, &branches, &shares),
+            &system_places(&network, &branches, &shares),
         );
         Some(Self {
             network,
@@ -169,23 +170,23 @@ impl Model {
     /// found depends on where the search begins. So it begins twice, with all evidence and with
     /// what branches did left out at first. Where the two disagree, and neither is far more
     /// probable, that is part of the variance.
-    pub fn fit(&mut self) -> Option<Vec<f64>> {
+    pub fn fit_flow(&mut self) -> Option<Vec<f64>> {
         if !self.levels.iter().any(|level| level.kind == COUNTED) {
-            self.descend()?;
-            return self.variance();
+            self.newton_descent()?;
+            return self.log_variances();
         }
         let start = self.flow.clone();
-        self.believe(&COUNT_STAGES)?;
-        let first = (self.flow.clone(), self.factors, self.cost(&self.flow));
+        self.fit_in_stages(&COUNT_STAGES)?;
+        let first = (self.flow.clone(), self.factors, self.flow_cost(&self.flow));
         self.flow = start;
         self.factors = [0.0; KINDS];
         let branches = std::mem::take(&mut self.branches);
         self.branches = branches.iter().map(Branch::faint).collect();
-        let without = self.believe(&COUNT_STAGES);
+        let without = self.fit_in_stages(&COUNT_STAGES);
         self.branches = branches;
         without?;
-        self.believe(&COUNT_STAGES[COUNT_STAGES.len() - 1..])?;
-        let mut other = (self.flow.clone(), self.factors, self.cost(&self.flow));
+        self.fit_in_stages(&COUNT_STAGES[COUNT_STAGES.len() - 1..])?;
+        let mut other = (self.flow.clone(), self.factors, self.flow_cost(&self.flow));
         let mut best = first;
         if other.2 < best.2 {
             std::mem::swap(&mut best, &mut other);
@@ -193,41 +194,42 @@ impl Model {
         let odds = (-(other.2 - best.2) / TEMPER).exp();
         let share = odds / (1.0 + odds);
         (self.flow, self.factors) = (best.0, best.1);
-        let mut variance = self.variance()?;
+        let mut variance = self.log_variances()?;
         for ((variance, flow), other) in variance.iter_mut().zip(&self.flow).zip(&other.0) {
             let apart = (flow / other).ln();
+            // As of a mixture of both: the other flow may be the right one, by its odds.
             *variance += share * apart * apart;
         }
         Some(variance)
     }
 
     /// Goes through stages of belief in what was counted.
-    fn believe(&mut self, stages: &[(f64, bool)]) -> Option<()> {
+    fn fit_in_stages(&mut self, stages: &[(f64, bool)]) -> Option<()> {
         for (spread, redescends) in stages {
             for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
                 (level.spread, level.redescends) = (*spread, *redescends);
             }
-            self.descend()?;
+            self.newton_descent()?;
         }
         Some(())
     }
 
-    fn variance(&self) -> Option<Vec<f64>> {
-        let (_, values) = self.system();
-        let factor = self.pattern.factor(&values)?;
+    fn log_variances(&self) -> Option<Vec<f64>> {
+        let (_, values) = self.newton_system();
+        let factor = self.pattern.decompose(&values)?;
         let mut variance = factor.inverse_diagonal();
         variance.truncate(self.network.variables);
         Some(variance)
     }
 
     /// Newton's method.
-    fn descend(&mut self) -> Option<()> {
+    fn newton_descent(&mut self) -> Option<()> {
         for _ in 0..STEPS {
             self.fit_factors();
-            let (gradient, values) = self.system();
-            let factor = self.pattern.factor(&values)?;
+            let (gradient, values) = self.newton_system();
+            let factor = self.pattern.decompose(&values)?;
             let mut right: Vec<f64> = gradient.iter().map(|slope| -slope).collect();
-            right.extend(self.imbalance());
+            right.extend(self.node_imbalance());
             let mut step = factor.solve(&right);
             step.truncate(self.network.variables);
             self.keep_balance(&mut step);
@@ -235,7 +237,7 @@ impl Model {
             if !decrease.is_finite() {
                 return None;
             }
-            if decrease > -1e-4 || !self.advance(&step, decrease) {
+            if decrease > -1e-4 || !self.advance_along(&step, decrease) {
                 break;
             }
         }
@@ -248,7 +250,7 @@ impl Model {
     fn keep_balance(&self, step: &mut [f64]) {
         let moved = step.iter().zip(&self.flow);
         let mut change: Vec<f64> = moved.map(|(step, flow)| step * flow).collect();
-        self.network.balance(&self.flow, &mut change);
+        self.network.balance_change(&self.flow, &mut change);
         for ((step, change), flow) in step.iter_mut().zip(change).zip(&self.flow) {
             *step = change / flow;
         }
@@ -256,14 +258,14 @@ impl Model {
 
     /// Returns what is missing at each node, by what passes through it: rounding errors, which each step
     /// makes good. And at the total.
-    fn imbalance(&self) -> Vec<f64> {
+    fn node_imbalance(&self) -> Vec<f64> {
         let mut missing = vec![0.0; self.network.nodes + 1];
         for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
-            for (node, sign) in bound(&self.network, *arc) {
+            for (node, sign) in balanced_nodes(&self.network, *arc) {
                 missing[node] -= sign * flow;
             }
         }
-        for (missing, passing) in missing.iter_mut().zip(self.passing()) {
+        for (missing, passing) in missing.iter_mut().zip(self.largest_passing()) {
             *missing /= passing;
         }
         let shares = self.shares.iter().zip(&self.flow);
@@ -275,7 +277,7 @@ impl Model {
     }
 
     /// The largest flow at each node.
-    fn passing(&self) -> Vec<f64> {
+    fn largest_passing(&self) -> Vec<f64> {
         let mut passing = vec![f64::MIN_POSITIVE; self.network.nodes];
         for ((from, to), flow) in self.network.arcs.iter().zip(&self.flow) {
             passing[*from] = passing[*from].max(*flow);
@@ -285,17 +287,18 @@ impl Model {
     }
 
     /// Goes along a step as far as it helps; `false` if it does not.
-    fn advance(&mut self, step: &[f64], decrease: f64) -> bool {
+    fn advance_along(&mut self, step: &[f64], decrease: f64) -> bool {
         let least = step.iter().copied().fold(0.0, f64::min);
+        // A step by -1 would empty an arc, and no flow is 0.
         let mut length = 1.0_f64.min(0.95 / -least);
-        let before = self.cost(&self.flow);
+        let before = self.flow_cost(&self.flow);
         for _ in 0..30 {
             let moved = self.flow.iter().zip(step);
             let flow: Vec<f64> = moved.map(|(f, x)| f * (1.0 + length * x)).collect();
-            if self.cost(&flow) <= before + 1e-4 * length * decrease {
+            if self.flow_cost(&flow) <= before + 1e-4 * length * decrease {
                 // Rounding errors of what has become small must not stay as large as it was.
                 self.flow.clone_from(&flow);
-                self.network.balance(&flow, &mut self.flow);
+                self.network.balance_change(&flow, &mut self.flow);
                 return true;
             }
             length *= 0.5;
@@ -319,7 +322,7 @@ impl Model {
         }
     }
 
-    fn cost(&self, flow: &[f64]) -> f64 {
+    fn flow_cost(&self, flow: &[f64]) -> f64 {
         let levels = self.levels.iter();
         let mut cost: f64 = levels
             .map(|level| level.at(flow[level.variable], &self.factors).cost)
@@ -342,8 +345,8 @@ impl Model {
     }
 
     /// The gradient by the logarithms of the variables, and the elements of the system in the
-    /// order of [`places`].
-    fn system(&self) -> (Vec<f64>, Vec<f64>) {
+    /// order of [`system_places`].
+    fn newton_system(&self) -> (Vec<f64>, Vec<f64>) {
         let variables = self.network.variables;
         let mut gradient = vec![0.0; variables];
         let mut values = Vec::new();
@@ -380,10 +383,11 @@ impl Model {
         values.append(&mut coupled);
         // The constraints, each by what passes through its node.
         let nodes = self.network.nodes;
-        let passing = self.passing();
+        let passing = self.largest_passing();
+        // Not 0: a quasi-definite system can be decomposed in every order, a semi-definite one cannot.
         values.extend(std::iter::repeat_n(-1e-11, nodes + 1));
         for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
-            for (node, sign) in bound(&self.network, *arc) {
+            for (node, sign) in balanced_nodes(&self.network, *arc) {
                 values.push(sign * flow / passing[node]);
             }
         }
@@ -397,7 +401,7 @@ impl Model {
 }
 
 /// The nodes whose balance an arc is part of.
-fn bound(network: &Network, arc: (usize, usize)) -> impl Iterator<Item = (usize, f64)> {
+fn balanced_nodes(network: &Network, arc: (usize, usize)) -> impl Iterator<Item = (usize, f64)> {
     let outside = network.outside;
     let ends = [(arc.0, -1.0), (arc.1, 1.0)];
     let loops = arc.0 == arc.1;
@@ -407,7 +411,7 @@ fn bound(network: &Network, arc: (usize, usize)) -> impl Iterator<Item = (usize,
 
 /// Where the elements of the system stand: variables first, then the nodes, then the number of
 /// instructions.
-fn places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize, usize)> {
+fn system_places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize, usize)> {
     let variables = network.variables;
     let mut places: Vec<(usize, usize)> = (0..variables).map(|i| (i, i)).collect();
     for branch in branches {
@@ -415,7 +419,7 @@ fn places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize,
     }
     places.extend((variables..variables + network.nodes + 1).map(|i| (i, i)));
     for (variable, arc) in network.arcs.iter().enumerate() {
-        places.extend(bound(network, *arc).map(|(node, _)| (variable, variables + node)));
+        places.extend(balanced_nodes(network, *arc).map(|(node, _)| (variable, variables + node)));
     }
     let total = variables + network.nodes;
     let executed = (0..variables).filter(|variable| shares[*variable] > 0.0);
@@ -423,11 +427,11 @@ fn places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize,
     places
 }
 
-/// What a level says at a frequency.
+/// The terms of a level at a frequency.
 struct At {
     cost: f64,
     residual: f64,
-    /// How much the residual falls as the logarithm of the frequency grows.
+    /// The fall of the residual as the logarithm of the frequency grows.
     slope: f64,
     weight: f64,
 }
@@ -435,6 +439,7 @@ struct At {
 impl Level {
     fn at(&self, frequency: f64, factors: &[f64; KINDS]) -> At {
         let expected = frequency * self.cost * factors[self.kind].exp();
+        // Half an observation more on both sides, so that none at all has a logarithm too.
         let observed = self.observed + 0.5;
         let residual = observed.ln() - (expected + 0.5).ln();
         let weight = 1.0 / (self.spread * self.spread + REPEATS[self.kind] / observed);
@@ -457,7 +462,7 @@ impl Level {
     }
 }
 
-fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Level> {
+fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Level> {
     // What blocks of one class were seen to do is one observation: its errors are the same.
     let mut sums = vec![[(0.0, 0.0); 2]; classes.classes];
     for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
@@ -505,13 +510,13 @@ fn levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Lev
 }
 
 /// Returns how many branches were observed for each sample, if more than one.
-fn depth(evidence: &Evidence) -> f64 {
+fn branches_per_sample(evidence: &Evidence) -> f64 {
     let observed: f64 = evidence.edges.iter().map(|edge| edge.observed).sum();
     let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();
     (observed / samples.max(1.0)).clamp(1.0, DEEPEST)
 }
 
-fn branches(
+fn observed_branches(
     edges: &[Ends],
     classes: &Equivalence,
     evidence: &Evidence,
@@ -524,7 +529,7 @@ fn branches(
         }
     }
     let (observed, walked) = options.most_observations;
-    let observed = observed * depth(evidence);
+    let observed = observed * branches_per_sample(evidence);
     // Counts are surer than any number of observations.
     let limits = match evidence.counted.as_slice() {
         [] => [observed, walked],

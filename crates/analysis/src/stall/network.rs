@@ -49,13 +49,13 @@ impl Network {
         for (arc, (from, to, variable)) in all.iter().enumerate() {
             match kept[*variable] {
                 None => kept[*variable] = Some(arc),
-                Some(_) => sets.join(*from, *to),
+                Some(_) => sets.join_sets(*from, *to),
             }
         }
         let mut numbers = vec![None; all_nodes];
         let mut nodes = 0;
         let mut number = |node: usize| {
-            let root = sets.root(node);
+            let root = sets.find_root(node);
             *numbers[root].get_or_insert_with(|| {
                 nodes += 1;
                 nodes - 1
@@ -88,8 +88,8 @@ impl Network {
         }
         let forwards = |(from, to, _): &(usize, usize, usize)| (*from, *to);
         let backwards = |(from, to, _): &(usize, usize, usize)| (*to, *from);
-        self.route(&mut flow, weights, forwards);
-        self.route(&mut flow, weights, backwards);
+        self.route_imports(&mut flow, weights, forwards);
+        self.route_imports(&mut flow, weights, backwards);
         let mut of = vec![0.0; self.variables];
         for (arc, (_, _, variable)) in self.all.iter().enumerate() {
             of[*variable] = flow[arc];
@@ -101,7 +101,7 @@ impl Network {
     /// tree. The tree is that of the largest flows: each of its arcs carries more than any other
     /// of the cut that it decides, so that in proportion little changes, and what is balanced in
     /// a corner that hardly runs does not depend on the rounding of what runs most.
-    pub fn balance(&self, flow: &[f64], change: &mut [f64]) {
+    pub fn balance_change(&self, flow: &[f64], change: &mut [f64]) {
         let mut largest: Vec<usize> = (0..self.variables)
             .filter(|arc| self.arcs[*arc].0 != self.arcs[*arc].1)
             .collect();
@@ -112,11 +112,11 @@ impl Network {
         let mut need = vec![(0.0, 0.0); self.nodes];
         for arc in largest {
             let (from, to) = self.arcs[arc];
-            if sets.root(from) == sets.root(to) {
-                need[from] = plus(need[from], change[arc]);
-                need[to] = plus(need[to], -change[arc]);
+            if sets.find_root(from) == sets.find_root(to) {
+                need[from] = add_exactly(need[from], change[arc]);
+                need[to] = add_exactly(need[to], -change[arc]);
             } else {
-                sets.join(from, to);
+                sets.join_sets(from, to);
                 tree[from].push(arc);
                 tree[to].push(arc);
             }
@@ -124,7 +124,7 @@ impl Network {
         let mut parent = vec![None; self.nodes];
         let mut order = Vec::with_capacity(self.nodes);
         for root in 0..self.nodes {
-            if sets.root(root) == root {
+            if sets.find_root(root) == root {
                 order.push(root);
             }
         }
@@ -147,13 +147,13 @@ impl Network {
                 let carried = sum + lost;
                 change[arc] = if to == node { carried } else { -carried };
                 let above = if to == node { from } else { to };
-                need[above] = plus(plus(need[above], sum), lost);
+                need[above] = add_exactly(add_exactly(need[above], sum), lost);
             }
         }
     }
 
     /// Adds what must come from the outside to the tail of each arc, along a tree of shortest ways.
-    fn route(
+    fn route_imports(
         &self,
         flow: &mut [f64],
         weights: &[f64],
@@ -189,8 +189,9 @@ impl Network {
 }
 
 /// Adds to a sum that keeps what rounding lost (Knuth's TwoSum).
-fn plus((sum, lost): (f64, f64), more: f64) -> (f64, f64) {
+fn add_exactly((sum, lost): (f64, f64), more: f64) -> (f64, f64) {
     let new = sum + more;
+    // In this order: simplified by algebra, what is lost would be 0.
     let taken = new - sum;
     (new, lost + ((sum - (new - taken)) + (more - taken)))
 }
@@ -199,16 +200,17 @@ fn plus((sum, lost): (f64, f64), more: f64) -> (f64, f64) {
 struct Sets(Vec<usize>);
 
 impl Sets {
-    fn root(&mut self, mut node: usize) -> usize {
+    fn find_root(&mut self, mut node: usize) -> usize {
         while self.0[node] != node {
+            // Each look shortens the way for the next one.
             self.0[node] = self.0[self.0[node]];
             node = self.0[node];
         }
         node
     }
 
-    fn join(&mut self, one: usize, other: usize) {
-        let (one, other) = (self.root(one), self.root(other));
+    fn join_sets(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.find_root(one), self.find_root(other));
         self.0[one] = other;
     }
 }
@@ -217,7 +219,7 @@ impl Sets {
 mod tests {
     use super::*;
 
-    /// What flows into each node flows out of it, and classes agree.
+    /// Flow into each node equals flow out of it, and classes agree.
     #[test]
     fn the_first_flow_is_one() {
         // A loop with a condition in it, and a loop without an end.

@@ -28,81 +28,11 @@
 //! before a branch: where ways after samples go past many branches, it is that of a longer time, which
 //! varies less. So the limit for observations at samples grows with how many there are for each sample.
 
+pub use super::block_evidence::{BlockEvidence, Counted, EdgeEvidence, Evidence, Options};
+
 use super::model::Model;
-use super::{Confidence, Ends, Estimate, Frequencies, attribute};
-use machine::{Equivalence, Graph};
-
-/// What was seen of a block.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BlockEvidence {
-    /// Its samples.
-    pub samples: f64,
-    /// How many instructions it has.
-    pub instructions: f64,
-    /// Cycles that it is expected to take, up to a factor that all blocks of the procedure share;
-    /// the number of instructions where nothing better is known.
-    pub cost: f64,
-    /// The highest possible frequency, in executions divided by the cycles between samples:
-    /// samples by the least cycles that the block takes. Infinite where that is not known.
-    pub at_most: f64,
-}
-
-/// How often control was seen to go along an edge.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EdgeEvidence {
-    /// At samples: by the registers, or branch records.
-    pub observed: f64,
-    /// Along stretches of execution that were followed from some time after a sample, so that
-    /// the visits of different blocks compare.
-    pub walked: f64,
-}
-
-/// How often something of a block was executed, by another tool: one of its source lines. It may be
-/// wrong, for compilers move code.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
-    /// The block.
-    pub block: usize,
-    /// How often it was executed.
-    pub executions: f64,
-    /// Cycles between samples: executions by these are a frequency.
-    pub period: f64,
-}
-
-/// What was seen of a procedure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evidence {
-    /// For each block.
-    pub blocks: Vec<BlockEvidence>,
-    /// For each edge.
-    pub edges: Vec<EdgeEvidence>,
-    /// What was counted; also several times of one block.
-    pub counted: Vec<Counted>,
-    /// The instructions that the procedure executed, divided by the cycles between samples.
-    pub instructions: Option<f64>,
-    /// True if the graph has all edges. If not, no confidence is more than low.
-    pub complete: bool,
-}
-
-/// What is assumed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Cycles for each instruction, where the number of instructions is not given; in the unit
-    /// of the sampling period.
-    pub cycles_per_instruction: f64,
-    /// How many observations at samples, where there is one for each, and along stretches, make a branch
-    /// as sure as it can be.
-    pub most_observations: (f64, f64),
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cycles_per_instruction: 1.0,
-            most_observations: (30.0, 4000.0),
-        }
-    }
-}
+use super::{Confidence, Ends, Estimate, Frequencies, attribute_samples};
+use machine::{Equivalence, FlowGraph};
 
 /// The standard deviation of the logarithm of the guess at the cycles of an instruction.
 const GUESS: f64 = 0.7;
@@ -148,7 +78,7 @@ pub fn frequencies(
     let Some(mut model) = Model::new(edges, classes, evidence, options, total, free) else {
         return none();
     };
-    let Some(variance) = model.fit() else {
+    let Some(variance) = model.fit_flow() else {
         return none();
     };
     let is_known = evidence.instructions.is_some() || free;
@@ -159,7 +89,7 @@ pub fn frequencies(
         .map(|(frequency, variance)| {
             Some(Estimate {
                 frequency: *frequency,
-                confidence: confidence(variance + scale, known),
+                confidence: confidence_of(variance + scale, known),
             })
         })
         .collect();
@@ -170,7 +100,7 @@ pub fn frequencies(
     }
 }
 
-/// What was measured of a procedure, by the instructions of its graph.
+/// Measurements of a procedure, by the instructions of its graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The samples of each instruction, at the program counters where they were taken.
@@ -180,16 +110,16 @@ pub struct Observed<'a> {
     pub costs: Option<&'a [f64]>,
     /// For each edge how often it was seen to be taken.
     pub edges: &'a [EdgeEvidence],
-    /// What another tool counted.
+    /// Counts of another tool.
     pub counted: &'a [Counted],
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
 }
 
-/// What follows.
+/// The estimates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
-    /// How often the blocks and edges ran.
+    /// Frequencies of the blocks and edges.
     pub frequencies: Frequencies,
     /// The samples of each instruction of the graph, moved to the one that held up retirement:
     /// [`attribute`].
@@ -201,8 +131,8 @@ pub struct Estimates {
 ///
 /// # Panics
 /// If what was observed is not of this graph.
-pub fn estimate(
-    graph: &Graph,
+pub fn estimate_procedure(
+    graph: &FlowGraph,
     classes: &Equivalence,
     observed: &Observed<'_>,
     options: &Options,
@@ -214,7 +144,7 @@ pub fn estimate(
         .collect();
     let seen = |edge: &EdgeEvidence| edge.observed + edge.walked;
     let mut taken: Vec<f64> = observed.edges.iter().map(seen).collect();
-    let mut samples = attribute(graph, observed.samples, &taken);
+    let mut samples = attribute_samples(graph, observed.samples, &taken);
     let mut found = None;
     for _ in 0..2 {
         let blocks = graph.blocks.iter().enumerate().map(|(index, block)| {
@@ -226,7 +156,7 @@ pub fn estimate(
                 samples,
                 instructions: range.len() as f64,
                 cost: least.unwrap_or(range.len() as f64),
-                at_most: least.map_or(f64::INFINITY, |least| ceiling(samples) / least),
+                at_most: least.map_or(f64::INFINITY, |least| sample_ceiling(samples) / least),
             }
         });
         let evidence = Evidence {
@@ -239,7 +169,7 @@ pub fn estimate(
         let frequencies = frequencies(&edges, classes, &evidence, options);
         let flow = |estimate: &Option<Estimate>| estimate.map_or(0.0, |one| one.frequency);
         taken = frequencies.edges.iter().map(flow).collect();
-        samples = attribute(graph, observed.samples, &taken);
+        samples = attribute_samples(graph, observed.samples, &taken);
         found = Some(frequencies);
     }
     Estimates {
@@ -252,12 +182,12 @@ pub fn estimate(
 }
 
 /// The samples that there would have been without chance, at most (three standard deviations).
-fn ceiling(samples: f64) -> f64 {
+fn sample_ceiling(samples: f64) -> f64 {
     samples + 3.0 * samples.sqrt() + 3.0
 }
 
 /// By the standard deviation of the logarithm.
-fn confidence(variance: f64, known: bool) -> Confidence {
+fn confidence_of(variance: f64, known: bool) -> Confidence {
     let deviation = variance.max(0.0).sqrt();
     match deviation {
         _ if !known => Confidence::Low,
@@ -266,6 +196,7 @@ fn confidence(variance: f64, known: bool) -> Confidence {
     }
 }
 
-/// Of estimates with this standard deviation the docs say what share is how near. There is nothing between high and low:
-/// on programs that it was not tuned on, estimates with up to twice this deviation were no nearer than the rest.
+/// Standard deviation of estimates of high confidence; the docs say which share of them is how
+/// near. There is nothing between high and low: on programs that it was not tuned on, estimates
+/// with up to twice this deviation were no nearer than the rest.
 const HIGH: f64 = 0.055;

@@ -11,7 +11,11 @@ struct Side {
 }
 
 /// Fills in what follows. Each class is given a frequency once, so that this takes linear time.
-pub(super) fn propagate(edges: &[Ends], classes: &Equivalence, known: &mut [Option<Estimate>]) {
+pub(super) fn propagate_known(
+    edges: &[Ends],
+    classes: &Equivalence,
+    known: &mut [Option<Estimate>],
+) {
     let blocks = classes.blocks.len();
     let mut sides: Vec<Side> = (0..2 * blocks)
         .map(|side| Side {
@@ -45,7 +49,7 @@ pub(super) fn propagate(edges: &[Ends], classes: &Equivalence, known: &mut [Opti
         .filter(|side| unknown[*side] == 1)
         .collect();
     while let Some(index) = work.pop() {
-        let Some((class, estimate)) = solve(&sides[index], known) else {
+        let Some((class, estimate)) = solve_side(&sides[index], known) else {
             continue;
         };
         known[class] = Some(estimate);
@@ -60,7 +64,7 @@ pub(super) fn propagate(edges: &[Ends], classes: &Equivalence, known: &mut [Opti
 
 /// Returns what each class can be at most: a block runs no more often than those before it together, nor
 /// than those after it.
-pub(super) fn ceilings(
+pub(super) fn class_ceilings(
     edges: &[Ends],
     classes: &Equivalence,
     known: &[Option<Estimate>],
@@ -93,7 +97,7 @@ pub(super) fn ceilings(
 }
 
 /// The one class of a side that is not known, and what it must be.
-fn solve(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimate)> {
+fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimate)> {
     if side.edges.is_empty() {
         return None;
     }
@@ -169,7 +173,7 @@ mod tests {
         let mut known = vec![None; classes.classes];
         known[classes.blocks[0]] = high(100.0);
         known[classes.blocks[1]] = high(30.0);
-        propagate(&edges, &classes, &mut known);
+        propagate_known(&edges, &classes, &mut known);
         let rest = known[classes.blocks[2]].expect("follows");
         assert_eq!(rest.frequency, 70.0);
         assert_eq!(rest.confidence, Confidence::Medium);
@@ -187,7 +191,7 @@ mod tests {
         let mut known = vec![None; classes.classes];
         known[classes.blocks[0]] = high(10.0);
         known[classes.blocks[1]] = high(12.0);
-        propagate(&edges, &classes, &mut known);
+        propagate_known(&edges, &classes, &mut known);
         assert_eq!(known[classes.edges[2]].map(|one| one.frequency), Some(0.0));
     }
 }

@@ -53,7 +53,7 @@ impl Pattern {
             parent: vec![NONE; size],
             lower_starts: vec![0; size + 1],
         };
-        pattern.eliminate();
+        pattern.build_tree();
         pattern
     }
 
@@ -62,7 +62,7 @@ impl Pattern {
     }
 
     /// The elimination tree and the size of each column of `L`.
-    fn eliminate(&mut self) {
+    fn build_tree(&mut self) {
         let mut mark = vec![NONE; self.size];
         let mut parent = std::mem::take(&mut self.parent);
         let mut counts = vec![0; self.size];
@@ -70,6 +70,7 @@ impl Pattern {
             mark[column] = column;
             for &(row, _) in self.column(column) {
                 let mut row = row;
+                // What fills in lies on the way up the tree; each node of it counts once.
                 while mark[row] != column {
                     if parent[row] == NONE {
                         parent[row] = column;
@@ -87,7 +88,7 @@ impl Pattern {
     }
 
     /// Decomposes the matrix whose elements have these values; `None` if a pivot vanishes.
-    pub fn factor(&self, values: &[f64]) -> Option<Factor<'_>> {
+    pub fn decompose(&self, values: &[f64]) -> Option<Factor<'_>> {
         let elements = self.lower_starts[self.size];
         let mut rows = vec![0; elements];
         let mut lower = vec![0.0; elements];
@@ -154,6 +155,7 @@ fn fill_reducing(size: usize, elements: &[(usize, usize)]) -> (Vec<usize>, Vec<u
     }
     match amd::order(size, &starts, &rows, &amd::Control::default()) {
         Ok((order, place, _)) => (order, place),
+        // Every order is right; a bad one only takes longer.
         Err(_) => ((0..size).collect(), (0..size).collect()),
     }
 }
@@ -271,7 +273,7 @@ mod tests {
                 dense[*j][*i] = *value;
             }
             let pattern = Pattern::new(size, &places);
-            let factor = pattern.factor(&values).expect("quasi-definite");
+            let factor = pattern.decompose(&values).expect("quasi-definite");
             let diagonal = factor.inverse_diagonal();
             for column in 0..size {
                 let mut unit = vec![0.0; size];

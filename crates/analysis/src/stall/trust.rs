@@ -1,9 +1,9 @@
-//! How far the cycles that blocks take are known, and why they are not.
+//! Certainty of blocks' cycles, and the reasons where they are not known.
 
-use super::{Confidence, Frequencies, attribute};
-use machine::Graph;
+use super::{Confidence, Frequencies, attribute_samples};
+use machine::FlowGraph;
 
-/// What makes the frequencies of a procedure absolute.
+/// The scale that makes the frequencies of a procedure absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrequencyScale {
     /// Nothing: only how blocks compare is known.
@@ -30,7 +30,7 @@ pub enum CycleDoubt {
     BelowBest,
 }
 
-/// How far the cycles of a block are known.
+/// The certainty of a block's cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CycleTrust {
     /// The frequency is exact, or of high confidence.
@@ -54,7 +54,7 @@ impl CycleTrust {
 /// # Panics
 /// If the arguments are not of one graph.
 pub fn cycle_trust(
-    graph: &Graph,
+    graph: &FlowGraph,
     scale: FrequencyScale,
     best: &[f64],
     samples: &[f64],
@@ -65,7 +65,7 @@ pub fn cycle_trust(
     let taken: Vec<f64> = flow
         .map(|edge| edge.map_or(0.0, |one| one.frequency))
         .collect();
-    let moved = attribute(graph, samples, &taken);
+    let moved = attribute_samples(graph, samples, &taken);
     let blocks = graph.blocks.iter().zip(best).zip(&frequencies.blocks);
     let judge = |((block, best), estimate): ((&machine::Block, &f64), &Option<_>)| {
         let Some(estimate) = estimate.filter(|one: &super::Estimate| one.frequency > 0.0) else {

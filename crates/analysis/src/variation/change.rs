@@ -88,11 +88,11 @@ fn count_interval(count: u64, noise: f64, confidence: f64) -> (f64, f64) {
     let half = (1.0 - confidence) / 2.0;
     // Garwood: P(X ≥ n | low) = P(X ≤ n | high) = half.
     let low = if effective > 0.0 {
-        solve(|mean| gamma_lr(effective, mean), half, effective)
+        solve_increasing(|mean| gamma_lr(effective, mean), half, effective)
     } else {
         0.0
     };
-    let high = solve(
+    let high = solve_increasing(
         |mean| gamma_lr(effective + 1.0, mean),
         1.0 - half,
         effective,
@@ -101,7 +101,7 @@ fn count_interval(count: u64, noise: f64, confidence: f64) -> (f64, f64) {
 }
 
 /// Where an increasing function of a mean has this value; `near` says in which region.
-fn solve(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
+fn solve_increasing(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
     let (mut low, mut high) = (0.0, near + 20.0 + 20.0 * near.sqrt());
     for _ in 0..80 {
         let middle = (low + high) / 2.0;

@@ -20,7 +20,7 @@ pub struct Description {
 }
 
 /// Describes the amounts of one row, one for each set.
-pub fn describe(amounts: &[f64]) -> Description {
+pub fn describe_amounts(amounts: &[f64]) -> Description {
     let sets = amounts.len();
     if sets == 0 {
         return Description::default();
@@ -51,7 +51,7 @@ mod tests {
         let counts = [
             38155.0, 88075.0, 38200.0, 38300.0, 38400.0, 82110.0, 39000.0, 78800.0,
         ];
-        let row = describe(&counts);
+        let row = describe_amounts(&counts);
         assert_eq!(row.sum, 441_040.0);
         assert_eq!(row.mean, 55_130.0);
         assert!((row.range - 0.1132).abs() < 5e-5, "{}", row.range);
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn the_standard_deviation_is_that_of_a_sample() {
-        assert_eq!(describe(&[1.0, 3.0]).std_dev, 2f64.sqrt());
-        assert_eq!(describe(&[4.0]).std_dev, 0.0);
-        assert_eq!(describe(&[0.0, 0.0]).range, 0.0);
-        assert_eq!(describe(&[]), Description::default());
+        assert_eq!(describe_amounts(&[1.0, 3.0]).std_dev, 2f64.sqrt());
+        assert_eq!(describe_amounts(&[4.0]).std_dev, 0.0);
+        assert_eq!(describe_amounts(&[0.0, 0.0]).range, 0.0);
+        assert_eq!(describe_amounts(&[]), Description::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What differs between runs, and which of the differences are more than chance (DCPI section 3.3).
+//! Differences between runs, and which of them are more than chance (DCPI section 3.3).
 //!
 //! # Model
 //! Row `i` (a procedure, say) has `c_ij` samples in set `j`. A set has an *exposure* `E_j`: how many
@@ -43,7 +43,7 @@ mod pair;
 
 pub use crate::statistics::benjamini_hochberg;
 pub use change::{Change, amount_change, share_change};
-pub use describe::{Description, describe};
+pub use describe::{Description, describe_amounts};
 pub use noise::{LEAST_EXPECTED, Noise};
 pub use pair::{
     PairComparison, PairRow, PairScale, PairVerdict, RowOrigin, common_factors, compare_pair,

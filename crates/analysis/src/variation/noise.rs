@@ -1,4 +1,4 @@
-//! Which differences are more than sampling and run-to-run noise.
+//! Differences that are more than sampling and run-to-run noise.
 
 use super::pair::RowOrigin;
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
@@ -16,27 +16,29 @@ const LEAST_WEIGHT: f64 = 0.1;
 /// And from so many, if there are so many.
 const ENOUGH_ROWS: usize = 8;
 
-/// So many rows at least are needed.
+/// The least number of rows that is needed.
 const LEAST_ROWS: usize = 3;
 
-/// How much the sets differ in all rows, beyond sampling.
+/// Variation between the sets in all rows, beyond sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
     /// `s`: standard deviation of a row between sets, as a part of the row; 0 if sampling explains
     /// everything.
     pub relative: f64,
-    /// How many rows it was estimated from; 0: it was not.
+    /// The number of rows that it was estimated from; 0: it was not estimated.
     pub rows: usize,
 }
 
 /// The expected counts of a row that is the same in all sets; `None` where there are none.
-fn expected(counts: &[u64], exposure: &[f64]) -> Option<Vec<f64>> {
+fn expected_counts(counts: &[u64], exposure: &[f64]) -> Option<Vec<f64>> {
     let total: f64 = exposure.iter().sum();
     let sum: f64 = counts.iter().map(|count| *count as f64).sum();
     let usable = counts.len() == exposure.len()
         && counts.len() >= 2
-        && exposure.iter().all(|e| e.is_finite() && *e > 0.0);
-    (usable && sum > 0.0).then(|| exposure.iter().map(|e| e * sum / total).collect())
+        && total.is_finite()
+        && exposure.iter().all(|e| *e > 0.0);
+    // Divided first: the product of a huge exposure and a count is beyond what a number can hold.
+    (usable && sum > 0.0).then(|| exposure.iter().map(|e| e / total * sum).collect())
 }
 
 /// `X²`, with the square of the noise.
@@ -50,12 +52,16 @@ fn chi_square(counts: &[u64], expected: &[f64], noise2: f64) -> f64 {
 impl Noise {
     /// Estimates the noise of rows of an origin from the counts of the heaviest; `exposure` has one
     /// value for each set. With too few rows it is what is usual.
-    pub fn fit(rows: &[(Vec<u64>, RowOrigin)], exposure: &[f64], origin: RowOrigin) -> Self {
+    pub fn estimate_noise(
+        rows: &[(Vec<u64>, RowOrigin)],
+        exposure: &[f64],
+        origin: RowOrigin,
+    ) -> Self {
         let mut heavy: Vec<(&[u64], Vec<f64>)> = rows
             .iter()
             .filter(|row| row.1 == origin)
             .map(|row| &row.0)
-            .filter_map(|counts| Some((counts.as_slice(), expected(counts, exposure)?)))
+            .filter_map(|counts| Some((counts.as_slice(), expected_counts(counts, exposure)?)))
             .filter(|(_, expected)| expected.iter().all(|e| *e >= LEAST_FOR_NOISE))
             .collect();
         let weight = |row: &(&[u64], Vec<f64>)| row.1.iter().sum::<f64>();
@@ -104,17 +110,17 @@ impl Noise {
     /// The probability that a row that is the same in all sets differs at least as much as this
     /// one does; `None` with too few samples to tell.
     pub fn p_value(&self, counts: &[u64], exposure: &[f64]) -> Option<f64> {
-        let expected = expected(counts, exposure)?;
+        let expected = expected_counts(counts, exposure)?;
         if expected.iter().any(|e| *e < LEAST_EXPECTED) {
             return None;
         }
         let statistic = chi_square(counts, &expected, self.relative * self.relative);
-        Some(self.tail(statistic, counts.len() as f64 - 1.0))
+        Some(self.upper_tail(statistic, counts.len() as f64 - 1.0))
     }
 
     /// The upper tail of a chi-square statistic. The noise was itself estimated, by a median of
     /// `rows` values that have `freedom` degrees each: with few rows the tail is that of F.
-    fn tail(&self, statistic: f64, freedom: f64) -> f64 {
+    fn upper_tail(&self, statistic: f64, freedom: f64) -> f64 {
         if self.relative == 0.0 {
             return ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
         }

@@ -31,7 +31,7 @@ const FARTHEST_FACTOR: f64 = 4.0;
 /// left out.
 const NEGLIGIBLE: f64 = 14.0;
 
-/// Of the normal distribution, for intervals of 95 %.
+/// Quantile of the normal distribution, for intervals of 95 %.
 const NORMAL_QUANTILE: f64 = 1.96;
 
 /// Where the code of a row runs. The kernel's work for the same program differs much more from run
@@ -75,7 +75,7 @@ struct NoisePrior {
     freedom: f64,
 }
 
-/// What a set is measured by.
+/// The measure of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairScale {
     /// An absolute amount (per run, second or unit of work): what all rows have in common is small,
@@ -94,7 +94,7 @@ pub struct PairRow {
     pub origin: RowOrigin,
 }
 
-/// What is known of one row of two sets.
+/// The verdict on one row of two sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairVerdict {
     /// The probability that a row that did not change differs as much from what all rows have in
@@ -102,8 +102,8 @@ pub struct PairVerdict {
     pub p: Option<f64>,
     /// The factor by which the row changed, beyond what all rows have in common.
     pub factor: Change,
-    /// How much one set's amount of this row differs from run to run: relative standard deviation,
-    /// for [`amount_change`].
+    /// Variation of one set's amount of this row from run to run: relative standard deviation, for
+    /// [`amount_change`].
     pub noise: f64,
 }
 
@@ -115,9 +115,10 @@ pub struct PairComparison {
     pub common: Change,
     /// The factor of all samples together.
     pub total: Change,
-    /// How much the program's rows differ from run to run: relative standard deviation of one run.
+    /// Variation of the program's rows from run to run: relative standard deviation of one run.
     pub noise: f64,
-    /// How many rows the common factor and the noise were estimated from; 0: only from experience.
+    /// The number of rows that the common factor and the noise were estimated from; 0: only from
+    /// experience.
     pub informative: usize,
     /// One for each row.
     pub rows: Vec<PairVerdict>,
@@ -170,15 +171,17 @@ fn log_likelihood(row: LogRatio, factor: f64, noise: f64) -> f64 {
     let same = row.variance + noise * noise;
     let likelihood =
         (1.0 - CHANGED) * density(same) + CHANGED * density(same + CHANGE_SPREAD * CHANGE_SPREAD);
+    // Far out both densities are 0 as numbers: one row must not rule out every cell.
     likelihood.max(f64::MIN_POSITIVE).ln()
 }
 
 impl Background {
-    fn fit(rows: &Ratios, prior: FactorPrior, origin: RowOrigin) -> Self {
+    fn fit_ratios(rows: &Ratios, prior: FactorPrior, origin: RowOrigin) -> Self {
         let mut heavy: Vec<&(usize, LogRatio, u64)> = rows
             .iter()
             .filter(|row| row.2 >= LEAST_INFORMATIVE)
             .collect();
+        // Equal ones by their index: the same rows must give the same result.
         heavy.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(&b.0)));
         heavy.truncate(MOST_INFORMATIVE);
         let reach = (3.0 * prior.deviation).min(0.6);
@@ -214,11 +217,12 @@ impl Background {
     }
 
     /// Cells with their weights, whose sum is 1; without what one row said.
-    fn posterior(&self, without: Option<LogRatio>) -> Vec<(f64, f64, f64)> {
+    fn posterior_cells(&self, without: Option<LogRatio>) -> Vec<(f64, f64, f64)> {
         let log = |cell: &Cell| {
             let own = without.map_or(0.0, |row| log_likelihood(row, cell.factor, cell.noise));
             cell.log_posterior - own
         };
+        // Against the best cell: by themselves the exponentials of the logarithms would all be 0.
         let best = self.cells.iter().map(log).fold(f64::MIN, f64::max);
         let mut kept: Vec<(f64, f64, f64)> = self
             .cells
@@ -233,7 +237,7 @@ impl Background {
     }
 
     /// Probability of a ratio as far from the common factor, and the row's own factor.
-    fn judge(
+    fn judge_ratio(
         &self,
         index: usize,
         row: LogRatio,
@@ -244,9 +248,9 @@ impl Background {
         let others = self
             .heavy
             .contains(&index)
-            .then(|| self.posterior(Some(row)));
+            .then(|| self.posterior_cells(Some(row)));
         let cells = others.as_deref().unwrap_or(all);
-        let p = (samples >= LEAST_SAMPLES).then(|| self.tail(row, cells));
+        let p = (samples >= LEAST_SAMPLES).then(|| self.two_sided_tail(row, cells));
         let common = moments(cells);
         let noise = common.noise.sqrt();
         let variance = row.variance + common.noise;
@@ -262,7 +266,7 @@ impl Background {
     }
 
     /// Probability (two-sided) of a ratio as far out as this one, by what the cells expect of it.
-    fn tail(&self, row: LogRatio, cells: &[(f64, f64, f64)]) -> f64 {
+    fn two_sided_tail(&self, row: LogRatio, cells: &[(f64, f64, f64)]) -> f64 {
         let (mut below, mut above) = (0.0, 0.0);
         for (factor, noise, weight) in cells {
             let variance = row.variance + noise * noise;
@@ -343,15 +347,15 @@ pub fn compare_pair(
     let offset = offset_of(exposure)?;
     let mut judged: Vec<Option<PairVerdict>> = vec![None; rows.len()];
     let mut judge_all = |background: &Background, members: &Ratios| {
-        let all = background.posterior(None);
+        let all = background.posterior_cells(None);
         for (index, ratio, sum) in members {
-            judged[*index] = Some(background.judge(*index, *ratio, *sum, &all));
+            judged[*index] = Some(background.judge_ratio(*index, *ratio, *sum, &all));
         }
         moments(&all)
     };
     let prior = scale.factor_prior();
     let program_rows = ratios_of(rows, offset, RowOrigin::Program);
-    let program = Background::fit(&program_rows, prior, RowOrigin::Program);
+    let program = Background::fit_ratios(&program_rows, prior, RowOrigin::Program);
     let common = judge_all(&program, &program_rows);
     let kernel_rows = ratios_of(rows, offset, RowOrigin::Kernel);
     let kernel_prior = match program.heavy.is_empty() {
@@ -362,11 +366,12 @@ pub fn compare_pair(
             deviation: common.variance.sqrt().hypot(MACHINE_SPREAD),
         },
     };
-    let kernel = Background::fit(&kernel_rows, kernel_prior, RowOrigin::Kernel);
+    let kernel = Background::fit_ratios(&kernel_rows, kernel_prior, RowOrigin::Kernel);
     judge_all(&kernel, &kernel_rows);
     Some(PairComparison {
         common: Change::of_logarithm(common.mean, NORMAL_QUANTILE * common.variance.sqrt()),
         total: total_change(rows, offset),
+        // A ratio has the noise of two runs.
         noise: (common.noise / 2.0).sqrt(),
         informative: program.heavy.len(),
         rows: judged.into_iter().flatten().collect(),
@@ -408,8 +413,8 @@ pub fn common_factors(
             return 1.0;
         };
         let ratios = ratios_of(&rows, offset, RowOrigin::Program);
-        let background = Background::fit(&ratios, scale.factor_prior(), RowOrigin::Program);
-        moments(&background.posterior(None)).mean.exp()
+        let background = Background::fit_ratios(&ratios, scale.factor_prior(), RowOrigin::Program);
+        moments(&background.posterior_cells(None)).mean.exp()
     };
     (0..exposure.len()).map(of_set).collect()
 }

@@ -5,7 +5,7 @@ use super::super::pipeline::Random;
 use super::contents::{Contents, STACK, VARIABLES, Words};
 use iced_x86::code_asm::*;
 use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction};
-use machine::{Architecture, Graph, NoImage};
+use machine::{Architecture, FlowGraph, NoImage};
 use profile::ImageAddress;
 
 /// Where programs start.
@@ -25,7 +25,7 @@ const TIMES: u64 = 1024;
 
 /// A program, and what is in its memory.
 pub struct Program {
-    pub graph: Graph,
+    pub graph: FlowGraph,
     /// What each instruction of the graph computes.
     pub code: Vec<Instruction>,
     pub contents: Contents,
@@ -37,7 +37,7 @@ pub fn program(random: &mut Random) -> Program {
     let bytes = writer.write().expect("code");
     let contents = writer.contents;
     let start = ImageAddress(START);
-    let graph = Graph::new(Architecture::X86_64, start, &bytes, &NoImage).expect("a procedure");
+    let graph = FlowGraph::new(Architecture::X86_64, start, &bytes, &NoImage).expect("a procedure");
     let decode = |one: &machine::Instruction| {
         let at = (one.address.0 - START) as usize;
         Decoder::with_ip(64, &bytes[at..], one.address.0, DecoderOptions::NONE).decode()

@@ -20,7 +20,7 @@ use super::pipeline::Random;
 use analysis::stall::culprits::Cause;
 use execute::State;
 use iced_x86::Instruction as Code;
-use machine::{Cost, EdgeKind, Flow, Graph, Instruction, Model};
+use machine::{EdgeKind, Flow, FlowGraph, Instruction, InstructionCost, ProcessorModel};
 use memory::Data;
 use predictor::Predictor;
 use processor::{Core, Held, Met, line};
@@ -49,7 +49,7 @@ pub struct Run {
 }
 
 /// How often the line of code of each instruction is not in the cache.
-fn uncached(graph: &Graph, random: &mut Random) -> Vec<f64> {
+fn uncached(graph: &FlowGraph, random: &mut Random) -> Vec<f64> {
     let draw = |_: &Instruction| match random.below(6) {
         0 => 0.5 * random.unit().powi(2),
         _ => 0.0,
@@ -118,7 +118,7 @@ struct Executed<'a> {
 struct Operation<'a> {
     index: usize,
     one: Instruction,
-    cost: Cost<'a>,
+    cost: InstructionCost<'a>,
     code: Vec<Code>,
     uncached: f64,
 }
@@ -173,7 +173,13 @@ impl Execution<'_> {
 }
 
 /// Runs the procedure again and again, with a sample every `period` cycles on average.
-pub fn run(program: &Program, model: &Model, random: &mut Random, cycles: u64, period: u64) -> Run {
+pub fn run(
+    program: &Program,
+    model: &ProcessorModel,
+    random: &mut Random,
+    cycles: u64,
+    period: u64,
+) -> Run {
     let Program {
         graph, contents, ..
     } = program;
@@ -247,7 +253,7 @@ pub fn run(program: &Program, model: &Model, random: &mut Random, cycles: u64, p
 /// it is in the same line, is in it.
 fn operations<'a>(
     program: &Program,
-    model: &'a Model,
+    model: &'a ProcessorModel,
     block: usize,
     uncached: &[f64],
 ) -> Vec<Operation<'a>> {
@@ -278,7 +284,7 @@ fn operations<'a>(
 }
 
 /// The edges out of a block, the one that is a jump first.
-fn ways(graph: &Graph, block: usize) -> Vec<usize> {
+fn ways(graph: &FlowGraph, block: usize) -> Vec<usize> {
     let out = |edge: &usize| graph.edges[*edge].from == Some(block);
     let mut ways: Vec<usize> = (0..graph.edges.len()).filter(out).collect();
     ways.sort_by_key(|edge| graph.edges[*edge].kind != EdgeKind::Taken);

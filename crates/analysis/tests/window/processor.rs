@@ -3,7 +3,7 @@
 use super::super::pipeline::Random;
 use super::memory::Late;
 use analysis::stall::culprits::Cause;
-use machine::{Cost, Instruction, Model};
+use machine::{Instruction, InstructionCost, ProcessorModel};
 use std::collections::VecDeque;
 
 /// Instructions in the window, stores that are not yet in the cache, instructions retired a cycle.
@@ -57,7 +57,7 @@ pub fn line(one: &Instruction) -> u64 {
 }
 
 pub struct Core<'a> {
-    model: &'a Model,
+    model: &'a ProcessorModel,
     random: &'a mut Random,
     units: Vec<Units>,
     ready: [u64; 128],
@@ -103,7 +103,7 @@ pub struct Held {
 }
 
 impl<'a> Core<'a> {
-    pub fn new(model: &'a Model, random: &'a mut Random) -> Self {
+    pub fn new(model: &'a ProcessorModel, random: &'a mut Random) -> Self {
         let units = |one: &machine::Resource| Units {
             count: one.units,
             taken: vec![(0, 0); HORIZON],
@@ -194,7 +194,7 @@ impl<'a> Core<'a> {
     }
 
     /// Executes an instruction.
-    pub fn step(&mut self, one: &Instruction, cost: &Cost<'_>, met: &Met) -> Held {
+    pub fn step(&mut self, one: &Instruction, cost: &InstructionCost<'_>, met: &Met) -> Held {
         let (uops, latency) = (cost.uops, u64::from(cost.latency));
         let from = self.retired;
         let there = self.fetch(one, met.uncached, uops);

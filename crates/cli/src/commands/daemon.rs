@@ -1,11 +1,11 @@
 //! `vitalfew daemon`.
 
 use crate::args::{Daemon, DaemonAction, DaemonAsk, DaemonMerge, DaemonRun, Keep};
-use crate::exit::{FAILURE, message};
-use crate::output::{bytes, create_private_files, grouped, printable, time};
+use crate::exit::{FAILURE, error_chain};
+use crate::output::{clean_name, create_private_files, format_bytes, format_ns, group_digits};
 use crate::screen::{Screen, tell_user};
 use daemon::{
-    Abandoned, DaemonOptions, HostProgram, MergeOptions, Request, Retention, RunEnd, Status,
+    Abandoned, DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention, Status,
 };
 use sampler::EventSpec;
 use std::io::Write;
@@ -16,18 +16,18 @@ use store::Database;
 /// Runs the command.
 pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
     match &args.action {
-        DaemonAction::Run(run) => collect(run),
+        DaemonAction::Run(run) => run_daemon(run),
         DaemonAction::Merge(merge) => {
-            daemon::merge(&merge_options(merge)).map(|()| ExitCode::SUCCESS)
+            daemon::merge_epoch(&merge_options(merge)).map(|()| ExitCode::SUCCESS)
         }
         DaemonAction::Names => daemon::answer_names().map(|()| ExitCode::SUCCESS),
-        DaemonAction::Status(asked) => ask(asked, Request::Status),
-        DaemonAction::Flush(asked) => ask(asked, Request::Flush),
-        DaemonAction::Epoch(asked) => ask(asked, Request::Epoch),
+        DaemonAction::Status(asked) => ask_daemon(asked, Request::Status),
+        DaemonAction::Flush(asked) => ask_daemon(asked, Request::Flush),
+        DaemonAction::Epoch(asked) => ask_daemon(asked, Request::Epoch),
     }
 }
 
-fn collect(args: &DaemonRun) -> anyhow::Result<ExitCode> {
+fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
     if !args.shared {
         create_private_files();
     }
@@ -41,23 +41,23 @@ fn collect(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         interval: args.interval,
         merge_every: args.merge,
         epoch_length: args.epoch,
-        retention: retention(&args.keep),
+        retention: retention_of(&args.keep),
         outlive: args.outlive,
         pinned: !args.no_pin,
     };
     let program = HostProgram {
         say: tell_user,
-        explain: message,
+        explain: error_chain,
         merge_command,
         names_command,
     };
     Ok(match daemon::run(&options, program)? {
-        RunEnd::Stored => ExitCode::SUCCESS,
-        RunEnd::Unstored => ExitCode::from(FAILURE),
+        DaemonEnd::Stored => ExitCode::SUCCESS,
+        DaemonEnd::Unstored => ExitCode::from(FAILURE),
     })
 }
 
-fn retention(keep: &Keep) -> Retention {
+fn retention_of(keep: &Keep) -> Retention {
     Retention {
         longest: keep.keep,
         most_bytes: keep.keep_size,
@@ -70,7 +70,7 @@ fn merge_options(args: &DaemonMerge) -> MergeOptions {
         epoch: args.epoch.clone(),
         all: args.all,
         close: args.close,
-        retention: retention(&args.keep),
+        retention: retention_of(&args.keep),
     }
 }
 
@@ -109,9 +109,9 @@ fn this_program() -> Command {
     Command::new("/proc/self/exe")
 }
 
-fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
+fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     let path = args.db.clone().unwrap_or_else(store::default_database);
-    let asked = find_socket(args, &path).and_then(|socket| daemon::ask(&socket, request));
+    let asked = find_socket(args, &path).and_then(|socket| daemon::ask_daemon(&socket, request));
     let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
         None => error,
         Some(left) => error.context(format!(
@@ -121,7 +121,7 @@ fn ask(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
             left.directory.display()
         )),
     })?;
-    let mut out = Screen::open(args.json);
+    let mut out = Screen::open_output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status).map_err(std::io::Error::from)?;
         writeln!(out)?;
@@ -136,19 +136,19 @@ fn find_socket(args: &DaemonAsk, database: &Path) -> anyhow::Result<PathBuf> {
     if let Some(socket) = &args.socket {
         return Ok(socket.clone());
     }
-    let host = sampler::host().name;
+    let host = sampler::read_host().name;
     let directory = Database::open(database)?.daemon_directory(&host);
     Ok(directory.join("socket"))
 }
 
 /// Says what a collector does that no daemon reads.
 pub fn describe_abandoned(abandoned: &Abandoned) -> String {
-    let samples = grouped(abandoned.waiting);
+    let samples = group_digits(abandoned.waiting);
     match abandoned.ceased_ago_ns {
         None => format!("samples on, and no daemon reads it; {samples} samples wait in it"),
         Some(ago_ns) => format!(
             "stopped by itself {} ago, because no daemon read it; {samples} samples wait in it",
-            time(ago_ns as f64)
+            format_ns(ago_ns as f64)
         ),
     }
 }
@@ -163,25 +163,27 @@ fn render_status(status: &Status) -> String {
                 true => "sampling ends by itself",
                 false => "counting ends by itself (its interrupts go on)",
             },
-            time(status.outlive_ns as f64)
+            format_ns(status.outlive_ns as f64)
         ),
-        Some(why) => format!("LOST if the daemon dies: {}", printable(why)),
+        Some(why) => format!("LOST if the daemon dies: {}", clean_name(why)),
     };
     let state = match status.stopped.as_deref() {
         None if status.unsampled_ns > 0 => format!(
             "collecting; for {} nothing was sampled, because the daemon did not run",
-            time(status.unsampled_ns as f64)
+            format_ns(status.unsampled_ns as f64)
         ),
         None if status.late_ns > 0 => format!(
             "collecting into memory: the file system has not answered for {}, {} wait",
-            time(status.late_ns as f64),
-            bytes(status.backlog_bytes)
+            format_ns(status.late_ns as f64),
+            format_bytes(status.backlog_bytes)
         ),
         None => "collecting".to_owned(),
-        Some(why) => format!("STOPPED: {}", printable(why)),
+        Some(why) => format!("STOPPED: {}", clean_name(why)),
     };
     let asked = match status.asked_frequency {
-        Some(asked) if asked != status.frequency => format!(" (-F asked for {})", grouped(asked)),
+        Some(asked) if asked != status.frequency => {
+            format!(" (-F asked for {})", group_digits(asked))
+        }
         _ => String::new(),
     };
     let sacrificed = match status.sacrificed_epochs {
@@ -196,23 +198,23 @@ fn render_status(status: &Status) -> String {
              cost: samples {} of the machine, daemon {}, budget {}\n\
              memory: {} resident; {} images, {} processes\n\
              disk: {} in {} epochs{sacrificed}; {} parts in {}\n",
-        printable(&status.events.join(", ")),
-        grouped(status.frequency),
-        time(status.uptime_ns as f64),
-        grouped(status.taken),
-        grouped(status.stored),
-        grouped(status.taken_over),
-        grouped(status.dropped),
+        clean_name(&status.events.join(", ")),
+        group_digits(status.frequency),
+        format_ns(status.uptime_ns as f64),
+        group_digits(status.taken),
+        group_digits(status.stored),
+        group_digits(status.taken_over),
+        group_digits(status.dropped),
         percent(status.unknown),
         percent(status.sampling_share),
         percent(status.own_share),
         percent(status.budget),
-        bytes(status.resident_bytes),
+        format_bytes(status.resident_bytes),
         status.remembered.0,
         status.remembered.1,
-        bytes(status.disk_bytes),
+        format_bytes(status.disk_bytes),
         status.epochs,
         status.parts,
-        printable(&status.epoch.display().to_string()),
+        clean_name(&status.epoch.display().to_string()),
     )
 }

@@ -3,25 +3,28 @@
 use crate::args::Diff as Args;
 use crate::comparison::{self, ComparisonTable, Kind, q_text};
 use crate::exit::WORSE;
-use crate::output::{printable, time};
-use crate::screen::{Screen, sentence, tell_user};
+use crate::output::{clean_name, format_ns};
+use crate::screen::{Screen, tell_user, wrap_sentence};
 use analysis::variation::{Change, PairComparison, PairVerdict, amount_change, share_change};
-use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
+use profile::{
+    AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingEvidence, Unit,
+};
 use results::{
-    Background, CompareBy, ComparedRow, ComparedSets, JudgedRows, Measure, RowClaim, judge_rows,
-    load_sets,
+    Background, CompareBy, CompareOptions, ComparedRow, ComparedSets, JudgedRows, Measure,
+    RowClaim, judge_rows, load_sets,
 };
 use serde::Serialize;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-/// How sure the intervals are.
+/// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
 /// A common factor nearer to 1 than this is not worth a line.
 const WORTH_SAYING: f64 = 0.005;
 
-/// What is said of a row: amounts per share of samples, run, second or unit of work.
+/// A row of the difference: amounts per share of samples, run, second or unit of work.
 struct Difference {
     /// The second divided by what all rows have in common.
     amounts: [f64; 2],
@@ -39,18 +42,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         &[args.a.clone(), args.b.clone()],
         &compare.compare_options(),
     )?;
-    let mut out = Screen::open(compare.shown.json);
+    let mut out = Screen::open_output(compare.shown.json);
     if args.folded {
-        folded(&mut out, &sets)?;
+        write_folded(&mut out, &sets)?;
         out.flush()?;
         let nothing = sets.totals.contains(&0).then_some(NOTHING);
-        return Ok(comparison::conclude(&sets, nothing));
+        return Ok(comparison::warn_and_conclude(&sets, nothing));
     }
     if sets.totals.contains(&0) {
-        return Ok(comparison::conclude(&sets, Some(NOTHING)));
+        return Ok(comparison::warn_and_conclude(&sets, Some(NOTHING)));
     }
     let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
-        difference(&sets, counts, verdict, background)
+        row_difference(&sets, counts, verdict, background)
     };
     let judged = judge_rows(&sets, measure, by_size);
     let mut table = ComparisonTable { judged };
@@ -58,36 +61,37 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let worse = args
         .fail_over
         .map(|limit| too_much(&sets, &table.judged, limit / 100.0));
-    table.limit(&compare);
+    table.limit_rows(&compare);
     let mut headings = vec!["A", "B", "change"];
     if sets.unit == Unit::Samples {
         headings.extend(["least", "most", "q"]);
     }
-    let cells = |row: &ComparedRow<Difference>| cells(&sets, row);
+    let cells = |row: &ComparedRow<Difference>| row_cells(&sets, row);
     if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.diff/1",
             compared: true,
             confidence: Some(CONFIDENCE),
             by: compare.by,
+            sets: &[args.a.clone(), args.b.clone()],
         };
-        table.print_json(&mut out, &sets, kind, numbers, claim)?;
+        table.print_json(&mut out, &sets, kind, json_numbers, row_claim)?;
     } else {
-        for line in heading(&sets, &table.judged.background) {
+        for line in heading_lines(&sets, &table.judged.background) {
             match args.markdown {
                 true => writeln!(out, "{line}\n")?,
-                false => write!(out, "{}", sentence(&line))?,
+                false => write!(out, "{}", wrap_sentence(&line))?,
             }
         }
         if args.markdown {
             table.print_markdown(&mut out, &sets, &headings, cells)?;
         } else {
             writeln!(out)?;
-            table.print(&mut out, &sets, &compare, &headings, cells)?;
+            table.print_comparison(&mut out, &sets, &compare, &headings, cells)?;
         }
     }
     out.flush()?;
-    let exit = comparison::conclude(&sets, nothing);
+    let exit = comparison::warn_and_conclude(&sets, nothing);
     let worse = worse.unwrap_or_default();
     for reason in &worse {
         tell_user(reason);
@@ -99,10 +103,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-const NOTHING: &str = "one of the sets has no sample of what was asked for";
+/// Returns a finding for each procedure that differs between two recordings by more than chance, that which changed most first.
+///
+/// # Errors
+/// If they cannot be read or compared.
+pub fn changed_procedures(before: &Path, after: &Path) -> anyhow::Result<Vec<Finding>> {
+    let paths = [before.to_owned(), after.to_owned()];
+    let sets = load_sets(&paths, &CompareOptions::default())?;
+    let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
+        row_difference(&sets, counts, verdict, background)
+    };
+    let judged = judge_rows(&sets, measure, by_size);
+    // What was compared is not kept.
+    let next = |_: &str| Vec::new();
+    Ok(judged.difference_findings(&sets, CompareBy::Procedure, row_claim, next))
+}
+
+const NOTHING: &str = "one of the sets has no samples that match the event and filters";
 
 /// Returns what is compared, all samples together, and what all rows have in common.
-fn heading(sets: &ComparedSets, background: &Background) -> Vec<String> {
+fn heading_lines(sets: &ComparedSets, background: &Background) -> Vec<String> {
     let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
     let Some(pair) = &background.pair else {
         return lines;
@@ -119,13 +139,13 @@ fn heading(sets: &ComparedSets, background: &Background) -> Vec<String> {
     let total = |set: usize| sets.totals[set] as f64 / sets.exposure[set];
     lines.push(format!(
         "all: A {}, B {}, {} times as much",
-        show(sets, total(0)),
-        show(sets, total(1)),
+        format_amount(sets, total(0)),
+        format_amount(sets, total(1)),
         factor(&pair.total)
     ));
     if is_common(pair) {
         lines.push(format!(
-            "in B what did not change took {} times as long (another speed of the machine, or of all the code): B below is divided by it",
+            "code that did not change took {} times as long in B (the machine, or all of the code, ran at another speed): B is divided by that below",
             factor(&pair.common)
         ));
     }
@@ -164,7 +184,7 @@ fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) ->
     reasons
 }
 
-fn difference(
+fn row_difference(
     sets: &ComparedSets,
     counts: &[u64],
     verdict: Option<&PairVerdict>,
@@ -211,29 +231,29 @@ fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
 }
 
 /// An amount for people.
-fn show(sets: &ComparedSets, amount: f64) -> String {
+fn format_amount(sets: &ComparedSets, amount: f64) -> String {
     let time_like = sets.clock || sets.unit == Unit::Nanoseconds;
     let sign = if amount < 0.0 { "-" } else { "" };
     match sets.measure {
         Measure::Samples => format!("{:.2}%", 100.0 * amount),
         // Of several CPUs there may be more than a second in a second.
-        Measure::Time if time_like => format!("{sign}{}/s", time(amount.abs())),
-        _ if time_like => format!("{sign}{}", time(amount.abs())),
+        Measure::Time if time_like => format!("{sign}{}/s", format_ns(amount.abs())),
+        _ if time_like => format!("{sign}{}", format_ns(amount.abs())),
         _ => format!("{amount:.1}"),
     }
 }
 
-fn cells(sets: &ComparedSets, row: &ComparedRow<Difference>) -> Vec<String> {
+fn row_cells(sets: &ComparedSets, row: &ComparedRow<Difference>) -> Vec<String> {
     let signed = |amount: f64| {
         let sign = if amount > 0.0 { "+" } else { "" };
-        format!("{sign}{}", show(sets, amount))
+        format!("{sign}{}", format_amount(sets, amount))
     };
     let Difference {
         amounts, change, ..
     } = &row.numbers;
     let mut cells = vec![
-        show(sets, amounts[0]),
-        show(sets, amounts[1]),
+        format_amount(sets, amounts[0]),
+        format_amount(sets, amounts[1]),
         signed(change.estimate),
     ];
     if sets.unit == Unit::Samples {
@@ -245,7 +265,7 @@ fn cells(sets: &ComparedSets, row: &ComparedRow<Difference>) -> Vec<String> {
 }
 
 /// `stack A B`, as differential flame graphs are drawn from; B at the exposure of A.
-fn folded(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
+fn write_folded(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
     let exposure = |set: usize| sets.exposure.get(set).copied().unwrap_or(1.0);
     let scale = exposure(0) / exposure(1);
     for (key, counts) in &sets.rows {
@@ -253,7 +273,7 @@ fn folded(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
             continue;
         };
         let b = (*b as f64 * scale).round();
-        writeln!(out, "{} {a} {b}", printable(&key.name))?;
+        writeln!(out, "{} {a} {b}", clean_name(&key.name))?;
     }
     Ok(())
 }
@@ -274,7 +294,7 @@ struct Numbers {
     factor_high: Option<f64>,
 }
 
-fn numbers(row: &Difference) -> Numbers {
+fn json_numbers(row: &Difference) -> Numbers {
     Numbers {
         a: row.amounts[0],
         b: row.amounts[1],
@@ -288,7 +308,7 @@ fn numbers(row: &Difference) -> Numbers {
 }
 
 /// A row that differs changed by its factor, beyond what all rows have in common.
-fn claim(row: &ComparedRow<Difference>) -> RowClaim {
+fn row_claim(row: &ComparedRow<Difference>) -> RowClaim {
     let factor = row.numbers.factor;
     let [before, after] = row.numbers.amounts;
     RowClaim {

@@ -4,9 +4,9 @@ use crate::args::Doctor;
 use crate::commands::daemon::describe_abandoned;
 use crate::commands::skid;
 use crate::exit::FAILURE;
-use crate::output::printable;
+use crate::output::clean_name;
 use crate::screen::{Screen, tell_user};
-use daemon::{Abandoned, abandoned};
+use daemon::{Abandoned, abandoned_collectors};
 use sampler::capabilities::{self, Capabilities, Program};
 use sampler::skid::Skid;
 use serde::Serialize;
@@ -27,28 +27,36 @@ struct Json<'a> {
 
 /// Runs the command.
 pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
-    let capabilities = capabilities::probe();
-    let program = args.program.as_deref().map(Program::inspect).transpose();
-    let skid = skid::of_this_machine(&sampler::host(), CLOCK);
-    let mut out = Screen::open(args.json);
+    let capabilities = capabilities::probe_machine();
+    let program = args
+        .program
+        .as_deref()
+        .map(Program::inspect_program)
+        .transpose();
+    let skid = skid::of_this_machine(&sampler::read_host(), CLOCK);
+    let mut out = Screen::open_output(args.json);
     if args.json {
         let program = program.as_ref().ok().and_then(Option::as_ref);
         let json = Json {
             capabilities: &capabilities,
             program,
-            abandoned: abandoned(),
+            abandoned: abandoned_collectors(),
             skid,
         };
         serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         let unicode = std::io::stdout().is_terminal() && speaks_utf8();
-        write!(out, "{}", capabilities::render(&capabilities, unicode))?;
+        write!(
+            out,
+            "{}",
+            capabilities::render_capabilities(&capabilities, unicode)
+        )?;
         if let Some(skid) = &skid {
-            write!(out, "{}", instructions(skid, unicode))?;
+            write!(out, "{}", describe_precision(skid, unicode))?;
         }
-        for collector in abandoned() {
-            write!(out, "{}", found(&collector))?;
+        for collector in abandoned_collectors() {
+            write!(out, "{}", abandoned_question(&collector))?;
         }
         if let Ok(Some(program)) = &program {
             write!(out, "\n{}", capabilities::render_program(program, unicode))?;
@@ -65,8 +73,8 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
 const CLOCK: &str = "cpu-clock";
 
 /// Returns whether samples say something about single instructions.
-fn instructions(skid: &Skid, unicode: bool) -> String {
-    let found = skid::describe(skid);
+fn describe_precision(skid: &Skid, unicode: bool) -> String {
+    let found = skid::describe_skid(skid);
     let right = match skid.is_sharp() {
         true => "single instructions: samples fall right after the slow one",
         false => "single instructions: most samples fall right after the slow one, some later",
@@ -82,7 +90,7 @@ fn instructions(skid: &Skid, unicode: bool) -> String {
 }
 
 /// A collector of the daemon that nobody reads.
-fn found(abandoned: &Abandoned) -> String {
+fn abandoned_question(abandoned: &Abandoned) -> String {
     let directory = abandoned.directory.display();
     let (of, fix) = match &abandoned.database {
         Some(database) => {
@@ -90,7 +98,7 @@ fn found(abandoned: &Abandoned) -> String {
                 true => "",
                 false => ", which is gone,",
             };
-            let database = printable(&database.display().to_string());
+            let database = clean_name(&database.display().to_string());
             let fix =
                 format!("vitalfew daemon run --db {database} stores what it counted, and goes on");
             (

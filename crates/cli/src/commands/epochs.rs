@@ -2,7 +2,7 @@
 
 use crate::args::Epochs as Args;
 use crate::exit;
-use crate::output::{Align, Table, bytes, grouped, printable, time};
+use crate::output::{Align, Table, clean_name, format_bytes, format_ns, group_digits};
 use crate::screen::{Screen, warn_user};
 use crate::source;
 use serde::Serialize;
@@ -42,17 +42,17 @@ struct JsonEpoch<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let epochs = source::choose(&args.chosen)?;
-    let mut out = Screen::open(args.json);
+    let epochs = source::choose_epochs(&args.chosen)?;
+    let mut out = Screen::open_output(args.json);
     if args.json {
         let json = Json {
             schema: "vitalfew.epochs/1",
-            epochs: epochs.iter().map(json).collect(),
+            epochs: epochs.iter().map(json_epoch).collect(),
         };
         serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        print(&mut out, &epochs)?;
+        print_epochs(&mut out, &epochs)?;
     }
     out.flush()?;
     for epoch in &epochs {
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn json(epoch: &Epoch) -> JsonEpoch<'_> {
+fn json_epoch(epoch: &Epoch) -> JsonEpoch<'_> {
     let summary = epoch.summary.as_ref().ok();
     JsonEpoch {
         epoch: epoch.name(),
@@ -87,7 +87,7 @@ fn json(epoch: &Epoch) -> JsonEpoch<'_> {
     }
 }
 
-fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
+fn print_epochs(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
     let columns = [
         ("epoch", Align::Left),
         ("length", Align::Right),
@@ -115,12 +115,12 @@ fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
                 samples = samples.saturating_add(summary.samples);
                 size = size.saturating_add(summary.bytes);
                 cells.extend([
-                    time(summary.duration_ns as f64),
-                    grouped(summary.samples),
-                    bytes(summary.bytes),
-                    printable(&summary.host),
+                    format_ns(summary.duration_ns as f64),
+                    group_digits(summary.samples),
+                    format_bytes(summary.bytes),
+                    clean_name(&summary.host),
                     state,
-                    printable(&summary.events.join(", ")),
+                    clean_name(&summary.events.join(", ")),
                 ]);
             }
             Err(_) => {
@@ -128,10 +128,10 @@ fn print(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {
                 cells.extend([dash(), dash(), dash(), dash(), state, dash()]);
             }
         }
-        table.row(cells);
+        table.add_row(cells);
     }
     write!(out, "{}", table.render())?;
     let what = if epochs.len() == 1 { "epoch" } else { "epochs" };
-    let (samples, size) = (grouped(samples), bytes(size));
+    let (samples, size) = (group_digits(samples), format_bytes(size));
     writeln!(out, "\n{} {what}, {samples} samples, {size}", epochs.len())
 }

@@ -6,7 +6,7 @@ use crate::output::{write_all, write_file};
 use crate::screen::Screen;
 use crate::source;
 use formats::coz;
-use results::{event_named, symbolize};
+use results::{event_named, name_locations};
 use std::io::Write;
 use std::process::ExitCode;
 use store::Wanted;
@@ -15,24 +15,27 @@ use symbols::Detail;
 /// Runs the command.
 pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
     match args.format {
-        Format::Coz => return causal(args, coz::Form::Tabbed),
-        Format::CozJsonl => return causal(args, coz::Form::JsonLines),
+        Format::Coz => return export_causal(args, coz::CozForm::Tabbed),
+        Format::CozJsonl => return export_causal(args, coz::CozForm::JsonLines),
         _ => {}
     }
-    let recording = source::open(&args.source, Wanted::ALL)?;
+    let mut recording = source::open_source(&args.source, Wanted::ALL)?;
+    if !args.runtime_frames {
+        profile::fold_interpreter_frames(&mut recording);
+    }
     let locations = recording.stacks.frames().iter().map(|frame| frame.location);
     let detail = if args.no_inline && args.format == Format::Folded {
         Detail::Procedures
     } else {
         Detail::Lines
     };
-    let resolved = symbolize(
+    let resolved = name_locations(
         &recording,
         locations,
         detail,
         &args.source.recording_source(),
     );
-    let options = formats::write::Options {
+    let options = formats::write::WriteOptions {
         event: event_named(&recording, args.event.as_deref())?,
         inline: !args.no_inline,
         wakers: args.wakers,
@@ -45,39 +48,43 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
     let write = |out: &mut dyn Write| -> anyhow::Result<()> {
         let table = &resolved.table;
         match args.format {
-            Format::Folded => formats::write::folded::write(&recording, table, &options, out)?,
-            Format::Pprof => formats::write::pprof::write(&recording, table, &options, out)?,
-            Format::Firefox => formats::write::firefox::write(&recording, table, &options, out)?,
+            Format::Folded => {
+                formats::write::folded::write_folded(&recording, table, &options, out)?
+            }
+            Format::Pprof => formats::write::pprof::write_pprof(&recording, table, &options, out)?,
+            Format::Firefox => {
+                formats::write::firefox::write_firefox(&recording, table, &options, out)?
+            }
             Format::Speedscope => {
-                formats::write::speedscope::write(&recording, table, &options, out)?
+                formats::write::speedscope::write_speedscope(&recording, table, &options, out)?
             }
             // Written above, from a causal profile.
             Format::Coz | Format::CozJsonl => {}
         }
         Ok(())
     };
-    put(args, write)?;
+    write_output(args, write)?;
     source::warn_of_gaps(&recording, options.event, &resolved, false);
     Ok(ExitCode::SUCCESS)
 }
 
 /// A causal profile, in Coz's form.
-fn causal(args: &Export, form: coz::Form) -> anyhow::Result<ExitCode> {
+fn export_causal(args: &Export, form: coz::CozForm) -> anyhow::Result<ExitCode> {
     let source = CausalSource {
         files: args.source.path.clone().into_iter().collect(),
     };
-    let (profile, _) = crate::commands::causal::load::load(&source)?;
-    put(args, |out| Ok(coz::write(&profile, form, out)?))?;
+    let (profile, _) = crate::commands::causal::load::load_profiles(&source)?;
+    write_output(args, |out| Ok(coz::write_coz(&profile, form, out)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes to where it was asked for.
-fn put(
+fn write_output(
     args: &Export,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     match &args.output {
-        None => write_all(&mut Screen::data(), write),
+        None => write_all(&mut Screen::data_output(), write),
         Some(path) => write_file(path, write),
     }
 }

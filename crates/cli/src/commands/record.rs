@@ -3,7 +3,7 @@
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::losses::loss_warnings;
-use crate::output::{bytes, create_private_files, grouped, time};
+use crate::output::{create_private_files, format_bytes, format_ns, group_digits};
 use crate::screen::{tell_user, warn_user};
 use crate::times::{time_advice, time_line};
 use anyhow::Context;
@@ -11,11 +11,11 @@ use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};
 use std::process::ExitCode;
 use std::time::Instant;
-use store::{Database, Written};
+use store::{Database, WrittenFile};
 
 /// Runs the command.
 pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
-    let options = options(args)?;
+    let options = record_options(args)?;
     // Whether the recording can be stored is found out before anything runs.
     if args.all && !args.shared {
         // No command is started, which would create its files so, too.
@@ -23,36 +23,45 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     }
     let database = match (&args.output, &args.db) {
         (Some(_), _) => None,
-        (None, Some(directory)) => Some(database(directory)?),
-        (None, None) => Some(database(&store::default_database())?),
+        (None, Some(directory)) => Some(open_database(directory)?),
+        (None, None) => Some(open_database(&store::default_database())?),
     };
     if let Some(file) = &args.output {
         check_writable(file)?;
     }
-    let signals = Signals::catch()?;
+    let signals = Signals::catch_signals()?;
     let mut talk = Talk::new(args.quiet);
-    let mut outcome =
-        sampler::record(&options, &signals.stop, &mut |progress| talk.hear(progress))?;
+    let mut outcome = sampler::record(&options, &signals.stop, &mut |progress| {
+        talk.take_progress(progress)
+    })?;
     talk.line.clear();
+    if let Some(cgroup) = &args.cgroup {
+        results::keep_cgroup(&mut outcome.recording, cgroup);
+        if outcome.recording.samples.is_empty() {
+            warn_user(&format!(
+                "no sample was in a control group or container with '{cgroup}' in its name: vitalfew record -a, then report --by cgroup, lists them"
+            ));
+        }
+    }
     // Now, because a rebuild replaces files in place, and the reader may be another machine.
-    symbols::embed_procedures(&mut outcome.recording, &symbols::Options::default());
+    symbols::embed_procedures(&mut outcome.recording, &symbols::SymbolOptions::default());
     if args.keep_images {
         keep_images(&mut outcome.recording, database.as_ref(), args);
     }
     let recording = &outcome.recording;
     let stored = match (&database, &args.output) {
-        (Some(database), _) => database.write(recording),
+        (Some(database), _) => database.write_recording(recording),
         (None, Some(file)) => store::write_file(recording, file),
         (None, None) => unreachable!("either a file or a database"),
     };
-    let written = stored.or_else(|error| elsewhere(recording, error))?;
+    let written = stored.or_else(|error| keep_elsewhere(recording, error))?;
     if !args.quiet {
         summarize(recording, &written, outcome.own_cpu_ns, args, &talk.notes);
     }
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
         .exit
-        .or_else(|| wrapped::wait(outcome.running, args.quiet));
+        .or_else(|| wrapped::wait_for_command(outcome.running, args.quiet));
     Ok(match exit {
         None if args.pid.is_some() || args.all => ExitCode::SUCCESS,
         exit => wrapped::exit_code(exit),
@@ -71,12 +80,12 @@ fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Re
     recording.warnings.extend(warnings);
 }
 
-fn database(directory: &std::path::Path) -> anyhow::Result<Database> {
+fn open_database(directory: &std::path::Path) -> anyhow::Result<Database> {
     Database::create(directory)
         .context("no place for the recording (-o FILE or --db DIR names another)")
 }
 
-fn options(args: &Record) -> anyhow::Result<Options> {
+fn record_options(args: &Record) -> anyhow::Result<Options> {
     let target = match (args.all, args.pid) {
         (true, _) => TargetSpec::Machine,
         (_, Some(pid)) => TargetSpec::Process(pid),
@@ -99,11 +108,12 @@ fn options(args: &Record) -> anyhow::Result<Options> {
         }
         Some(CallGraphArg::FramePointer) => options.call_graph = CallGraph::FramePointer,
         Some(CallGraphArg::Auto) => options.call_graph = CallGraph::Tables,
-        None if args.stacks => options.call_graph = CallGraph::Tables,
+        None if has_stacks(args, &options.events) => options.call_graph = CallGraph::Tables,
         None => {}
     }
     options.table_memory = (args.unwind_memory as usize) << 20;
-    options.table_directory = crate::cache::directory().map(|cache| cache.join("unwind"));
+    options.table_directory = crate::cache::cache_directory().map(|cache| cache.join("unwind"));
+    options.ask_runtimes = !args.no_attach;
     options.off_cpu = args.off_cpu;
     options.registers = args.registers;
     options.branches = args.branches;
@@ -122,6 +132,13 @@ fn options(args: &Record) -> anyhow::Result<Options> {
     Ok(options)
 }
 
+/// Returns whether call stacks are recorded if nothing says how. Samples with registers or branch
+/// records come one by one through ring buffers and have no room for stacks, unless those are asked for.
+fn has_stacks(args: &Record, events: &[EventSpec]) -> bool {
+    let one_by_one = args.registers || args.branches || events.iter().any(|event| event.branches);
+    args.stacks || !(args.no_stacks || one_by_one)
+}
+
 fn check_writable(file: &std::path::Path) -> anyhow::Result<()> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -137,7 +154,7 @@ fn check_writable(file: &std::path::Path) -> anyhow::Result<()> {
 }
 
 /// A measurement cannot be repeated at will: if its place is full or gone, it is kept in another.
-fn elsewhere(recording: &Recording, error: store::Error) -> anyhow::Result<Written> {
+fn keep_elsewhere(recording: &Recording, error: store::StoreError) -> anyhow::Result<WrittenFile> {
     let name = format!("vitalfew-{}.vf", recording.start_unix_ns);
     let path = std::env::temp_dir().join(name);
     match store::write_file(recording, &path) {
@@ -152,13 +169,13 @@ fn elsewhere(recording: &Recording, error: store::Error) -> anyhow::Result<Writt
     }
 }
 
-/// What is said while recording, on standard error.
+/// Messages while recording, on standard error.
 struct Talk {
     quiet: bool,
     line: Line,
     start: Instant,
     said: Instant,
-    /// What was said at the start, and need not be said again.
+    /// Notes printed at the start, which need not be repeated.
     notes: Vec<String>,
 }
 
@@ -174,7 +191,7 @@ impl Talk {
         }
     }
 
-    fn hear(&mut self, progress: Progress) {
+    fn take_progress(&mut self, progress: Progress) {
         match progress {
             Progress::Started {
                 events,
@@ -185,7 +202,7 @@ impl Talk {
                 let events: Vec<String> = events
                     .into_iter()
                     .map(|(name, rate)| match rate {
-                        Some(rate) => format!("{name} at {} Hz", grouped(rate)),
+                        Some(rate) => format!("{name} at {} Hz", group_digits(rate)),
                         None => name,
                     })
                     .collect();
@@ -194,7 +211,7 @@ impl Talk {
                     _ => "",
                 };
                 let cost = sample_cost_ns.map_or(String::new(), |ns| {
-                    format!(" (a sample costs {} here)", time(ns as f64))
+                    format!(" (a sample costs {} here)", format_ns(ns as f64))
                 });
                 tell_user(&format!("recording {}{way}{cost}", events.join(", ")));
                 notes.iter().for_each(|note| tell_user(note));
@@ -203,7 +220,7 @@ impl Talk {
             Progress::Samples(samples) if self.said.elapsed().as_millis() >= 500 => {
                 self.said = Instant::now();
                 let seconds = self.start.elapsed().as_secs();
-                let samples = grouped(samples);
+                let samples = group_digits(samples);
                 let text = format!("{seconds} s, {samples} samples");
                 self.line.show(&text);
             }
@@ -214,7 +231,7 @@ impl Talk {
 
 fn summarize(
     recording: &Recording,
-    written: &Written,
+    written: &WrittenFile,
     own_cpu_ns: u64,
     args: &Record,
     said: &[String],
@@ -227,9 +244,9 @@ fn summarize(
                 profile::Unit::Samples => "samples",
                 profile::Unit::Nanoseconds => "waits",
             };
-            let mut text = format!("{} {} {kind}", grouped(event.stored), event.name);
+            let mut text = format!("{} {} {kind}", group_digits(event.stored), event.name);
             if event.dropped + event.lost > 0 {
-                text += &format!(" ({} lost)", grouped(event.dropped + event.lost));
+                text += &format!(" ({} lost)", group_digits(event.dropped + event.lost));
             }
             text
         })
@@ -241,9 +258,9 @@ fn summarize(
     tell_user(&format!(
         "{}; {} in {}; own CPU time {}",
         events.join(", "),
-        bytes(written.bytes),
+        format_bytes(written.bytes),
         written.path.display(),
-        time(own_cpu_ns as f64),
+        format_ns(own_cpu_ns as f64),
     ));
     let warnings = recording.warnings.iter();
     for warning in warnings.filter(|w| !said.contains(w)) {
@@ -273,7 +290,7 @@ fn nothing_sampled(recording: &Recording) -> String {
     let Some(times) = recording.task_times else {
         return "nothing was sampled; vitalfew doctor says what can be measured here".to_owned();
     };
-    let ran = time(times.cpu_ns as f64);
+    let ran = format_ns(times.cpu_ns as f64);
     let timed = recording
         .events
         .iter()
@@ -283,10 +300,10 @@ fn nothing_sampled(recording: &Recording) -> String {
     };
     let every = 1e9 / rate;
     if (times.cpu_ns as f64) < 5.0 * every {
-        let least = grouped((rate * 10.0) as u64);
+        let least = group_digits((rate * 10.0) as u64);
         return format!(
             "nothing was sampled: it used {ran} of CPU time, and a sample is taken every {}; a higher rate (-F {least}) or more work gives some",
-            time(every)
+            format_ns(every)
         );
     }
     format!(

@@ -1,22 +1,25 @@
 //! `vitalfew report`.
 
+use super::report_table::{amount_text, percent_text, report_table};
 use crate::args::Report as Args;
-use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::exit::INCONCLUSIVE;
 use crate::losses::loss_warnings;
-use crate::output::{Align, Table, grouped, printable, shortened, time};
+use crate::output::{clean_name, group_digits, shorten_middle};
 use crate::runtimes::runtime_advice;
-use crate::screen::{Emphasis, Screen, sentence, tell_user, warn_user, width};
+use crate::screen::{Screen, tell_user, terminal_width, warn_user, wrap_sentence};
 use crate::source;
 use crate::times::{main_event, time_advice, time_line};
-use profile::{CallGraph, Collector, EventId, Location, Recording, Target, TaskTimes, Unit};
+use profile::{
+    CallGraph, Collector, EventId, Location, Recording, SymbolTable, Target, TaskTimes, Unit,
+};
 use results::{
-    CallNode, EventTotal, Report, ReportBy, call_tree, event_named, join_hosts, make_report,
-    symbolize,
+    CallNode, Refusal, RefusalReason, Report, ReportBy, call_tree, callers_tree, event_named,
+    join_hosts, make_report, name_locations,
 };
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
-use store::{Range, Wanted};
+use store::{TimeRange, Wanted};
 use symbols::{Detail, Resolved};
 
 /// Nodes of the call tree below this share of the total are left out.
@@ -28,52 +31,48 @@ const DEEPEST_INDENT: usize = 60;
 /// The most of a command line that the footer repeats, in characters.
 const LONGEST_COMMAND: usize = 160;
 
-/// Shares of the first event: rows above are coloured, rows below are faint.
-const HOT: f64 = 0.1;
-const FAINT: f64 = 0.005;
-
-/// The widest name in a table, in characters.
-const WIDEST: usize = 72;
-
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let by_thread = matches!(args.by, ReportBy::Process | ReportBy::Thread);
+    let by_cgroup = matches!(args.by, ReportBy::Cgroup | ReportBy::Container);
     let wanted = Wanted {
         processes: by_thread || args.by == ReportBy::Waker || args.filter.process.is_some(),
+        cgroups: by_cgroup || args.filter.cgroup.is_some(),
         ids: by_thread || args.filter.pid.is_some(),
         callers: true,
-        threads: by_thread,
+        threads: args.by.is_of_threads(),
     };
     let mut chosen = args.source.clone();
     if args.by == ReportBy::Host
         && chosen.epoch.is_none()
         && chosen.recording_source().is_database()
     {
-        chosen.epoch = Some(Range::default()); // all epochs: the last is of one host
+        chosen.epoch = Some(TimeRange::default()); // all epochs: the last is of one host
     }
-    let recording = source::open(&chosen, wanted)?;
+    let mut recording = source::open_source(&chosen, wanted)?;
+    if !args.runtime_frames {
+        profile::fold_interpreter_frames(&mut recording);
+    }
     if recording.events.is_empty() {
         anyhow::bail!("the recording has no events");
     }
-    let event = event(&recording, args)?;
-    let resolved = resolve(&recording, args);
+    let event = choose_event(&recording, args)?;
+    let resolved = resolve_shown(&recording, args);
     let filter = args.filter.sample_filter();
     // What changes what the table means comes before it.
-    recording
-        .warnings
-        .iter()
-        .filter(|warning| !is_summary(warning))
-        .for_each(|warning| warn_user(warning));
-    let mut out = Screen::open(args.shown.json);
+    recording.problems().for_each(|warning| warn_user(warning));
+    let mut out = Screen::open_output(args.shown.json);
     if !args.shown.json {
         for warning in loss_warnings(&recording) {
-            writeln!(out, "warning: {}", printable(&warning))?;
+            writeln!(out, "warning: {}", clean_name(&warning))?;
         }
     }
-    if args.tree {
-        print_head(&mut out, &recording)?;
-        let root = call_tree(&recording, &resolved.table, &filter, event);
-        print_tree(&mut out, &recording, &root, event)?;
+    if args.tree || args.callers.is_some() {
+        if !print_trees(&mut out, &recording, args, &resolved.table, event)? {
+            drop(out);
+            tell_user("no stack has a procedure of that name");
+            return Ok(ExitCode::from(INCONCLUSIVE));
+        }
     } else {
         let mut report = match args.by {
             ReportBy::Host => by_host(args, wanted)?,
@@ -92,7 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         if report.rows.is_empty() {
             drop(out);
-            tell_user("no sample is of what was asked for");
+            tell_user("no sample matches the event and filters");
             return Ok(ExitCode::from(INCONCLUSIVE));
         }
     }
@@ -108,12 +107,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The report by host: what is merged no longer says which host it is of.
 fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
     let mut hosts = Vec::new();
-    for recording in source::open_by_host(&args.source, wanted)? {
+    for mut recording in source::open_by_host(&args.source, wanted)? {
+        if !args.runtime_frames {
+            profile::fold_interpreter_frames(&mut recording);
+        }
         // A host of a database may be without the event that is asked for.
-        let Ok(event) = event(&recording, args) else {
+        let Ok(event) = choose_event(&recording, args) else {
             continue;
         };
-        let resolved = resolve(&recording, args);
+        let resolved = resolve_shown(&recording, args);
         hosts.push(make_report(
             &recording,
             &resolved.table,
@@ -130,16 +132,16 @@ fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()>
     if recording.collector == Collector::Import && recording.duration_ns == 0 {
         return Ok(()); // other tools' profiles mostly do not say
     }
-    write!(out, "{}", sentence(&printable(&time_line(recording))))?;
+    write!(out, "{}", wrap_sentence(&clean_name(&time_line(recording))))?;
     if let Some(advice) = time_advice(recording) {
-        write!(out, "{}", sentence(&printable(&advice)))?;
+        write!(out, "{}", wrap_sentence(&clean_name(&advice)))?;
     }
     Ok(())
 }
 
 /// The event that is reported: without a name that which took most; of the wakers, one that
 /// measures waiting.
-fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
+fn choose_event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     let named = match &args.filter.event {
         None => EventId(main_event(recording) as u16),
         name => event_named(recording, name.as_deref())?,
@@ -151,10 +153,10 @@ fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     let first = (0..recording.events.len() as u16).map(EventId).find(waits);
     match (first, &args.filter.event) {
         (Some(event), None) => Ok(event),
-        (_, name) => Err(Coded {
-            code: USAGE,
+        (_, name) => Err(Refusal {
+            reason: RefusalReason::Usage,
             message: format!(
-                "nobody ends a wait in samples of {}: record with --off-cpu to see who wakes whom",
+                "samples of {} have no wakers: record with --off-cpu to see who wakes whom",
                 name.as_deref().unwrap_or(&recording.events[0].name)
             ),
         }
@@ -163,19 +165,19 @@ fn event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
 }
 
 /// Looks up no more than the report shows.
-fn resolve(recording: &Recording, args: &Args) -> Resolved {
+fn resolve_shown(recording: &Recording, args: &Args) -> Resolved {
+    let trees = args.tree || args.callers.is_some();
     let detail = match args.by {
         ReportBy::Line => Detail::Lines,
+        _ if trees && !args.no_inline => Detail::Lines,
         _ => Detail::Procedures,
     };
     let stacks = &recording.stacks;
-    let all = args.tree || args.by == ReportBy::Waker || recording.call_graph != CallGraph::None;
+    let all = trees || args.by == ReportBy::Waker || recording.call_graph != CallGraph::None;
     let locations: Vec<Location> = if all {
         stacks.frames().iter().map(|f| f.location).collect()
-    } else if matches!(
-        args.by,
-        ReportBy::Image | ReportBy::Process | ReportBy::Thread | ReportBy::Host
-    ) && args.filter.procedure.is_none()
+    } else if (args.by.is_of_threads() || matches!(args.by, ReportBy::Image | ReportBy::Host))
+        && args.filter.procedure.is_none()
     {
         Vec::new()
     } else {
@@ -187,27 +189,12 @@ fn resolve(recording: &Recording, args: &Args) -> Resolved {
         };
         recording.samples.iter().map(leaf).filter(wanted).collect()
     };
-    symbolize(
+    name_locations(
         recording,
         locations,
         detail,
         &args.source.recording_source(),
     )
-}
-
-fn show(event: &EventTotal, amount: f64) -> String {
-    match event.unit {
-        Unit::Samples => grouped(amount.round() as u64),
-        Unit::Nanoseconds => time(amount),
-    }
-}
-
-fn percent(part: f64, total: f64) -> String {
-    if total > 0.0 {
-        format!("{:.2}%", 100.0 * part / total)
-    } else {
-        "-".to_owned()
-    }
 }
 
 fn print_table(
@@ -220,78 +207,11 @@ fn print_table(
     let totals: Vec<String> = report
         .events
         .iter()
-        .map(|event| format!("{} = {}", event.name, show(event, event.total)))
+        .map(|event| format!("{} = {}", event.name, amount_text(event, event.total)))
         .collect();
     let totals = format!("Total samples for event type {}", totals.join(", "));
-    writeln!(out, "{}", sentence(&totals))?;
-    let inclusive = report.rows.iter().any(|row| row.inclusive.is_some());
-    let (name, detail) = match by {
-        ReportBy::Image => ("image", None),
-        ReportBy::Procedure => ("procedure", None),
-        ReportBy::Line => ("line", Some("function")),
-        ReportBy::Instruction => ("offset", Some("procedure")),
-        ReportBy::Process => ("process", Some("id")),
-        ReportBy::Thread => ("thread", Some("ids")),
-        ReportBy::Waker => ("waker", Some("procedure")),
-        ReportBy::Host => ("host", None),
-    };
-    let mut columns = vec![];
-    let mut spared = vec![];
-    for (index, event) in report.events.iter().enumerate() {
-        columns.push((event.name.clone(), Align::Right));
-        columns.push(("%".to_owned(), Align::Right));
-        if index > 0 {
-            spared.insert(0, columns.len() - 1);
-        }
-        if index == 0 {
-            spared.push(columns.len());
-            columns.push(("cum%".to_owned(), Align::Right));
-            if inclusive {
-                columns.push(("incl%".to_owned(), Align::Right));
-            }
-        }
-    }
-    columns.push((name.to_owned(), Align::Left));
-    let details = detail.filter(|_| report.rows.iter().any(|row| row.detail.is_some()));
-    columns.extend(details.map(|detail| (detail.to_owned(), Align::Left)));
-    let images = report.rows.iter().any(|row| row.image.is_some());
-    if images {
-        columns.push(("image".to_owned(), Align::Left));
-    }
-    let mut table = Table::new(columns);
-    table.leave_out_first(spared);
-    let mut cumulative = 0.0;
-    for row in &report.rows {
-        let mut cells = vec![];
-        for (index, event) in report.events.iter().enumerate() {
-            let amount = row.amounts[index];
-            cells.push(show(event, amount));
-            cells.push(percent(amount, event.total));
-            if index == 0 {
-                cumulative += amount;
-                cells.push(percent(cumulative, event.total));
-                if inclusive {
-                    cells.push(percent(row.inclusive.unwrap_or(0.0), event.total));
-                }
-            }
-        }
-        let cell = |text: &str| shortened(&printable(text), if wide { usize::MAX } else { WIDEST });
-        cells.push(cell(&row.name));
-        if details.is_some() {
-            cells.push(cell(row.detail.as_deref().unwrap_or("")));
-        }
-        if images {
-            cells.push(printable(row.image.as_deref().unwrap_or("")));
-        }
-        let share = row.amounts[0] / report.events[0].total.max(f64::MIN_POSITIVE);
-        let emphasis = match share {
-            s if s >= HOT => Emphasis::Hot,
-            s if s < FAINT => Emphasis::Faint,
-            _ => Emphasis::Plain,
-        };
-        table.emphasized_row(cells, emphasis);
-    }
-    write!(out, "{}", table.render())?;
+    writeln!(out, "{}", wrap_sentence(&totals))?;
+    write!(out, "{}", report_table(by, report, wide).render())?;
     if rows > report.rows.len() {
         writeln!(out, "{} more with --all", rows - report.rows.len())?;
     }
@@ -304,13 +224,33 @@ fn print_footer(
     report: &Report,
 ) -> anyhow::Result<()> {
     writeln!(out)?;
+    print_accounts(out, recording, report)?;
+    print_stack_quality(out, recording, report)?;
+    print_source(out, recording)?;
+    let clock = report
+        .events
+        .iter()
+        .any(|e| e.name.starts_with("cpu-clock"));
+    if clock {
+        let meaning = "cpu-clock: a timer, not the processor's cycles; code that runs with interrupts off is counted where they are enabled again";
+        write!(out, "{}", wrap_sentence(meaning))?;
+    }
+    Ok(())
+}
+
+/// Prints of each event how many samples there were, and what became of them.
+fn print_accounts(
+    out: &mut impl Write,
+    recording: &Recording,
+    report: &Report,
+) -> anyhow::Result<()> {
     for total in &report.events {
         let Some(event) = recording.events.iter().find(|e| e.name == total.name) else {
             continue;
         };
-        let rate = event
-            .frequency
-            .map_or(String::new(), |hz| format!(" at {} Hz", grouped(hz as u64)));
+        let rate = event.frequency.map_or(String::new(), |hz| {
+            format!(" at {} Hz", group_digits(hz as u64))
+        });
         let scale = if event.multiplex_scale > 1.0 {
             format!(
                 ", counts times {:.2} (shared counter)",
@@ -322,46 +262,59 @@ fn print_footer(
         let accounts = format!(
             "{}: {} taken{rate}, {} stored, {} dropped, {} lost{scale}; in unknown code {}",
             event.name,
-            grouped(event.taken),
-            grouped(event.stored),
-            grouped(event.dropped),
-            grouped(event.lost),
-            percent(total.unknown, total.total),
+            group_digits(event.taken),
+            group_digits(event.stored),
+            group_digits(event.dropped),
+            group_digits(event.lost),
+            percent_text(total.unknown, total.total),
         );
-        write!(out, "{}", sentence(&printable(&accounts)))?;
+        write!(out, "{}", wrap_sentence(&clean_name(&accounts)))?;
     }
-    if let Some(share) = report
-        .complete_stacks
-        .filter(|_| recording.collector != Collector::Import)
-    {
-        let way = match recording.call_graph {
-            CallGraph::Dwarf => "unwind tables",
-            CallGraph::Tables => "unwind tables and frame pointers",
-            _ => "frame pointers",
-        };
-        let reach = format!(
-            "call stacks by {way}: {:.1}% reach the start of their program or thread",
-            100.0 * share
-        );
-        write!(out, "{}", sentence(&reach))?;
-        for summary in recording.warnings.iter().filter(|w| is_summary(w)) {
-            write!(out, "{}", sentence(&printable(summary)))?;
-        }
-        let too_deep = report.too_deep_stacks.unwrap_or(0.0);
-        if too_deep > 0.01 {
-            writeln!(
-                out,
-                "{:.1}% are deeper than the 127 frames that are followed",
-                100.0 * too_deep
-            )?;
-        }
-        if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {
-            let advice = "most call stacks end early, as in code without frame pointers: record -g unwinds that where BPF may be loaded, --call-graph dwarf elsewhere";
-            write!(out, "{}", sentence(advice))?;
-        }
+    Ok(())
+}
+
+/// Prints how many call stacks are whole, and what helps where they are not.
+fn print_stack_quality(
+    out: &mut impl Write,
+    recording: &Recording,
+    report: &Report,
+) -> anyhow::Result<()> {
+    let complete = report.complete_stacks;
+    let Some(share) = complete.filter(|_| recording.collector != Collector::Import) else {
+        return Ok(());
+    };
+    let way = match recording.call_graph {
+        CallGraph::Dwarf => "unwind tables",
+        CallGraph::Tables => "unwind tables and frame pointers",
+        _ => "frame pointers",
+    };
+    let reach = format!(
+        "call stacks by {way}: {:.1}% reach the start of their program or thread",
+        100.0 * share
+    );
+    write!(out, "{}", wrap_sentence(&reach))?;
+    for summary in recording.warnings.iter().filter(|w| is_summary(w)) {
+        write!(out, "{}", wrap_sentence(&clean_name(summary)))?;
     }
+    let too_deep = report.too_deep_stacks.unwrap_or(0.0);
+    if too_deep > 0.01 {
+        writeln!(
+            out,
+            "{:.1}% are deeper than the 127 frames that are followed",
+            100.0 * too_deep
+        )?;
+    }
+    if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {
+        let advice = "most call stacks end early, as in code without frame pointers: record -g unwinds that where BPF may be loaded, --call-graph dwarf elsewhere";
+        write!(out, "{}", wrap_sentence(advice))?;
+    }
+    Ok(())
+}
+
+/// Prints what was recorded, where, and in which way.
+fn print_source(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()> {
     let what = match &recording.target {
-        Target::Command(command) => shortened(&command.join(" "), LONGEST_COMMAND),
+        Target::Command(command) => shorten_middle(&command.join(" "), LONGEST_COMMAND),
         Target::Process(pid) => format!("process {pid}"),
         Target::Machine => "the whole machine".to_owned(),
     };
@@ -375,15 +328,7 @@ fn print_footer(
         name => format!(" on {name}"),
     };
     let source = format!("{what}{host}, {way}");
-    write!(out, "{}", sentence(&printable(&source)))?;
-    let clock = report
-        .events
-        .iter()
-        .any(|e| e.name.starts_with("cpu-clock"));
-    if clock {
-        let meaning = "cpu-clock: a timer, not the processor's cycles; code that runs with interrupts off is seen where they go on again";
-        write!(out, "{}", sentence(meaning))?;
-    }
+    write!(out, "{}", wrap_sentence(&clean_name(&source)))?;
     Ok(())
 }
 
@@ -395,7 +340,7 @@ struct Json<'a> {
     host: &'a profile::Host,
     start_unix_ns: u64,
     duration_ns: u64,
-    /// How the target's threads spent it; absent where that is not known.
+    /// Times of the target's threads by state; absent where they are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     task_times: Option<TaskTimes>,
     collector: Collector,
@@ -432,19 +377,55 @@ fn print_json(
     Ok(())
 }
 
-fn print_tree(
+/// Prints the tree that is asked for; returns `false` if no sample is in it.
+fn print_trees(
     out: &mut impl Write,
     recording: &Recording,
-    root: &CallNode,
+    args: &Args,
+    table: &SymbolTable,
     event: EventId,
+) -> anyhow::Result<bool> {
+    let (filter, inlined) = (args.filter.sample_filter(), !args.no_inline);
+    let name = &recording.event(event).name;
+    let (root, whole, heading) = match &args.callers {
+        Some(procedure) => {
+            let root = callers_tree(recording, table, &filter, event, procedure, inlined);
+            let whole = root.children.values().map(|child| child.inclusive).sum();
+            if root.children.is_empty() {
+                return Ok(false);
+            }
+            let heading = format!("callers of {procedure}, by {name}");
+            (root, whole, ("total%", "of it", heading))
+        }
+        None => {
+            let root = call_tree(recording, table, &filter, event, inlined);
+            let whole = root.inclusive;
+            (
+                root,
+                whole,
+                ("total%", "self%", format!("call tree of {name}")),
+            )
+        }
+    };
+    print_head(out, recording)?;
+    let (first, second, title) = heading;
+    writeln!(out, "{first:>8} {second:>8}  {}\n", clean_name(&title))?;
+    let part = |node: &CallNode| match args.callers {
+        Some(_) => node.inclusive,
+        None => node.own,
+    };
+    print_tree(out, &root, whole, part)?;
+    Ok(true)
+}
+
+/// Prints a tree: of each node its share of all samples, and the share of `whole` that `part` is.
+fn print_tree(
+    out: &mut impl Write,
+    root: &CallNode,
+    whole: f64,
+    part: impl Fn(&CallNode) -> f64,
 ) -> anyhow::Result<()> {
-    let event = recording.event(event);
-    writeln!(
-        out,
-        "{:>8} {:>8}  call tree of {}\n",
-        "incl%", "self%", event.name
-    )?;
-    let widest = width();
+    let widest = terminal_width();
     // Depth first with a stack of our own: targets recurse deeper than ours is.
     let mut stack = vec![(root, 0usize)];
     while let Some((node, depth)) = stack.pop() {
@@ -456,26 +437,27 @@ fn print_tree(
             writeln!(
                 out,
                 "{:>8} {:>8}  {indent}{}",
-                percent(node.inclusive, root.inclusive),
-                percent(node.own, root.inclusive),
-                shortened(&printable(&node.name), room),
+                percent_text(node.inclusive, root.inclusive),
+                percent_text(part(node), whole),
+                shorten_middle(&clean_name(&node.name), room),
             )?;
         }
         let mut children: Vec<&CallNode> = node
             .children
             .values()
-            .filter(|child| child.inclusive >= TREE_CUTOFF * root.inclusive)
+            .filter(|child| child.inclusive >= TREE_CUTOFF * whole)
             .collect();
         children.sort_by(|a, b| a.inclusive.total_cmp(&b.inclusive));
         stack.extend(children.into_iter().map(|child| (child, depth + 1)));
     }
     writeln!(
         out,
-        "\nparts below {:.1}% of the total are left out",
+        "\nparts below {:.1}% of the whole are left out",
         100.0 * TREE_CUTOFF
     )?;
     Ok(())
 }
+
 /// Returns whether a line says how stacks were found, which stands at the end.
 fn is_summary(warning: &str) -> bool {
     warning.starts_with(profile::FRAMES_SUMMARY)

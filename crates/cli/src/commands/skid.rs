@@ -1,9 +1,9 @@
-//! What samples mean on this machine: measured once, and kept.
+//! Skid of samples on this machine: measured once, and kept.
 
 use crate::output::write_file;
 use profile::Host;
 use sampler::EventSpec;
-use sampler::skid::{Skid, measure};
+use sampler::skid::{Skid, measure_skid};
 use std::collections::BTreeMap;
 
 /// Measurements, by processor, kernel and event.
@@ -13,7 +13,7 @@ type Known = BTreeMap<String, Skid>;
 pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let processor = host.cpu_id.as_ref()?;
     let key = format!("{processor} {} {event}", host.kernel);
-    let file = crate::cache::directory().map(|directory| directory.join("skid.json"));
+    let file = crate::cache::cache_directory().map(|directory| directory.join("skid.json"));
     let known = file.as_ref().and_then(|file| std::fs::read(file).ok());
     let mut known: Known = known
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -22,7 +22,7 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
         return Some(skid.clone());
     }
     let spec = EventSpec::parse(event).ok()?;
-    let skid = measure(&spec).ok()?;
+    let skid = measure_skid(&spec).ok()?;
     known.insert(key, skid.clone());
     // Without a place for it, it is measured again the next time.
     if let Some(file) = file
@@ -37,7 +37,7 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
 
 /// Where samples of an event fell on the machine of a recording, if it is this one.
 pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
-    let here = sampler::host();
+    let here = sampler::read_host();
     let same = here.name == host.name && here.kernel == host.kernel && here.cpu_id == host.cpu_id;
     if same {
         of_this_machine(&here, event)
@@ -47,7 +47,7 @@ pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
 }
 
 /// Returns what it means, in a line.
-pub fn describe(skid: &Skid) -> String {
+pub fn describe_skid(skid: &Skid) -> String {
     let (load, divide) = (100.0 * skid.load, 100.0 * skid.divide);
     let width = skid.retire_width;
     let width = width.map_or(String::new(), |width| format!("; {width} retire together"));

@@ -2,9 +2,9 @@
 
 use crate::args::Stats as Args;
 use crate::comparison::{self, ComparisonTable, Kind, q_text};
-use crate::output::grouped;
+use crate::output::group_digits;
 use crate::screen::Screen;
-use analysis::variation::{Description, describe};
+use analysis::variation::{Description, describe_amounts};
 use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
 use results::{ComparedRow, ComparedSets, RowClaim, judge_rows, load_sets};
 use serde::Serialize;
@@ -29,29 +29,30 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let by_sum = || b.sum.total_cmp(&a.sum);
         b.range.total_cmp(&a.range).then_with(by_sum)
     };
-    let measure = |counts: &[u64], _: Option<&_>, _: &_| Some(describe(&scaled(counts)));
+    let measure = |counts: &[u64], _: Option<&_>, _: &_| Some(describe_amounts(&scaled(counts)));
     let judged = judge_rows(&sets, measure, by_range);
     let mut table = ComparisonTable { judged };
-    table.limit(compare);
-    let mut out = Screen::open(compare.shown.json);
+    table.limit_rows(compare);
+    let mut out = Screen::open_output(compare.shown.json);
     if compare.shown.json {
         let kind = Kind {
             schema: "vitalfew.stats/1",
             compared: false,
             confidence: None,
             by: compare.by,
+            sets: &args.sets,
         };
-        table.print_json(&mut out, &sets, kind, numbers, claim)?;
+        table.print_json(&mut out, &sets, kind, json_numbers, row_claim)?;
     } else {
         print_heading(&mut out, &sets)?;
         let total: f64 = scaled(&sets.totals).iter().sum();
-        let cells = |row: &ComparedRow<Description>| cells(row, total);
-        table.print(&mut out, &sets, compare, &HEADINGS, cells)?;
+        let cells = |row: &ComparedRow<Description>| row_cells(row, total);
+        table.print_comparison(&mut out, &sets, compare, &HEADINGS, cells)?;
     }
     out.flush()?;
     let none = table.judged.rows.is_empty();
-    let nothing = none.then_some("no sample is of what was asked for");
-    Ok(comparison::conclude(&sets, nothing))
+    let nothing = none.then_some("no sample matches the event and filters");
+    Ok(comparison::warn_and_conclude(&sets, nothing))
 }
 
 fn print_heading(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
@@ -62,27 +63,37 @@ fn print_heading(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<(
     writeln!(out, "Number of {unit} of type {}", sets.event)?;
     let numbered = sets.totals.iter().enumerate();
     let totals: Vec<String> = numbered
-        .map(|(number, total)| format!("set {} = {}", number + 1, grouped(*total)))
+        .map(|(number, total)| format!("set {} = {}", number + 1, group_digits(*total)))
         .collect();
     for line in totals.chunks(4) {
         writeln!(out, "{}", line.join("  "))?;
     }
-    writeln!(out, "TOTAL {}\n", grouped(sets.totals.iter().sum()))
+    writeln!(out, "TOTAL {}\n", group_digits(sets.totals.iter().sum()))
 }
 
-fn cells(row: &ComparedRow<Description>, total: f64) -> Vec<String> {
+fn row_cells(row: &ComparedRow<Description>, total: f64) -> Vec<String> {
     let s = &row.numbers;
     vec![
-        format!("{:.2}%", 100.0 * s.range),
-        format!("{:.2}", s.sum),
-        format!("{:.2}%", 100.0 * s.sum / total),
+        format!("{:.1}%", 100.0 * s.range),
+        amount_text(s.sum),
+        format!("{:.1}%", 100.0 * s.sum / total),
         s.sets.to_string(),
-        format!("{:.2}", s.mean),
-        format!("{:.2}", s.std_dev),
-        format!("{:.2}", s.min),
-        format!("{:.2}", s.max),
+        amount_text(s.mean),
+        amount_text(s.std_dev),
+        amount_text(s.min),
+        amount_text(s.max),
         q_text(row.q),
     ]
+}
+
+/// An amount with three digits or more: nine columns of numbers leave little room for names.
+fn amount_text(amount: f64) -> String {
+    let decimals = match amount.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{amount:.decimals$}")
 }
 
 #[derive(Serialize)]
@@ -96,7 +107,7 @@ struct Numbers {
     max: f64,
 }
 
-fn numbers(s: &Description) -> Numbers {
+fn json_numbers(s: &Description) -> Numbers {
     Numbers {
         range: s.range,
         sum: s.sum,
@@ -109,7 +120,7 @@ fn numbers(s: &Description) -> Numbers {
 }
 
 /// A row that differs varies from the least of its amounts to the greatest.
-fn claim(row: &ComparedRow<Description>) -> RowClaim {
+fn row_claim(row: &ComparedRow<Description>) -> RowClaim {
     let Description { mean, min, max, .. } = row.numbers;
     RowClaim {
         claim: Claim::Varies,
@@ -124,5 +135,16 @@ fn claim(row: &ComparedRow<Description>) -> RowClaim {
             counts: row.counts.clone(),
             q: row.q,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_no_longer_than_they_must_be() {
+        let texts = [0.0, 0.256, 9.5, 84.26, 406.0, 12_345.6].map(amount_text);
+        assert_eq!(texts, ["0", "0.26", "9.50", "84.3", "406", "12346"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the commands share that run another one: signals, and how it ends.
+//! Parts shared by the commands that run another one: signals, and the exit code.
 
 use crate::screen::tell_user;
 use anyhow::Context;
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The signals that ask us to stop measuring.
 pub struct Signals {
-    /// Whether one came.
+    /// True once a signal came.
     pub stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
 }
 
 impl Signals {
     /// From now on the first saves, the second ends us.
-    pub fn catch() -> std::io::Result<Self> {
+    pub fn catch_signals() -> std::io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
             asked: Arc::default(),
@@ -41,13 +41,13 @@ impl Signals {
         if let Some(running) = running
             && matches!(signal, SIGTERM | SIGHUP)
         {
-            running.signal(signal);
+            running.send_signal(signal);
         }
     }
 }
 
 /// Waits for a command that was left running.
-pub fn wait(running: Option<Launched>, quiet: bool) -> Option<Exit> {
+pub fn wait_for_command(running: Option<Launched>, quiet: bool) -> Option<Exit> {
     let mut running = running?;
     if !quiet {
         tell_user("saved; waiting for the command to end (Ctrl-C: leave it running)");
@@ -61,16 +61,16 @@ pub fn wait(running: Option<Launched>, quiet: bool) -> Option<Exit> {
 
 /// The exit code of the command; of one that was not waited for, ours.
 pub fn exit_code(exit: Option<Exit>) -> ExitCode {
-    ExitCode::from(exit.map_or(128 + SIGINT, Exit::code) as u8)
+    ExitCode::from(exit.map_or(128 + SIGINT, Exit::exit_code) as u8)
 }
 
 /// The library that is loaded into the command: the one that was given, or the one beside us.
-pub fn runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     match given {
         Some(runtime) => Ok(runtime.clone()),
         None => {
             let own = std::env::current_exe().context("where this program is")?;
-            Ok(experiment::runtime(&own)?)
+            Ok(experiment::runtime_library(&own)?)
         }
     }
 }

@@ -31,6 +31,7 @@ pub fn recording(program: &Path, events: &[(&str, f64, &BTreeMap<u64, u64>)]) ->
                 offset: ImageOffset(*at),
             };
             made.samples.push(Sample {
+                cgroup: None,
                 event: EventId(number as u16),
                 process,
                 pid: None,

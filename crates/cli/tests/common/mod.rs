@@ -6,8 +6,9 @@ pub mod made_up;
 
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 
 pub const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
@@ -75,6 +76,36 @@ impl Lab {
         file
     }
 
+    /// Starts a recording and returns when it says that it records: how long that takes depends on what
+    /// else the machine does.
+    pub fn start_recording<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> RunningRecording {
+        let file = self.path("recording.vf");
+        let _ = std::fs::remove_file(&file);
+        let mut child = Command::new(VITALFEW)
+            .args(["record", "-o"])
+            .arg(&file)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("vitalfew runs");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut said = String::new();
+        while !said.contains("vitalfew: recording ") {
+            let line = lines.next().unwrap_or_else(|| panic!("ended: {said}"));
+            said += &line.expect("text");
+            said.push('\n');
+        }
+        // Read on, because a full pipe would hold it up.
+        let rest =
+            std::thread::spawn(move || said + &lines.map_while(Result::ok).collect::<String>());
+        RunningRecording { child, file, rest }
+    }
+
     pub fn try_record<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
@@ -89,6 +120,31 @@ impl Lab {
             .output()
             .expect("vitalfew runs");
         (file, output)
+    }
+}
+
+/// A recording that has begun.
+pub struct RunningRecording {
+    pub child: Child,
+    file: PathBuf,
+    rest: std::thread::JoinHandle<String>,
+}
+
+impl RunningRecording {
+    /// Sends it a signal by its name.
+    pub fn send(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([format!("-{signal}"), self.child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits until it ends. Returns how it ended, and its file.
+    pub fn wait(mut self) -> (ExitStatus, PathBuf) {
+        let status = self.child.wait().expect("it ends");
+        let said = self.rest.join().expect("text");
+        assert!(self.file.exists(), "{said}");
+        (status, self.file)
     }
 }
 

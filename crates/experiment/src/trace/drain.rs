@@ -1,9 +1,9 @@
 //! Reads what the threads of the target have written.
 
-use super::memory::Shared;
+use super::memory::TraceMemory;
 use super::probes::Probes;
-use super::stacks::Stacks;
-use super::waiting::Waiting;
+use super::stacks::TracedStacks;
+use super::waiting::ThreadWaits;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedBlock, TracedThread};
 use runtime_abi::trace::{
     CALL_PAGES, PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SPARE, Thread, record,
@@ -22,7 +22,7 @@ struct Reading {
     /// The segment, and the next record in it.
     segment: Option<u32>,
     position: usize,
-    /// Of the execution that comes next.
+    /// Arguments of the next execution.
     arguments: [u64; 3],
     /// The blocks of which not all executions are recorded, and what each stands for.
     periods: FxHashMap<BlockId, u32>,
@@ -31,7 +31,7 @@ struct Reading {
 }
 
 /// All threads.
-pub(super) struct Drain {
+pub(super) struct TraceDrain {
     /// By slot.
     reading: Vec<Option<Reading>>,
     /// The last one of each id, also after its end, which wakes who joins it.
@@ -56,7 +56,7 @@ pub(super) struct Drain {
     uncounted: bool,
 }
 
-impl Drain {
+impl TraceDrain {
     pub fn new() -> Self {
         Self {
             reading: Vec::new(),
@@ -74,23 +74,23 @@ impl Drain {
     }
 
     /// Returns how many threads there are now.
-    pub fn active(&self) -> usize {
+    pub fn active_threads(&self) -> usize {
         self.reading.iter().flatten().count()
     }
 
     /// Reads what there is, and hands it over by threads. `all`: nothing will follow.
-    pub fn read(
+    pub fn read_threads(
         &mut self,
-        shared: &Shared,
-        stacks: &mut Stacks,
-        waiting: &mut Waiting,
+        shared: &TraceMemory,
+        stacks: &mut TracedStacks,
+        waiting: &mut ThreadWaits,
         probes: &mut Probes,
         all: bool,
         sink: &mut dyn FnMut(&TraceBatch),
     ) {
         waiting.tick();
         probes.ripen(waiting);
-        let now = super::ticks();
+        let now = super::read_tsc();
         let used = (shared.used.load(Acquire) as usize).min(shared.threads.len());
         self.reading
             .resize_with(used.max(self.reading.len()), || None);
@@ -109,7 +109,8 @@ impl Drain {
                 let (pid, tid) = (thread.pid.load(Relaxed), thread.tid.load(Relaxed));
                 let seen = self.probed.remove(&tid).is_some();
                 let known = self.living.get(&tid).filter(|_| seen).copied();
-                let index = known.unwrap_or_else(|| self.add(pid, tid, name(&thread.name), start));
+                let index = known
+                    .unwrap_or_else(|| self.add_thread(pid, tid, thread_name(&thread.name), start));
                 waiting.begin(pid, tid, thread.address.load(Relaxed));
                 Reading {
                     index,
@@ -122,7 +123,7 @@ impl Drain {
             });
             batch.thread = reading.index;
             batch.items.clear();
-            self.segments(shared, stacks, &mut reading, now, &mut batch);
+            self.read_segments(shared, stacks, &mut reading, now, &mut batch);
             let ended = state == 2;
             if ended || all {
                 self.lost_at_the_end(thread, &reading, &mut batch);
@@ -131,7 +132,7 @@ impl Drain {
             let end = if ended { thread.end.load(Relaxed) } else { now };
             if let Some(known) = self.threads.get_mut(reading.index as usize) {
                 if ended || all {
-                    known.name = name(&thread.name);
+                    known.name = thread_name(&thread.name);
                 }
                 known.end = known.end.max(end);
             }
@@ -143,7 +144,7 @@ impl Drain {
             }
             if ended && !all {
                 if let Some(segment) = reading.segment {
-                    clear(shared, segment);
+                    clear_segment(shared, segment);
                 }
                 self.living.remove(&tid);
                 waiting.end(tid);
@@ -153,11 +154,11 @@ impl Drain {
                 *to = Some(reading);
             }
         }
-        self.strangers(probes, waiting, now, sink);
+        self.hand_over_strangers(probes, waiting, now, sink);
         waiting.forget_others(|tid| self.living.contains_key(&tid));
     }
 
-    /// What a thread lost at its end, behind its last record.
+    /// Counts executions that a thread lost at its end, after its last record.
     fn lost_at_the_end(&mut self, thread: &Thread, reading: &Reading, batch: &mut TraceBatch) {
         let lost = thread.lost.load(Relaxed).saturating_sub(reading.lost);
         if lost > 0 {
@@ -167,7 +168,7 @@ impl Drain {
     }
 
     /// A thread that was not known.
-    fn add(&mut self, pid: u32, tid: u32, name: String, start: u64) -> ThreadIndex {
+    fn add_thread(&mut self, pid: u32, tid: u32, name: String, start: u64) -> ThreadIndex {
         self.threads.push(TracedThread {
             pid,
             tid,
@@ -183,10 +184,10 @@ impl Drain {
 
     /// Hands over what probes have seen of threads that have written no record. They are observed from the first
     /// such execution to their end.
-    fn strangers(
+    fn hand_over_strangers(
         &mut self,
         probes: &mut Probes,
-        waiting: &mut Waiting,
+        waiting: &mut ThreadWaits,
         now: u64,
         sink: &mut dyn FnMut(&TraceBatch),
     ) {
@@ -208,7 +209,7 @@ impl Drain {
                 None => {
                     let path = format!("/proc/{pid}/task/{tid}/comm");
                     let name = std::fs::read_to_string(path).unwrap_or_default();
-                    self.add(pid, tid, name.trim_end().to_owned(), start)
+                    self.add_thread(pid, tid, name.trim_end().to_owned(), start)
                 }
             };
             let last = batch.items.iter().rev().find_map(|item| match item {
@@ -238,36 +239,36 @@ impl Drain {
     }
 
     /// Reads the segments of a thread as far as they are written.
-    fn segments(
+    fn read_segments(
         &mut self,
-        shared: &Shared,
-        stacks: &mut Stacks,
+        shared: &TraceMemory,
+        stacks: &mut TracedStacks,
         reading: &mut Reading,
         now: u64,
         batch: &mut TraceBatch,
     ) {
         while let Some(segment) = reading.segment {
-            let words = shared.segment(segment);
-            self.records(shared, words, reading, stacks, now, batch);
+            let words = shared.segment_words(segment);
+            self.read_records(shared, words, reading, stacks, now, batch);
             // The head: what follows, and how many records there are.
             let head = words.first().map_or(0, |word| word.load(Acquire));
             let (next, records) = (head as u32, (head >> 32) as usize);
             if next == 0 || reading.position < records {
                 break;
             }
-            clear(shared, segment);
+            clear_segment(shared, segment);
             reading.segment = next.checked_sub(1);
             reading.position = 0;
         }
     }
 
     /// Reads the records of a segment up to the first that is not there.
-    fn records(
+    fn read_records(
         &mut self,
-        shared: &Shared,
+        shared: &TraceMemory,
         words: &[AtomicU64],
         reading: &mut Reading,
-        stacks: &mut Stacks,
+        stacks: &mut TracedStacks,
         now: u64,
         batch: &mut TraceBatch,
     ) {
@@ -324,11 +325,11 @@ impl Drain {
                         true => 1,
                         false => periods.get(&block).copied().unwrap_or(1),
                     };
-                    self.count(shared, block, period);
+                    self.count_execution(shared, block, period);
                     batch.items.push(TraceItem::Execution(Execution {
                         block,
                         unwound,
-                        leave: whole(now, value),
+                        leave: whole_time(now, value),
                         duration,
                         arguments: std::mem::take(arguments),
                     }));
@@ -338,7 +339,7 @@ impl Drain {
     }
 
     /// Counts an execution that was recorded and stands for so many.
-    fn count(&mut self, shared: &Shared, block: BlockId, period: u32) {
+    fn count_execution(&mut self, shared: &TraceMemory, block: BlockId, period: u32) {
         let at = block as usize;
         let (Some(read), Some(current), Some(represented), Some(limit)) = (
             self.executions.get_mut(at),
@@ -354,7 +355,7 @@ impl Drain {
     }
 
     /// Adds the calls that a thread has counted. It has ended: it does not need the memory of them any more.
-    fn count_calls(&mut self, shared: &Shared, thread: &Thread, ended: bool) {
+    fn count_calls(&mut self, shared: &TraceMemory, thread: &Thread, ended: bool) {
         self.uncounted |= thread.uncounted.load(Relaxed) != 0;
         let mut next = thread.call_pages.load(Acquire);
         // No longer than there are pages: the target may have written anything there.
@@ -398,7 +399,7 @@ impl Drain {
     }
 
     /// Says of each block how often it was called, and that no thread was there after the end.
-    pub fn settle(&mut self, end: u64, blocks: &mut [TracedBlock]) {
+    pub fn settle_counts(&mut self, end: u64, blocks: &mut [TracedBlock]) {
         for thread in &mut self.threads {
             thread.end = thread.end.min(end).max(thread.start);
         }
@@ -411,20 +412,20 @@ impl Drain {
 }
 
 /// A time whose low 44 bits are known and that is not far from another one.
-fn whole(now: u64, low: u64) -> u64 {
+fn whole_time(now: u64, low: u64) -> u64 {
     let difference = (low.wrapping_sub(now) << record::TAG) as i64 >> record::TAG;
     now.wrapping_add(difference as u64)
 }
 
 /// Gives a segment back.
-fn clear(shared: &Shared, segment: u32) {
-    for word in shared.segment(segment) {
+fn clear_segment(shared: &TraceMemory, segment: u32) {
+    for word in shared.segment_words(segment) {
         word.store(0, Relaxed);
     }
     shared.give_segment(segment);
 }
 
-fn name(words: &[AtomicU64; 2]) -> String {
+fn thread_name(words: &[AtomicU64; 2]) -> String {
     let bytes: Vec<u8> = words
         .iter()
         .flat_map(|word| word.load(Relaxed).to_le_bytes())
@@ -444,7 +445,7 @@ mod tests {
     fn times_are_whole_again() {
         for now in [1 << 50, (1 << 50) - 1, 123 << 44, (124 << 44) - 5] {
             for time in [now - 1000, now, now + 1000] {
-                assert_eq!(whole(now, time & ((1 << 44) - 1)), time);
+                assert_eq!(whole_time(now, time & ((1 << 44) - 1)), time);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! When the target ended, which is not when its last record was read.
 
-use super::memory::Shared;
-use super::ticks;
-use super::waiting::Waiting;
+use super::memory::TraceMemory;
+use super::read_tsc;
+use super::waiting::ThreadWaits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -16,7 +16,7 @@ pub(super) struct Ending {
 
 impl Ending {
     /// Watches a child, in a thread that ends with it.
-    pub fn watch(pid: u32) -> Self {
+    pub fn watch_child(pid: u32) -> Self {
         let noticed = Arc::new(AtomicU64::new(0));
         let to = Arc::clone(&noticed);
         let wait = move || {
@@ -27,7 +27,7 @@ impl Ending {
             // SAFETY: waits for a child; the pointer is that of a value which lives longer.
             let ended = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, options) } == 0;
             if ended {
-                to.store(ticks(), Release);
+                to.store(read_tsc(), Release);
             }
         };
         // Without the thread, the end is when the controller sees it.
@@ -37,13 +37,13 @@ impl Ending {
 
     /// When the child ended that has ended: as the scheduler saw it, else as its `exit` or the thread did, whichever was
     /// first.
-    pub fn ticks(&self, shared: &Shared, waiting: &mut Waiting) -> u64 {
+    pub fn end_ticks(&self, shared: &TraceMemory, waiting: &mut ThreadWaits) -> u64 {
         waiting.tick();
         if let Some(ended) = waiting.ended(self.pid) {
             return ended;
         }
         let others = [shared.ended.load(Acquire), self.noticed.load(Acquire)];
         let first = others.into_iter().filter(|at| *at > 0).min();
-        first.unwrap_or_else(ticks)
+        first.unwrap_or_else(read_tsc)
     }
 }

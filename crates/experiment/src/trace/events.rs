@@ -1,6 +1,6 @@
 //! Samples of events of the processor or the kernel, put among what the target's threads executed.
 
-use super::waiting::Clock;
+use super::clock::TscClock;
 use profile::{EventSample, TraceItem, TracedEvent, TracedEventId};
 use rustc_hash::FxHashMap;
 use sampler::{Error, EventSpec, ThreadEvent, ThreadEvents};
@@ -10,16 +10,16 @@ use std::collections::VecDeque;
 const KEPT: usize = 1 << 18;
 
 /// The events of a run.
-pub(super) struct Events {
+pub(super) struct TracedEvents {
     events: Option<ThreadEvents>,
     all: Vec<TracedEvent>,
     /// By thread, in the order of time.
     kept: FxHashMap<u32, VecDeque<ThreadEvent>>,
 }
 
-impl Events {
+impl TracedEvents {
     /// Opens them for the process, which has one thread yet.
-    pub fn open(asked: &[(EventSpec, u64)], pid: u32) -> Result<Self, Error> {
+    pub fn open_events(asked: &[(EventSpec, u64)], pid: u32) -> Result<Self, Error> {
         let specs: Vec<EventSpec> = asked.iter().map(|(spec, _)| spec.clone()).collect();
         let events = match specs.is_empty() {
             true => None,
@@ -40,11 +40,11 @@ impl Events {
     }
 
     /// They count from now on.
-    pub fn enable(&self) -> Result<(), Error> {
+    pub fn enable_counting(&self) -> Result<(), Error> {
         self.events.as_ref().map_or(Ok(()), ThreadEvents::enable)
     }
 
-    fn read(&mut self) {
+    fn read_samples(&mut self) {
         let Some(events) = &mut self.events else {
             return;
         };
@@ -65,8 +65,8 @@ impl Events {
 
     /// Puts the samples of a thread among its items, each before the first execution or wait that ended later: what lies in an
     /// execution must follow what came before it. The records were read before.
-    pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, clock: Clock) {
-        self.read();
+    pub fn merge_samples(&mut self, tid: u32, items: &mut Vec<TraceItem>, clock: TscClock) {
+        self.read_samples();
         let Some(mut kept) = self.kept.remove(&tid).filter(|kept| !kept.is_empty()) else {
             return;
         };
@@ -112,7 +112,7 @@ impl Events {
     }
 
     /// Samples that found no room, in a sentence.
-    pub fn warning(&self) -> Option<String> {
+    pub fn loss_warning(&self) -> Option<String> {
         let in_kernel = |number| self.events.as_ref().map_or(0, |events| events.lost(number));
         let all = self.all.iter().enumerate();
         let lost: u64 = all.map(|(n, event)| event.lost + in_kernel(n)).sum();
@@ -122,7 +122,7 @@ impl Events {
     }
 
     /// Returns what was sampled.
-    pub fn finish(mut self) -> Vec<TracedEvent> {
+    pub fn finish_events(mut self) -> Vec<TracedEvent> {
         if let Some(events) = &self.events {
             for (number, event) in self.all.iter_mut().enumerate() {
                 event.lost += events.lost(number);

@@ -1,7 +1,7 @@
 //! The functions of an image, with all their names.
 
 use super::hazards::Hazard;
-use crate::trace::relocate::Refusal;
+use crate::trace::relocate::TraceRefusal;
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{ElfFile64, FileHeader, Sym};
 use object::{Endianness, Object, ObjectSegment};
@@ -12,7 +12,7 @@ use symbols::ImageSymbols;
 
 /// A function of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Function {
+pub(super) struct TracedFunction {
     /// Its names as the symbol tables have them; the first one is the best known.
     pub names: Vec<String>,
     /// Where it begins in the file.
@@ -24,32 +24,32 @@ pub(super) struct Function {
 }
 
 /// An executable or library.
-pub(super) struct Image {
+pub(super) struct TracedImage {
     /// Its path in the target.
     pub path: String,
     pub build_id: Option<BuildId>,
     /// By offset.
-    pub functions: Vec<Function>,
+    pub functions: Vec<TracedFunction>,
     /// Why nothing may be traced in a program with it.
     pub hazard: Option<Hazard>,
 }
 
-impl Image {
+impl TracedImage {
     /// Reads the symbol tables of a file, or of its separate debug file.
-    pub fn open(path: &str, file: &Path) -> Result<Self, symbols::Error> {
-        let symbols = ImageSymbols::open(file, &symbols::Options::default())?;
-        let mut found: FxHashMap<u64, Function> = FxHashMap::default();
+    pub fn open_image(path: &str, file: &Path) -> Result<Self, symbols::Error> {
+        let symbols = ImageSymbols::open_image(file, &symbols::SymbolOptions::default())?;
+        let mut found: FxHashMap<u64, TracedFunction> = FxHashMap::default();
         let bytes = std::fs::read(file).unwrap_or_default();
         let elf = ElfFile64::<Endianness>::parse(bytes.as_slice()).ok();
         if let Some(elf) = &elf {
-            tables(elf, &mut found);
+            read_symbol_tables(elf, &mut found);
         }
-        for raw in symbols.procedures() {
+        for raw in symbols.all_procedures() {
             let name = String::from_utf8_lossy(raw.name).into_owned();
             if name.ends_with("@plt") {
                 continue; // made up: entries of the linkage table
             }
-            let function = found.entry(raw.start.0).or_insert_with(|| Function {
+            let function = found.entry(raw.start.0).or_insert_with(|| TracedFunction {
                 names: Vec::new(),
                 offset: raw.start,
                 size: raw.size,
@@ -59,14 +59,19 @@ impl Image {
             function.names.retain(|known| *known != name);
             function.names.insert(0, name);
         }
-        let mut functions: Vec<Function> = found.into_values().collect();
+        let mut functions: Vec<TracedFunction> = found.into_values().collect();
         // Parts of functions that are jumped to have no return address on top of their stack.
         functions.retain(|function| !function.names.iter().any(|name| is_part(name)));
         functions.sort_by_key(|function| function.offset);
+        let defines = |name: &str| {
+            let mut names = functions.iter().flat_map(|function| &function.names);
+            names.any(|known| known == name)
+        };
+        let hazard = elf.and_then(|elf| Hazard::hazard_of_image(path, &elf, &defines));
         Ok(Self {
             path: path.to_owned(),
             build_id: symbols.build_id().cloned(),
-            hazard: elf.and_then(|elf| Hazard::of(path, &elf, &functions)),
+            hazard,
             functions,
         })
     }
@@ -77,7 +82,7 @@ fn is_part(name: &str) -> bool {
 }
 
 /// Adds the functions of both symbol tables.
-fn tables(elf: &ElfFile64<'_, Endianness>, found: &mut FxHashMap<u64, Function>) {
+fn read_symbol_tables(elf: &ElfFile64<'_, Endianness>, found: &mut FxHashMap<u64, TracedFunction>) {
     let header = elf.elf_header();
     let (Ok(endian), data) = (header.endian(), elf.data()) else {
         return;
@@ -105,7 +110,7 @@ fn tables(elf: &ElfFile64<'_, Endianness>, found: &mut FxHashMap<u64, Function>)
             let Some(offset) = file_offset(elf, address) else {
                 continue;
             };
-            let function = found.entry(offset).or_insert_with(|| Function {
+            let function = found.entry(offset).or_insert_with(|| TracedFunction {
                 names: Vec::new(),
                 offset: ImageOffset(offset),
                 size,
@@ -164,7 +169,7 @@ const SPECIAL: [&str; 29] = [
 const SPECIAL_PREFIXES: [&str; 2] = ["_dl_", "__libc_start"];
 
 /// Why a function is not even looked at.
-pub(super) fn refused(function: &Function) -> Option<Refusal> {
+pub(super) fn refusal_of(function: &TracedFunction) -> Option<TraceRefusal> {
     let special = |name: &String| {
         SPECIAL.contains(&name.as_str())
             || SPECIAL_PREFIXES
@@ -172,11 +177,11 @@ pub(super) fn refused(function: &Function) -> Option<Refusal> {
                 .any(|prefix| name.starts_with(prefix))
     };
     if function.indirect {
-        Some(Refusal::Indirect)
+        Some(TraceRefusal::Indirect)
     } else if function.names.iter().any(special) {
-        Some(Refusal::Special)
+        Some(TraceRefusal::Special)
     } else if function.size == 0 {
-        Some(Refusal::NoSize)
+        Some(TraceRefusal::NoSize)
     } else {
         None
     }

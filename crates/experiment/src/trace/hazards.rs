@@ -1,10 +1,9 @@
 //! Images that cannot live with code in front of their functions, whichever these are.
 
-use super::functions::Function;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 
-/// What makes tracing a program unsafe.
+/// A property of a program that makes tracing it unsafe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hazard {
     /// Exceptions are thrown by an unwinder that does not know the controller's code.
@@ -35,23 +34,26 @@ const RUNTIMES: [(&str, Hazard); 10] = [
 ];
 
 impl Hazard {
-    /// That of an image, if it has one. The C library has a personality routine but loads libgcc's unwinder.
-    pub fn of(path: &str, elf: &ElfFile64<'_, Endianness>, functions: &[Function]) -> Option<Self> {
+    /// That of an image which `defines` functions of these names, if it has one. The C library has a personality routine but loads libgcc's unwinder.
+    pub fn hazard_of_image(
+        path: &str,
+        elf: &ElfFile64<'_, Endianness>,
+        defines: &dyn Fn(&str) -> bool,
+    ) -> Option<Self> {
         let file = path.rsplit('/').next().unwrap_or(path);
         let exempt = ["libgcc_s.", "libc.", "libc-", "ld-", "libpthread"];
         if exempt.iter().any(|name| file.starts_with(name)) {
             return None;
         }
-        let has = |name: &str| functions.iter().any(|f| f.names.iter().any(|n| n == name));
-        let known = RUNTIMES.iter().find(|(name, _)| has(name));
+        let known = RUNTIMES.iter().find(|(name, _)| defines(name));
         if let Some((_, hazard)) = known {
             return Some(*hazard);
         }
-        has_own_unwinder(elf, has("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
+        has_own_unwinder(elf, defines("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
     }
 
     /// In words, with what would help.
-    pub fn reason(self) -> String {
+    pub fn describe_hazard(self) -> String {
         match self {
             Self::OwnUnwinder => "throws exceptions with an unwinder of its own (-static-libgcc, -static-libstdc++ or libunwind), which would \
                 end the program at traced functions; link it with the shared libgcc_s"

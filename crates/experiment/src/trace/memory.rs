@@ -1,7 +1,7 @@
 //! The memory shared with the runtime, seen from outside.
 
 use crate::Error;
-use crate::memory::{Object, Words};
+use crate::memory::{SharedObject, WaitWords};
 use runtime_abi::trace::{
     CALL_PAGES, CALL_PAGES_OFFSET, CODE, CODE_OFFSET, CallPage, LENGTH, MAGIC, Memory, SEGMENT,
     SEGMENTS, SEGMENTS_OFFSET,
@@ -12,12 +12,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// The shared memory object: the head, the segments, the code.
-pub(super) struct Shared(Object);
+pub(super) struct TraceMemory(SharedObject);
 
-impl Shared {
+impl TraceMemory {
     /// New memory, all zeros but for its mark, of which records may take so many bytes.
     pub fn new(room: u64) -> Result<Self, Error> {
-        let shared = Self(Object::new(LENGTH)?);
+        let shared = Self(SharedObject::new(LENGTH)?);
         let segments = (room / SEGMENT as u64).clamp(1, SEGMENTS as u64);
         shared.room.store(segments as u32, Relaxed);
         shared.magic.store(MAGIC, Release);
@@ -25,13 +25,13 @@ impl Shared {
     }
 
     /// A descriptor that a program executed by us inherits.
-    pub fn inheritable(&self) -> Result<OwnedFd, Error> {
-        self.0.inheritable()
+    pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
+        self.0.inheritable_descriptor()
     }
 
     /// Returns what the two sides wait by.
-    pub fn words(&self) -> Words<'_> {
-        Words {
+    pub fn wait_words(&self) -> WaitWords<'_> {
+        WaitWords {
             state: &self.state,
             news: &self.news,
             waiting: &self.waiting,
@@ -39,11 +39,11 @@ impl Shared {
     }
 
     /// The words of a segment, as pairs.
-    pub fn segment(&self, index: u32) -> &[AtomicU64] {
+    pub fn segment_words(&self, index: u32) -> &[AtomicU64] {
         let index = (index as usize).min(SEGMENTS - 1);
         // SAFETY: inside the mapping, aligned, and any bytes are valid.
         unsafe {
-            let at = self.0.start().add(SEGMENTS_OFFSET + index * SEGMENT);
+            let at = self.0.first_byte().add(SEGMENTS_OFFSET + index * SEGMENT);
             std::slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), SEGMENT / 8)
         }
     }
@@ -53,7 +53,7 @@ impl Shared {
         let offset = CALL_PAGES_OFFSET + index as usize * size_of::<CallPage>();
         // SAFETY: inside the mapping, aligned; everything in it is atomic, and any bytes are valid.
         ((index as usize) < CALL_PAGES)
-            .then(|| unsafe { self.0.start().add(offset).cast::<CallPage>().as_ref() })
+            .then(|| unsafe { self.0.first_byte().add(offset).cast::<CallPage>().as_ref() })
     }
 
     /// Writes into the code; false if that is beyond its end.
@@ -63,19 +63,19 @@ impl Shared {
         }
         // SAFETY: inside the mapping; what the target executes is never written again.
         unsafe {
-            let to = self.0.start().add(CODE_OFFSET + offset);
+            let to = self.0.first_byte().add(CODE_OFFSET + offset);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
         }
         true
     }
 }
 
-impl Deref for Shared {
+impl Deref for TraceMemory {
     type Target = Memory;
 
     fn deref(&self) -> &Memory {
         // SAFETY: mapped as long as `self` lives; everything in it is atomic, so that the target may
         // write to it meanwhile, and any bytes are valid.
-        unsafe { self.0.start().cast().as_ref() }
+        unsafe { self.0.first_byte().cast().as_ref() }
     }
 }

@@ -2,8 +2,10 @@
 //! here, outside of the target; the runtime in it only puts the code in place.
 //!
 //! [`trace`] launches a command, plans while the runtime waits before `main`, and reads what the
-//! threads write while they run. `docs/interference.md` describes the protocol.
+//! threads write while they run. `docs/interference-run.md` describes the protocol.
 
+mod clock;
+mod code_room;
 mod drain;
 mod ending;
 mod events;
@@ -18,14 +20,15 @@ mod select;
 mod session;
 mod stacks;
 mod stub;
+mod throttling;
 mod waiting;
 
-pub use relocate::Refusal;
+pub use relocate::TraceRefusal;
 pub use select::FunctionPattern;
 pub use session::{TraceLive, TraceOptions, Traced, call_overhead, event_cost, trace};
 
 /// The time-stamp counter, which all processors of a machine agree on.
-fn ticks() -> u64 {
+fn read_tsc() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -1,6 +1,6 @@
-//! How often a block is traced: not at all where that would cost too much (section 3.2.3).
+//! Choice of the executions to trace: none where that would cost too much (section 3.2.3).
 
-use super::memory::Shared;
+use super::memory::TraceMemory;
 use profile::TracedBlock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,15 +17,16 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// runtime; and each that is not recorded takes this part of it to count (`benches/interference.py` measures both).
 const BY_COUNT: f64 = 5.0;
 const COUNTING: f64 = 0.1;
-/// What the probes of the scheduler take of the target's time for each wait, in nanoseconds: a switch and a wake-up (`kernel.bpf_stats_enabled`).
+/// The cost of the scheduler's probes for each wait of the target, in nanoseconds: a switch and a
+/// wake-up (`kernel.bpf_stats_enabled`).
 const WAIT: f64 = 1100.0;
 /// The longest one.
 const LONGEST: u32 = 1 << 20;
 /// The longest that can be asked for: the runtime counts to half as much again, in 31 bits.
 const MOST: u32 = 1 << 30;
 
-/// What was seen of the target so far.
-pub(super) struct Seen<'a> {
+/// Observations of the target so far.
+pub(super) struct SeenExecutions<'a> {
     /// Executions that were recorded by the period of now, by block.
     pub executions: &'a [u64],
     /// Waits of its threads.
@@ -60,7 +61,7 @@ impl Pace {
     }
 
     /// Sets the period of a block. Threads say in their records from when on they count by it.
-    pub fn set(shared: &Shared, blocks: &mut [TracedBlock], block: usize, period: u32) {
+    pub fn set(shared: &TraceMemory, blocks: &mut [TracedBlock], block: usize, period: u32) {
         if let (Some(known), Some(word)) = (blocks.get_mut(block), shared.periods.get(block)) {
             let period = period.clamp(1, MOST);
             known.period = period;
@@ -72,13 +73,13 @@ impl Pace {
     /// cost most. A target that uses all CPUs waits for us, too: what we take counts, and what its waits cost.
     pub fn step(
         &mut self,
-        shared: &Shared,
+        shared: &TraceMemory,
         blocks: &mut [TracedBlock],
-        seen: &Seen<'_>,
+        seen: &SeenExecutions<'_>,
         now: u64,
         ticks_per_ns: f64,
     ) {
-        let Seen {
+        let SeenExecutions {
             executions,
             waits,
             threads,
@@ -120,9 +121,12 @@ impl Pace {
         (self.since, self.own_before) = (now, own_now);
         self.before.copy_from_slice(executions);
         self.waits_before = waits;
+        costs.retain(|(cost, _)| *cost > 0);
         costs.sort_unstable_by(|a, b| b.cmp(a));
+        // The rare ones are recorded whole: all of them together cannot take more than half of the budget.
+        let rare = budget * time / 2.0 / costs.len().max(1) as f64;
         for (cost, block) in costs {
-            if left <= budget * time || cost == 0 {
+            if left <= budget * time || cost as f64 <= rare {
                 break;
             }
             // What the others may keep is at least a fair share of the budget.
@@ -171,13 +175,13 @@ mod tests {
     #[test]
     fn what_is_too_hot_is_sampled_soon_and_a_short_burst_is_not() {
         const MS: u64 = 1_000_000;
-        let shared = Shared::new(1 << 20).expect("memory");
+        let shared = TraceMemory::new(1 << 20).expect("memory");
         let mut blocks = vec![block("hot"), block("cool")];
         let mut pace = Pace::new(0.05, 50, 0);
         let mut step = |executions: &[u64], waits, now, blocks: &mut Vec<TracedBlock>| {
             // What the test itself takes is no reading of records.
             pace.own_before = u64::MAX;
-            let seen = Seen {
+            let seen = SeenExecutions {
                 executions,
                 waits,
                 threads: 1,
@@ -201,5 +205,24 @@ mod tests {
         assert!(step(&[150_200, 64_000], 0, 300 * MS, &mut blocks).is_empty());
         let both = step(&[150_300, 124_000], 20_000, 400 * MS, &mut blocks);
         assert_eq!(both, [1]);
+    }
+
+    /// Three functions that stay at half of the budget each, after their periods were set, are no reason to sample one that is hardly
+    /// ever called.
+    #[test]
+    fn what_is_rare_is_recorded_whole_beside_what_is_hot() {
+        const WINDOW_NS: u64 = 100_000_000;
+        let shared = TraceMemory::new(1 << 20).expect("memory");
+        let mut blocks = ["one", "two", "three", "rare"].map(block).to_vec();
+        let mut pace = Pace::new(0.05, 50, 0);
+        pace.own_before = u64::MAX;
+        let seen = SeenExecutions {
+            executions: &[1_000_000, 1_000_000, 1_000_000, 50],
+            waits: 0,
+            threads: 1,
+        };
+        pace.step(&shared, &mut blocks, &seen, WINDOW_NS, 1.0);
+        let sampled: Vec<bool> = blocks.iter().map(|block| block.period > 1).collect();
+        assert_eq!(sampled, [true, true, true, false]);
     }
 }

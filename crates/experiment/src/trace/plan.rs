@@ -1,13 +1,16 @@
 //! Plans which bytes of the target to patch, outside of it.
 
-use super::functions::{Function, Image, refused};
+use super::code_room::{
+    CodeWriter, PAGE, entry_jump, far_jump, free_addresses_near, padding_after,
+};
+use super::functions::{TracedFunction, TracedImage, refusal_of};
 use super::hazards::Hazard;
-use super::memory::Shared;
-use super::relocate::{Prologue, Refusal, jump_targets, nops};
+use super::memory::TraceMemory;
+use super::relocate::{Prologue, TraceRefusal, jump_targets};
 use super::select::{FunctionPattern, without_parameters};
-use super::stub::{self, Process, Stub, unwinding};
+use super::stub::{self, Process, TraceStub, unwind_information};
 use crate::Error;
-use crate::maps::{self, Mapping};
+use crate::maps::{self, ExecutableMapping};
 use profile::{BlockKind, TracedBlock};
 use runtime_abi::trace::{BLOCKS, CODE, CODE_OFFSET, Step, step};
 use rustc_hash::FxHashMap;
@@ -19,22 +22,19 @@ use unwind::{ModuleData, Unwinder};
 
 /// Room that the first instructions of one function take at most.
 const BODY: usize = 128;
-/// What a jump reaches, with something to spare.
-const REACH: u64 = (1 << 31) - (1 << 26);
-const PAGE: u64 = 4096;
 /// Functions in one piece of code.
 const PIECE: usize = 1 << 16;
 
-/// What the user asked for.
+/// The user's request.
 pub(super) struct Wish<'a> {
     pub patterns: &'a [FunctionPattern],
     pub arguments: &'a [(FunctionPattern, Vec<u8>)],
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    /// Which functions the kernel's probes may trace where that cannot be done here.
+    /// The functions that the kernel's probes may trace where that cannot be done here.
     pub probes: &'a [FunctionPattern],
 }
 
-/// What has been planned so far.
+/// The plan so far.
 pub(super) struct Planner {
     pid: u32,
     executable: String,
@@ -59,8 +59,8 @@ pub(super) struct Planner {
 }
 
 /// A function with its place in the process.
-struct Candidate<'a> {
-    function: &'a Function,
+struct PatchCandidate<'a> {
+    function: &'a TracedFunction,
     address: u64,
     code: Vec<u8>,
     free: usize,
@@ -71,7 +71,7 @@ struct Candidate<'a> {
 struct Steps(Vec<[u64; 4]>);
 
 impl Steps {
-    fn push(&mut self, kind: u32, length: usize, address: u64, value: u64) {
+    fn push_step(&mut self, kind: u32, length: usize, address: u64, value: u64) {
         self.0
             .push([u64::from(kind) | (length as u64) << 32, address, value, 0]);
     }
@@ -79,8 +79,11 @@ impl Steps {
 
 impl Wish<'_> {
     /// Returns which arguments of a function are kept.
-    fn arguments_of(&self, function: &Function) -> Vec<u8> {
-        let asked = self.arguments.iter().find(|(p, _)| p.means(function));
+    fn arguments_of(&self, function: &TracedFunction) -> Vec<u8> {
+        let asked = self
+            .arguments
+            .iter()
+            .find(|(p, _)| p.means_function(function));
         let defaults = || {
             let names = function.names.iter();
             names
@@ -96,7 +99,7 @@ impl Wish<'_> {
 
 impl Planner {
     /// For the process behind the memory.
-    pub fn new(shared: &Shared, executable: &str, patterns: usize) -> Self {
+    pub fn new(shared: &TraceMemory, executable: &str, patterns: usize) -> Self {
         let pid = shared.pid.load(Relaxed);
         let periods = std::mem::offset_of!(runtime_abi::trace::Memory, periods) as u64;
         Self {
@@ -137,7 +140,8 @@ impl Planner {
 
     /// Names that are like those of a pattern.
     pub fn near(&self, pattern: &FunctionPattern) -> Vec<String> {
-        let Ok(image) = Image::open(&self.executable, &self.readable(&self.executable)) else {
+        let Ok(image) = TracedImage::open_image(&self.executable, &self.readable(&self.executable))
+        else {
             return Vec::new();
         };
         let wanted = pattern.text();
@@ -147,7 +151,7 @@ impl Planner {
             .iter()
             .filter_map(|function| function.names.first())
         {
-            let source = symbols::demangle(name);
+            let source = symbols::demangle_name(name);
             let plain = without_parameters(&source);
             let distance = strsim::damerau_levenshtein(plain, &wanted);
             let inside = plain.contains(&wanted) && wanted.len() > 2;
@@ -161,21 +165,21 @@ impl Planner {
     }
 
     /// Plans for what has been mapped since the last time, and leaves the steps in the memory.
-    pub fn plan(&mut self, shared: &Shared, wish: &Wish<'_>) -> Result<(), Error> {
-        let mappings = maps::read(self.pid);
+    pub fn plan(&mut self, shared: &TraceMemory, wish: &Wish<'_>) -> Result<(), Error> {
+        let mappings = maps::read_mappings(self.pid);
         let memory =
             File::open(format!("/proc/{}/mem", self.pid)).map_err(|source| Error::System {
                 what: "reading the target's code".into(),
                 source,
             })?;
         // Where an image begins: its mappings are split where their protection was changed.
-        let key = |mapping: &Mapping| {
+        let key = |mapping: &ExecutableMapping| {
             let start = mapping.range.start.wrapping_sub(mapping.offset);
             (mapping.path.clone(), start)
         };
         let seen: Vec<_> = mappings.iter().map(key).collect();
         let before = std::mem::replace(&mut self.seen, seen);
-        let mut images: Vec<(Image, Mapping)> = Vec::new();
+        let mut images: Vec<(TracedImage, ExecutableMapping)> = Vec::new();
         for mapping in &mappings {
             if !mapping.path.starts_with('/') || before.contains(&key(mapping)) {
                 continue;
@@ -184,11 +188,13 @@ impl Planner {
                 continue;
             }
             let file = self.readable(&mapping.path);
-            if let Ok(image) = Image::open(&mapping.path, &file) {
+            if let Ok(image) = TracedImage::open_image(&mapping.path, &file) {
                 images.push((image, mapping.clone()));
             }
         }
-        let hazard = |(image, _): &(Image, Mapping)| Some((image.path.clone(), image.hazard?));
+        let hazard = |(image, _): &(TracedImage, ExecutableMapping)| {
+            Some((image.path.clone(), image.hazard?))
+        };
         let first = self
             .hazard
             .is_none()
@@ -201,15 +207,15 @@ impl Planner {
         if self.hazard.is_some() {
             return self.hand_over(shared, &Steps::default());
         }
-        let wanted = self.choose(&images, wish);
+        let wanted = self.choose_functions(&images, wish);
         let mut steps = Steps::default();
         for ((image, mapping), wanted) in images.iter().zip(&wanted) {
             for piece in wanted.chunks(PIECE) {
-                self.piece(shared, &memory, image, mapping, piece, wish, &mut steps)?;
+                self.plan_image(shared, &memory, image, mapping, piece, wish, &mut steps)?;
             }
         }
         for (image, mapping) in &images {
-            self.hook(shared, &memory, image, mapping, &mut steps);
+            self.plan_library_hook(shared, &memory, image, mapping, &mut steps);
         }
         self.marked(shared);
         self.hand_over(shared, &steps)
@@ -229,7 +235,11 @@ impl Planner {
 
     /// The functions of each image that are wanted: by patterns for that image, and by patterns
     /// without an image where the executable has nothing of that name.
-    fn choose(&mut self, images: &[(Image, Mapping)], wish: &Wish<'_>) -> Vec<Vec<usize>> {
+    fn choose_functions(
+        &mut self,
+        images: &[(TracedImage, ExecutableMapping)],
+        wish: &Wish<'_>,
+    ) -> Vec<Vec<usize>> {
         let mut wanted = vec![Vec::new(); images.len()];
         for (number, pattern) in wish.patterns.iter().enumerate() {
             let mut own = false;
@@ -243,7 +253,7 @@ impl Planner {
                         continue;
                     }
                     for (at, function) in image.functions.iter().enumerate() {
-                        if pattern.means(function) {
+                        if pattern.means_function(function) {
                             wanted.push(at);
                             own = true;
                         }
@@ -263,12 +273,12 @@ impl Planner {
 
     /// Plans some functions of one image.
     #[allow(clippy::too_many_arguments)]
-    fn piece(
+    fn plan_image(
         &mut self,
-        shared: &Shared,
+        shared: &TraceMemory,
         memory: &File,
-        image: &Image,
-        mapping: &Mapping,
+        image: &TracedImage,
+        mapping: &ExecutableMapping,
         wanted: &[usize],
         wish: &Wish<'_>,
         steps: &mut Steps,
@@ -278,7 +288,7 @@ impl Planner {
         };
         let file = self.readable(&image.path);
         let module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
-        let code_of = |function: &Function| -> Option<(u64, &[u8])> {
+        let code_of = |function: &TracedFunction| -> Option<(u64, &[u8])> {
             let at = function.offset.0.checked_sub(mapping.offset)? as usize;
             let code = text.get(at..at.checked_add(function.size as usize)?)?;
             Some((mapping.range.start + at as u64, code))
@@ -287,12 +297,12 @@ impl Planner {
         let stubs = (wanted.len() * stub::SIZE).next_multiple_of(PAGE as usize);
         let bodies = wanted.len() * BODY + 4096;
         let size = (stubs + bodies).next_multiple_of(PAGE as usize);
-        let place = near(self.pid, &self.reserved, &mapping.range, size as u64);
+        let place = free_addresses_near(self.pid, &self.reserved, &mapping.range, size as u64);
         let room = self.used + size <= CODE / 2;
         let Some(base) = place.filter(|_| room) else {
             for at in wanted {
                 if let Some(function) = image.functions.get(*at) {
-                    self.refuse(image, function, Refusal::TooFar, wish);
+                    self.refuse_function(image, function, TraceRefusal::TooFar, wish);
                 }
             }
             return Ok(());
@@ -300,15 +310,15 @@ impl Planner {
         self.reserved.push(base..base + size as u64);
         let offset = self.used;
         self.used += size;
-        let mut writer = Writer {
+        let mut writer = CodeWriter {
             code: vec![0; size],
             base,
             stub: 0,
             body: stubs,
         };
         // Behind the stubs: the way to the runtime, and the unwinding information.
-        let slow = writer.append(&island(self.slow));
-        let information = unwinding(self.personality, base, stubs as u64);
+        let slow = writer.append(&far_jump(self.slow));
+        let information = unwind_information(self.personality, base, stubs as u64);
         let information = writer.append(&information);
         let mut patches: Vec<(u64, Vec<u8>)> = Vec::new();
         for at in wanted {
@@ -316,31 +326,31 @@ impl Planner {
                 continue;
             };
             let next = image.functions.get(at + 1).map(|next| next.offset.0);
-            let free = padding(&text, mapping, function, next);
-            let planned = refused(function).map_or(Ok(()), Err).and_then(|()| {
-                let (address, code) = code_of(function).ok_or(Refusal::NoInstruction)?;
+            let free = padding_after(&text, mapping, function, next);
+            let planned = refusal_of(function).map_or(Ok(()), Err).and_then(|()| {
+                let (address, code) = code_of(function).ok_or(TraceRefusal::NoInstruction)?;
                 if module.has_tables()
                     && self
                         .unwinder
                         .caller_rule(&module, function.offset.0)
                         .is_none()
                 {
-                    return Err(Refusal::NoUnwinding);
+                    return Err(TraceRefusal::NoUnwinding);
                 }
-                let candidate = Candidate {
+                let candidate = PatchCandidate {
                     function,
                     address,
                     code: code.to_vec(),
                     free,
                 };
-                self.one(image, &candidate, &mut writer, slow, &targets, wish)
+                self.plan_function(image, &candidate, &mut writer, slow, &targets, wish)
             });
             match planned {
                 Ok((patch, arguments)) => {
                     patches.push(patch);
-                    self.add(image, function, arguments, None);
+                    self.add_block(image, function, arguments, None);
                 }
-                Err(refusal) => self.refuse(image, function, refusal, wish),
+                Err(refusal) => self.refuse_function(image, function, refusal, wish),
             }
         }
         if patches.is_empty() {
@@ -348,54 +358,55 @@ impl Planner {
         }
         shared.write_code(offset, &writer.code);
         let in_memory = |offset: usize| (CODE_OFFSET + offset) as u64;
-        steps.push(step::MAP, size, base, in_memory(offset));
-        steps.push(step::UNWIND, 0, information, 0);
-        self.patch(shared, patches, steps);
+        steps.push_step(step::MAP, size, base, in_memory(offset));
+        steps.push_step(step::UNWIND, 0, information, 0);
+        self.patch_steps(shared, patches, steps);
         Ok(())
     }
 
     /// Plans to hear of libraries that are loaded later: the dynamic linker calls an empty function
     /// then, for debuggers, before anything of the library runs.
-    fn hook(
+    fn plan_library_hook(
         &mut self,
-        shared: &Shared,
+        shared: &TraceMemory,
         memory: &File,
-        image: &Image,
-        mapping: &Mapping,
+        image: &TracedImage,
+        mapping: &ExecutableMapping,
         steps: &mut Steps,
     ) -> Option<()> {
-        let called = |function: &Function| function.names.iter().any(|n| n == "_dl_debug_state");
+        let called =
+            |function: &TracedFunction| function.names.iter().any(|n| n == "_dl_debug_state");
         let at = image.functions.iter().position(called)?;
         let function = image.functions.get(at)?;
         let text = text_of(memory, mapping)?;
         let start = function.offset.0.checked_sub(mapping.offset)? as usize;
         let code = text.get(start..start.checked_add(function.size as usize)?)?;
         let next = image.functions.get(at + 1).map(|next| next.offset.0);
-        let free = padding(&text, mapping, function, next);
+        let free = padding_after(&text, mapping, function, next);
         let prologue = Prologue::of(mapping.range.start + start as u64, code, free, &[]).ok()?;
-        let base = near(self.pid, &self.reserved, &mapping.range, PAGE)?;
-        let mut writer = Writer {
+        let base = free_addresses_near(self.pid, &self.reserved, &mapping.range, PAGE)?;
+        let mut writer = CodeWriter {
             code: vec![0; PAGE as usize],
             base,
             stub: 0,
             body: stub::SIZE,
         };
-        let slow = writer.append(&island(self.slow));
+        let slow = writer.append(&far_jump(self.slow));
         let body = writer.next_body();
         writer.put_body(&prologue.encode(body).ok()?);
-        writer.put_stub(&stub::library(body + 8, slow, base).ok()?);
-        let patch = (prologue.at, jump(&prologue, base).ok()?);
+        writer.put_stub(&stub::library_stub(body + 8, slow, base).ok()?);
+        let patch = (prologue.at, entry_jump(&prologue, base).ok()?);
         self.reserved.push(base..base + PAGE);
         shared.write_code(self.used, &writer.code);
         let offset = (CODE_OFFSET + self.used) as u64;
         self.used += PAGE as usize;
-        steps.push(step::MAP, PAGE as usize, base, offset);
-        self.patch(shared, vec![patch], steps);
+        steps.push_step(step::MAP, PAGE as usize, base, offset);
+        self.patch_steps(shared, vec![patch], steps);
         Some(())
     }
 
     /// Gives numbers to blocks that were marked since the last time.
-    pub fn marked(&mut self, shared: &Shared) {
+    pub fn marked(&mut self, shared: &TraceMemory) {
         for marked in &shared.marked {
             const USED: u32 = 2;
             if marked.state.load(Acquire) != USED || marked.block.load(Relaxed) != 0 {
@@ -430,16 +441,16 @@ impl Planner {
 
     /// Plans one function: the patch of its entry, and which arguments are kept.
     #[allow(clippy::type_complexity)]
-    fn one(
+    fn plan_function(
         &self,
-        image: &Image,
-        candidate: &Candidate<'_>,
-        writer: &mut Writer,
+        image: &TracedImage,
+        candidate: &PatchCandidate<'_>,
+        writer: &mut CodeWriter,
         slow: u64,
         targets: &[u64],
         wish: &Wish<'_>,
-    ) -> Result<((u64, Vec<u8>), Vec<u8>), Refusal> {
-        let Candidate {
+    ) -> Result<((u64, Vec<u8>), Vec<u8>), TraceRefusal> {
+        let PatchCandidate {
             function,
             address,
             code,
@@ -447,17 +458,17 @@ impl Planner {
         } = candidate;
         let block = match self.known.get(&(image.path.clone(), function.offset.0)) {
             Some(known) => *known,
-            None if self.blocks.len() >= BLOCKS => return Err(Refusal::TooMany),
+            None if self.blocks.len() >= BLOCKS => return Err(TraceRefusal::TooMany),
             None => self.blocks.len() as u32,
         };
         let prologue = Prologue::of(*address, code, *free, targets)?;
         let body_at = writer.next_body();
         let body = prologue.encode(body_at)?;
         if body.len() > BODY {
-            return Err(Refusal::TooFar);
+            return Err(TraceRefusal::TooFar);
         }
         let arguments = wish.arguments_of(function);
-        let stub = Stub {
+        let stub = TraceStub {
             block,
             arguments: &arguments,
             body: body_at + 8,
@@ -466,21 +477,27 @@ impl Planner {
         let stub_at = writer.base + writer.stub as u64;
         let code = stub
             .encode(&self.process, stub_at)
-            .map_err(|_| Refusal::TooFar)?;
+            .map_err(|_| TraceRefusal::TooFar)?;
         if code.len() > stub::SIZE {
-            return Err(Refusal::TooFar);
+            return Err(TraceRefusal::TooFar);
         }
-        let jump = jump(&prologue, stub_at)?;
+        let jump = entry_jump(&prologue, stub_at)?;
         writer.put_body(&body);
         writer.put_stub(&code);
         Ok(((prologue.at, jump), arguments))
     }
 
-    fn refuse(&mut self, image: &Image, function: &Function, refusal: Refusal, wish: &Wish<'_>) {
+    fn refuse_function(
+        &mut self,
+        image: &TracedImage,
+        function: &TracedFunction,
+        refusal: TraceRefusal,
+        wish: &Wish<'_>,
+    ) {
         let executable = image.path == self.executable;
         let asked = |pattern: &FunctionPattern| {
             let image = pattern.is_anywhere() || pattern.is_for(&image.path, executable);
-            image && pattern.means(function)
+            image && pattern.means_function(function)
         };
         let before = self.blocks.len() as u32;
         let probed = refusal.may_be_probed() && wish.probes.iter().any(asked);
@@ -488,16 +505,16 @@ impl Planner {
             true => wish.arguments_of(function),
             false => Vec::new(),
         };
-        self.add(image, function, arguments, Some(refusal.to_string()));
+        self.add_block(image, function, arguments, Some(refusal.to_string()));
         if probed && self.blocks.len() as u32 > before {
             self.to_probe.push(before);
         }
     }
 
-    fn add(
+    fn add_block(
         &mut self,
-        image: &Image,
-        function: &Function,
+        image: &TracedImage,
+        function: &TracedFunction,
         arguments: Vec<u8>,
         refused: Option<String>,
     ) {
@@ -508,7 +525,7 @@ impl Planner {
         self.known.insert(key, self.blocks.len() as u32);
         let name = function.names.first().map_or("", String::as_str);
         self.blocks.push(TracedBlock {
-            name: symbols::demangle(name).into_owned(),
+            name: symbols::demangle_name(name).into_owned(),
             image: image.path.clone(),
             build_id: image.build_id.clone(),
             offset: function.offset,
@@ -524,7 +541,12 @@ impl Planner {
     }
 
     /// Steps that put the patches in place: one change of protection for neighbouring pages.
-    fn patch(&mut self, shared: &Shared, mut patches: Vec<(u64, Vec<u8>)>, steps: &mut Steps) {
+    fn patch_steps(
+        &mut self,
+        shared: &TraceMemory,
+        mut patches: Vec<(u64, Vec<u8>)>,
+        steps: &mut Steps,
+    ) {
         patches.sort_by_key(|(at, _)| *at);
         let (Some((first, _)), Some((last, bytes))) = (patches.first(), patches.last()) else {
             return;
@@ -532,7 +554,7 @@ impl Planner {
         let start = first & !(PAGE - 1);
         let length = (last + bytes.len() as u64).next_multiple_of(PAGE) - start;
         let (read, write, execute) = (1, 2, 4);
-        steps.push(
+        steps.push_step(
             step::PROTECT,
             length as usize,
             start,
@@ -542,15 +564,15 @@ impl Planner {
             let offset = self.used;
             self.used += bytes.len().next_multiple_of(16);
             if shared.write_code(offset, bytes) {
-                steps.push(step::COPY, bytes.len(), *at, (CODE_OFFSET + offset) as u64);
+                steps.push_step(step::COPY, bytes.len(), *at, (CODE_OFFSET + offset) as u64);
             }
         }
         self.used = self.used.next_multiple_of(PAGE as usize);
-        steps.push(step::PROTECT, length as usize, start, read | execute);
+        steps.push_step(step::PROTECT, length as usize, start, read | execute);
     }
 
     /// Leaves the steps where the runtime finds them.
-    fn hand_over(&mut self, shared: &Shared, steps: &Steps) -> Result<(), Error> {
+    fn hand_over(&mut self, shared: &TraceMemory, steps: &Steps) -> Result<(), Error> {
         let offset = self.used;
         let bytes: Vec<u8> = steps
             .0
@@ -577,8 +599,12 @@ impl Planner {
 
 /// The library that throws exceptions, if it is not the one that the code in front of functions is made known to, which is
 /// libgcc.
-fn other_unwinder(shared: &Shared, mappings: &[Mapping]) -> Option<(String, Hazard)> {
-    let image_at = |address: u64| maps::find(mappings, address).map(|found| found.path.as_str());
+fn other_unwinder(
+    shared: &TraceMemory,
+    mappings: &[ExecutableMapping],
+) -> Option<(String, Hazard)> {
+    let image_at =
+        |address: u64| maps::mapping_at(mappings, address).map(|found| found.path.as_str());
     let raise = image_at(shared.raise_exception.load(Relaxed))?;
     let register = image_at(shared.register_frame.load(Relaxed))?;
     let libgcc = raise.rsplit('/').next()?.starts_with("libgcc_s");
@@ -586,115 +612,8 @@ fn other_unwinder(shared: &Shared, mappings: &[Mapping]) -> Option<(String, Haza
 }
 
 /// Returns what a mapping holds; `None` if it is gone.
-fn text_of(memory: &File, mapping: &Mapping) -> Option<Vec<u8>> {
+fn text_of(memory: &File, mapping: &ExecutableMapping) -> Option<Vec<u8>> {
     let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
     memory.read_exact_at(&mut text, mapping.range.start).ok()?;
     Some(text)
-}
-
-/// The bytes that take the place of a function's first instructions.
-fn jump(prologue: &Prologue, to: u64) -> Result<Vec<u8>, Refusal> {
-    let distance = to.wrapping_sub(prologue.at + 5) as i64;
-    let distance = i32::try_from(distance).map_err(|_| Refusal::TooFar)?;
-    let mut jump = vec![0xe9];
-    jump.extend(distance.to_le_bytes());
-    jump.resize(prologue.length, 0x90);
-    Ok(jump)
-}
-
-/// Code for one place.
-struct Writer {
-    code: Vec<u8>,
-    base: u64,
-    stub: usize,
-    body: usize,
-}
-
-impl Writer {
-    fn next_body(&mut self) -> u64 {
-        self.body = self.body.next_multiple_of(16);
-        self.base + self.body as u64
-    }
-
-    fn put_body(&mut self, bytes: &[u8]) {
-        put(&mut self.code, self.body, bytes);
-        self.body += bytes.len();
-    }
-
-    fn put_stub(&mut self, bytes: &[u8]) {
-        put(&mut self.code, self.stub, bytes);
-        self.stub = (self.stub + bytes.len()).next_multiple_of(32);
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> u64 {
-        let at = self.next_body();
-        self.put_body(bytes);
-        at
-    }
-}
-
-fn put(code: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(to) = code.get_mut(at..at + bytes.len()) {
-        to.copy_from_slice(bytes);
-    }
-}
-
-/// A jump to anywhere.
-fn island(target: u64) -> Vec<u8> {
-    let mut code = vec![0xff, 0x25, 0, 0, 0, 0]; // jmp [rip]
-    code.extend(target.to_le_bytes());
-    code
-}
-
-/// Bytes between a function and the next one that do nothing.
-fn padding(text: &[u8], mapping: &Mapping, function: &Function, next: Option<u64>) -> usize {
-    let end = (function.offset.0 + function.size).wrapping_sub(mapping.offset) as usize;
-    let limit = next.map_or(end.saturating_add(16), |next| {
-        next.wrapping_sub(mapping.offset) as usize
-    });
-    let limit = limit.min(end.saturating_add(16));
-    text.get(end..limit).map_or(0, nops)
-}
-
-/// Free addresses within reach of an image, as close to it as can be, best below it: memory grows
-/// upwards behind an executable.
-fn near(pid: u32, reserved: &[Range<u64>], image: &Range<u64>, size: u64) -> Option<u64> {
-    let mut taken = maps::ranges(pid);
-    if taken.is_empty() {
-        return None; // it has ended
-    }
-    taken.extend_from_slice(reserved);
-    taken.sort_by_key(|range| range.start);
-    let mut free = Vec::new();
-    let mut end = 1 << 16;
-    for range in taken {
-        if range.start > end {
-            free.push(end..range.start);
-        }
-        end = range.end.max(end);
-    }
-    const MARGIN: u64 = 1 << 16;
-    let fits = |gap: &&Range<u64>| gap.end - gap.start >= size + 2 * MARGIN;
-    let reaches = |base: &u64| {
-        base.abs_diff(image.end) < REACH && (base + size).abs_diff(image.start) < REACH
-    };
-    let below = free
-        .iter()
-        .rev()
-        .filter(fits)
-        .filter(|gap| gap.end <= image.start);
-    let above = free
-        .iter()
-        .filter(fits)
-        .filter(|gap| gap.start >= image.end);
-    below
-        .map(|gap| (gap.end - size - MARGIN) & !(PAGE - 1))
-        .chain(above.map(|gap| (gap.end - size - MARGIN) & !(PAGE - 1)))
-        .chain(
-            free.iter()
-                .filter(fits)
-                .filter(|gap| gap.start >= image.end)
-                .map(|gap| (gap.start + MARGIN).next_multiple_of(PAGE)),
-        )
-        .find(reaches)
 }

@@ -1,6 +1,6 @@
 //! Functions that cannot be patched, traced by the kernel's probes: some hundred times slower, by choice.
 
-use super::waiting::Waiting;
+use super::waiting::ThreadWaits;
 use profile::{BlockId, Execution, TRACED_ARGUMENTS, TraceItem, TracedBlock};
 use rustc_hash::FxHashMap;
 use sampler::{Calls, ProbedCall};
@@ -15,7 +15,7 @@ const THREADS: usize = 1 << 14;
 
 /// The executions of a thread that have not been handed over.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptCall {
     pub pid: u32,
     /// In the order of their ends.
     calls: VecDeque<Execution>,
@@ -29,10 +29,10 @@ pub(super) struct Probes {
     calls: Option<Calls>,
     /// Why there are none.
     refused: Option<String>,
-    kept: FxHashMap<u32, Kept>,
-    /// Which arguments of each block are kept.
+    kept: FxHashMap<u32, KeptCall>,
+    /// The recorded arguments of each block.
     arguments: FxHashMap<BlockId, Vec<u8>>,
-    /// What an execution costs, in ticks.
+    /// The cost of an execution, in ticks.
     pub cost: u64,
     /// Executions so far.
     pub executions: u64,
@@ -72,7 +72,7 @@ impl Probes {
                 Ok(calls) => self.calls = Some(calls),
                 Err(error) => self.refused = Some(error.to_string()),
             }
-            self.cost = cost().unwrap_or(0);
+            self.cost = measure_cost().unwrap_or(0);
         }
         let done = match (&mut self.calls, &self.refused) {
             (Some(calls), _) => calls
@@ -96,16 +96,16 @@ impl Probes {
 
     /// Reads what has ended. All that is known then is ripe: whoever reads the records of threads after this
     /// finds all that come before it.
-    pub fn ripen(&mut self, waiting: &Waiting) {
+    pub fn ripen(&mut self, waiting: &ThreadWaits) {
         if self.calls.is_some() {
-            self.read(waiting);
+            self.read_calls(waiting);
             for kept in self.kept.values_mut() {
                 kept.ripe = kept.calls.len();
             }
         }
     }
 
-    fn read(&mut self, waiting: &Waiting) {
+    fn read_calls(&mut self, waiting: &ThreadWaits) {
         let new = self.calls.as_ref().and_then(|calls| calls.read().ok());
         for call in new.into_iter().flatten() {
             self.executions += 1;
@@ -118,7 +118,8 @@ impl Probes {
             kept.pid = call.pid;
             let arguments = self.arguments.get(&call.block);
             let arguments = arguments.map_or(&[][..], Vec::as_slice);
-            kept.calls.push_back(execution(&call, arguments, waiting));
+            kept.calls
+                .push_back(execution_of_call(&call, arguments, waiting));
         }
     }
 
@@ -131,12 +132,12 @@ impl Probes {
     }
 
     /// Puts the executions of a thread among its records, which were read since [`Probes::ripen`].
-    pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, waiting: &Waiting) {
+    pub fn merge(&mut self, tid: u32, items: &mut Vec<TraceItem>, waiting: &ThreadWaits) {
         if self.calls.is_none() {
             return;
         }
         // What ended between two of its records was perhaps not known before they were read.
-        self.read(waiting);
+        self.read_calls(waiting);
         let Some(kept) = self
             .kept
             .get_mut(&tid)
@@ -174,7 +175,7 @@ impl Probes {
     }
 }
 
-impl Kept {
+impl KeptCall {
     fn next_before(&mut self, end: u64) -> Option<Execution> {
         self.calls.front().filter(|call| call.leave <= end)?;
         self.ripe = self.ripe.saturating_sub(1);
@@ -182,7 +183,7 @@ impl Kept {
     }
 }
 
-fn execution(call: &ProbedCall, arguments: &[u8], waiting: &Waiting) -> Execution {
+fn execution_of_call(call: &ProbedCall, arguments: &[u8], waiting: &ThreadWaits) -> Execution {
     let leave = waiting.ticks_at(call.leave_ns);
     let duration = leave.saturating_sub(waiting.ticks_at(call.enter_ns));
     let value = |at: usize| {
@@ -204,16 +205,16 @@ fn execution(call: &ProbedCall, arguments: &[u8], waiting: &Waiting) -> Executio
 }
 
 #[inline(never)]
-extern "C" fn probed(number: u64) -> u64 {
+extern "C" fn probed_block(number: u64) -> u64 {
     std::hint::black_box(number)
 }
 
 /// Returns what an execution of a probed function costs here, in ticks: tried on a function of ours.
-fn cost() -> Option<u64> {
+fn measure_cost() -> Option<u64> {
     const CALLS: u64 = 100;
-    let address = probed as *const () as u64;
-    let mappings = crate::maps::read(std::process::id());
-    let mapping = crate::maps::find(&mappings, address)?;
+    let address = probed_block as *const () as u64;
+    let mappings = crate::maps::read_mappings(std::process::id());
+    let mapping = crate::maps::mapping_at(&mappings, address)?;
     let mut calls = Calls::new().ok()?;
     let file = Path::new("/proc/self/exe");
     let offset = mapping.file_offset(address).0;
@@ -221,9 +222,9 @@ fn cost() -> Option<u64> {
     let mut least = u64::MAX;
     let end = Instant::now() + std::time::Duration::from_millis(50);
     for number in 0..CALLS {
-        let before = super::ticks();
-        std::hint::black_box(probed(number));
-        least = least.min(super::ticks() - before);
+        let before = super::read_tsc();
+        std::hint::black_box(probed_block(number));
+        least = least.min(super::read_tsc() - before);
         if Instant::now() > end {
             break;
         }

@@ -10,7 +10,7 @@ pub(super) const JUMP: usize = 5;
 
 /// Why a function cannot be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TraceRefusal {
     /// Too small for a jump, and no room behind it.
     #[error("is shorter than the jump that would be put at its entry")]
     TooShort,
@@ -43,7 +43,7 @@ pub enum Refusal {
     TooMany,
 }
 
-impl Refusal {
+impl TraceRefusal {
     /// Returns whether the kernel's probes may do what cannot be done in front of the function.
     pub fn may_be_probed(&self) -> bool {
         !matches!(self, Self::Special | Self::Indirect | Self::TooMany)
@@ -55,7 +55,7 @@ impl Refusal {
 pub(super) struct Prologue {
     /// Where the jump goes: behind the mark of a target of indirect jumps.
     pub at: u64,
-    /// How many bytes are replaced.
+    /// The number of bytes that are replaced.
     pub length: usize,
     instructions: Vec<Instruction>,
 }
@@ -81,37 +81,42 @@ pub(super) fn jump_targets<'a>(functions: impl Iterator<Item = (u64, &'a [u8])>)
 }
 
 impl Prologue {
-    /// Of a function with this code, behind which `free` bytes are padding.
-    pub fn of(address: u64, code: &[u8], free: usize, targets: &[u64]) -> Result<Self, Refusal> {
+    /// The prologue of a function with this code, behind which `free` bytes are padding.
+    pub fn of(
+        address: u64,
+        code: &[u8],
+        free: usize,
+        targets: &[u64],
+    ) -> Result<Self, TraceRefusal> {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         let skipped = if code.starts_with(&ENDBR64) { 4 } else { 0 };
         let at = address + skipped as u64;
         let body = code.get(skipped..).unwrap_or_default();
-        let (instructions, mut length) = first(at, body)?;
+        let (instructions, mut length) = replaced_instructions(at, body)?;
         if length < JUMP {
             let rest = body.get(length..).unwrap_or_default();
             // What a jump skips, as the sleds of XRay have it; and what pads functions.
-            let idle = nops(rest);
+            let idle = leading_nops(rest);
             let room = if length + idle >= body.len() {
                 idle + free
             } else {
                 idle
             };
             if length + room < JUMP {
-                return Err(Refusal::TooShort);
+                return Err(TraceRefusal::TooShort);
             }
             length = JUMP;
         }
         let inside = |target: u64| target > at && target < at + length as u64;
         let position = targets.partition_point(|target| *target <= at);
         if targets.get(position).is_some_and(|target| inside(*target)) {
-            return Err(Refusal::JumpsBack);
+            return Err(TraceRefusal::JumpsBack);
         }
         let own = jump_targets(std::iter::once((address, code)));
         if own.iter().any(|target| *target == at || *target == address) {
-            return Err(Refusal::JumpsBack);
+            return Err(TraceRefusal::JumpsBack);
         }
-        let (last, others) = instructions.split_last().ok_or(Refusal::TooShort)?;
+        let (last, others) = instructions.split_last().ok_or(TraceRefusal::TooShort)?;
         let calls = |i: &Instruction| {
             matches!(
                 i.flow_control(),
@@ -123,7 +128,7 @@ impl Prologue {
         let as_jump = last.code() == Code::Call_rm64
             && ![last.memory_base(), last.op0_register()].contains(&Register::RSP);
         if others.iter().any(calls) || indirect && !as_jump {
-            return Err(Refusal::EarlyCall);
+            return Err(TraceRefusal::EarlyCall);
         }
         Ok(Self {
             at,
@@ -133,7 +138,7 @@ impl Prologue {
     }
 
     /// The same instructions for another place, and a jump to those that follow.
-    pub fn encode(&self, to: u64) -> Result<Vec<u8>, Refusal> {
+    pub fn encode(&self, to: u64) -> Result<Vec<u8>, TraceRefusal> {
         // The return address of a call is data in front of the code.
         let code_at = to + 8;
         let mut instructions = self.instructions.clone();
@@ -146,9 +151,9 @@ impl Prologue {
                     return_address = last.next_ip();
                     let place = MemoryOperand::with_base_displ(Register::RIP, to as i64);
                     let push = Instruction::with1(Code::Push_rm64, place);
-                    instructions.push(push.map_err(|_| Refusal::EarlyCall)?);
+                    instructions.push(push.map_err(|_| TraceRefusal::EarlyCall)?);
                     instructions.push(match last.flow_control() {
-                        FlowControl::Call => jump(last.near_branch_target())?,
+                        FlowControl::Call => encode_jump(last.near_branch_target())?,
                         _ => {
                             let mut jump = last;
                             jump.set_code(Code::Jmp_rm64);
@@ -159,29 +164,29 @@ impl Prologue {
                 FlowControl::Return
                 | FlowControl::UnconditionalBranch
                 | FlowControl::IndirectBranch => {}
-                _ => instructions.push(jump(self.at + self.length as u64)?),
+                _ => instructions.push(encode_jump(self.at + self.length as u64)?),
             }
         }
         let block = InstructionBlock::new(&instructions, code_at);
         let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
         let mut bytes = u64::to_le_bytes(return_address).to_vec();
-        bytes.extend(encoded.map_err(|_| Refusal::TooFar)?.code_buffer);
+        bytes.extend(encoded.map_err(|_| TraceRefusal::TooFar)?.code_buffer);
         Ok(bytes)
     }
 }
 
-fn jump(target: u64) -> Result<Instruction, Refusal> {
-    Instruction::with_branch(Code::Jmp_rel32_64, target).map_err(|_| Refusal::TooFar)
+fn encode_jump(target: u64) -> Result<Instruction, TraceRefusal> {
+    Instruction::with_branch(Code::Jmp_rel32_64, target).map_err(|_| TraceRefusal::TooFar)
 }
 
 /// The instructions that the jump would replace, whole.
-fn first(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usize), Refusal> {
+fn replaced_instructions(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usize), TraceRefusal> {
     let mut decoder = Decoder::with_ip(64, body, at, DecoderOptions::NONE);
     let (mut instructions, mut length) = (Vec::new(), 0);
     while length < JUMP && decoder.can_decode() {
         let instruction = decoder.decode();
         if instruction.is_invalid() {
-            return Err(Refusal::NoInstruction);
+            return Err(TraceRefusal::NoInstruction);
         }
         length += instruction.len();
         instructions.push(instruction);
@@ -196,7 +201,7 @@ fn first(at: u64, body: &[u8]) -> Result<(Vec<Instruction>, usize), Refusal> {
 }
 
 /// Length of the idle instructions that the bytes begin with.
-pub(super) fn nops(bytes: &[u8]) -> usize {
+pub(super) fn leading_nops(bytes: &[u8]) -> usize {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut length = 0;
     while decoder.can_decode() {

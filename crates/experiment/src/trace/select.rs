@@ -1,7 +1,7 @@
-//! Which functions are asked for.
+//! Selection of functions.
 
-use super::functions::Function;
-use crate::scope::matches;
+use super::functions::TracedFunction;
+use crate::scope::matches_pattern;
 use profile::ImageOffset;
 
 /// A pattern for functions: `NAME` or `IMAGE!NAME`, where `*` stands for anything.
@@ -58,7 +58,9 @@ impl FunctionPattern {
         }
         let file = path.rsplit('/').next().unwrap_or(path);
         let stem = file.split(".so").next().unwrap_or(file);
-        [file, stem, path].iter().any(|name| glob(image, name))
+        [file, stem, path]
+            .iter()
+            .any(|name| glob_matches(image, name))
     }
 
     /// Returns whether it names no image.
@@ -68,7 +70,7 @@ impl FunctionPattern {
 
     /// Returns whether a name is meant: as the symbol table has it, as the source has it, or as that without
     /// the parameters.
-    pub(super) fn means(&self, function: &Function) -> bool {
+    pub(super) fn means_function(&self, function: &TracedFunction) -> bool {
         if let Some(offset) = self.offset {
             return function.offset == offset;
         }
@@ -77,13 +79,13 @@ impl FunctionPattern {
 
     /// Returns whether one name is meant.
     pub fn fits(&self, name: &str) -> bool {
-        if glob(&self.name, name) {
+        if glob_matches(&self.name, name) {
             return true;
         }
-        let source = symbols::demangle(name);
-        glob(&self.name, &source)
-            || glob(&self.name, without_parameters(&source))
-            || without_brackets(&source).is_some_and(|plain| glob(&self.name, &plain))
+        let source = symbols::demangle_name(name);
+        glob_matches(&self.name, &source)
+            || glob_matches(&self.name, without_parameters(&source))
+            || without_brackets(&source).is_some_and(|plain| glob_matches(&self.name, &plain))
     }
 }
 
@@ -114,9 +116,9 @@ pub(super) fn without_parameters(name: &str) -> &str {
 }
 
 /// Returns whether a pattern with `*` fits a whole text.
-fn glob(pattern: &str, text: &str) -> bool {
+fn glob_matches(pattern: &str, text: &str) -> bool {
     if pattern.contains('*') {
-        matches(pattern, text)
+        matches_pattern(pattern, text)
     } else {
         pattern == text
     }

@@ -2,19 +2,20 @@
 
 mod warnings;
 
-use super::drain::Drain;
+use super::drain::TraceDrain;
 use super::ending::Ending;
-use super::events::Events;
-use super::memory::Shared;
-use super::pace::{Pace, Seen};
+use super::events::TracedEvents;
+use super::memory::TraceMemory;
+use super::pace::{Pace, SeenExecutions};
 use super::plan::{Planner, Wish};
 use super::probes::Probes;
+use super::read_tsc;
 use super::select::FunctionPattern;
-use super::stacks::Stacks;
-use super::ticks;
-use super::waiting::Waiting;
+use super::stacks::TracedStacks;
+use super::throttling::Throttling;
+use super::waiting::ThreadWaits;
 use crate::host::Usage;
-use crate::memory::wake;
+use crate::memory::wake_waiters;
 use crate::{Error, launch};
 use profile::{TraceBatch, TraceHead, TracedBlock};
 use runtime_abi::state;
@@ -24,10 +25,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// How often to look at the buffers at least.
+/// The longest time between two looks at the buffers.
 const TICK: Duration = Duration::from_millis(5);
 
-/// What to trace, and how.
+/// Options of a trace.
 pub struct TraceOptions<'a> {
     /// The command.
     pub command: Vec<String>,
@@ -37,9 +38,9 @@ pub struct TraceOptions<'a> {
     pub functions: Vec<FunctionPattern>,
     /// More functions, which need not be there.
     pub also: Vec<FunctionPattern>,
-    /// Which arguments of some functions to keep, counted from 1.
+    /// Recorded arguments of some functions, counted from 1.
     pub arguments: Vec<(FunctionPattern, Vec<u8>)>,
-    /// Which arguments of the function with a name to keep otherwise.
+    /// Recorded arguments of a function by its name otherwise.
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     /// Functions that the kernel's probes may trace where code in front of them cannot: some hundred times slower.
     pub probes: Vec<FunctionPattern>,
@@ -57,11 +58,11 @@ pub struct TraceOptions<'a> {
     pub budget: Option<f64>,
     /// Trace one execution in so many from the start (section 3.2.3); 1: all.
     pub every: u32,
-    /// What an execution adds to the duration of its caller, in ticks: [`call_overhead`].
+    /// The time that an execution adds to the duration of its caller, in ticks: [`call_overhead`].
     pub call_overhead: u64,
 }
 
-/// What can be said while a run goes on.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceLive {
     /// Since the start.
@@ -76,11 +77,11 @@ pub struct TraceLive {
     pub lost: u64,
 }
 
-/// What a run has left.
+/// The result of a run.
 pub struct Traced {
     /// All but the events, which went to the sink.
     pub head: TraceHead,
-    /// How the command ended; `None`: it still runs.
+    /// The end of the command; `None`: it still runs.
     pub exit: Option<Exit>,
     /// The command, to wait for.
     pub running: Option<Launched>,
@@ -98,30 +99,30 @@ pub fn trace(
     sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
     talk: &mut dyn FnMut(&TraceLive),
 ) -> Result<Traced, Error> {
-    launch::check(&options.command)?;
-    let shared = Shared::new(options.room)?;
-    let inherited = shared.inheritable()?;
+    launch::check_preloadable(&options.command)?;
+    let shared = TraceMemory::new(options.room)?;
+    let inherited = shared.inheritable_descriptor()?;
     let environment =
-        launch::environment(&options.runtime, &inherited, runtime_abi::trace::VARIABLE)?;
-    let mut launched = Launched::prepare_with(&options.command, &environment)?;
+        launch::target_environment(&options.runtime, &inherited, runtime_abi::trace::VARIABLE)?;
+    let mut launched = Launched::fork_waiting_with(&options.command, &environment)?;
     drop(inherited);
     launched.start()?;
-    if !launch::await_runtime(shared.words(), &mut launched, stop) {
+    if !launch::await_runtime(shared.wait_words(), &mut launched, stop) {
         let ended = launched.try_wait().is_some();
         return Err(launch::not_loaded(&options.command, launched.pid(), ended));
     }
-    let prepared = Session::prepare(options, shared, launched.pid());
+    let prepared = TraceSession::prepare_target(options, shared, launched.pid());
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
             // It waits before its first own instruction: nothing of it has happened yet.
-            launched.signal(libc::SIGKILL);
+            launched.send_signal(libc::SIGKILL);
             launched.wait();
             return Err(error);
         }
     };
-    let exit = session.go(&mut launched, stop, sink, talk);
-    let head = session.finish(exit, sink);
+    let exit = session.run_target(&mut launched, stop, sink, talk);
+    let head = session.finish_trace(exit, sink);
     Ok(Traced {
         head,
         exit,
@@ -129,14 +130,15 @@ pub fn trace(
     })
 }
 
-struct Session<'a> {
+struct TraceSession<'a> {
     options: &'a TraceOptions<'a>,
     patterns: Vec<FunctionPattern>,
-    shared: Shared,
+    shared: TraceMemory,
     planner: Planner,
-    drain: Drain,
-    stacks: Stacks,
-    waiting: Waiting,
+    drain: TraceDrain,
+    stacks: TracedStacks,
+    waiting: ThreadWaits,
+    throttling: Throttling,
     probes: Probes,
     pace: Pace,
     start: Instant,
@@ -150,9 +152,13 @@ struct Session<'a> {
     host: Option<Usage>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> TraceSession<'a> {
     /// Everything up to the target's first instruction.
-    fn prepare(options: &'a TraceOptions<'a>, shared: Shared, pid: u32) -> Result<Self, Error> {
+    fn prepare_target(
+        options: &'a TraceOptions<'a>,
+        shared: TraceMemory,
+        pid: u32,
+    ) -> Result<Self, Error> {
         let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
         let executable = executable.map_or(String::new(), |path| {
             let path = path.to_string_lossy().into_owned();
@@ -164,31 +170,32 @@ impl<'a> Session<'a> {
         let pace = Pace::new(
             options.budget.unwrap_or(f64::INFINITY),
             options.call_overhead,
-            ticks(),
+            read_tsc(),
         );
         let mut session = Self {
             options,
             patterns,
             shared,
             planner,
-            drain: Drain::new(),
-            stacks: Stacks::new(pid, &options.runtime),
-            waiting: Waiting::new(pid, Events::open(&options.events, pid)?),
+            drain: TraceDrain::new(),
+            stacks: TracedStacks::new(pid, &options.runtime),
+            waiting: ThreadWaits::new(pid, TracedEvents::open_events(&options.events, pid)?),
+            throttling: Throttling::of(pid),
             probes: Probes::new(pid),
             pace,
             start: Instant::now(),
-            start_ticks: ticks(),
+            start_ticks: read_tsc(),
             end_ticks: 0,
             start_unix_ns: 0,
             answered: 0,
             warnings: Vec::new(),
-            host: Usage::machine(),
+            host: Usage::read_machine(),
         };
-        session.plan()?;
+        session.plan_mappings()?;
         if let Some((image, hazard)) = session.planner.hazard.take() {
             return Err(Error::NotPreloadable {
                 program: image.into(),
-                reason: hazard.reason(),
+                reason: hazard.describe_hazard(),
             });
         }
         if session.shared.state.load(Acquire) != state::READY {
@@ -231,12 +238,12 @@ impl<'a> Session<'a> {
                 reason: reason.unwrap_or_else(|| "no function was asked for".into()),
             });
         }
-        session.waiting.events.enable()?;
+        session.waiting.events.enable_counting()?;
         Ok(session)
     }
 
     /// Plans for what is mapped now and was not before.
-    fn plan(&mut self) -> Result<(), Error> {
+    fn plan_mappings(&mut self) -> Result<(), Error> {
         let known = self.planner.blocks.len();
         let wish = Wish {
             patterns: &self.patterns,
@@ -271,7 +278,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the target run, to its end or ours.
-    fn go(
+    fn run_target(
         &mut self,
         launched: &mut Launched,
         stop: &AtomicBool,
@@ -279,23 +286,25 @@ impl<'a> Session<'a> {
         talk: &mut dyn FnMut(&TraceLive),
     ) -> Option<Exit> {
         self.start = Instant::now();
-        self.start_ticks = ticks();
+        self.start_ticks = read_tsc();
         self.start_unix_ns = launch::unix_ns();
-        self.host = Usage::machine();
-        let ending = Ending::watch(launched.pid());
-        self.shared.words().set_state(state::READY, state::RUNNING);
+        self.host = Usage::read_machine();
+        let ending = Ending::watch_child(launched.pid());
+        self.shared
+            .wait_words()
+            .set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, TICK);
         loop {
             let seen = self.shared.news.load(Acquire);
             let exit = launched.try_wait();
-            self.answer();
-            self.read(false, sink);
+            self.answer_target();
+            self.read_records(false, sink);
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
             if exit.is_some() || over || stop.load(Relaxed) {
                 self.end_ticks = match exit {
-                    Some(_) => ending.ticks(&self.shared, &mut self.waiting),
-                    None => ticks(),
+                    Some(_) => ending.end_ticks(&self.shared, &mut self.waiting),
+                    None => read_tsc(),
                 };
                 return exit;
             }
@@ -305,16 +314,16 @@ impl<'a> Session<'a> {
             }
             if now >= said {
                 said = now + Duration::from_millis(250);
-                talk(&self.live(now));
+                talk(&self.live_progress(now));
             }
-            self.shared.words().wait(seen, TICK);
+            self.shared.wait_words().wait_for_news(seen, TICK);
         }
     }
 
-    fn read(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+    fn read_records(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
         let blocks = &self.planner.blocks;
         self.drain.set_blocks(blocks.len());
-        self.drain.read(
+        self.drain.read_threads(
             &self.shared,
             &mut self.stacks,
             &mut self.waiting,
@@ -325,19 +334,19 @@ impl<'a> Session<'a> {
     }
 
     /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
-    fn answer(&mut self) {
+    fn answer_target(&mut self) {
         let asked = self.shared.asked.load(Acquire);
         if asked == self.answered {
             return;
         }
         self.answered = asked;
-        if let Err(error) = self.plan() {
+        if let Err(error) = self.plan_mappings() {
             self.warnings.push(format!(
                 "a library that was loaded later is not traced: {error}"
             ));
         }
         if let Some((image, hazard)) = &self.planner.hazard {
-            let reason = hazard.reason();
+            let reason = hazard.describe_hazard();
             self.warnings.push(format!(
                 "nothing was traced from when {image} was loaded: it {reason}"
             ));
@@ -345,7 +354,7 @@ impl<'a> Session<'a> {
         }
         self.stacks.refresh();
         self.shared.answered.store(asked, Release);
-        wake(&self.shared.answered);
+        wake_waiters(&self.shared.answered);
     }
 
     fn look_at_cost(&mut self) {
@@ -353,13 +362,13 @@ impl<'a> Session<'a> {
             return;
         }
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.drain.active().min(cpus);
-        let now = ticks();
+        let threads = self.drain.active_threads().min(cpus);
+        let now = read_tsc();
         let elapsed = self.start.elapsed().as_nanos().max(1) as f64;
         self.pace.step(
             &self.shared,
             &mut self.planner.blocks,
-            &Seen {
+            &SeenExecutions {
                 executions: &self.drain.current,
                 waits: self.waiting.seen,
                 threads,
@@ -380,7 +389,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn live(&self, elapsed: Duration) -> TraceLive {
+    fn live_progress(&self, elapsed: Duration) -> TraceLive {
         TraceLive {
             elapsed,
             blocks: self
@@ -396,7 +405,7 @@ impl<'a> Session<'a> {
     }
 
     /// Ends tracing, and says what was traced.
-    fn finish(
+    fn finish_trace(
         mut self,
         exit: Option<Exit>,
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
@@ -404,29 +413,31 @@ impl<'a> Session<'a> {
         if exit.is_none() {
             self.let_go();
         }
-        self.read(true, sink);
+        self.read_records(true, sink);
         let elapsed = self.start.elapsed().as_secs_f64();
         // Over all the time that we know the clock for; the program's own may have been over long before.
-        let rate = ticks().saturating_sub(self.start_ticks) as f64 / elapsed.max(1e-9);
+        let rate = read_tsc().saturating_sub(self.start_ticks) as f64 / elapsed.max(1e-9);
         let end = self.end_ticks;
-        self.drain.settle(end, &mut self.planner.blocks);
+        self.drain.settle_counts(end, &mut self.planner.blocks);
         self.warn();
         TraceHead {
             command: self.options.command.clone(),
-            host: sampler::host(),
+            host: sampler::read_host(),
             start_unix_ns: self.start_unix_ns,
             ticks_per_second: rate as u64,
             duration: end.saturating_sub(self.start_ticks),
-            empty_duration: stamp(),
+            empty_duration: tsc_read_cost(),
             call_overhead: self.options.call_overhead,
-            end: launch::end(exit),
+            end: launch::run_end(exit),
             blocks: self.planner.blocks,
             threads: self.drain.threads,
             places: self.stacks.named(),
             lost: self.drain.lost + self.probes.lost(),
             waits: self.waiting.works(),
-            events: self.waiting.events.finish(),
+            cpu_users: self.waiting.cpu_users(),
+            events: self.waiting.events.finish_events(),
             no_events: self.options.no_events.clone(),
+            throttled: self.throttling.since(),
             warnings: self.warnings,
         }
     }
@@ -437,11 +448,11 @@ impl<'a> Session<'a> {
 pub fn call_overhead() -> u64 {
     const PAIRS: u64 = 1000;
     let pairs = || {
-        let start = ticks();
+        let start = read_tsc();
         for _ in 0..2 * PAIRS {
-            std::hint::black_box(ticks());
+            std::hint::black_box(read_tsc());
         }
-        ticks().saturating_sub(start) / PAIRS
+        read_tsc().saturating_sub(start) / PAIRS
     };
     let least = (0..20).map(|_| pairs()).min().unwrap_or(0);
     least + least / 4
@@ -452,18 +463,18 @@ pub fn call_overhead() -> u64 {
 /// # Errors
 /// [`Error::Sampler`] where nothing can be sampled.
 pub fn event_cost() -> Result<u64, Error> {
-    let (start, from) = (Instant::now(), ticks());
-    let ns = ThreadEvents::cost()? as f64;
+    let (start, from) = (Instant::now(), read_tsc());
+    let ns = ThreadEvents::sample_cost()? as f64;
     let elapsed = start.elapsed().as_nanos().max(1) as f64;
-    Ok(((ns * ticks().saturating_sub(from) as f64 / elapsed) as u64).max(1))
+    Ok(((ns * read_tsc().saturating_sub(from) as f64 / elapsed) as u64).max(1))
 }
 
 /// Returns what a time stamp takes here at least, in ticks.
-fn stamp() -> u64 {
+fn tsc_read_cost() -> u64 {
     (0..1000)
         .map(|_| {
-            let first = ticks();
-            ticks().saturating_sub(first)
+            let first = read_tsc();
+            read_tsc().saturating_sub(first)
         })
         .min()
         .unwrap_or(0)

@@ -1,24 +1,24 @@
 //! The call stacks of blocks: unwound outside of the target, named at the end.
 
-use crate::maps::{self, Mapping};
+use crate::maps::{self, ExecutableMapping};
 use profile::{ImageOffset, ProcessAddress, TracedPlace};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use symbols::ImageSymbols;
-use unwind::{AddressSpace, ModuleData, Registers, Stack, Unwinder};
+use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
 
 /// Registers that a record of a stack begins with: rip, rsp, rbp, rbx, r12 to r15, by DWARF's numbers.
 const REGISTERS: [u16; 8] = [16, 7, 6, 3, 12, 13, 14, 15];
 /// Places of all stacks at most; what comes later has none.
 const PLACES: usize = 1 << 18;
 
-/// What is known of the target's code.
-pub(super) struct Stacks {
+/// The target's code, as far as it is known.
+pub(super) struct TracedStacks {
     pid: u32,
     /// Path of the runtime, whose own functions stand between the target's and the C library's.
     runtime: String,
-    mappings: Vec<Mapping>,
+    mappings: Vec<ExecutableMapping>,
     space: AddressSpace,
     modules: FxHashMap<String, Arc<ModuleData>>,
     unwinder: Unwinder,
@@ -26,7 +26,7 @@ pub(super) struct Stacks {
     places: Vec<(String, ImageOffset)>,
 }
 
-impl Stacks {
+impl TracedStacks {
     pub fn new(pid: u32, runtime: &Path) -> Self {
         let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.into());
         let mut new = Self {
@@ -45,7 +45,7 @@ impl Stacks {
 
     /// Looks again at what is mapped.
     pub fn refresh(&mut self) {
-        let mappings = maps::read(self.pid);
+        let mappings = maps::read_mappings(self.pid);
         if mappings.is_empty() {
             return; // it has ended: what was known before is best
         }
@@ -53,7 +53,7 @@ impl Stacks {
         self.space = AddressSpace::new();
         for mapping in &self.mappings {
             let module = self.modules.entry(mapping.path.clone()).or_insert_with(|| {
-                let path = readable(self.pid, &mapping.path);
+                let path = readable_path(self.pid, &mapping.path);
                 let module = ModuleData::open(&path);
                 Arc::new(module.unwrap_or_else(|_| ModuleData::without_tables()))
             });
@@ -73,7 +73,7 @@ impl Stacks {
             at.and_then(|at| registers.get(at)).copied().unwrap_or(0)
         };
         // Its return address is not where the caller stands, but behind that.
-        let mut state = Registers::x86_64(value(16), value(7), value(6));
+        let mut state = UnwindRegisters::x86_64(value(16), value(7), value(6));
         for number in [3, 12, 13, 14, 15] {
             state = state.with(number, value(number));
         }
@@ -86,7 +86,7 @@ impl Stacks {
         self.unwinder.unwind(
             &self.space,
             &state,
-            Stack::new(value(7), &bytes),
+            StackMemory::new(value(7), &bytes),
             &mut frames,
         );
         if let Some(first) = frames.first_mut() {
@@ -94,11 +94,11 @@ impl Stacks {
         }
         let mut places = Vec::with_capacity(frames.len());
         for frame in &frames {
-            let mapping = maps::find(&self.mappings, frame.0);
+            let mapping = maps::mapping_at(&self.mappings, frame.0);
             if mapping.is_some_and(|mapping| mapping.path == self.runtime) {
                 continue;
             }
-            let Some(place) = self.place(frame.0) else {
+            let Some(place) = self.place_at(frame.0) else {
                 break;
             };
             places.push(place);
@@ -106,14 +106,14 @@ impl Stacks {
         places
     }
 
-    fn place(&mut self, address: u64) -> Option<u32> {
+    fn place_at(&mut self, address: u64) -> Option<u32> {
         if let Some(known) = self.index.get(&address) {
             return Some(*known);
         }
         if self.places.len() >= PLACES {
             return None;
         }
-        let place = match maps::find(&self.mappings, address) {
+        let place = match maps::mapping_at(&self.mappings, address) {
             Some(mapping) => (mapping.path.clone(), mapping.file_offset(address)),
             None => (String::new(), ImageOffset(address)),
         };
@@ -130,8 +130,9 @@ impl Stacks {
         let mut named = Vec::new();
         for (path, offset) in &self.places {
             let image = images.entry(path).or_insert_with(|| {
-                let file = readable(self.pid, path);
-                let symbols = ImageSymbols::open(&file, &symbols::Options::default()).ok()?;
+                let file = readable_path(self.pid, path);
+                let symbols =
+                    ImageSymbols::open_image(&file, &symbols::SymbolOptions::default()).ok()?;
                 let debug = symbols.debug_info().ok().flatten();
                 Some((symbols, debug))
             });
@@ -142,11 +143,13 @@ impl Stacks {
                 offset: *offset,
             };
             if let Some((symbols, debug)) = image {
-                let procedure = symbols.procedure(*offset).map(|raw| raw.demangled());
+                let procedure = symbols
+                    .procedure_at(*offset)
+                    .map(|raw| raw.demangle_procedure());
                 let name = procedure.as_ref().map(|procedure| &procedure.name);
                 place.function = name.map(|name| name.to_string()).unwrap_or_default();
                 if let (Some(debug), Some(address)) = (debug, symbols.address_of(*offset)) {
-                    let frames = debug.frames(address, name).unwrap_or_default();
+                    let frames = debug.source_frames(address, name).unwrap_or_default();
                     let innermost = frames.first();
                     place.line = innermost
                         .and_then(|frame| Some((frame.file.as_ref()?.to_string(), frame.line?)));
@@ -158,7 +161,7 @@ impl Stacks {
     }
 }
 
-fn readable(pid: u32, path: &str) -> PathBuf {
+fn readable_path(pid: u32, path: &str) -> PathBuf {
     if std::path::Path::new(path).exists() {
         path.into()
     } else {

@@ -1,7 +1,7 @@
 //! The code that stands in front of a traced function.
 //!
 //! It calls the function through: the return address waits in a frame of our own, rbx leads to
-//! that, and the unwinding information says so ([`unwinding`]). A processor predicts such returns, and
+//! that, and the unwinding information says so ([`unwind_information`]). A processor predicts such returns, and
 //! exceptions, cancellation and debuggers pass through.
 
 use iced_x86::BlockEncoderOptions;
@@ -16,7 +16,7 @@ use std::mem::offset_of;
 /// Room that the code of one function takes at most.
 pub(super) const SIZE: usize = 768;
 
-/// What all code of a process has in common.
+/// Settings that all trampolines of a process share.
 pub(super) struct Process {
     /// Where a thread's pointer to its [`Local`] is, from the thread pointer.
     pub local: i32,
@@ -25,7 +25,7 @@ pub(super) struct Process {
 }
 
 /// A function to stand in front of.
-pub(super) struct Stub<'a> {
+pub(super) struct TraceStub<'a> {
     pub block: u32,
     /// Numbers of the arguments to keep, from 1.
     pub arguments: &'a [u8],
@@ -39,13 +39,13 @@ macro_rules! at {
     ($type:ty, $($field:tt)+) => { offset_of!($type, $($field)+) as i32 };
 }
 
-/// How far ahead of the records their room is fetched, in bytes: some executions.
+/// The distance ahead of the records at which their room is fetched, in bytes: some executions.
 const AHEAD: i32 = 512;
 
 /// Bytes that keep the registers of the runtime's way below the stack pointer.
 const BELOW: i32 = 32;
 
-impl Stub<'_> {
+impl TraceStub<'_> {
     /// The code for an address.
     pub fn encode(&self, process: &Process, to: u64) -> Result<Vec<u8>, IcedError> {
         let mut a = CodeAssembler::new(64)?;
@@ -76,6 +76,8 @@ impl Stub<'_> {
         a.jae(foreign)?;
         a.sub(count, 1)?;
         a.js(counted)?;
+        // The one that is recorded whatever the period; the next one asks.
+        a.je(traced)?;
         a.mov(rbx, process.periods + u64::from(self.block) * 4)?;
         a.mov(ebx, dword_ptr(rbx))?;
         a.test(ebx, ebx)?;
@@ -84,11 +86,11 @@ impl Stub<'_> {
         a.mov(rbx, qword_ptr(rax + at!(Local, top)))?;
         a.cmp(rbx, qword_ptr(rax + at!(Local, limit)))?;
         a.jae(no_room)?;
-        self.enter(&mut a)?;
-        self.leave(&mut a, process, full, &mut written)?;
+        self.encode_enter(&mut a)?;
+        self.encode_leave(&mut a, process, full, &mut written)?;
 
         a.set_label(&mut full)?;
-        self.call(&mut a, reason::SEGMENT)?;
+        self.encode_call(&mut a, reason::SEGMENT)?;
         a.jmp(written)?;
         a.set_label(&mut foreign)?;
         a.mov(rbx, qword_ptr(rax + at!(Local, foreign)))?;
@@ -108,7 +110,7 @@ impl Stub<'_> {
             (&mut no_frame, reason::FRAME, again),
         ] {
             a.set_label(label)?;
-            self.ask(&mut a, reason)?;
+            self.encode_ask(&mut a, reason)?;
             a.je(skip)?;
             // A child that shares the thread's memory (raw clone) may have let go of it meanwhile.
             a.mov(rax, local)?;
@@ -121,21 +123,21 @@ impl Stub<'_> {
     }
 
     /// Asks the runtime whether the execution is traced, with what lies below the stack pointer kept.
-    fn ask(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
+    fn encode_ask(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
         a.lea(rsp, qword_ptr(rsp - BELOW))?;
-        self.call(a, reason)?;
+        self.encode_call(a, reason)?;
         a.lea(rsp, qword_ptr(rsp + BELOW))?;
         a.test(eax, eax)
     }
 
     /// Asks the runtime; changes rax only.
-    fn call(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
+    fn encode_call(&self, a: &mut CodeAssembler, reason: u32) -> Result<(), IcedError> {
         a.mov(rax, u64::from(reason) << 32 | u64::from(self.block))?;
         a.call(self.slow)
     }
 
     /// rax: the thread's [`Local`], rbx: a frame; calls the function.
-    fn enter(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
+    fn encode_enter(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
         const ARGUMENTS: [AsmRegister64; 6] = [rdi, rsi, rdx, rcx, r8, r9];
         // First of all, so that a signal handler takes the next one.
         a.add(qword_ptr(rax + at!(Local, top)), size_of::<Frame>() as i32)?;
@@ -165,7 +167,7 @@ impl Stub<'_> {
     }
 
     /// rbx: the frame; writes the record and returns.
-    fn leave(
+    fn encode_leave(
         &self,
         a: &mut CodeAssembler,
         process: &Process,
@@ -205,7 +207,7 @@ impl Stub<'_> {
         a.shl(rax, record::TAG)?;
         a.or(rax, self.block as i32)?;
         if first > 0 {
-            self.arguments(a)?;
+            self.encode_arguments(a)?;
         }
         a.mov(qword_ptr(rdx + first), rax)?;
         a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
@@ -224,7 +226,7 @@ impl Stub<'_> {
         a.pop(rbx)?;
         a.ret()?;
         a.set_label(&mut unordered)?;
-        self.call(a, reason::RETURN)?;
+        self.encode_call(a, reason::RETURN)?;
         a.test(eax, eax)?;
         a.jne(recorded)?;
         // The frame stays where it is until all later ones have ended.
@@ -239,7 +241,7 @@ impl Stub<'_> {
     }
 
     /// Writes the record of the arguments to rdx.
-    fn arguments(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
+    fn encode_arguments(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
         let value = |number: i32| rbx + (at!(Frame, arguments) + number * 8);
         for (number, to) in [(1, 8), (2, 12)] {
             if self.arguments.len() > number as usize {
@@ -255,7 +257,7 @@ impl Stub<'_> {
 }
 
 /// Code that tells the runtime of a library, and goes on at `body`.
-pub(super) fn library(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedError> {
+pub(super) fn library_stub(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     a.lea(rsp, qword_ptr(rsp - BELOW))?;
     a.mov(rax, u64::from(reason::LIBRARY) << 32)?;
@@ -271,7 +273,7 @@ pub(super) fn library(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, IcedErro
 /// The frame of the code has a canonical address of its own, four bytes above the stack pointer,
 /// because unwinders tell frames by it. The caller's rbx is a value, not a place: personality
 /// routines that are traced themselves use the next frame.
-pub(super) fn unwinding(personality: u64, start: u64, length: u64) -> Vec<u8> {
+pub(super) fn unwind_information(personality: u64, start: u64, length: u64) -> Vec<u8> {
     const FIELD: u8 = 0x73; // DW_OP_breg3: rbx and an offset
     let mut cie = vec![1];
     cie.extend(b"zP\0");
@@ -282,18 +284,18 @@ pub(super) fn unwinding(personality: u64, start: u64, length: u64) -> Vec<u8> {
     cie.extend([0x10, 16, 2, FIELD, at!(Frame, return_address) as u8]); // DW_CFA_expression
     cie.extend([0x16, 3, 3, FIELD, at!(Frame, rbx) as u8, 0x06]); // DW_CFA_val_expression
     cie.extend([0x16, 7, 2, 0x77, 0]); // rsp as it is
-    let mut all = entry(0, &cie);
+    let mut all = frame_entry(0, &cie);
     let mut fde = Vec::new();
     fde.extend(start.to_le_bytes());
     fde.extend(length.to_le_bytes());
     fde.push(0);
     let pointer = all.len() as u32 + 4;
-    all.extend(entry(pointer, &fde));
+    all.extend(frame_entry(pointer, &fde));
     all.extend([0; 4]);
     all
 }
 
-fn entry(kind: u32, content: &[u8]) -> Vec<u8> {
+fn frame_entry(kind: u32, content: &[u8]) -> Vec<u8> {
     let mut entry = kind.to_le_bytes().to_vec();
     entry.extend(content);
     while !(entry.len() + 4).is_multiple_of(8) {

@@ -1,7 +1,8 @@
 //! The waits of the target's threads, in the time of its records.
 
-use super::events::Events;
-use profile::{ThreadIndex, TraceItem, Wait};
+use super::clock::{TimePair, TscClock};
+use super::events::TracedEvents;
+use profile::{ThreadIndex, TraceItem, TracedCpuUser, Wait};
 use runtime_abi::trace::{Frame, Local};
 use rustc_hash::FxHashMap;
 use sampler::{FrameLayout, ThreadWait, Waits};
@@ -13,71 +14,23 @@ const KEPT: usize = 1 << 16;
 /// Threads without records whose waits are kept.
 const STRANGERS: usize = 1 << 14;
 
-/// Time stamps of a clock and of the time-stamp counter, taken together.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    ns: u64,
-    ticks: u64,
-}
-
-impl Pair {
-    /// The closest of some tries: whoever is interrupted between the two is far off.
-    fn now() -> Self {
-        let tries = (0..4).map(|_| Self::once());
-        let closest = tries.min_by_key(|(apart, _)| *apart);
-        closest.map_or_else(|| Self::once().1, |(_, pair)| pair)
-    }
-
-    /// Also how far apart the time stamps of the counter were.
-    fn once() -> (u64, Self) {
-        let before = super::ticks();
-        let ns = sampler::monotonic_ns();
-        let after = super::ticks();
-        let apart = after.saturating_sub(before);
-        let pair = Self {
-            ns,
-            ticks: before + apart / 2,
-        };
-        (apart, pair)
-    }
-}
-
-/// The clock and the counter at the start, and lately.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    first: Pair,
-    last: Pair,
-}
-
-impl Clock {
-    /// The counter at a time of the clock.
-    pub fn ticks_at(&self, ns: u64) -> u64 {
-        let elapsed = self.last.ns.saturating_sub(self.first.ns).max(1);
-        let rate = (self.last.ticks - self.first.ticks) as f64 / elapsed as f64;
-        let from_last = ns as i64 - self.last.ns as i64;
-        self.last
-            .ticks
-            .wrapping_add((from_last as f64 * rate) as i64 as u64)
-    }
-}
-
 /// Watches the scheduler, where that is allowed.
-pub(super) struct Waiting {
+pub(super) struct ThreadWaits {
     waits: Option<Waits>,
     /// Why not.
     pub refused: Option<sampler::Error>,
-    clock: Clock,
-    /// What else was seen of the threads.
-    pub events: Events,
+    clock: TscClock,
+    /// Other events of the threads.
+    pub events: TracedEvents,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
-    /// How many waits were seen.
+    /// The number of waits seen.
     pub seen: u64,
     /// Programs that the target has executed, and how often.
     programs: BTreeMap<String, u64>,
 }
 
-impl Waiting {
-    pub fn new(pid: u32, events: Events) -> Self {
+impl ThreadWaits {
+    pub fn new(pid: u32, events: TracedEvents) -> Self {
         let layout = FrameLayout {
             size: size_of::<Frame>() as u32,
             block: offset_of!(Frame, block) as u32,
@@ -90,11 +43,11 @@ impl Waiting {
         if let Some(waits) = &waits {
             waits.add_process(pid);
         }
-        let now = Pair::now();
+        let now = TimePair::read_closest();
         Self {
             waits,
             refused,
-            clock: Clock {
+            clock: TscClock {
                 first: now,
                 last: now,
             },
@@ -108,6 +61,19 @@ impl Waiting {
     /// Returns whether waits are seen.
     pub fn works(&self) -> bool {
         self.waits.is_some()
+    }
+
+    /// Returns who had the CPUs that the target's threads were ready for.
+    pub fn cpu_users(&self) -> Vec<TracedCpuUser> {
+        const NAMED: usize = 16;
+        let users = self.waits.iter().flat_map(Waits::cpu_users).take(NAMED);
+        let traced = users.map(|user| TracedCpuUser {
+            pid: user.pid,
+            name: user.name,
+            target: user.watched,
+            ns: user.ns,
+        });
+        traced.collect()
     }
 
     /// Waits that found no room.
@@ -151,7 +117,7 @@ impl Waiting {
 
     /// Looks at the clocks.
     pub fn tick(&mut self) {
-        self.clock.last = Pair::now();
+        self.clock.last = TimePair::read_closest();
     }
 
     /// Forgets the events of threads that were not traced at the last look at the clocks.
@@ -173,7 +139,7 @@ impl Waiting {
         threads: &FxHashMap<u32, ThreadIndex>,
     ) {
         self.merge_waits(tid, items, threads);
-        self.events.merge(tid, items, self.clock);
+        self.events.merge_samples(tid, items, self.clock);
     }
 
     fn merge_waits(
@@ -204,7 +170,7 @@ impl Waiting {
                     if end > execution.leave {
                         break;
                     }
-                    merged.push(TraceItem::Wait(self.wait(wait, end, threads)));
+                    merged.push(TraceItem::Wait(self.wait_of_thread(wait, end, threads)));
                     kept.pop_front();
                 }
             }
@@ -214,13 +180,24 @@ impl Waiting {
         self.kept.insert(tid, kept);
     }
 
-    fn wait(&self, wait: &ThreadWait, end: u64, threads: &FxHashMap<u32, ThreadIndex>) -> Wait {
+    fn wait_of_thread(
+        &self,
+        wait: &ThreadWait,
+        end: u64,
+        threads: &FxHashMap<u32, ThreadIndex>,
+    ) -> Wait {
         let start = self.ticks_at(wait.start_ns);
+        let length = |ns: u64| {
+            let start = self.ticks_at(wait.end_ns.saturating_sub(ns));
+            self.ticks_at(wait.end_ns).saturating_sub(start)
+        };
         let ready = self.ticks_at(wait.end_ns.saturating_sub(wait.queued_ns));
         Wait {
             start,
             end,
             queued: end.saturating_sub(ready),
+            taken: length(wait.taken_ns),
+            held: length(wait.held_ns),
             preempted: wait.preempted,
             system_call: wait.system_call,
             waker: wait.waker.and_then(|tid| threads.get(&tid).copied()),

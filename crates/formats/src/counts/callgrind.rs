@@ -11,13 +11,13 @@ const LONGEST: u64 = 1 << 20;
 
 /// Why counts could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CallgrindError {
     /// The file could not be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line is not of the format.
@@ -29,7 +29,7 @@ pub enum Error {
         line: u64,
         /// Where it starts, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         what: &'static str,
     },
     /// It has no counts of single instructions.
@@ -42,7 +42,7 @@ pub enum Error {
 
 /// The counts of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct CallgrindCounts {
     /// Executions by object and address.
     executed: FxHashMap<(u32, u64), u64>,
     /// Jumps by object, from where, to where.
@@ -55,22 +55,22 @@ pub struct Counts {
 
 /// The counts of one procedure.
 #[derive(Clone, Copy, Debug)]
-pub struct OfProcedure<'a> {
-    counts: &'a Counts,
+pub struct ProcedureCounts<'a> {
+    counts: &'a CallgrindCounts,
     object: u32,
-    /// What callgrind's addresses are larger by than the image's.
+    /// The distance of callgrind's addresses from the image's.
     bias: u64,
 }
 
-impl OfProcedure<'_> {
+impl ProcedureCounts<'_> {
     /// Returns how often an instruction was executed.
-    pub fn executed(&self, at: ImageAddress) -> u64 {
+    pub fn times_executed(&self, at: ImageAddress) -> u64 {
         let key = (self.object, at.0.wrapping_add(self.bias));
         self.counts.executed.get(&key).copied().unwrap_or(0)
     }
 
     /// Returns how often a branch was taken: to a target, or in all.
-    pub fn jumped(&self, at: ImageAddress, to: Option<ImageAddress>) -> u64 {
+    pub fn times_jumped(&self, at: ImageAddress, to: Option<ImageAddress>) -> u64 {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let jumps = self.counts.jumped.get(&key).map(Vec::as_slice);
         let wanted = to.map(|to| to.0.wrapping_add(self.bias));
@@ -80,7 +80,7 @@ impl OfProcedure<'_> {
     }
 
     /// Where an instruction called to in its own image, and how often.
-    pub fn called(&self, at: ImageAddress) -> impl Iterator<Item = (ImageAddress, f64)> + '_ {
+    pub fn calls_from(&self, at: ImageAddress) -> impl Iterator<Item = (ImageAddress, f64)> + '_ {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let calls = self.counts.called.get(&key).into_iter().flatten();
         let bias = self.bias;
@@ -88,31 +88,31 @@ impl OfProcedure<'_> {
     }
 }
 
-impl Counts {
+impl CallgrindCounts {
     /// Reads a file.
     ///
     /// # Errors
     /// If it cannot be read, or is not what callgrind writes.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let io = |source| Error::Io {
+    pub fn read_file(path: &Path) -> Result<Self, CallgrindError> {
+        let io = |source| CallgrindError::Io {
             path: path.to_owned(),
             source,
         };
         let file = std::fs::File::open(path).map_err(io)?;
-        Self::parse(path, &mut BufReader::new(file))
+        Self::parse_callgrind(path, &mut BufReader::new(file))
     }
 
     /// Reads what would be in a file of this name.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
-    pub fn parse(path: &Path, input: &mut impl BufRead) -> Result<Self, Error> {
+    /// As [`read`](Self::read_file).
+    pub fn parse_callgrind(path: &Path, input: &mut impl BufRead) -> Result<Self, CallgrindError> {
         let mut parser = Parser::default();
         let (mut line, mut number, mut offset) = (Vec::new(), 0, 0);
         loop {
             line.clear();
             let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut line);
-            let read = read.map_err(|source| Error::Io {
+            let read = read.map_err(|source| CallgrindError::Io {
                 path: path.to_owned(),
                 source,
             })?;
@@ -121,16 +121,18 @@ impl Counts {
             }
             number += 1;
             let text = String::from_utf8_lossy(&line);
-            parser.line(text.trim_end()).map_err(|what| Error::Line {
-                path: path.to_owned(),
-                line: number,
-                offset,
-                what,
-            })?;
+            parser
+                .parse_line(text.trim_end())
+                .map_err(|what| CallgrindError::Line {
+                    path: path.to_owned(),
+                    line: number,
+                    offset,
+                    what,
+                })?;
             offset += read as u64;
         }
         if parser.counts.executed.is_empty() {
-            return Err(Error::NoInstructions {
+            return Err(CallgrindError::NoInstructions {
                 path: path.to_owned(),
             });
         }
@@ -139,7 +141,11 @@ impl Counts {
 
     /// The counts of a procedure that starts at an address of its image: of this name, or of this
     /// name but for parameters. `None` if it has none, or several of this name have.
-    pub fn of(&self, name: &str, start: ImageAddress) -> Option<OfProcedure<'_>> {
+    pub fn counts_of_procedure(
+        &self,
+        name: &str,
+        start: ImageAddress,
+    ) -> Option<ProcedureCounts<'_>> {
         let short = name.split('(').next().unwrap_or(name);
         let found = self
             .procedures
@@ -147,7 +153,7 @@ impl Counts {
             .or_else(|| self.procedures.get(short))?;
         let mut all = found.iter();
         let (object, first) = all.next()?;
-        all.next().is_none().then(|| OfProcedure {
+        all.next().is_none().then(|| ProcedureCounts {
             counts: self,
             object: *object,
             // What is executed first is at its start.
@@ -158,7 +164,7 @@ impl Counts {
 
 #[derive(Default)]
 struct Parser {
-    counts: Counts,
+    counts: CallgrindCounts,
     /// Names that were given a number, of objects and of functions.
     objects: FxHashMap<String, String>,
     functions: FxHashMap<String, String>,
@@ -178,76 +184,78 @@ struct Parser {
 }
 
 impl Parser {
-    fn line(&mut self, line: &str) -> Result<(), &'static str> {
+    fn parse_line(&mut self, line: &str) -> Result<(), &'static str> {
         let first = line.bytes().next().unwrap_or(b'#');
         if first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'*') {
-            return self.cost(line);
+            return self.parse_cost(line);
         }
         if let Some(positions) = line.strip_prefix("positions:") {
             self.has_instructions = positions.split_whitespace().next() == Some("instr");
         } else if let Some(name) = line.strip_prefix("ob=") {
             self.object = self.number_of(name)?;
         } else if let Some(name) = line.strip_prefix("fn=") {
-            let name = full(&mut self.functions, name)?;
+            let name = expand_name(&mut self.functions, name)?;
             // Recursion levels are counted apart: name'2.
             self.function = name.split('\'').next().unwrap_or_default().to_owned();
         } else if let Some(name) = line.strip_prefix("cfn=") {
-            full(&mut self.functions, name)?;
+            expand_name(&mut self.functions, name)?;
         } else if let Some(name) = line.strip_prefix("cob=") {
             self.callee = Some(self.number_of(name)?);
         } else if let Some(call) = line.strip_prefix("calls=") {
             let mut words = call.split_whitespace();
-            let times = number(words.next().unwrap_or_default()).ok_or("not a number of calls")?;
+            let times =
+                parse_number(words.next().unwrap_or_default()).ok_or("not a number of calls")?;
             let inside = self
                 .callee
                 .take()
                 .is_none_or(|object| object == self.object);
             let target = words.next().filter(|_| inside && self.has_instructions);
-            self.of_call = Some((times, target.and_then(|word| self.position(word))));
+            self.of_call = Some((times, target.and_then(|word| self.parse_position(word))));
         } else if let Some(jump) = line.strip_prefix("jump=") {
             let mut words = jump.split_whitespace();
-            let times = number(words.next().unwrap_or_default()).ok_or("not a number of jumps")?;
-            self.jump(times, words.next())?;
+            let times =
+                parse_number(words.next().unwrap_or_default()).ok_or("not a number of jumps")?;
+            self.parse_jump(times, words.next())?;
         } else if let Some(jump) = line.strip_prefix("jcnd=") {
             let mut words = jump.split_whitespace();
             let taken = words.next().and_then(|word| word.split_once('/'));
             let taken = taken
-                .and_then(|(taken, _)| number(taken))
+                .and_then(|(taken, _)| parse_number(taken))
                 .ok_or("not TAKEN/EXECUTED")?;
-            self.jump(taken, words.next())?;
+            self.parse_jump(taken, words.next())?;
         }
         Ok(())
     }
 
     /// The number of an object.
     fn number_of(&mut self, name: &str) -> Result<u32, &'static str> {
-        let name = full(&mut self.objects, name)?;
+        let name = expand_name(&mut self.objects, name)?;
         let next = self.numbers.len() as u32;
         Ok(*self.numbers.entry(name).or_insert(next))
     }
 
-    fn jump(&mut self, times: u64, target: Option<&str>) -> Result<(), &'static str> {
-        let target = target.and_then(|word| self.position(word));
+    fn parse_jump(&mut self, times: u64, target: Option<&str>) -> Result<(), &'static str> {
+        let target = target.and_then(|word| self.parse_position(word));
         self.of_jump = Some((times, target.ok_or("no target of a jump")?));
         Ok(())
     }
 
     /// An address, which may be given as a difference to the one before.
-    fn position(&self, word: &str) -> Option<u64> {
+    fn parse_position(&self, word: &str) -> Option<u64> {
         match word.split_at_checked(1)? {
-            ("+", more) => self.address.checked_add(number(more)?),
-            ("-", less) => self.address.checked_sub(number(less)?),
+            ("+", more) => self.address.checked_add(parse_number(more)?),
+            ("-", less) => self.address.checked_sub(parse_number(less)?),
             ("*", _) => Some(self.address),
-            _ => number(word),
+            _ => parse_number(word),
         }
     }
 
-    fn cost(&mut self, line: &str) -> Result<(), &'static str> {
+    fn parse_cost(&mut self, line: &str) -> Result<(), &'static str> {
         if !self.has_instructions {
             return Ok(());
         }
         let mut words = line.split_whitespace();
-        let address = self.position(words.next().unwrap_or_default());
+        let address = self.parse_position(words.next().unwrap_or_default());
         self.address = address.ok_or("not an address")?;
         let key = (self.object, self.address);
         if let Some((times, target)) = self.of_jump.take() {
@@ -264,7 +272,10 @@ impl Parser {
             return Ok(());
         }
         // The source line, then the costs.
-        let cost = words.nth(1).map_or(Some(0), number).ok_or("not a cost")?;
+        let cost = words
+            .nth(1)
+            .map_or(Some(0), parse_number)
+            .ok_or("not a cost")?;
         let sum = self.counts.executed.entry(key).or_default();
         *sum = sum.saturating_add(cost);
         let procedure = self
@@ -279,7 +290,7 @@ impl Parser {
 }
 
 /// `(1) name` defines a number, `(1)` uses it; a name may stand alone.
-fn full(names: &mut FxHashMap<String, String>, text: &str) -> Result<String, &'static str> {
+fn expand_name(names: &mut FxHashMap<String, String>, text: &str) -> Result<String, &'static str> {
     let Some((number, name)) = text.strip_prefix('(').and_then(|rest| rest.split_once(')')) else {
         return Ok(text.to_owned());
     };
@@ -294,7 +305,7 @@ fn full(names: &mut FxHashMap<String, String>, text: &str) -> Result<String, &'s
     Ok(name.to_owned())
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -331,31 +342,37 @@ fn=(2)
 0x402000 9 2
 ";
 
-    fn read(text: &str) -> Result<Counts, Error> {
-        Counts::parse(Path::new("f"), &mut text.as_bytes())
+    fn read(text: &str) -> Result<CallgrindCounts, CallgrindError> {
+        CallgrindCounts::parse_callgrind(Path::new("f"), &mut text.as_bytes())
     }
 
     #[test]
     fn executions_and_jumps_by_the_images_addresses() {
         let counts = read(FILE).expect("valid");
-        let work = counts.of("work", ImageAddress(0x1000)).expect("there");
+        let work = counts
+            .counts_of_procedure("work", ImageAddress(0x1000))
+            .expect("there");
         for at in [0x1000, 0x1004, 0x1008, 0x100c] {
-            assert_eq!(work.executed(ImageAddress(at)), 10, "{at:x}");
+            assert_eq!(work.times_executed(ImageAddress(at)), 10, "{at:x}");
         }
         assert_eq!(
-            work.jumped(ImageAddress(0x100c), Some(ImageAddress(0x1000))),
+            work.times_jumped(ImageAddress(0x100c), Some(ImageAddress(0x1000))),
             7
         );
-        assert_eq!(work.jumped(ImageAddress(0x100c), None), 7);
-        assert_eq!(work.jumped(ImageAddress(0x1000), None), 0);
+        assert_eq!(work.times_jumped(ImageAddress(0x100c), None), 7);
+        assert_eq!(work.times_jumped(ImageAddress(0x1000), None), 0);
         // Not what is called in another object.
-        let called: Vec<_> = work.called(ImageAddress(0x1008)).collect();
+        let called: Vec<_> = work.calls_from(ImageAddress(0x1008)).collect();
         assert_eq!(called, [(ImageAddress(0x2000), 2.0)]);
         let other = counts
-            .of("other(int)", ImageAddress(0x2000))
+            .counts_of_procedure("other(int)", ImageAddress(0x2000))
             .expect("there");
-        assert_eq!(other.executed(ImageAddress(0x2000)), 2);
-        assert!(counts.of("none", ImageAddress(0)).is_none());
+        assert_eq!(other.times_executed(ImageAddress(0x2000)), 2);
+        assert!(
+            counts
+                .counts_of_procedure("none", ImageAddress(0))
+                .is_none()
+        );
     }
 
     #[test]
@@ -364,7 +381,10 @@ fn=(2)
         let error = read(&bad).expect_err("bad").to_string();
         assert_eq!(error, "f: line 22 (offset 0x10e): not a cost");
         let lines = FILE.replace("positions: instr line", "positions: line");
-        assert!(matches!(read(&lines), Err(Error::NoInstructions { .. })));
+        assert!(matches!(
+            read(&lines),
+            Err(CallgrindError::NoInstructions { .. })
+        ));
         assert!(read(&FILE.replace("fn=(2)\n", "fn=(9)\n")).is_err());
     }
 
@@ -373,8 +393,8 @@ fn=(2)
         fn damage_is_no_panic(at in 0..FILE.len(), byte: u8, end in 0..FILE.len()) {
             let mut bytes = FILE.as_bytes().to_vec();
             bytes[at] = byte;
-            let _ = Counts::parse(Path::new("f"), &mut bytes.as_slice());
-            let _ = Counts::parse(Path::new("f"), &mut &bytes[..end]);
+            let _ = CallgrindCounts::parse_callgrind(Path::new("f"), &mut bytes.as_slice());
+            let _ = CallgrindCounts::parse_callgrind(Path::new("f"), &mut &bytes[..end]);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Executions of source lines, by gcov (`--json-format`) or in lcov's form (`llvm-cov export
 //! -format=lcov`, geninfo, cargo-llvm-cov).
 
-use crate::read::Limits;
-use crate::read::error::{Fault, Place};
-use crate::read::input::Input;
-use crate::read::lines::Lines;
+use crate::read::ReadLimits;
+use crate::read::error::{FilePosition, ReadFault};
+use crate::read::input::ProfileInput;
+use crate::read::lines::LineReader;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::io::Read;
@@ -20,18 +20,18 @@ const TEXT: u64 = 16;
 /// The counts of a file's lines.
 type File = FxHashMap<u32, u64>;
 
-/// How often source lines were executed.
+/// Execution counts of source lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// By the last part of the path, and by what is before it.
     files: FxHashMap<String, FxHashMap<String, File>>,
     /// Lines with a count.
     lines: u64,
-    /// What they take, about.
+    /// Approximate memory of the counts.
     memory: u64,
 }
 
-/// What gcov says of a program's file.
+/// The part of gcov's JSON that is read.
 #[derive(Deserialize)]
 struct Gcov {
     #[serde(default)]
@@ -68,8 +68,8 @@ impl LineCounts {
     /// The counts of a file's lines: of that file whose path ends like this one, as far as
     /// possible, if there is one such file. (Programs are counted and measured in other builds,
     /// which may lie elsewhere.)
-    pub fn of(&self, path: &str) -> Option<&FxHashMap<u32, u64>> {
-        let (name, directories) = parts(path);
+    pub fn lines_of_file(&self, path: &str) -> Option<&FxHashMap<u32, u64>> {
+        let (name, directories) = split_path(path);
         let files = self.files.get(&name)?;
         let alike = |other: &str| {
             let pairs = directories.rsplit('/').zip(other.rsplit('/'));
@@ -82,17 +82,17 @@ impl LineCounts {
     }
 
     /// Adds the counts of another run or of other files.
-    pub fn join(&mut self, other: Self) {
+    pub fn merge_counts(&mut self, other: Self) {
         for (name, files) in other.files {
             for (directories, lines) in files {
                 for (line, count) in lines {
-                    self.add(&name, &directories, line, count);
+                    self.add_line(&name, &directories, line, count);
                 }
             }
         }
     }
 
-    fn add(&mut self, name: &str, directories: &str, line: u32, count: u64) {
+    fn add_line(&mut self, name: &str, directories: &str, line: u32, count: u64) {
         let known = self.files.get_mut(name);
         match known.and_then(|files| files.get_mut(directories)) {
             Some(lines) => {
@@ -115,18 +115,21 @@ impl LineCounts {
         }
     }
 
-    fn fits(&self, limits: &Limits, at: Place) -> Result<(), Fault> {
+    fn check_limits(&self, limits: &ReadLimits, at: FilePosition) -> Result<(), ReadFault> {
         match self.memory > limits.memory {
             true => {
                 let what = "its lines need more memory than the limit allows";
-                Err(Fault::too_large(what, at))
+                Err(ReadFault::too_large(what, at))
             }
             false => Ok(()),
         }
     }
 
     /// Returns what gcov wrote, of one file or of several, one after the other.
-    pub(super) fn gcov(input: &mut Input, limits: &Limits) -> Result<Self, Fault> {
+    pub(super) fn read_gcov(
+        input: &mut ProfileInput,
+        limits: &ReadLimits,
+    ) -> Result<Self, ReadFault> {
         let mut found = Self::default();
         let most = limits.memory / TEXT;
         let mut text = input.take(most);
@@ -136,7 +139,7 @@ impl LineCounts {
             match one {
                 Ok(one) => {
                     found.gcov_program(one)?;
-                    found.fits(limits, Place::Offset(most))?;
+                    found.check_limits(limits, FilePosition::Offset(most))?;
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -146,52 +149,55 @@ impl LineCounts {
         }
         if text.limit() == 0 {
             let what = "it needs more memory than the limit allows";
-            return Err(Fault::too_large(what, Place::Offset(most)));
+            return Err(ReadFault::too_large(what, FilePosition::Offset(most)));
         }
         match failed {
-            None => found.checked("gcov"),
+            None => found.reject_empty("gcov"),
             Some(error) if error.is_io() => Err(std::io::Error::from(error).into()),
             Some(error) => {
-                let at = Place::Column {
+                let at = FilePosition::Column {
                     line: error.line() as u64,
                     column: error.column() as u64,
                 };
                 let text = error.to_string();
                 let what = text.split(" at line ").next().unwrap_or_default();
-                Err(Fault::damaged(what, at))
+                Err(ReadFault::damaged(what, at))
             }
         }
     }
 
-    fn gcov_program(&mut self, one: Gcov) -> Result<(), Fault> {
+    fn gcov_program(&mut self, one: Gcov) -> Result<(), ReadFault> {
         let Some(files) = one.files else {
             let what = match one.kind.starts_with("llvm.coverage") {
                 true => "llvm-cov's JSON; export it with -format=lcov",
                 false => "JSON, but not what gcov --json-format writes: it has no files",
             };
-            return Err(Fault::Lacks(what.to_owned()));
+            return Err(ReadFault::Lacks(what.to_owned()));
         };
         for file in files {
             let path = match file.file.starts_with('/') {
                 true => file.file,
                 false => format!("{}/{}", one.current_working_directory, file.file),
             };
-            let (name, directories) = parts(&path);
+            let (name, directories) = split_path(&path);
             for line in file.lines {
-                self.add(&name, &directories, line.line_number, line.count);
+                self.add_line(&name, &directories, line.line_number, line.count);
             }
         }
         Ok(())
     }
 
     /// Returns what is in lcov's form.
-    pub(super) fn lcov(input: &mut Input, limits: &Limits) -> Result<Self, Fault> {
+    pub(super) fn read_lcov(
+        input: &mut ProfileInput,
+        limits: &ReadLimits,
+    ) -> Result<Self, ReadFault> {
         let mut found = Self::default();
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let mut file = None;
-        while let Some((at, line)) = lines.next()? {
+        while let Some((at, line)) = lines.next_line()? {
             if let Some(path) = line.strip_prefix("SF:") {
-                file = Some(parts(path));
+                file = Some(split_path(path));
             } else if line == "end_of_record" {
                 file = None;
             } else if let Some(counted) = line.strip_prefix("DA:") {
@@ -199,21 +205,21 @@ impl LineCounts {
                 let mut number = || fields.next()?.parse::<u64>().ok();
                 let line = number().and_then(|line| u32::try_from(line).ok());
                 let (Some(line), Some(count)) = (line, number()) else {
-                    return Err(Fault::damaged("not DA:LINE,COUNT", at));
+                    return Err(ReadFault::damaged("not DA:LINE,COUNT", at));
                 };
                 let Some((name, directories)) = &file else {
-                    return Err(Fault::damaged("DA: before the file, SF:", at));
+                    return Err(ReadFault::damaged("DA: before the file, SF:", at));
                 };
-                found.add(name, directories, line, count);
+                found.add_line(name, directories, line, count);
             }
-            found.fits(limits, at)?;
+            found.check_limits(limits, at)?;
         }
-        found.checked("lcov")
+        found.reject_empty("lcov")
     }
 
-    fn checked(self, format: &str) -> Result<Self, Fault> {
+    fn reject_empty(self, format: &str) -> Result<Self, ReadFault> {
         match self.lines {
-            0 => Err(Fault::Lacks(format!(
+            0 => Err(ReadFault::Lacks(format!(
                 "no counts of lines in what is {format}'s form"
             ))),
             _ => Ok(self),
@@ -222,7 +228,7 @@ impl LineCounts {
 }
 
 /// The last part of a path, and what is before it.
-fn parts(path: &str) -> (String, String) {
+fn split_path(path: &str) -> (String, String) {
     let mut clean = String::with_capacity(path.len());
     for part in path.split('/') {
         match part {

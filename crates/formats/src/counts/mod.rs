@@ -1,22 +1,21 @@
-//! How often code ran, as other tools count it: each instruction ([`callgrind`]),
-//! source lines ([`LineCounts`]: gcov, lcov), or the last branches at samples ([`BranchStacks`]:
-//! perf).
+//! Execution counts of other tools: of each instruction ([`callgrind`]), of source lines
+//! ([`LineCounts`]: gcov, lcov), or of the last branches at samples ([`BranchStacks`]: perf).
 
 pub mod callgrind;
 mod lines;
 
 pub use lines::LineCounts;
 
-use crate::read::error::Fault;
-use crate::read::input::Input;
-use crate::read::{BranchStacks, Limits, ReadError};
+use crate::read::error::ReadFault;
+use crate::read::input::ProfileInput;
+use crate::read::{BranchStacks, ReadError, ReadLimits};
 use std::path::Path;
 
-/// What a file has counted.
+/// The counts of a file.
 #[derive(Clone, Debug)]
-pub enum Counts {
+pub enum ExecutionCounts {
     /// Executions of each instruction.
-    Instructions(callgrind::Counts),
+    Instructions(callgrind::CallgrindCounts),
     /// Branches before samples.
     Branches(BranchStacks),
     /// Executions of source lines.
@@ -25,11 +24,11 @@ pub enum Counts {
 
 /// Why counts could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Of callgrind's.
+pub enum CountsError {
+    /// An error of callgrind's reader.
     #[error(transparent)]
-    Callgrind(#[from] callgrind::Error),
-    /// Of others.
+    Callgrind(#[from] callgrind::CallgrindError),
+    /// An error of another reader.
     #[error(transparent)]
     Other(#[from] ReadError),
 }
@@ -53,29 +52,31 @@ const LLVM: &str = "llvm-profdata's own, which names no lines; give what llvm-co
 ///
 /// # Errors
 /// If it cannot be read, is damaged, exceeds the limits, or has no counts that can be used.
-pub fn read(path: &Path, limits: &Limits) -> Result<Counts, Error> {
-    let fault = |fault: Fault| Error::from(fault.of(path, "counts"));
-    let mut input = Input::open(path, limits).map_err(fault)?;
-    let head = input.head();
+pub fn read_counts(path: &Path, limits: &ReadLimits) -> Result<ExecutionCounts, CountsError> {
+    let fault = |fault: ReadFault| CountsError::from(fault.in_file(path, "counts"));
+    let mut input = ProfileInput::open_file(path, limits).map_err(fault)?;
+    let head = input.first_bytes();
     if let Some((_, what)) = BINARY.iter().find(|(start, _)| head.starts_with(start)) {
-        return Err(fault(Fault::Lacks((*what).to_owned())));
+        return Err(fault(ReadFault::Lacks((*what).to_owned())));
     }
     if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
-        return Ok(Counts::Branches(BranchStacks::read(path, limits)?));
+        return Ok(ExecutionCounts::Branches(BranchStacks::read_file(
+            path, limits,
+        )?));
     }
     let text = String::from_utf8_lossy(head).into_owned();
     if text.trim_start().starts_with('{') {
-        let lines = LineCounts::gcov(&mut input, limits);
-        return lines.map(Counts::Lines).map_err(fault);
+        let lines = LineCounts::read_gcov(&mut input, limits);
+        return lines.map(ExecutionCounts::Lines).map_err(fault);
     }
     // llvm-profdata's text form.
     if text.starts_with(":ir") || text.starts_with(":fe") || text.contains("\n# Func Hash:") {
-        return Err(fault(Fault::Lacks(LLVM.to_owned())));
+        return Err(fault(ReadFault::Lacks(LLVM.to_owned())));
     }
     if ["TN:", "SF:"].iter().any(|start| text.starts_with(start)) {
-        let lines = LineCounts::lcov(&mut input, limits);
-        return lines.map(Counts::Lines).map_err(fault);
+        let lines = LineCounts::read_lcov(&mut input, limits);
+        return lines.map(ExecutionCounts::Lines).map_err(fault);
     }
-    let counts = callgrind::Counts::parse(path, &mut input)?;
-    Ok(Counts::Instructions(counts))
+    let counts = callgrind::CallgrindCounts::parse_callgrind(path, &mut input)?;
+    Ok(ExecutionCounts::Instructions(counts))
 }

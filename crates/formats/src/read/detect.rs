@@ -1,11 +1,11 @@
-//! What a file is, by its first bytes.
+//! Recognition of formats by the first bytes.
 
-use super::draft::Draft;
-use super::error::Fault;
-use super::input::{HEAD, Input};
+use super::draft::TreeDraft;
+use super::error::ReadFault;
+use super::input::{HEAD, ProfileInput};
 use super::options::ReadOptions;
 use super::{
-    callgrind, dtrace, folded, ghc, gperftools, instruments, jfr, json, macos_sample, otlp,
+    austin, callgrind, dtrace, folded, ghc, gperftools, instruments, jfr, json, macos_sample, otlp,
     perf_data, perf_script, pprof, pstats, ruby_marshal, v8_log,
 };
 use std::path::Path;
@@ -20,15 +20,15 @@ pub(crate) struct Head<'h> {
 }
 
 /// A tree, and the name of the format that it was read from.
-type NamedDraft = (Draft, &'static str);
+type NamedDraft = (TreeDraft, &'static str);
 
-/// How a format is read.
+/// The kind of reader of a format.
 pub(crate) enum ReadWith {
-    Bytes(fn(&mut Input, &ReadOptions) -> Result<Draft, Fault>),
+    Bytes(fn(&mut ProfileInput, &ReadOptions) -> Result<TreeDraft, ReadFault>),
     /// Several formats in one, that are told apart by what is read.
-    Several(fn(&mut Input, &ReadOptions) -> Result<NamedDraft, Fault>),
+    Several(fn(&mut ProfileInput, &ReadOptions) -> Result<NamedDraft, ReadFault>),
     /// More than once, so that it must be a file.
-    File(fn(&Path, &ReadOptions) -> Result<Draft, Fault>),
+    File(fn(&Path, &ReadOptions) -> Result<TreeDraft, ReadFault>),
 }
 
 /// A format that is read.
@@ -46,12 +46,12 @@ const READERS: &[FormatReader] = &[
         is_format: |head| {
             head.bytes.starts_with(b"PERFILE2") || head.bytes.starts_with(b"2ELIFREP")
         },
-        read: ReadWith::File(perf_data::read),
+        read: ReadWith::File(perf_data::read_perf_data),
     },
     FormatReader {
         name: "JFR",
         is_format: |head| head.bytes.starts_with(b"FLR\0"),
-        read: ReadWith::Bytes(jfr::read),
+        read: ReadWith::Bytes(jfr::read_jfr),
     },
     FormatReader {
         name: gperftools::NAME,
@@ -59,7 +59,7 @@ const READERS: &[FormatReader] = &[
             Some(text) => gperftools::detect_text(text),
             None => gperftools::detect_binary(head.bytes),
         },
-        read: ReadWith::Bytes(gperftools::read),
+        read: ReadWith::Bytes(gperftools::read_gperftools),
     },
     FormatReader {
         name: "nested JSON profile",
@@ -69,69 +69,74 @@ const READERS: &[FormatReader] = &[
     FormatReader {
         name: json::NAME,
         is_format: |head| head.text.is_some_and(is_json),
-        read: ReadWith::Several(json::read),
+        read: ReadWith::Several(json::read_json),
     },
     FormatReader {
         name: "V8 log",
-        is_format: |head| head.text.is_some_and(v8_log::detect),
-        read: ReadWith::Bytes(v8_log::read),
+        is_format: |head| head.text.is_some_and(v8_log::detect_v8_log),
+        read: ReadWith::Bytes(v8_log::read_v8_log),
     },
     FormatReader {
         name: "GHC profile",
-        is_format: |head| head.text.is_some_and(ghc::detect),
-        read: ReadWith::Bytes(ghc::read),
+        is_format: |head| head.text.is_some_and(ghc::detect_ghc),
+        read: ReadWith::Bytes(ghc::read_ghc),
     },
     FormatReader {
         name: "sample of macOS",
-        is_format: |head| head.text.is_some_and(macos_sample::detect),
-        read: ReadWith::Bytes(macos_sample::read),
+        is_format: |head| head.text.is_some_and(macos_sample::detect_macos_sample),
+        read: ReadWith::Bytes(macos_sample::read_macos_sample),
     },
     FormatReader {
         name: "Instruments deep copy",
-        is_format: |head| head.text.is_some_and(instruments::detect),
-        read: ReadWith::Bytes(instruments::read),
+        is_format: |head| head.text.is_some_and(instruments::detect_instruments),
+        read: ReadWith::Bytes(instruments::read_instruments),
     },
     FormatReader {
         name: "callgrind",
         is_format: |head| head.text.is_some_and(is_callgrind),
-        read: ReadWith::Bytes(callgrind::read),
+        read: ReadWith::Bytes(callgrind::read_callgrind),
     },
     // Before folded stacks, for the address of a frame may look like a value.
     FormatReader {
         name: "perf script",
-        is_format: |head| head.text.is_some_and(perf_script::detect),
-        read: ReadWith::Bytes(perf_script::read),
+        is_format: |head| head.text.is_some_and(perf_script::detect_perf_script),
+        read: ReadWith::Bytes(perf_script::read_perf_script),
+    },
+    FormatReader {
+        name: "Austin samples",
+        is_format: |head| head.text.is_some_and(austin::detect_austin),
+        read: ReadWith::Bytes(austin::read_austin),
     },
     FormatReader {
         name: "DTrace stacks",
-        is_format: |head| head.text.is_some_and(dtrace::detect),
-        read: ReadWith::Bytes(dtrace::read),
+        is_format: |head| head.text.is_some_and(dtrace::detect_dtrace),
+        read: ReadWith::Bytes(dtrace::read_dtrace),
     },
     FormatReader {
         name: "folded stacks",
         is_format: |head| head.text.is_some_and(is_folded),
-        read: ReadWith::Bytes(folded::read),
+        read: ReadWith::Bytes(folded::read_folded),
     },
     FormatReader {
         name: "pstats",
-        is_format: |head| pstats::detect(head.bytes),
-        read: ReadWith::Bytes(pstats::read),
+        is_format: |head| pstats::detect_pstats(head.bytes),
+        read: ReadWith::Bytes(pstats::read_pstats),
     },
     FormatReader {
         name: "stackprof",
-        is_format: |head| ruby_marshal::detect(head.bytes),
-        read: ReadWith::Bytes(ruby_marshal::read),
+        is_format: |head| ruby_marshal::detect_ruby_marshal(head.bytes),
+        read: ReadWith::Bytes(ruby_marshal::read_ruby_marshal),
     },
     FormatReader {
         name: "OTLP profiles",
-        is_format: |head| head.text.is_none() && otlp::detect(head.bytes, head.is_whole),
-        read: ReadWith::Bytes(otlp::read),
+        is_format: |head| head.text.is_none() && otlp::detect_otlp(head.bytes, head.is_whole),
+        read: ReadWith::Bytes(otlp::read_otlp),
     },
     // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
     FormatReader {
         name: "pprof",
-        is_format: |head| head.text.is_none() && pprof::detect(head.bytes, head.is_whole),
-        read: ReadWith::Bytes(pprof::read),
+        is_format: |head| head.text.is_none() && pprof::detect_pprof(head.bytes, head.is_whole),
+        read: ReadWith::Bytes(pprof::read_pprof),
     },
 ];
 
@@ -172,7 +177,7 @@ pub(crate) fn find_reader(head: &[u8]) -> Result<&'static FormatReader, &'static
     if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Err(what);
     }
-    let text = text(head);
+    let text = whole_lines(head);
     let head = Head {
         bytes: head,
         is_whole: (head.len() as u64) < HEAD,
@@ -207,17 +212,19 @@ fn is_callgrind(text: &str) -> bool {
 fn is_folded(text: &str) -> bool {
     let (mut stacks, mut others) = (0_u64, 0_u64);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        if folded::split(line).is_some() {
-            stacks += 1;
-        } else if !line.starts_with('#') && !line.starts_with("//") {
-            others += 1;
+        if folded::is_comment(line) {
+            continue;
+        }
+        match folded::split_value(line) {
+            Some(_) => stacks += 1,
+            None => others += 1,
         }
     }
     stacks > 0 && stacks >= others || !text.contains('\n') && text.contains(';')
 }
 
 /// The whole lines of a text; `None` if it is none.
-fn text(head: &[u8]) -> Option<String> {
+fn whole_lines(head: &[u8]) -> Option<String> {
     let odd = |b: &u8| *b < b' ' && !matches!(b, b'\t' | b'\n' | b'\r' | 0x1b);
     if head.iter().any(odd) {
         return None;

@@ -1,14 +1,14 @@
 //! A tree in the making, as all readers use it.
 
-use super::error::{Fault, Place};
-use super::options::{Group, ReadOptions};
+use super::error::{FilePosition, ReadFault};
+use super::options::{GroupBy, ReadOptions};
 use super::tree_profile::TreeProfile;
 use profile::{CallTree, CallTreeBuilder, DraftNode, MethodId, NodeId, ValueType};
 
-/// What a node costs while its tree is made, and once more while that is put in order.
+/// Memory of a node while its tree is made, and once more while that is put in order.
 const NODE_BYTES: u64 = 48;
 const VALUE_BYTES: u64 = 16;
-/// What a method costs beside its name.
+/// Memory of a method beside its name.
 const METHOD_BYTES: u64 = 96;
 
 /// Whose stack it is, as far as the profile says.
@@ -22,13 +22,13 @@ pub(crate) struct Owner<'a> {
 }
 
 /// A [`CallTreeBuilder`] within limits, with the notes of its reader.
-pub(crate) struct Draft {
+pub(crate) struct TreeDraft {
     builder: CallTreeBuilder,
-    group_by: Vec<Group>,
-    /// Whether a stack had the group.
+    group_by: Vec<GroupBy>,
+    /// For each group, whether a stack had it.
     grouped: Vec<bool>,
     stacks: u64,
-    /// How many methods there are.
+    /// The number of methods.
     methods: u32,
     values: usize,
     node_bytes: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Draft {
     pub default_value: usize,
 }
 
-impl Draft {
+impl TreeDraft {
     pub fn new(value_types: Vec<ValueType>, options: &ReadOptions) -> Self {
         Self {
             values: value_types.len(),
@@ -60,9 +60,9 @@ impl Draft {
     }
 
     /// Counts `bytes` that the reader keeps beside the tree.
-    pub fn hold(&mut self, bytes: u64, at: Place) -> Result<(), Fault> {
+    pub fn charge_memory(&mut self, bytes: u64, at: FilePosition) -> Result<(), ReadFault> {
         self.other = self.other.saturating_add(bytes);
-        self.check(at)
+        self.check_memory(at)
     }
 
     /// Adds a value type, for formats that do not say beforehand what there is; its position.
@@ -72,7 +72,7 @@ impl Draft {
         self.builder.add_value_type(value_type)
     }
 
-    pub fn method(&mut self, name: &str, module: &str) -> Result<MethodId, Fault> {
+    pub fn intern_method(&mut self, name: &str, module: &str) -> Result<MethodId, ReadFault> {
         let id = self.builder.method(name, module)?;
         if id.0 >= self.methods {
             self.methods = id.0 + 1;
@@ -82,19 +82,19 @@ impl Draft {
     }
 
     /// The node of `method` called from `parent`; `at` is where the file asks for it.
-    pub fn child(
+    pub fn child_node(
         &mut self,
         parent: DraftNode,
         method: MethodId,
-        at: Place,
-    ) -> Result<DraftNode, Fault> {
+        at: FilePosition,
+    ) -> Result<DraftNode, ReadFault> {
         let node = self.builder.child(parent, method)?;
-        self.check(at)?;
+        self.check_memory(at)?;
         Ok(node)
     }
 
     /// Refuses a file that asks for more memory than it may.
-    fn check(&self, at: Place) -> Result<(), Fault> {
+    fn check_memory(&self, at: FilePosition) -> Result<(), ReadFault> {
         let nodes = self.builder.len() as u64;
         if nodes * self.node_bytes + self.other <= self.memory {
             return Ok(());
@@ -103,44 +103,48 @@ impl Draft {
             "{nodes} nodes and their methods need more than {} MiB of memory",
             self.memory >> 20
         );
-        Err(Fault::too_large(what, at))
+        Err(ReadFault::too_large(what, at))
     }
 
     /// The node that the stack of `owner` begins under.
-    pub fn group(&mut self, owner: &Owner<'_>, at: Place) -> Result<DraftNode, Fault> {
+    pub fn group_node(
+        &mut self,
+        owner: &Owner<'_>,
+        at: FilePosition,
+    ) -> Result<DraftNode, ReadFault> {
         let mut node = DraftNode::ROOT;
         self.stacks += 1;
         for index in 0..self.group_by.len() {
             let Some(group) = self.group_by.get(index).copied() else {
                 break;
             };
-            let Some(name) = owner.name(group) else {
+            let Some(name) = owner.group_name(group) else {
                 continue;
             };
             if let Some(seen) = self.grouped.get_mut(index) {
                 *seen = true;
             }
-            let method = self.method(&name, group.module())?;
-            node = self.child(node, method, at)?;
+            let method = self.intern_method(&name, group.module_name())?;
+            node = self.child_node(node, method, at)?;
         }
         Ok(node)
     }
 
-    pub fn add(&mut self, value: usize, node: DraftNode, cost: i64) {
+    pub fn add_cost(&mut self, value: usize, node: DraftNode, cost: i64) {
         self.builder.add(value, node, cost);
     }
 
-    pub fn note(&mut self, note: impl Into<String>) {
+    pub fn add_note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    pub fn finish(mut self, format: &'static str) -> Result<TreeProfile, Fault> {
+    pub fn finish_tree(mut self, format: &'static str) -> Result<TreeProfile, ReadFault> {
         for (group, seen) in self.group_by.iter().zip(&self.grouped) {
             if !seen && self.stacks > 0 {
-                let name = group.module().trim_matches(['[', ']']);
+                let name = group.module_name().trim_matches(['[', ']']);
                 self.notes.push(format!(
                     "the profile does not say which {name} a stack is of; not grouped by {name}"
                 ));
@@ -175,14 +179,14 @@ impl Draft {
 }
 
 impl Owner<'_> {
-    fn name(&self, group: Group) -> Option<String> {
+    fn group_name(&self, group: GroupBy) -> Option<String> {
         let text = |text: Option<&str>| text.filter(|t| !t.is_empty()).map(str::to_owned);
         match group {
-            Group::Host => text(self.host),
-            Group::Process => {
+            GroupBy::Host => text(self.host),
+            GroupBy::Process => {
                 text(self.process).or_else(|| self.pid.map(|pid| format!("pid {pid}")))
             }
-            Group::Thread => match (text(self.thread), self.tid) {
+            GroupBy::Thread => match (text(self.thread), self.tid) {
                 (Some(name), Some(tid)) => Some(format!("{name} ({tid})")),
                 (None, Some(tid)) => Some(format!("tid {tid}")),
                 (name, None) => name,
@@ -191,7 +195,7 @@ impl Owner<'_> {
     }
 }
 
-fn check_depth(tree: &CallTree, most: u32) -> Result<(), Fault> {
+fn check_depth(tree: &CallTree, most: u32) -> Result<(), ReadFault> {
     let (_, parents, _) = tree.columns();
     let mut depth = vec![0_u32; parents.len()];
     for (node, parent) in parents.iter().enumerate().skip(1) {
@@ -200,7 +204,10 @@ fn check_depth(tree: &CallTree, most: u32) -> Result<(), Fault> {
         if above >= most {
             let what = format!("a stack of more than {most} frames");
             let row = node as u64;
-            return Err(Fault::too_large(what, Place::Row { table: "node", row }));
+            return Err(ReadFault::too_large(
+                what,
+                FilePosition::Row { table: "node", row },
+            ));
         }
         if let Some(entry) = depth.get_mut(node) {
             *entry = above + 1;

@@ -1,21 +1,21 @@
-//! What DTrace prints of an aggregation by `stack()` or `ustack()`: frames, innermost first, a line
+//! DTrace's output for an aggregation by `stack()` or `ustack()`: frames, innermost first, a line
 //! each, then the count.
 
-use super::draft::{Draft, Owner};
-use super::error::Fault;
-use super::input::Input;
-use super::lines::Lines;
+use super::draft::{Owner, TreeDraft};
+use super::error::ReadFault;
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
 
 /// Returns whether a text is one: it has an indented frame with a module, and a count alone on a line.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_dtrace(text: &str) -> bool {
     let mut lines = text
         .lines()
         .take(2000)
         .filter(|l| l.starts_with([' ', '\t']));
-    lines.clone().any(is_stack_frame) && lines.any(|line| count(line).is_some())
+    lines.clone().any(is_stack_frame) && lines.any(|line| parse_count(line).is_some())
         || text.trim_start().starts_with("CPU") && text.lines().any(is_header)
 }
 
@@ -26,7 +26,7 @@ fn is_stack_frame(line: &str) -> bool {
     module.is_some_and(|m| !m.is_empty() && !m.contains([' ', '(', ';']))
 }
 
-fn count(line: &str) -> Option<i64> {
+fn parse_count(line: &str) -> Option<i64> {
     line.trim().parse().ok()
 }
 
@@ -39,43 +39,46 @@ fn is_header(line: &str) -> bool {
     probe && (first == Some("CPU") && second == Some("ID") || is_number(first) && is_number(second))
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_dtrace(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let value_type = ValueType {
         name: "samples".to_owned(),
         unit: "samples".to_owned(),
     };
-    let mut draft = Draft::new(vec![value_type], options);
+    let mut draft = TreeDraft::new(vec![value_type], options);
     let mut frames: Vec<(String, String)> = Vec::new();
     let (mut skipped, mut read, mut unnamed) = (Skipped::new("lines"), 0_u64, 0_u64);
     let mut started = false;
-    let mut lines = Lines::new(input);
-    while let Some((at, line)) = lines.next()? {
+    let mut lines = LineReader::new(input);
+    while let Some((at, line)) = lines.next_line()? {
         let text = line.trim();
         if text.is_empty() {
             started = true;
         } else if is_header(text) || text.starts_with("dtrace: ") {
-        } else if let Some(count) = count(text) {
+        } else if let Some(count) = parse_count(text) {
             read += 1;
-            let mut node = draft.group(&Owner::default(), at)?;
+            let mut node = draft.group_node(&Owner::default(), at)?;
             for (name, module) in frames.drain(..).rev() {
-                let method = draft.method(&name, &module)?;
-                node = draft.child(node, method, at)?;
+                let method = draft.intern_method(&name, &module)?;
+                node = draft.child_node(node, method, at)?;
             }
-            draft.add(0, node, count);
+            draft.add_cost(0, node, count);
         } else if line.starts_with([' ', '\t']) && frames.len() as u32 <= options.limits.depth {
             read += 1;
             unnamed += u64::from(text.starts_with("0x"));
-            frames.push(frame(text));
+            frames.push(split_frame(text));
         } else if started {
-            skipped.add("neither a frame nor a count", at);
+            skipped.skip_part("neither a frame nor a count", at);
         }
     }
     if !frames.is_empty() {
-        draft.note("the last stack has no count and was left out: the file ends early");
+        draft.add_note("the last stack has no count and was left out: the file ends early");
     }
-    skipped.finish(read.max(1), &mut draft)?;
+    skipped.note_skipped(read.max(1), &mut draft)?;
     if unnamed > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{unnamed} frames have no symbol and are named by their address"
         ));
     }
@@ -83,7 +86,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
 }
 
 /// Name and module of `module`name+0x12`.
-fn frame(text: &str) -> (String, String) {
+fn split_frame(text: &str) -> (String, String) {
     let (module, name) = match text.split_once('`') {
         Some((module, name)) if !module.contains(['(', ' ']) => (module, name),
         _ => ("", text),

@@ -11,7 +11,7 @@ pub(crate) enum ByteOrderMark {
 }
 
 impl ByteOrderMark {
-    pub fn detect(head: &[u8]) -> Option<Self> {
+    pub fn detect_mark(head: &[u8]) -> Option<Self> {
         match head {
             [0xef, 0xbb, 0xbf, ..] => Some(Self::Utf8),
             [0xff, 0xfe, ..] => Some(Self::Utf16Little),
@@ -21,7 +21,7 @@ impl ByteOrderMark {
     }
 
     /// Returns a reader of the text as UTF-8 without the mark, which `reader` gives next.
-    pub fn decode(self, mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
+    pub fn decode_text(self, mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
         let length = if self == Self::Utf8 { 3 } else { 2 };
         io::copy(&mut (&mut reader).take(length), &mut io::sink())?;
         if self == Self::Utf8 {
@@ -46,7 +46,7 @@ struct Utf16Reader {
     rest: Vec<u8>,
     high_surrogate: Option<u16>,
     text: Vec<u8>,
-    /// How much of `text` was given.
+    /// The part of `text` that was given.
     given: usize,
 }
 

@@ -12,7 +12,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is of no format that is read here.
@@ -20,7 +20,7 @@ pub enum ReadError {
     UnknownFormat {
         /// The file.
         path: PathBuf,
-        /// What it looks like.
+        /// The format that it looks like.
         what: &'static str,
     },
     /// The file says something that cannot be, or ends too early.
@@ -30,10 +30,10 @@ pub enum ReadError {
         path: PathBuf,
         /// The format that it is of.
         format: &'static str,
-        /// What is wrong.
+        /// The damage.
         what: String,
         /// Where.
-        at: Place,
+        at: FilePosition,
     },
     /// Reading on would exceed the [`Limits`](super::Limits).
     #[error("{}: {format}: {what}, {at}", path.display())]
@@ -42,20 +42,20 @@ pub enum ReadError {
         path: PathBuf,
         /// The format that it is of.
         format: &'static str,
-        /// Which limit.
+        /// The limit.
         what: String,
         /// Where it was reached.
-        at: Place,
+        at: FilePosition,
     },
-    /// What is asked for is not in the file.
+    /// The requested value is not in the file.
     #[error("{}: {what}", path.display())]
     Lacks {
         /// The file.
         path: PathBuf,
-        /// What it has instead, and what to do.
+        /// The values that it has instead, and the remedy.
         what: String,
     },
-    /// What was read adds up to no tree.
+    /// The costs add up to no tree.
     #[error("{}: {format}: {source}", path.display())]
     Tree {
         /// The file.
@@ -70,7 +70,7 @@ pub enum ReadError {
 /// A place in a profile; in what it decompresses to, if it is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum FilePosition {
     /// A byte, from 0.
     Offset(u64),
     /// A line, from 1.
@@ -91,7 +91,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Offset(offset) => write!(f, "at offset {offset}"),
@@ -102,28 +102,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a profile, by those who do not know which file it is in.
+/// A fault of a profile, found where the file's name is not known.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ReadFault {
     Io(io::Error),
-    Damaged { what: String, at: Place },
-    TooLarge { what: String, at: Place },
+    Damaged { what: String, at: FilePosition },
+    TooLarge { what: String, at: FilePosition },
     Tree(CallTreeError),
     Lacks(String),
 }
 
-impl Fault {
-    pub fn damaged(what: impl Into<String>, at: Place) -> Self {
+impl ReadFault {
+    pub fn damaged(what: impl Into<String>, at: FilePosition) -> Self {
         let what = what.into();
         Self::Damaged { what, at }
     }
 
-    pub fn too_large(what: impl Into<String>, at: Place) -> Self {
+    pub fn too_large(what: impl Into<String>, at: FilePosition) -> Self {
         let what = what.into();
         Self::TooLarge { what, at }
     }
 
-    pub fn of(self, path: &Path, format: &'static str) -> ReadError {
+    pub fn in_file(self, path: &Path, format: &'static str) -> ReadError {
         let path = path.to_owned();
         match self {
             Self::Io(source) => ReadError::Io { path, source },
@@ -149,14 +149,14 @@ impl Fault {
     }
 }
 
-impl From<CallTreeError> for Fault {
+impl From<CallTreeError> for ReadFault {
     fn from(error: CallTreeError) -> Self {
         Self::Tree(error)
     }
 }
 
-/// What the input says of itself comes through [`io::Read`], which knows only [`io::Error`].
-impl From<io::Error> for Fault {
+/// Faults of the input come through [`io::Read`], which knows only [`io::Error`].
+impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
         match error.downcast::<InputFault>() {
             Ok(InputFault(fault)) => *fault,
@@ -168,10 +168,10 @@ impl From<io::Error> for Fault {
 /// A fault on its way through an [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?}")]
-pub(crate) struct InputFault(pub Box<Fault>);
+pub(crate) struct InputFault(pub Box<ReadFault>);
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<ReadFault> for io::Error {
+    fn from(fault: ReadFault) -> Self {
         Self::other(InputFault(Box::new(fault)))
     }
 }

@@ -1,12 +1,12 @@
 //! Folded (collapsed) stacks: `outermost;…;innermost value`, a line each.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
-use super::lines::Lines;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
-use profile::{MethodId, ValueType};
+use profile::{DraftNode, MethodId, ValueType};
 use rustc_hash::FxHashMap;
 
 /// Marks of async-profiler and of the FlameGraph scripts: how the frame ran.
@@ -14,61 +14,72 @@ const COMPILED: &[&str] = &["_[j]", "_[0]", "_[1]"];
 const INLINED: &str = "_[i]";
 const KERNEL: &str = "_[k]";
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_folded(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let value_type = ValueType {
         name: "samples".to_owned(),
         unit: "samples".to_owned(),
     };
-    let mut stacks = Stacks {
-        draft: Draft::new(vec![value_type], options),
+    let mut stacks = FoldedStacks {
+        draft: TreeDraft::new(vec![value_type], options),
         methods: FxHashMap::default(),
         inline: options.inline,
+        rests: FxHashMap::default(),
     };
-    let mut lines = Lines::new(input);
+    let mut lines = LineReader::new(input);
     let (mut fractions, mut comments, mut read) = (0_u64, 0_u64, 0_u64);
     let mut skipped = Skipped::new("lines");
-    while let Some((at, line)) = lines.next()? {
-        match split(&line) {
-            Some((stack, Value { value, fraction })) => {
-                fractions += u64::from(fraction);
+    while let Some((at, line)) = lines.next_line()? {
+        // Before the split: `# duration: 23873` is no stack, though it ends with a number.
+        if is_comment(&line) {
+            comments += 1;
+            continue;
+        }
+        match split_value(&line) {
+            Some((stack, FoldedValue { value, rest })) => {
+                fractions += u64::from(rest != 0.0);
                 read += 1;
-                stacks.add(stack, value, at)?;
+                stacks.add_stack(stack, value, rest, at)?;
             }
             None if line.trim().is_empty() => {}
-            None if line.starts_with('#') || line.starts_with("//") => comments += 1,
-            None => skipped.add("no number behind the last space", at),
+            None => skipped.skip_part("no number behind the last space", at),
         }
     }
     let mut draft = stacks.draft;
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if fractions > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{fractions} values were not whole numbers and were rounded"
         ));
     }
     if comments > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{comments} lines with # or // are no stacks and were left out"
         ));
     }
     Ok(draft)
 }
 
+/// Returns whether a line is a comment. A frame may begin with `#` or `//` as well, but not with `# `.
+pub(crate) fn is_comment(line: &str) -> bool {
+    line.starts_with("# ")
+        || (line.starts_with('#') || line.starts_with("//")) && split_value(line).is_none()
+}
+
 /// The number at the end of a line.
-pub(crate) struct Value {
+pub(crate) struct FoldedValue {
     value: i64,
-    /// True if it was rounded.
-    fraction: bool,
+    /// What rounding took from it.
+    rest: f64,
 }
 
 /// The stack and the value of a line.
-pub(crate) fn split(line: &str) -> Option<(&str, Value)> {
+pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
     let (stack, digits) = line.trim_end().rsplit_once([' ', '\t'])?;
     let value = match digits.parse() {
-        Ok(value) => Value {
-            value,
-            fraction: false,
-        },
+        Ok(value) => FoldedValue { value, rest: 0.0 },
         Err(_) => {
             let unsigned = digits.strip_prefix('-').unwrap_or(digits);
             if !unsigned.starts_with(|c: char| c.is_ascii_digit()) {
@@ -76,49 +87,65 @@ pub(crate) fn split(line: &str) -> Option<(&str, Value)> {
             }
             let value: f64 = digits.parse().ok().filter(|v: &f64| v.is_finite())?;
             // A cast saturates; sums that overflow are found later.
-            Value {
+            FoldedValue {
                 value: value.round() as i64,
-                fraction: value.fract() != 0.0,
+                rest: value - value.round(),
             }
         }
     };
     Some((stack, value))
 }
 
-struct Stacks {
-    draft: Draft,
+struct FoldedStacks {
+    draft: TreeDraft,
     /// By the frame as it is written; `None` of one that is its caller's.
     methods: FxHashMap<Box<str>, Option<MethodId>>,
     inline: bool,
+    /// By node, what rounding took from its costs so far: many small costs would be 0 otherwise.
+    rests: FxHashMap<DraftNode, f64>,
 }
 
-impl Stacks {
-    fn add(&mut self, stack: &str, value: i64, at: Place) -> Result<(), Fault> {
-        let mut node = self.draft.group(&Owner::default(), at)?;
+impl FoldedStacks {
+    fn add_stack(
+        &mut self,
+        stack: &str,
+        mut value: i64,
+        rest: f64,
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
+        let mut node = self.draft.group_node(&Owner::default(), at)?;
         // Empty frames come from tools that end a stack with `;`.
         for frame in stack.split(';').filter(|frame| !frame.is_empty()) {
-            if let Some(method) = self.method(frame)? {
-                node = self.draft.child(node, method, at)?;
+            if let Some(method) = self.frame_method(frame)? {
+                node = self.draft.child_node(node, method, at)?;
             }
         }
-        self.draft.add(0, node, value);
+        if rest != 0.0 {
+            let owed = self.rests.entry(node).or_default();
+            *owed += rest;
+            if owed.abs() > 0.5 {
+                value = value.saturating_add(owed.round() as i64);
+                *owed -= owed.round();
+            }
+        }
+        self.draft.add_cost(0, node, value);
         Ok(())
     }
 
-    fn method(&mut self, frame: &str) -> Result<Option<MethodId>, Fault> {
+    fn frame_method(&mut self, frame: &str) -> Result<Option<MethodId>, ReadFault> {
         if let Some(method) = self.methods.get(frame) {
             return Ok(*method);
         }
         let method = if let Some(name) = frame.strip_suffix(KERNEL) {
-            Some(self.draft.method(name, "[kernel]")?)
+            Some(self.draft.intern_method(name, "[kernel]")?)
         } else if let Some(name) = frame.strip_suffix(INLINED) {
             match self.inline {
-                true => Some(self.draft.method(name, "")?),
+                true => Some(self.draft.intern_method(name, "")?),
                 false => None,
             }
         } else {
             let name = COMPILED.iter().find_map(|mark| frame.strip_suffix(mark));
-            Some(self.draft.method(name.unwrap_or(frame), "")?)
+            Some(self.draft.intern_method(name.unwrap_or(frame), "")?)
         };
         self.methods.insert(frame.into(), method);
         Ok(method)

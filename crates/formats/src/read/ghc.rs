@@ -1,29 +1,32 @@
 //! GHC's cost centre profiles, as text: `program +RTS -p` or `-P`.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
 use super::indented::IndentedTree;
-use super::input::Input;
-use super::lines::Lines;
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
 
 /// Returns whether a text is one.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_ghc(text: &str) -> bool {
     let mut lines = text.lines().take(4);
     lines.any(|line| line.contains("Time and Allocation Profiling Report"))
 }
 
-/// What the percentages are of.
+/// The totals that the percentages refer to.
 #[derive(Default)]
-struct Totals {
+struct GhcTotals {
     ticks: f64,
     tick_ns: f64,
     allocated: f64,
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_ghc(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let value_type = |name: &str, unit: &str| ValueType {
         name: name.to_owned(),
         unit: unit.to_owned(),
@@ -32,48 +35,48 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         value_type("time", "nanoseconds"),
         value_type("allocations", "bytes"),
     ];
-    let mut draft = Draft::new(types, options);
-    let root = draft.group(&Owner::default(), Place::Line(1))?;
+    let mut draft = TreeDraft::new(types, options);
+    let root = draft.group_node(&Owner::default(), FilePosition::Line(1))?;
     let mut tree = IndentedTree::new(root);
-    let mut totals = Totals::default();
+    let mut totals = GhcTotals::default();
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
     let (mut tables, mut is_exact) = (0, true);
-    let mut lines = Lines::new(input);
-    while let Some((at, line)) = lines.next()? {
+    let mut lines = LineReader::new(input);
+    while let Some((at, line)) = lines.next_line()? {
         if line.starts_with("COST CENTRE") {
             tables += 1;
             is_exact = line.contains("bytes");
         } else if line.contains("total time") || line.contains("total alloc") {
-            totals.read(&line);
+            totals.read_total(&line);
         } else if tables == 2 && !line.trim().is_empty() {
-            let Some(row) = Row::parse(&line, is_exact) else {
-                skipped.add("not a cost centre with its costs", at);
+            let Some(row) = GhcRow::parse_row(&line, is_exact) else {
+                skipped.skip_part("not a cost centre with its costs", at);
                 continue;
             };
             read += 1;
-            let method = draft.method(row.name, row.module)?;
-            let (node, _) = tree.enter(&mut draft, row.indent, method, at)?;
-            let [time, allocated] = totals.costs(&row, is_exact);
-            draft.add(0, node, time);
-            draft.add(1, node, allocated);
+            let method = draft.intern_method(row.name, row.module)?;
+            let (node, _) = tree.enter_line(&mut draft, row.indent, method, at)?;
+            let [time, allocated] = totals.row_costs(&row, is_exact);
+            draft.add_cost(0, node, time);
+            draft.add_cost(1, node, allocated);
         }
     }
     if tables < 2 {
         let what = "no table of cost centre stacks: the file ends early";
-        return Err(Fault::damaged(what, Place::Line(1)));
+        return Err(ReadFault::damaged(what, FilePosition::Line(1)));
     }
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if !is_exact {
-        draft.note(
+        draft.add_note(
             "costs are percentages with one decimal, of the totals; +RTS -P or -pj has them whole",
         );
     }
     Ok(draft)
 }
 
-impl Totals {
+impl GhcTotals {
     /// `total time = 0.02 secs (23 ticks @ 1000 us, 1 processor)`, `total alloc = 59,542,424 bytes`.
-    fn read(&mut self, line: &str) {
+    fn read_total(&mut self, line: &str) {
         let Some((_, value)) = line.split_once('=') else {
             return;
         };
@@ -89,7 +92,7 @@ impl Totals {
         }
     }
 
-    fn costs(&self, row: &Row<'_>, is_exact: bool) -> [i64; 2] {
+    fn row_costs(&self, row: &GhcRow<'_>, is_exact: bool) -> [i64; 2] {
         let [time, allocated] = row.costs;
         let costs = match is_exact {
             true => [time * self.tick_ns, allocated],
@@ -103,7 +106,7 @@ impl Totals {
 }
 
 /// A line of the second table.
-struct Row<'l> {
+struct GhcRow<'l> {
     indent: usize,
     name: &'l str,
     module: &'l str,
@@ -111,9 +114,9 @@ struct Row<'l> {
     costs: [f64; 2],
 }
 
-impl<'l> Row<'l> {
+impl<'l> GhcRow<'l> {
     /// `name module [source] number entries %time %alloc %time %alloc [ticks bytes]`.
-    fn parse(line: &'l str, is_exact: bool) -> Option<Self> {
+    fn parse_row(line: &'l str, is_exact: bool) -> Option<Self> {
         let indent = line.len() - line.trim_start().len();
         let mut words = line.split_whitespace();
         let (name, module) = (words.next()?, words.next()?);

@@ -67,6 +67,7 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
             total.taken += count;
             total.stored += count;
             recording.samples.push(Sample {
+                cgroup: None,
                 event: EventId(event as u16),
                 process,
                 pid: None,
@@ -154,7 +155,7 @@ fn no_stack(image: usize) -> Location {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ReadOptions, read};
+    use super::super::{ReadOptions, read_profile};
     use super::*;
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
         let directory = std::env::temp_dir();
         let path = directory.join(format!("vitalfew-imported-{}.folded", std::process::id()));
         std::fs::write(&path, "main;a;b 3\nmain;a 2\nmain;c;a 5\n").expect("written");
-        let profile = read(&path, &ReadOptions::default()).expect("folded stacks");
+        let profile = read_profile(&path, &ReadOptions::default()).expect("folded stacks");
         std::fs::remove_file(&path).expect("removed");
         let recording = to_recording(&profile);
         assert_eq!(recording.events[0].stored, 10);

@@ -1,7 +1,7 @@
 //! Call trees printed as text: callees are indented under their callers.
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
 use profile::{DraftNode, MethodId};
 
 /// The callers of the line that comes next.
@@ -20,18 +20,18 @@ impl IndentedTree {
     }
 
     /// Adds a line; returns its node and that of its caller, if it has one.
-    pub fn enter(
+    pub fn enter_line(
         &mut self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         indent: usize,
         method: MethodId,
-        at: Place,
-    ) -> Result<(DraftNode, Option<DraftNode>), Fault> {
+        at: FilePosition,
+    ) -> Result<(DraftNode, Option<DraftNode>), ReadFault> {
         while self.open.last().is_some_and(|(other, _)| *other >= indent) {
             self.open.pop();
         }
         let caller = self.open.last().map(|(_, node)| *node);
-        let node = draft.child(caller.unwrap_or(self.root), method, at)?;
+        let node = draft.child_node(caller.unwrap_or(self.root), method, at)?;
         self.open.push((indent, node));
         Ok((node, caller))
     }
@@ -40,13 +40,13 @@ impl IndentedTree {
 /// Adds the cost of a node with its callees to it and takes it from its caller: what is left of each is
 /// its own.
 pub(crate) fn add_inclusive(
-    draft: &mut Draft,
+    draft: &mut TreeDraft,
     value: usize,
     (node, caller): (DraftNode, Option<DraftNode>),
     cost: i64,
 ) {
-    draft.add(value, node, cost);
+    draft.add_cost(value, node, cost);
     if let Some(caller) = caller {
-        draft.add(value, caller, cost.saturating_neg());
+        draft.add_cost(value, caller, cost.saturating_neg());
     }
 }

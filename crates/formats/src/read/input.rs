@@ -1,8 +1,8 @@
 //! The bytes of a profile, decompressed, with their offsets.
 
 use super::encoding::ByteOrderMark;
-use super::error::{Fault, Place};
-use super::options::Limits;
+use super::error::{FilePosition, ReadFault};
+use super::options::ReadLimits;
 use flate2::bufread::MultiGzDecoder;
 use std::cell::Cell;
 use std::fs::File;
@@ -11,24 +11,24 @@ use std::path::Path;
 use std::rc::Rc;
 
 const BUFFER: usize = 1 << 18;
-/// What the format is told by.
+/// The number of first bytes that formats are recognised by.
 pub(crate) const HEAD: u64 = 1 << 16;
 /// Compressions inside each other.
 const LAYERS: usize = 3;
-/// What a compressed file may give before its ratio is looked at, in bytes.
+/// The bytes that a compressed file may give before its ratio is checked.
 const FREE: u64 = 64 << 20;
 
 /// A profile's bytes.
-pub(crate) struct Input {
+pub(crate) struct ProfileInput {
     reader: Box<dyn BufRead>,
     /// The first bytes, which `reader` will give again.
     head: Vec<u8>,
-    /// How many bytes were given.
+    /// The number of bytes given.
     offset: u64,
 }
 
-impl Input {
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, Fault> {
+impl ProfileInput {
+    pub fn open_file(path: &Path, limits: &ReadLimits) -> Result<Self, ReadFault> {
         let file = File::open(path)?;
         if file.metadata()?.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
@@ -36,23 +36,24 @@ impl Input {
         Self::new(Box::new(BufReader::with_capacity(BUFFER, file)), limits)
     }
 
-    pub fn new(raw: Box<dyn BufRead>, limits: &Limits) -> Result<Self, Fault> {
+    pub fn new(raw: Box<dyn BufRead>, limits: &ReadLimits) -> Result<Self, ReadFault> {
         let consumed = Rc::new(Cell::new(0));
-        let mut reader: Box<dyn BufRead> = Box::new(Counted {
+        let mut reader: Box<dyn BufRead> = Box::new(CountingReader {
             inner: raw,
             count: consumed.clone(),
         });
         for _ in 0..LAYERS {
             let mut head = Vec::new();
             (&mut reader).take(HEAD).read_to_end(&mut head)?;
-            let compression = Compression::of(&head);
+            let compression = InputCompression::detect_compression(&head);
+            // The reader gives the head again: formats are told by it before anything is read.
             reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
             let Some(compression) = compression else {
-                return Self::decoded(reader, head);
+                return Self::from_decoder(reader, head);
             };
             let inner: Box<dyn Read> = match compression {
-                Compression::Gzip => Box::new(MultiGzDecoder::new(reader)),
-                Compression::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
+                InputCompression::Gzip => Box::new(MultiGzDecoder::new(reader)),
+                InputCompression::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
             };
             let decompressed = Decompressed {
                 inner,
@@ -64,13 +65,13 @@ impl Input {
             reader = Box::new(BufReader::with_capacity(BUFFER, decompressed));
         }
         let what = format!("compressed more than {LAYERS} times over");
-        Err(Fault::too_large(what, Place::Offset(0)))
+        Err(ReadFault::too_large(what, FilePosition::Offset(0)))
     }
 
     /// The bytes of `reader`, which begins with `head`, as UTF-8 if they are text of another encoding.
-    fn decoded(mut reader: Box<dyn BufRead>, mut head: Vec<u8>) -> Result<Self, Fault> {
-        if let Some(mark) = ByteOrderMark::detect(&head) {
-            reader = mark.decode(reader)?;
+    fn from_decoder(mut reader: Box<dyn BufRead>, mut head: Vec<u8>) -> Result<Self, ReadFault> {
+        if let Some(mark) = ByteOrderMark::detect_mark(&head) {
+            reader = mark.decode_text(reader)?;
             head.clear();
             (&mut reader).take(HEAD).read_to_end(&mut head)?;
             reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
@@ -83,12 +84,12 @@ impl Input {
     }
 
     /// The first bytes of the profile, whatever was read of it.
-    pub fn head(&self) -> &[u8] {
+    pub fn first_bytes(&self) -> &[u8] {
         &self.head
     }
 
     /// All bytes that are left, if they are no more than `most`.
-    pub fn read_whole(&mut self, most: u64) -> Result<Vec<u8>, Fault> {
+    pub fn read_whole(&mut self, most: u64) -> Result<Vec<u8>, ReadFault> {
         let mut bytes = Vec::new();
         self.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > most {
@@ -96,18 +97,18 @@ impl Input {
                 "more than {} MiB, which this format cannot be read with",
                 most >> 20
             );
-            return Err(Fault::too_large(what, Place::Offset(most)));
+            return Err(ReadFault::too_large(what, FilePosition::Offset(most)));
         }
         Ok(bytes)
     }
 
     /// The offset of the next byte.
-    pub fn offset(&self) -> u64 {
+    pub fn next_offset(&self) -> u64 {
         self.offset
     }
 }
 
-impl Read for Input {
+impl Read for ProfileInput {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(out)?;
         self.offset += read as u64;
@@ -115,7 +116,7 @@ impl Read for Input {
     }
 }
 
-impl BufRead for Input {
+impl BufRead for ProfileInput {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.reader.fill_buf()
     }
@@ -127,13 +128,13 @@ impl BufRead for Input {
 }
 
 #[derive(Clone, Copy)]
-enum Compression {
+enum InputCompression {
     Gzip,
     Zstd,
 }
 
-impl Compression {
-    fn of(head: &[u8]) -> Option<Self> {
+impl InputCompression {
+    fn detect_compression(head: &[u8]) -> Option<Self> {
         if head.starts_with(b"\x1f\x8b") {
             Some(Self::Gzip)
         } else if head.starts_with(b"\x28\xb5\x2f\xfd") {
@@ -152,12 +153,12 @@ impl Compression {
 }
 
 /// Counts the bytes that were taken of the file.
-struct Counted {
+struct CountingReader {
     inner: Box<dyn BufRead>,
     count: Rc<Cell<u64>>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(out)?;
         self.count.set(self.count.get() + read as u64);
@@ -165,7 +166,7 @@ impl Read for Counted {
     }
 }
 
-impl BufRead for Counted {
+impl BufRead for CountingReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.inner.fill_buf()
     }
@@ -179,7 +180,7 @@ impl BufRead for Counted {
 /// A decompressor that stops at bombs and says where the data end.
 struct Decompressed {
     inner: Box<dyn Read>,
-    compression: Compression,
+    compression: InputCompression,
     consumed: Rc<Cell<u64>>,
     ratio: u64,
     given: u64,
@@ -187,7 +188,7 @@ struct Decompressed {
 
 impl Read for Decompressed {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let at = Place::Offset(self.given);
+        let at = FilePosition::Offset(self.given);
         let read = self.inner.read(out).map_err(|error| {
             // The system's own errors pass through the decompressors as they are.
             if error.raw_os_error().is_some()
@@ -198,13 +199,13 @@ impl Read for Decompressed {
                 return error;
             }
             let name = self.compression.name();
-            Fault::damaged(format!("its {name} compression: {error}"), at).into()
+            ReadFault::damaged(format!("its {name} compression: {error}"), at).into()
         })?;
         self.given += read as u64;
         let most = self.consumed.get().saturating_mul(self.ratio).max(FREE);
         if self.given > most {
             let what = format!("decompresses to more than {} times its size", self.ratio);
-            return Err(Fault::too_large(what, at).into());
+            return Err(ReadFault::too_large(what, at).into());
         }
         Ok(read)
     }

@@ -1,10 +1,10 @@
-//! What Instruments puts on the clipboard (Edit, Deep Copy): a tree as lines of columns.
+//! Instruments' clipboard format (Edit, Deep Copy): a tree as lines of columns.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
 use super::indented::{IndentedTree, add_inclusive};
-use super::input::Input;
-use super::lines::Lines;
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
@@ -13,7 +13,7 @@ use profile::ValueType;
 const TITLES: &[&str] = &["Weight", "Running Time", "Bytes Used"];
 
 /// Returns whether a text is one.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_instruments(text: &str) -> bool {
     let Some(first) = text.lines().next() else {
         return false;
     };
@@ -22,21 +22,24 @@ pub(crate) fn detect(text: &str) -> bool {
         && titles.any(|title| title.starts_with("Symbol Name"))
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
-    let mut lines = Lines::new(input);
-    let mut draft = Draft::new(Vec::new(), options);
-    let mut tree = IndentedTree::new(draft.group(&Owner::default(), Place::Line(1))?);
+pub(crate) fn read_instruments(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
+    let mut lines = LineReader::new(input);
+    let mut draft = TreeDraft::new(Vec::new(), options);
+    let mut tree = IndentedTree::new(draft.group_node(&Owner::default(), FilePosition::Line(1))?);
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
     let mut unit = None;
     // The titles.
-    lines.next()?;
-    while let Some((at, line)) = lines.next()? {
+    lines.next_line()?;
+    while let Some((at, line)) = lines.next_line()? {
         if line.trim().is_empty() {
             continue;
         }
-        let row = parse(&line);
+        let row = parse_row(&line);
         let Some((cost, row_unit, symbol)) = row.filter(|r| unit.is_none_or(|u| u == r.1)) else {
-            skipped.add("not a weight and a symbol", at);
+            skipped.skip_part("not a weight and a symbol", at);
             continue;
         };
         if unit.is_none() {
@@ -53,17 +56,17 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         }
         read += 1;
         let indent = symbol.len() - symbol.trim_start().len();
-        let method = draft.method(symbol.trim(), "")?;
-        let node = tree.enter(&mut draft, indent, method, at)?;
+        let method = draft.intern_method(symbol.trim(), "")?;
+        let node = tree.enter_line(&mut draft, indent, method, at)?;
         add_inclusive(&mut draft, 0, node, cost);
     }
-    skipped.finish(read, &mut draft)?;
-    draft.note("weights are rounded as Instruments shows them; what a function took itself is what is left of it");
+    skipped.note_skipped(read, &mut draft)?;
+    draft.add_note("weights are rounded as Instruments shows them; what a function took itself is what is left of it");
     Ok(draft)
 }
 
 /// Weight, unit and symbol, with the indentation of that.
-fn parse(line: &str) -> Option<(i64, &'static str, &str)> {
+fn parse_row(line: &str) -> Option<(i64, &'static str, &str)> {
     let (weight, rest) = line.split_once('\t')?;
     let symbol = rest.rsplit('\t').next()?;
     if symbol.trim().is_empty() {

@@ -1,7 +1,7 @@
 //! The lines of a text.
 
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
@@ -9,14 +9,14 @@ use std::io::{BufRead, Read};
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a text line by line.
-pub(crate) struct Lines<'i> {
-    input: &'i mut Input,
+pub(crate) struct LineReader<'i> {
+    input: &'i mut ProfileInput,
     buffer: Vec<u8>,
     number: u64,
 }
 
-impl<'i> Lines<'i> {
-    pub fn new(input: &'i mut Input) -> Self {
+impl<'i> LineReader<'i> {
+    pub fn new(input: &'i mut ProfileInput) -> Self {
         Self {
             input,
             buffer: Vec::new(),
@@ -26,17 +26,17 @@ impl<'i> Lines<'i> {
 
     /// The next line without its end, and its place; `None` behind the last. What is no UTF-8 is
     /// replaced.
-    pub fn next(&mut self) -> Result<Option<(Place, Cow<'_, str>)>, Fault> {
+    pub fn next_line(&mut self) -> Result<Option<(FilePosition, Cow<'_, str>)>, ReadFault> {
         self.buffer.clear();
         let mut limited = (&mut *self.input).take(LONGEST);
         if limited.read_until(b'\n', &mut self.buffer)? == 0 {
             return Ok(None);
         }
         self.number += 1;
-        let at = Place::Line(self.number);
+        let at = FilePosition::Line(self.number);
         if self.buffer.len() as u64 == LONGEST {
             let what = format!("a line of more than {LONGEST} bytes");
-            return Err(Fault::too_large(what, at));
+            return Err(ReadFault::too_large(what, at));
         }
         let mut line = self.buffer.as_slice();
         line = line.strip_suffix(b"\n").unwrap_or(line);

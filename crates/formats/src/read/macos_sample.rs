@@ -1,17 +1,17 @@
-//! What macOS's `sample` prints: a tree for each thread, with the samples of each function and what it
-//! called.
+//! Output of macOS's `sample`: a tree for each thread, with the samples of each function and its
+//! callees.
 
-use super::draft::{Draft, Owner};
-use super::error::Fault;
+use super::draft::{Owner, TreeDraft};
+use super::error::ReadFault;
 use super::indented::{IndentedTree, add_inclusive};
-use super::input::Input;
-use super::lines::Lines;
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::{DraftNode, ValueType};
 
 /// Returns whether a text is one.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_macos_sample(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "Call graph:")
         && (text.starts_with("Analysis of sampling") || text.contains("\nAnalysis Tool:"))
 }
@@ -26,7 +26,7 @@ struct GraphLine<'l> {
 
 impl<'l> GraphLine<'l> {
     /// `+ ! 825 main  (in rg) + 41  [0x10384b549]`; the signs in front of it only guide the eye.
-    fn parse(line: &'l str) -> Option<Self> {
+    fn parse_graph_line(line: &'l str) -> Option<Self> {
         let indent = line.find(|c: char| !" +!:|".contains(c))?;
         let (samples, rest) = line.get(indent..)?.split_once(' ')?;
         let samples = samples.parse().ok()?;
@@ -45,19 +45,22 @@ impl<'l> GraphLine<'l> {
     }
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_macos_sample(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let value_type = ValueType {
         name: "samples".to_owned(),
         unit: "samples".to_owned(),
     };
-    let mut draft = Draft::new(vec![value_type], options);
+    let mut draft = TreeDraft::new(vec![value_type], options);
     let mut process = None;
     let mut tree = IndentedTree::new(DraftNode::ROOT);
     let (mut in_graph, mut ended) = (false, false);
     let mut outermost = None;
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
-    let mut lines = Lines::new(input);
-    while let Some((at, line)) = lines.next()? {
+    let mut lines = LineReader::new(input);
+    while let Some((at, line)) = lines.next_line()? {
         if !in_graph {
             in_graph = line.trim_end() == "Call graph:";
             if let Some(name) = line.strip_prefix("Process:") {
@@ -72,8 +75,8 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         if line.trim().is_empty() {
             continue;
         }
-        let Some(call) = GraphLine::parse(&line) else {
-            skipped.add("not a function with its samples", at);
+        let Some(call) = GraphLine::parse_graph_line(&line) else {
+            skipped.skip_part("not a function with its samples", at);
             continue;
         };
         read += 1;
@@ -84,16 +87,16 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
                 thread: Some(call.name),
                 ..Owner::default()
             };
-            tree = IndentedTree::new(draft.group(&owner, at)?);
+            tree = IndentedTree::new(draft.group_node(&owner, at)?);
             continue;
         }
-        let method = draft.method(call.name, call.module)?;
-        let node = tree.enter(&mut draft, call.indent, method, at)?;
+        let method = draft.intern_method(call.name, call.module)?;
+        let node = tree.enter_line(&mut draft, call.indent, method, at)?;
         add_inclusive(&mut draft, 0, node, call.samples);
     }
     if !ended {
-        draft.note("the file ends within the call graph");
+        draft.add_note("the file ends within the call graph");
     }
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     Ok(draft)
 }

@@ -1,12 +1,13 @@
 //! Profiles of other tools, and our own, as call trees.
 //!
-//! [`read`] tells the format by the content of the file, whatever its name, and reads it through
+//! [`read_profile`] tells the format by the content of the file, whatever its name, and reads it through
 //! gzip and zstd; [`from_recording`] makes the same tree of a recording of ours. What a format says
 //! and what we make of it is in `docs/formats.md`.
 //!
-//! Files are untrusted: every reader streams or is bounded by [`Limits`], none recurses over its
+//! Files are untrusted: every reader streams or is bounded by [`ReadLimits`], none recurses over its
 //! input, and what is wrong is said with its place in the file.
 
+mod austin;
 mod callgrind;
 mod detect;
 mod draft;
@@ -38,15 +39,15 @@ mod stacks;
 mod tree_profile;
 mod v8_log;
 
-pub use error::{Place, ReadError};
+pub use error::{FilePosition, ReadError};
 pub use imported::to_recording;
-pub use options::{Group, Limits, ReadOptions};
+pub use options::{GroupBy, ReadLimits, ReadOptions};
 pub use perf_data::BranchStacks;
 pub use recording::from_recording;
 pub use tree_profile::TreeProfile;
 
 use detect::ReadWith;
-use input::Input;
+use input::ProfileInput;
 use std::path::Path;
 
 /// Reads the profile at `path`, of any format that is known, compressed or not.
@@ -54,13 +55,14 @@ use std::path::Path;
 /// # Errors
 /// If the file cannot be read, is of no known format, is damaged, or exceeds the limits. The error
 /// names the file and the place in it (in what it decompresses to, if it is compressed).
-pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
-    let mut input =
-        Input::open(path, &options.limits).map_err(|fault| fault.of(path, "profile"))?;
-    let reader = detect::find_reader(input.head()).map_err(|what| ReadError::UnknownFormat {
-        path: path.to_owned(),
-        what,
-    })?;
+pub fn read_profile(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
+    let mut input = ProfileInput::open_file(path, &options.limits)
+        .map_err(|fault| fault.in_file(path, "profile"))?;
+    let reader =
+        detect::find_reader(input.first_bytes()).map_err(|what| ReadError::UnknownFormat {
+            path: path.to_owned(),
+            what,
+        })?;
     let read = match reader.read {
         ReadWith::Bytes(read) => read(&mut input, options).map(|draft| (draft, reader.name)),
         ReadWith::Several(read) => read(&mut input, options),
@@ -69,6 +71,8 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError
             read(path, options).map(|draft| (draft, reader.name))
         }
     };
-    let (draft, name) = read.map_err(|fault| fault.of(path, reader.name))?;
-    draft.finish(name).map_err(|fault| fault.of(path, name))
+    let (draft, name) = read.map_err(|fault| fault.in_file(path, reader.name))?;
+    draft
+        .finish_tree(name)
+        .map_err(|fault| fault.in_file(path, name))
 }

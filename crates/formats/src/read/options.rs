@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
-/// What to read of a profile, and how to label it.
+/// Options of reading: the parts of a profile, and the labels.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// Frames to put above the outermost ones, in this order, where the profile says what they are.
-    pub group_by: Vec<Group>,
+    pub group_by: Vec<GroupBy>,
     /// True if methods are told apart by source line: `function:line` instead of `function`.
     pub lines: bool,
     /// True if functions inlined at a place are frames of their own; else their cost is their
@@ -13,8 +13,8 @@ pub struct ReadOptions {
     /// Where to look for the symbols of profiles that bring none, before the places where the
     /// system keeps them.
     pub debug_dirs: Vec<PathBuf>,
-    /// What a file may ask for.
-    pub limits: Limits,
+    /// Limits on the file's demands.
+    pub limits: ReadLimits,
 }
 
 impl Default for ReadOptions {
@@ -25,15 +25,15 @@ impl Default for ReadOptions {
             lines: false,
             inline: true,
             debug_dirs: Vec::new(),
-            limits: Limits::default(),
+            limits: ReadLimits::default(),
         }
     }
 }
 
-/// What stacks can be grouped by. A group is a frame, and its method's module is the group's name in
-/// brackets: `[host]`, `[process]`, `[thread]`.
+/// Frames that stacks can be grouped by. A group is a frame, and its method's module is the group's
+/// name in brackets: `[host]`, `[process]`, `[thread]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum GroupBy {
     /// The machine, by its name.
     Host,
     /// The process, by its name, so that processes that run the same program are one; `pid 12` where
@@ -43,9 +43,9 @@ pub enum Group {
     Thread,
 }
 
-impl Group {
+impl GroupBy {
     /// The module of the frames.
-    pub fn module(self) -> &'static str {
+    pub fn module_name(self) -> &'static str {
         match self {
             Self::Host => "[host]",
             Self::Process => "[process]",
@@ -54,9 +54,9 @@ impl Group {
     }
 }
 
-/// What a file may ask for before it is refused.
+/// Limits on a file's demands, beyond which it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReadLimits {
     /// Bytes of memory for the tree and the tables that it is made from, as far as they grow with
     /// the file. The process needs somewhat more.
     pub memory: u64,
@@ -66,7 +66,7 @@ pub struct Limits {
     pub depth: u32,
 }
 
-impl Default for Limits {
+impl Default for ReadLimits {
     fn default() -> Self {
         Self {
             memory: 8 << 30,

@@ -2,9 +2,9 @@
 //! profiles share, and profiles whose samples refer to these. The tables may come last, so a file is
 //! read whole. Three versions of the schema are read.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
 use super::pprof::{Message, WireValue};
 use super::skipped::Skipped;
@@ -17,11 +17,11 @@ const MEMORY_FOR_BYTE: u64 = 16;
 
 /// Returns whether the first bytes of a file look like those of such profiles: messages within messages, where
 /// pprof has numbers.
-pub(crate) fn detect(head: &[u8], is_whole: bool) -> bool {
+pub(crate) fn detect_otlp(head: &[u8], is_whole: bool) -> bool {
     let mut message = Message::new(head);
     let mut fields = 0;
     loop {
-        match message.next() {
+        match message.next_field() {
             Ok(Some((1, WireValue::Bytes(resource)))) if is_resource(resource) => fields += 1,
             Ok(Some((2, WireValue::Bytes(_)))) if fields > 0 => {}
             Ok(None) => return fields > 0,
@@ -40,7 +40,7 @@ pub(crate) fn detect(head: &[u8], is_whole: bool) -> bool {
 fn is_resource(mut message: Message<'_>) -> bool {
     let mut fields = 0;
     loop {
-        match message.next() {
+        match message.next_field() {
             Ok(Some((1..=3, WireValue::Bytes(_)))) => fields += 1,
             Ok(None) => return fields > 0,
             _ => return false,
@@ -50,20 +50,20 @@ fn is_resource(mut message: Message<'_>) -> bool {
 
 /// The same of a message that is cut short, with its length before it.
 fn begins_with_resource(mut message: Message<'_>) -> bool {
-    message.varint().is_ok() && matches!(message.bytes().first(), Some(0x0a | 0x12))
+    message.read_varint().is_ok() && matches!(message.field_bytes().first(), Some(0x0a | 0x12))
 }
 
 #[derive(Clone, Copy, Default)]
 struct LocationRow {
     mapping: u64,
     address: u64,
-    /// In [`Tables::lines`].
+    /// In [`OtlpTables::lines`].
     lines: (usize, usize),
 }
 
 /// The tables that profiles refer to.
 #[derive(Default)]
-struct Tables<'b> {
+struct OtlpTables<'b> {
     strings: Vec<&'b [u8]>,
     /// Start and file name.
     mappings: Vec<(u64, u64, u64)>,
@@ -77,7 +77,7 @@ struct Tables<'b> {
     attributes: Vec<(String, String)>,
 }
 
-/// What a sample says.
+/// The fields of a sample.
 #[derive(Default)]
 struct SampleRow {
     /// The new schema's stack, the old one's first location.
@@ -88,21 +88,27 @@ struct SampleRow {
     timestamps: u64,
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_otlp(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
-    let mut draft = Draft::new(Vec::new(), options);
-    draft.hold(bytes.len() as u64 * MEMORY_FOR_BYTE, Place::Offset(0))?;
-    let mut tables = Tables::default();
+    let mut draft = TreeDraft::new(Vec::new(), options);
+    draft.charge_memory(
+        bytes.len() as u64 * MEMORY_FOR_BYTE,
+        FilePosition::Offset(0),
+    )?;
+    let mut tables = OtlpTables::default();
     let mut resources = Vec::new();
     let mut message = Message::new(&bytes);
-    while let Some((field, value)) = message.next()? {
+    while let Some((field, value)) = message.next_field()? {
         match (field, value) {
             (1, WireValue::Bytes(resource)) => resources.push(resource),
-            (2, WireValue::Bytes(dictionary)) => tables.read(dictionary)?,
+            (2, WireValue::Bytes(dictionary)) => tables.read_dictionary(dictionary)?,
             _ => {}
         }
     }
-    let mut reader = ProfileReader {
+    let mut reader = OtlpReader {
         tables,
         draft,
         options,
@@ -113,40 +119,40 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         read: 0,
     };
     for resource in resources {
-        reader.resource(resource)?;
+        reader.read_resource(resource)?;
     }
-    let ProfileReader {
+    let OtlpReader {
         mut draft,
         skipped,
         read,
         unnamed,
         ..
     } = reader;
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if unnamed > 0 {
-        draft.note(format!("{unnamed} places have no symbol"));
+        draft.add_note(format!("{unnamed} places have no symbol"));
     }
     Ok(draft)
 }
 
-impl<'b> Tables<'b> {
-    fn read(&mut self, mut dictionary: Message<'b>) -> Result<(), Fault> {
+impl<'b> OtlpTables<'b> {
+    fn read_dictionary(&mut self, mut dictionary: Message<'b>) -> Result<(), ReadFault> {
         let mut attributes = Vec::new();
-        while let Some((field, value)) = dictionary.next()? {
+        while let Some((field, value)) = dictionary.next_field()? {
             let WireValue::Bytes(message) = value else {
                 continue;
             };
             match field {
                 1 => {
-                    let [start, _, offset, name] = numbers(message, [1, 2, 3, 4])?;
+                    let [start, _, offset, name] = read_number_fields(message, [1, 2, 3, 4])?;
                     self.mappings.push((start, offset, name));
                 }
-                2 => self.location(message)?,
+                2 => self.read_location(message)?,
                 3 => {
-                    let [name, system_name] = numbers(message, [1, 2])?;
+                    let [name, system_name] = read_number_fields(message, [1, 2])?;
                     self.functions.push((name, system_name));
                 }
-                5 => self.strings.push(message.bytes()),
+                5 => self.strings.push(message.field_bytes()),
                 6 => attributes.push(message),
                 7 => self.stacks.push(message),
                 _ => {}
@@ -154,21 +160,21 @@ impl<'b> Tables<'b> {
         }
         // Keys may be strings of the table.
         for attribute in attributes {
-            let attribute = self.attribute(attribute)?;
+            let attribute = self.read_attribute(attribute)?;
             self.attributes.push(attribute);
         }
         Ok(())
     }
 
-    fn location(&mut self, mut message: Message<'b>) -> Result<(), Fault> {
+    fn read_location(&mut self, mut message: Message<'b>) -> Result<(), ReadFault> {
         let first = self.lines.len();
         let mut row = LocationRow::default();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, value) => row.mapping = value.number(),
-                (2, value) => row.address = value.number(),
+                (1, value) => row.mapping = value.as_number(),
+                (2, value) => row.address = value.as_number(),
                 (3, WireValue::Bytes(line)) => {
-                    let [function, line] = numbers(line, [1, 2])?;
+                    let [function, line] = read_number_fields(line, [1, 2])?;
                     self.lines.push((function, line));
                 }
                 _ => {}
@@ -180,16 +186,16 @@ impl<'b> Tables<'b> {
     }
 
     /// Key and value, if that is text; the key is a string or the number of one.
-    fn attribute(&self, mut message: Message<'b>) -> Result<(String, String), Fault> {
+    fn read_attribute(&self, mut message: Message<'b>) -> Result<(String, String), ReadFault> {
         let (mut key, mut text) = (String::new(), String::new());
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, WireValue::Number(number)) => key = self.string(number),
-                (1, WireValue::Bytes(name)) => key = lossy(name.bytes()),
+                (1, WireValue::Number(number)) => key = self.string_at(number),
+                (1, WireValue::Bytes(name)) => key = lossy_text(name.field_bytes()),
                 (2, WireValue::Bytes(mut value)) => {
-                    while let Some((kind, value)) = value.next()? {
+                    while let Some((kind, value)) = value.next_field()? {
                         text = match (kind, value) {
-                            (1, WireValue::Bytes(value)) => lossy(value.bytes()),
+                            (1, WireValue::Bytes(value)) => lossy_text(value.field_bytes()),
                             (3, WireValue::Number(number)) => (number as i64).to_string(),
                             (_, _) => continue,
                         };
@@ -201,9 +207,9 @@ impl<'b> Tables<'b> {
         Ok((key, text))
     }
 
-    fn string(&self, number: u64) -> String {
+    fn string_at(&self, number: u64) -> String {
         let index = usize::try_from(number).ok();
-        lossy(
+        lossy_text(
             index
                 .and_then(|index| self.strings.get(index))
                 .copied()
@@ -212,17 +218,20 @@ impl<'b> Tables<'b> {
     }
 }
 
-fn lossy(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The numbers of some fields of a message, 0 where they are not set.
-fn numbers<const N: usize>(mut message: Message<'_>, fields: [u64; N]) -> Result<[u64; N], Fault> {
+fn read_number_fields<const N: usize>(
+    mut message: Message<'_>,
+    fields: [u64; N],
+) -> Result<[u64; N], ReadFault> {
     let mut found = [0; N];
-    while let Some((field, value)) = message.next()? {
+    while let Some((field, value)) = message.next_field()? {
         for (wanted, found) in fields.iter().zip(&mut found) {
             if *wanted == field {
-                *found = value.number();
+                *found = value.as_number();
             }
         }
     }
@@ -240,25 +249,30 @@ enum SampleLayout {
     ValuesLast,
 }
 
-fn sample_row(mut message: Message<'_>, layout: SampleLayout) -> Result<SampleRow, Fault> {
+fn sample_row(mut message: Message<'_>, layout: SampleLayout) -> Result<SampleRow, ReadFault> {
     use SampleLayout::{Ranges, ValuesFirst, ValuesLast};
     let mut row = SampleRow::default();
-    while let Some((field, value)) = message.next()? {
+    while let Some((field, value)) = message.next_field()? {
         match (field, layout) {
-            (1, _) => row.first = value.number(),
-            (2, Ranges) => row.length = value.number(),
-            (3, Ranges) | (2, ValuesFirst) | (4, ValuesLast) => value.numbers(&mut row.values)?,
+            (1, _) => row.first = value.as_number(),
+            (2, Ranges) => row.length = value.as_number(),
+            (3, Ranges) | (2, ValuesFirst) | (4, ValuesLast) => {
+                value.append_numbers(&mut row.values)?
+            }
             (4, Ranges) | (3, ValuesFirst) | (2, ValuesLast) => {
-                value.numbers(&mut row.attributes)?;
+                value.append_numbers(&mut row.attributes)?;
             }
             (6, Ranges) | (5, ValuesFirst | ValuesLast) => {
                 row.timestamps += match value {
                     WireValue::Number(_) => 1,
                     // Numbers of as few bytes as they take, or of eight.
-                    WireValue::Bytes(packed) if layout == Ranges => {
-                        packed.bytes().iter().filter(|b| **b & 0x80 == 0).count() as u64
-                    }
-                    WireValue::Bytes(packed) => packed.bytes().len() as u64 / 8,
+                    WireValue::Bytes(packed) if layout == Ranges => packed
+                        .field_bytes()
+                        .iter()
+                        .filter(|b| **b & 0x80 == 0)
+                        .count()
+                        as u64,
+                    WireValue::Bytes(packed) => packed.field_bytes().len() as u64 / 8,
                 };
             }
             _ => {}
@@ -267,9 +281,9 @@ fn sample_row(mut message: Message<'_>, layout: SampleLayout) -> Result<SampleRo
     Ok(row)
 }
 
-struct ProfileReader<'b, 'o> {
-    tables: Tables<'b>,
-    draft: Draft,
+struct OtlpReader<'b, 'o> {
+    tables: OtlpTables<'b>,
+    draft: TreeDraft,
     options: &'o ReadOptions,
     /// Value types by name and unit.
     types: FxHashMap<(String, String), usize>,
@@ -280,16 +294,16 @@ struct ProfileReader<'b, 'o> {
     read: u64,
 }
 
-impl<'b> ProfileReader<'b, '_> {
-    fn resource(&mut self, mut message: Message<'b>) -> Result<(), Fault> {
+impl<'b> OtlpReader<'b, '_> {
+    fn read_resource(&mut self, mut message: Message<'b>) -> Result<(), ReadFault> {
         let mut attributes = Vec::new();
         let mut scopes = Vec::new();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
                 (1, WireValue::Bytes(mut resource)) => {
-                    while let Some((field, value)) = resource.next()? {
+                    while let Some((field, value)) = resource.next_field()? {
                         if let (1, WireValue::Bytes(attribute)) = (field, value) {
-                            attributes.push(self.tables.attribute(attribute)?);
+                            attributes.push(self.tables.read_attribute(attribute)?);
                         }
                     }
                 }
@@ -298,35 +312,37 @@ impl<'b> ProfileReader<'b, '_> {
             }
         }
         for mut scope in scopes {
-            while let Some((field, value)) = scope.next()? {
+            while let Some((field, value)) = scope.next_field()? {
                 if let (2, WireValue::Bytes(profile)) = (field, value) {
-                    self.profile(profile, &attributes)?;
+                    self.read_profile(profile, &attributes)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn profile(
+    fn read_profile(
         &mut self,
         mut message: Message<'b>,
         resource: &[(String, String)],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ReadFault> {
         let mut types = Vec::new();
         let mut samples = Vec::new();
         let mut indices = Vec::new();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, WireValue::Bytes(value_type)) => types.push(numbers(value_type, [1, 2])?),
+                (1, WireValue::Bytes(value_type)) => {
+                    types.push(read_number_fields(value_type, [1, 2])?)
+                }
                 (2, WireValue::Bytes(sample)) => samples.push(sample),
                 // The old schema's list of locations; a time of the new one's.
-                (3, value @ WireValue::Bytes(_)) => value.numbers(&mut indices)?,
+                (3, value @ WireValue::Bytes(_)) => value.append_numbers(&mut indices)?,
                 _ => {}
             }
         }
         let mut values = Vec::with_capacity(types.len());
         for [name, unit] in types {
-            let key = (self.tables.string(name), self.tables.string(unit));
+            let key = (self.tables.string_at(name), self.tables.string_at(unit));
             let next = self.types.len();
             let value = *self.types.entry(key.clone()).or_insert(next);
             if value == next {
@@ -335,35 +351,35 @@ impl<'b> ProfileReader<'b, '_> {
             }
             values.push(value);
         }
-        let layout = self.layout(&samples)?;
+        let layout = self.detect_layout(&samples)?;
         for sample in samples {
-            let at = sample.place();
+            let at = sample.file_position();
             let row = sample_row(sample, layout)?;
-            let Some(locations) = self.locations(&row, &indices)? else {
-                self.skipped.add("a stack that is not there", at);
+            let Some(locations) = self.stack_locations(&row, &indices)? else {
+                self.skipped.skip_part("a stack that is not there", at);
                 continue;
             };
             // Where a profile has one type, there may be a value for each time.
             if row.values.len() > values.len() && values.len() != 1 {
                 self.skipped
-                    .add("more values than the profile has types of", at);
+                    .skip_part("more values than the profile has types of", at);
                 continue;
             }
             self.read += 1;
-            self.add(&row, &locations, &values, resource, at)?;
+            self.add_sample(&row, &locations, &values, resource, at)?;
         }
         Ok(())
     }
 
     /// Tells the layouts of a sample apart: they have the same fields in other places.
-    fn layout(&self, samples: &[Message<'b>]) -> Result<SampleLayout, Fault> {
+    fn detect_layout(&self, samples: &[Message<'b>]) -> Result<SampleLayout, ReadFault> {
         if self.tables.stacks.is_empty() {
             return Ok(SampleLayout::Ranges);
         }
         let mut timed = false;
         for sample in samples {
             let mut sample = *sample;
-            while let Some((field, value)) = sample.next()? {
+            while let Some((field, value)) = sample.next_field()? {
                 match (field, value) {
                     (4, WireValue::Bytes(_)) => return Ok(SampleLayout::ValuesLast),
                     (3, WireValue::Bytes(_)) => return Ok(SampleLayout::ValuesFirst),
@@ -380,7 +396,11 @@ impl<'b> ProfileReader<'b, '_> {
     }
 
     /// The locations of a sample's stack, innermost first.
-    fn locations(&self, row: &SampleRow, indices: &[u64]) -> Result<Option<Vec<u64>>, Fault> {
+    fn stack_locations(
+        &self,
+        row: &SampleRow,
+        indices: &[u64],
+    ) -> Result<Option<Vec<u64>>, ReadFault> {
         let Ok(first) = usize::try_from(row.first) else {
             return Ok(None);
         };
@@ -392,22 +412,22 @@ impl<'b> ProfileReader<'b, '_> {
             return Ok(None);
         };
         let mut locations = Vec::new();
-        while let Some((field, value)) = stack.next()? {
+        while let Some((field, value)) = stack.next_field()? {
             if field == 1 {
-                value.numbers(&mut locations)?;
+                value.append_numbers(&mut locations)?;
             }
         }
         Ok(Some(locations))
     }
 
-    fn add(
+    fn add_sample(
         &mut self,
         row: &SampleRow,
         locations: &[u64],
         values: &[usize],
         resource: &[(String, String)],
-        at: Place,
-    ) -> Result<(), Fault> {
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
         let own = row
             .attributes
             .iter()
@@ -432,33 +452,33 @@ impl<'b> ProfileReader<'b, '_> {
             thread: thread.as_deref(),
             tid: number("thread.id"),
         };
-        let mut node = self.draft.group(&owner, at)?;
+        let mut node = self.draft.group_node(&owner, at)?;
         for location in locations.iter().rev() {
             self.name_location(*location, at)?;
             for method in self.methods.get(location).into_iter().flatten().rev() {
-                node = self.draft.child(node, *method, at)?;
+                node = self.draft.child_node(node, *method, at)?;
             }
         }
         // Without values, each time is one.
         if row.values.is_empty() {
             let count = i64::try_from(row.timestamps).unwrap_or(i64::MAX);
             if let Some(value) = values.first() {
-                self.draft.add(*value, node, count);
+                self.draft.add_cost(*value, node, count);
             }
         }
         if let [value] = values {
             for cost in &row.values {
-                self.draft.add(*value, node, cost.cast_signed());
+                self.draft.add_cost(*value, node, cost.cast_signed());
             }
             return Ok(());
         }
         for (value, cost) in values.iter().zip(&row.values) {
-            self.draft.add(*value, node, cost.cast_signed());
+            self.draft.add_cost(*value, node, cost.cast_signed());
         }
         Ok(())
     }
 
-    fn name_location(&mut self, location: u64, at: Place) -> Result<(), Fault> {
+    fn name_location(&mut self, location: u64, at: FilePosition) -> Result<(), ReadFault> {
         if self.methods.contains_key(&location) {
             return Ok(());
         }
@@ -471,7 +491,7 @@ impl<'b> ProfileReader<'b, '_> {
             .and_then(|index| self.tables.mappings.get(index))
             .copied();
         let (start, offset, file) = mapping.unwrap_or_default();
-        let path = self.tables.string(file);
+        let path = self.tables.string_at(file);
         let module = if path.is_empty() {
             ""
         } else {
@@ -495,14 +515,14 @@ impl<'b> ProfileReader<'b, '_> {
                 .unwrap_or_default();
             let mut name = self
                 .tables
-                .string(if name == 0 { system_name } else { name });
+                .string_at(if name == 0 { system_name } else { name });
             if name.is_empty() {
                 continue;
             }
             if self.options.lines && *line > 0 {
                 name = format!("{name}:{line}");
             }
-            methods.push(self.draft.method(&name, module)?);
+            methods.push(self.draft.intern_method(&name, module)?);
         }
         if methods.is_empty() {
             self.unnamed += 1;
@@ -513,9 +533,9 @@ impl<'b> ProfileReader<'b, '_> {
                     format!("{module}+{address:#x}")
                 }
             };
-            methods.push(self.draft.method(&name, module)?);
+            methods.push(self.draft.intern_method(&name, module)?);
         }
-        self.draft.hold(64, at)?;
+        self.draft.charge_memory(64, at)?;
         self.methods.insert(location, methods);
         Ok(())
     }

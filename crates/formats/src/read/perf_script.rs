@@ -1,9 +1,9 @@
 //! The text that `perf script` prints: a line a sample, and a line for each frame under it.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
-use super::lines::Lines;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use crate::frame::base_of_path;
@@ -11,7 +11,7 @@ use profile::{MethodId, ValueType};
 
 /// The positions of an event's two value types.
 #[derive(Clone)]
-struct Event {
+struct ScriptEvent {
     name: String,
     samples: usize,
     period: usize,
@@ -19,31 +19,31 @@ struct Event {
 
 /// The first line of a sample.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Header<'l> {
+pub(crate) struct ScriptHeader<'l> {
     comm: &'l str,
     /// `None` where only one number stands: it is the thread's.
     pid: Option<i64>,
     tid: i64,
     period: Option<i64>,
     event: &'l str,
-    /// What stands behind the event: the place, where there is no call stack.
+    /// The text after the event: the place, where there is no call stack.
     rest: &'l str,
     timed: bool,
 }
 
-impl<'l> Header<'l> {
+impl<'l> ScriptHeader<'l> {
     /// `comm pid/tid [cpu] time: period event: place`; what is in brackets here may be missing:
     /// pid, cpu, time, period, place.
-    pub fn parse(line: &'l str) -> Option<Self> {
+    pub fn parse_header(line: &'l str) -> Option<Self> {
         let mut best = None;
         // A comm may have spaces and digits, so the number to go by is the first after which the
         // rest makes sense.
         let mut from = 0;
         while let Some(token) = next_token(line, from) {
             if !line.get(..token.start)?.trim().is_empty()
-                && let Some((pid, tid)) = ids(token.text)
+                && let Some((pid, tid)) = parse_ids(token.text)
             {
-                best = Self::after(line, token, pid, tid);
+                best = Self::parse_after_ids(line, token, pid, tid);
             }
             if best.is_some() {
                 break;
@@ -53,7 +53,12 @@ impl<'l> Header<'l> {
         best
     }
 
-    fn after(line: &'l str, number: Token<'l>, pid: Option<i64>, tid: i64) -> Option<Self> {
+    fn parse_after_ids(
+        line: &'l str,
+        number: Token<'l>,
+        pid: Option<i64>,
+        tid: i64,
+    ) -> Option<Self> {
         let comm = line.get(..number.start)?.trim();
         let mut token = next_token(line, number.end)?;
         if token.text.starts_with('[') && token.text.ends_with(']') {
@@ -100,7 +105,7 @@ impl<'l> Header<'l> {
         if !line.contains(": ") && !line.ends_with(':') {
             return None;
         }
-        Self::parse(line).filter(|header| header.timed)
+        Self::parse_header(line).filter(|header| header.timed)
     }
 }
 
@@ -110,7 +115,7 @@ fn is_event_name(text: &str) -> bool {
 }
 
 /// Returns whether a text is one of these: by its header, or by a sample among its first lines.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_perf_script(text: &str) -> bool {
     if has_file_header(text) {
         return true;
     }
@@ -119,7 +124,7 @@ pub(crate) fn detect(text: &str) -> bool {
         .take(1000)
         .filter(|line| !line.trim().is_empty());
     let mut bare = false;
-    lines.any(|line| match Header::parse(line) {
+    lines.any(|line| match ScriptHeader::parse_header(line) {
         Some(header) if header.is_bare() => {
             bare = true;
             false
@@ -128,7 +133,8 @@ pub(crate) fn detect(text: &str) -> bool {
         None => {
             // The next line tells.
             let after_bare = std::mem::take(&mut bare);
-            after_bare && Frame::parse(line).is_some_and(|frame| !frame.image.is_empty())
+            after_bare
+                && ScriptFrame::parse_frame(line).is_some_and(|frame| !frame.image.is_empty())
         }
     })
 }
@@ -161,7 +167,7 @@ fn next_token(line: &str, from: usize) -> Option<Token<'_>> {
     })
 }
 
-fn ids(token: &str) -> Option<(Option<i64>, i64)> {
+fn parse_ids(token: &str) -> Option<(Option<i64>, i64)> {
     match token.split_once('/') {
         Some((pid, tid)) => Some((Some(pid.parse().ok()?), tid.parse().ok()?)),
         None => Some((None, token.parse().ok()?)),
@@ -178,14 +184,14 @@ fn is_time(token: &str) -> bool {
 
 /// A frame: `address symbol+offset (image)`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'l> {
+pub(crate) struct ScriptFrame<'l> {
     address: &'l str,
     symbol: &'l str,
     image: &'l str,
 }
 
-impl<'l> Frame<'l> {
-    pub fn parse(line: &'l str) -> Option<Self> {
+impl<'l> ScriptFrame<'l> {
+    pub fn parse_frame(line: &'l str) -> Option<Self> {
         let (address, rest) = line
             .trim()
             .split_once([' ', '\t'])
@@ -218,9 +224,12 @@ impl<'l> Frame<'l> {
     }
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_perf_script(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let mut script = Script {
-        draft: Draft::new(Vec::new(), options),
+        draft: TreeDraft::new(Vec::new(), options),
         options,
         events: Vec::new(),
         sample: None,
@@ -228,34 +237,34 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         unnamed: 0,
         placed: 0,
     };
-    let mut lines = Lines::new(input);
+    let mut lines = LineReader::new(input);
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
     let mut host = None;
-    while let Some((at, line)) = lines.next()? {
+    while let Some((at, line)) = lines.next_line()? {
         if let Some(comment) = line.strip_prefix('#') {
             if let Some(name) = comment.trim().strip_prefix("hostname :") {
                 host = Some(name.trim().to_owned());
             }
         } else if line.trim().is_empty() {
-            script.end(host.as_deref())?;
+            script.end_sample(host.as_deref())?;
         } else {
-            match script.line(&line, host.as_deref(), at)? {
+            match script.read_line(&line, host.as_deref(), at)? {
                 Ok(()) => read += 1,
-                Err(what) => skipped.add(what, at),
+                Err(what) => skipped.skip_part(what, at),
             }
         }
     }
-    script.end(host.as_deref())?;
+    script.end_sample(host.as_deref())?;
     let mut draft = script.draft;
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if script.unnamed > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{} frames have no symbol and are named by their address",
             script.unnamed
         ));
     }
     if script.placed > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{} samples have no call stack, only a place",
             script.placed
         ));
@@ -264,20 +273,20 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
 }
 
 /// Whose sample it is, and what it counts.
-struct Sample {
+struct ScriptSample {
     comm: String,
     pid: Option<i64>,
     tid: i64,
     period: i64,
-    event: Event,
-    at: Place,
+    event: ScriptEvent,
+    at: FilePosition,
 }
 
 struct Script<'o> {
-    draft: Draft,
+    draft: TreeDraft,
     options: &'o ReadOptions,
-    events: Vec<Event>,
-    sample: Option<Sample>,
+    events: Vec<ScriptEvent>,
+    sample: Option<ScriptSample>,
     /// Innermost first; `None` of one that was inlined and is its caller's.
     frames: Vec<FrameName>,
     unnamed: u64,
@@ -298,27 +307,27 @@ impl Script<'_> {
     }
 
     /// Reads a line of a sample; returns what is wrong with one that makes no sense.
-    fn line(
+    fn read_line(
         &mut self,
         line: &str,
         host: Option<&str>,
-        at: Place,
-    ) -> Result<Result<(), &'static str>, Fault> {
+        at: FilePosition,
+    ) -> Result<Result<(), &'static str>, ReadFault> {
         let indented = line.starts_with([' ', '\t']);
         let header = match indented {
-            true => Header::parse_within_stack(line),
-            false => Header::parse(line),
+            true => ScriptHeader::parse_within_stack(line),
+            false => ScriptHeader::parse_header(line),
         };
         if let Some(header) = header {
-            self.end(host)?;
-            self.begin(&header, at)?;
+            self.end_sample(host)?;
+            self.begin_sample(&header, at)?;
             return Ok(Ok(()));
         }
         // Some files have lost their indentation.
-        let flush = || Frame::parse(line).is_some_and(|frame| !frame.image.is_empty());
+        let flush = || ScriptFrame::parse_frame(line).is_some_and(|frame| !frame.image.is_empty());
         if !indented && !flush() {
             // What follows is of a sample that is not known.
-            self.end(host)?;
+            self.end_sample(host)?;
             return Ok(Err(
                 "neither a sample (comm pid time: period event:) nor a frame of one",
             ));
@@ -326,15 +335,19 @@ impl Script<'_> {
         if !self.in_stack() {
             return Ok(Err("a frame without a sample"));
         }
-        match self.frame(line) {
+        match self.read_frame(line) {
             true => Ok(Ok(())),
             false => Ok(Err("not a frame: address symbol (image)")),
         }
     }
 
-    fn begin(&mut self, header: &Header<'_>, at: Place) -> Result<(), Fault> {
-        let event = self.event(header.event);
-        self.sample = Some(Sample {
+    fn begin_sample(
+        &mut self,
+        header: &ScriptHeader<'_>,
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
+        let event = self.event_of(header.event);
+        self.sample = Some(ScriptSample {
             comm: header.comm.to_owned(),
             pid: header.pid,
             tid: header.tid,
@@ -345,19 +358,19 @@ impl Script<'_> {
         if !header.rest.is_empty() {
             self.placed += 1;
             // A tracepoint has its fields there instead.
-            if Frame::parse(header.rest).is_some_and(|frame| !frame.symbol.is_empty()) {
-                self.frame(header.rest);
+            if ScriptFrame::parse_frame(header.rest).is_some_and(|frame| !frame.symbol.is_empty()) {
+                self.read_frame(header.rest);
             }
         }
         Ok(())
     }
 
-    fn event(&mut self, name: &str) -> Event {
+    fn event_of(&mut self, name: &str) -> ScriptEvent {
         if let Some(event) = self.events.iter().find(|event| event.name == name) {
             return event.clone();
         }
         let [samples, period] = event_value_types(name);
-        let event = Event {
+        let event = ScriptEvent {
             name: name.to_owned(),
             samples: self.draft.add_value_type(samples),
             period: self.draft.add_value_type(period),
@@ -367,8 +380,8 @@ impl Script<'_> {
     }
 
     /// Reads a frame of the sample; returns whether it is one.
-    fn frame(&mut self, line: &str) -> bool {
-        let Some(frame) = Frame::parse(line) else {
+    fn read_frame(&mut self, line: &str) -> bool {
+        let Some(frame) = ScriptFrame::parse_frame(line) else {
             // `perf script -F +srcline` puts the line under its frame.
             let number = line.trim().rsplit_once(':').map(|(_, number)| number);
             let is_line = number.is_some_and(|n| n.parse::<u32>().is_ok());
@@ -411,7 +424,7 @@ impl Script<'_> {
         true
     }
 
-    fn end(&mut self, host: Option<&str>) -> Result<(), Fault> {
+    fn end_sample(&mut self, host: Option<&str>) -> Result<(), ReadFault> {
         let Some(sample) = self.sample.take() else {
             return Ok(());
         };
@@ -422,7 +435,7 @@ impl Script<'_> {
             thread: Some(&sample.comm),
             tid: Some(sample.tid),
         };
-        let mut node = self.draft.group(&owner, sample.at)?;
+        let mut node = self.draft.group_node(&owner, sample.at)?;
         let (mut address, mut module) = (String::new(), String::new());
         while let Some(frame) = self.frames.pop() {
             match frame.module {
@@ -431,11 +444,12 @@ impl Script<'_> {
                 None => {}
             }
             address = frame.address;
-            let method: MethodId = self.draft.method(&frame.name, &module)?;
-            node = self.draft.child(node, method, sample.at)?;
+            let method: MethodId = self.draft.intern_method(&frame.name, &module)?;
+            node = self.draft.child_node(node, method, sample.at)?;
         }
-        self.draft.add(sample.event.samples, node, 1);
-        self.draft.add(sample.event.period, node, sample.period);
+        self.draft.add_cost(sample.event.samples, node, 1);
+        self.draft
+            .add_cost(sample.event.period, node, sample.period);
         Ok(())
     }
 }
@@ -464,7 +478,7 @@ mod tests {
     #[test]
     fn headers_are_told_from_what_is_around_them() {
         let parse = |line| {
-            let h = Header::parse(line)?;
+            let h = ScriptHeader::parse_header(line)?;
             Some((h.comm, h.pid, h.tid, h.period, h.event, h.rest))
         };
         for (line, expected) in [
@@ -518,7 +532,7 @@ mod tests {
     #[test]
     fn frames_may_have_anything_for_a_name() {
         let parse = |line| {
-            let f = Frame::parse(line)?;
+            let f = ScriptFrame::parse_frame(line)?;
             Some((f.address, f.symbol, f.image))
         };
         for (line, expected) in [

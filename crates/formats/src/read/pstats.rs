@@ -1,10 +1,10 @@
 //! Python's `cProfile` and `profile`: a dictionary that `marshal` wrote. It is a call graph: of each
 //! function, its own time, and of each of its callers what the calls from there cost.
 
-use super::callgrind::{Graph, expand};
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::callgrind::{CostGraph, expand_call_paths};
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
 use profile::ValueType;
 use rustc_hash::FxHashMap;
@@ -14,13 +14,13 @@ use std::rc::Rc;
 const MEMORY_FOR_BYTE: u64 = 64;
 /// Values inside each other: a dictionary of tuples with a dictionary of tuples.
 const DEPTH: usize = 8;
-/// How often costs that contradict each other are made to agree.
+/// Limit on the rounds in which costs that contradict each other are made to agree.
 const ROUNDS: usize = 100;
 /// Marks a value that others refer to.
 const IS_REFERRED_TO: u8 = 0x80;
 
 /// Returns whether bytes begin with a dictionary whose first key is a file, a line and a function.
-pub(crate) fn detect(head: &[u8]) -> bool {
+pub(crate) fn detect_pstats(head: &[u8]) -> bool {
     let Some([dictionary, tuple, rest @ ..]) = head.first_chunk::<16>() else {
         return false;
     };
@@ -46,7 +46,7 @@ enum MarshalValue {
     Dictionary(Rc<[(MarshalValue, MarshalValue)]>),
 }
 
-struct Unmarshal<'b> {
+struct PythonUnmarshal<'b> {
     bytes: &'b [u8],
     at: usize,
     /// Values that are referred to, by number.
@@ -55,46 +55,49 @@ struct Unmarshal<'b> {
     interned: Vec<MarshalValue>,
 }
 
-impl Unmarshal<'_> {
-    fn place(&self) -> Place {
-        Place::Offset(self.at as u64)
+impl PythonUnmarshal<'_> {
+    fn position(&self) -> FilePosition {
+        FilePosition::Offset(self.at as u64)
     }
 
-    fn take(&mut self, length: usize) -> Result<&[u8], Fault> {
-        let at = self.place();
+    fn take_bytes(&mut self, length: usize) -> Result<&[u8], ReadFault> {
+        let at = self.position();
         let end = self.at.checked_add(length);
         let part = end.and_then(|end| self.bytes.get(self.at..end));
-        let part = part.ok_or_else(|| Fault::damaged("cut short", at))?;
+        let part = part.ok_or_else(|| ReadFault::damaged("cut short", at))?;
         self.at += length;
         Ok(part)
     }
 
-    fn byte(&mut self) -> Result<u8, Fault> {
-        Ok(self.take(1)?.first().copied().unwrap_or(0))
+    fn read_byte(&mut self) -> Result<u8, ReadFault> {
+        Ok(self.take_bytes(1)?.first().copied().unwrap_or(0))
     }
 
-    fn long(&mut self) -> Result<i32, Fault> {
-        let bytes = self.take(4)?.first_chunk::<4>().copied();
+    fn read_long(&mut self) -> Result<i32, ReadFault> {
+        let bytes = self.take_bytes(4)?.first_chunk::<4>().copied();
         Ok(i32::from_le_bytes(bytes.unwrap_or_default()))
     }
 
-    fn length(&mut self) -> Result<usize, Fault> {
-        let at = self.place();
-        usize::try_from(self.long()?).map_err(|_| Fault::damaged("a negative length", at))
+    fn read_length(&mut self) -> Result<usize, ReadFault> {
+        let at = self.position();
+        usize::try_from(self.read_long()?).map_err(|_| ReadFault::damaged("a negative length", at))
     }
 
-    fn text(&mut self, length: usize) -> Result<MarshalValue, Fault> {
-        let text = String::from_utf8_lossy(self.take(length)?);
+    fn read_text(&mut self, length: usize) -> Result<MarshalValue, ReadFault> {
+        let text = String::from_utf8_lossy(self.take_bytes(length)?);
         Ok(MarshalValue::Text(text.into()))
     }
 
     /// The next value; `None` at the end of a dictionary.
-    fn value(&mut self, depth: usize) -> Result<Option<MarshalValue>, Fault> {
-        let at = self.place();
+    fn read_value(&mut self, depth: usize) -> Result<Option<MarshalValue>, ReadFault> {
+        let at = self.position();
         if depth > DEPTH {
-            return Err(Fault::damaged("values nested deeper than in a profile", at));
+            return Err(ReadFault::damaged(
+                "values nested deeper than in a profile",
+                at,
+            ));
         }
-        let code = self.byte()?;
+        let code = self.read_byte()?;
         let slot = (code & IS_REFERRED_TO != 0).then(|| {
             // Its number is given before its parts get theirs.
             self.referred.push(MarshalValue::None);
@@ -103,11 +106,11 @@ impl Unmarshal<'_> {
         let value = match code & !IS_REFERRED_TO {
             b'0' => return Ok(None),
             b'N' | b'T' | b'F' => MarshalValue::None,
-            b'i' => MarshalValue::Number(self.long()?.into()),
+            b'i' => MarshalValue::Number(self.read_long()?.into()),
             b'I' | b'g' => {
                 let is_float = code & !IS_REFERRED_TO == b'g';
                 let bytes = self
-                    .take(8)?
+                    .take_bytes(8)?
                     .first_chunk::<8>()
                     .copied()
                     .unwrap_or_default();
@@ -118,50 +121,50 @@ impl Unmarshal<'_> {
             }
             b'l' => self.big_number()?,
             b'f' => {
-                let length = self.byte()?.into();
-                let text = String::from_utf8_lossy(self.take(length)?);
+                let length = self.read_byte()?.into();
+                let text = String::from_utf8_lossy(self.take_bytes(length)?);
                 let number = text
                     .parse()
-                    .map_err(|_| Fault::damaged("not a number", at))?;
+                    .map_err(|_| ReadFault::damaged("not a number", at))?;
                 MarshalValue::Number(number)
             }
             b's' | b'u' | b'a' => {
-                let length = self.length()?;
-                self.text(length)?
+                let length = self.read_length()?;
+                self.read_text(length)?
             }
             b't' | b'A' => {
-                let length = self.length()?;
-                let text = self.text(length)?;
+                let length = self.read_length()?;
+                let text = self.read_text(length)?;
                 self.interned.push(text.clone());
                 text
             }
             b'z' | b'Z' => {
-                let length = self.byte()?.into();
-                self.text(length)?
+                let length = self.read_byte()?.into();
+                self.read_text(length)?
             }
             b'r' => {
-                let index = self.length()?;
+                let index = self.read_length()?;
                 let referred = self.referred.get(index).cloned();
-                referred.ok_or_else(|| Fault::damaged("refers to what comes later", at))?
+                referred.ok_or_else(|| ReadFault::damaged("refers to what comes later", at))?
             }
             b'R' => {
-                let index = self.length()?;
+                let index = self.read_length()?;
                 let text = self.interned.get(index).cloned();
-                text.ok_or_else(|| Fault::damaged("refers to what comes later", at))?
+                text.ok_or_else(|| ReadFault::damaged("refers to what comes later", at))?
             }
             b'(' => {
-                let length = self.length()?;
-                self.tuple(length, depth)?
+                let length = self.read_length()?;
+                self.read_tuple(length, depth)?
             }
             b')' => {
-                let length = self.byte()?.into();
-                self.tuple(length, depth)?
+                let length = self.read_byte()?.into();
+                self.read_tuple(length, depth)?
             }
             b'{' => {
                 let mut entries = Vec::new();
-                while let Some(key) = self.value(depth + 1)? {
-                    let Some(value) = self.value(depth + 1)? else {
-                        return Err(Fault::damaged("a key without a value", self.place()));
+                while let Some(key) = self.read_value(depth + 1)? {
+                    let Some(value) = self.read_value(depth + 1)? else {
+                        return Err(ReadFault::damaged("a key without a value", self.position()));
                     };
                     entries.push((key, value));
                 }
@@ -172,7 +175,7 @@ impl Unmarshal<'_> {
                     "a value of kind {:?}, which profiles do not have",
                     char::from(code)
                 );
-                return Err(Fault::damaged(what, at));
+                return Err(ReadFault::damaged(what, at));
             }
         };
         if let Some(entry) = slot.and_then(|slot| self.referred.get_mut(slot)) {
@@ -181,11 +184,14 @@ impl Unmarshal<'_> {
         Ok(Some(value))
     }
 
-    fn tuple(&mut self, length: usize, depth: usize) -> Result<MarshalValue, Fault> {
+    fn read_tuple(&mut self, length: usize, depth: usize) -> Result<MarshalValue, ReadFault> {
         let mut parts = Vec::new();
         for _ in 0..length {
-            let Some(part) = self.value(depth + 1)? else {
-                return Err(Fault::damaged("a tuple that ends early", self.place()));
+            let Some(part) = self.read_value(depth + 1)? else {
+                return Err(ReadFault::damaged(
+                    "a tuple that ends early",
+                    self.position(),
+                ));
             };
             parts.push(part);
         }
@@ -193,9 +199,9 @@ impl Unmarshal<'_> {
     }
 
     /// A number of digits of 15 bits.
-    fn big_number(&mut self) -> Result<MarshalValue, Fault> {
-        let length = self.long()?;
-        let digits = self.take(2 * length.unsigned_abs() as usize)?;
+    fn big_number(&mut self) -> Result<MarshalValue, ReadFault> {
+        let length = self.read_long()?;
+        let digits = self.take_bytes(2 * length.unsigned_abs() as usize)?;
         let (digits, _) = digits.as_chunks::<2>();
         let number = digits.iter().rev().fold(0.0, |number: f64, digit| {
             number * 32768.0 + f64::from(u16::from_le_bytes(*digit))
@@ -225,58 +231,61 @@ struct PythonProfile {
     numbers: FxHashMap<(Rc<str>, i64, Rc<str>), usize>,
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_pstats(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
-    let mut unmarshal = Unmarshal {
+    let mut unmarshal = PythonUnmarshal {
         bytes: &bytes,
         at: 0,
         referred: Vec::new(),
         interned: Vec::new(),
     };
-    let Some(MarshalValue::Dictionary(entries)) = unmarshal.value(0)? else {
-        return Err(Fault::damaged(
+    let Some(MarshalValue::Dictionary(entries)) = unmarshal.read_value(0)? else {
+        return Err(ReadFault::damaged(
             "no dictionary of functions",
-            Place::Offset(0),
+            FilePosition::Offset(0),
         ));
     };
     let mut profile = PythonProfile::default();
     for (row, (key, value)) in entries.iter().enumerate() {
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "function",
             row: row as u64,
         };
         let what = "not a function with its calls and times";
         profile
-            .add(key, value)
-            .ok_or_else(|| Fault::damaged(what, at))?;
+            .add_function(key, value)
+            .ok_or_else(|| ReadFault::damaged(what, at))?;
     }
-    let is_changed = profile.reconcile();
-    let mut graph = Graph::new(options.limits.memory);
+    let is_changed = profile.reconcile_calls();
+    let mut graph = CostGraph::new(options.limits.memory);
     graph.set_events(&["time"]);
-    profile.fill(&mut graph, options)?;
+    profile.fill_graph(&mut graph, options)?;
     let time = ValueType {
         name: "time".to_owned(),
         unit: "nanoseconds".to_owned(),
     };
-    let mut draft = Draft::new(vec![time], options);
-    draft.hold(
-        bytes.len() as u64 * MEMORY_FOR_BYTE + graph.size(),
-        Place::Offset(0),
+    let mut draft = TreeDraft::new(vec![time], options);
+    draft.charge_memory(
+        bytes.len() as u64 * MEMORY_FOR_BYTE + graph.memory_size(),
+        FilePosition::Offset(0),
     )?;
-    draft.note("pstats keeps a call graph: the time of a function was shared among its call paths in proportion to what its callers waited for it");
+    draft.add_note("pstats keeps a call graph: the time of a function was shared among its call paths in proportion to what its callers waited for it");
     if is_changed {
-        draft.note(
+        draft.add_note(
             "calls of functions that call themselves were counted more than once and scaled down",
         );
     }
-    expand(&graph, &mut draft, Place::Offset(bytes.len() as u64))?;
+    expand_call_paths(&graph, &mut draft, FilePosition::Offset(bytes.len() as u64))?;
     Ok(draft)
 }
 
 impl PythonProfile {
     /// `(file, line, name): (calls, all calls, own time, time, {caller: (…)})`.
-    fn add(&mut self, key: &MarshalValue, value: &MarshalValue) -> Option<()> {
-        let number = self.number(key)?;
+    fn add_function(&mut self, key: &MarshalValue, value: &MarshalValue) -> Option<()> {
+        let number = self.function_index(key)?;
         let MarshalValue::Tuple(parts) = value else {
             return None;
         };
@@ -295,7 +304,7 @@ impl PythonProfile {
         }
         let mut all = Vec::with_capacity(callers.len());
         for (caller, cost) in callers.iter() {
-            let caller = self.number(caller)?;
+            let caller = self.function_index(caller)?;
             // Without `cProfile`, only the calls are counted.
             let cost = match cost {
                 MarshalValue::Tuple(parts) => match parts.get(3) {
@@ -312,7 +321,7 @@ impl PythonProfile {
         Some(())
     }
 
-    fn number(&mut self, key: &MarshalValue) -> Option<usize> {
+    fn function_index(&mut self, key: &MarshalValue) -> Option<usize> {
         let MarshalValue::Tuple(parts) = key else {
             return None;
         };
@@ -343,7 +352,7 @@ impl PythonProfile {
 
     /// Scales calls down where callers paid for more than a function passed on, as with recursion,
     /// whose time is in that of the outer call too. Returns whether that was so for more than rounding.
-    fn reconcile(&mut self) -> bool {
+    fn reconcile_calls(&mut self) -> bool {
         let mut is_changed = false;
         for _ in 0..ROUNDS {
             let mut passed: Vec<f64> = self.functions.iter().map(|f| f.own_ns).collect();
@@ -373,8 +382,8 @@ impl PythonProfile {
         is_changed
     }
 
-    fn fill(&self, graph: &mut Graph, options: &ReadOptions) -> Result<(), Fault> {
-        let at = Place::Offset(0);
+    fn fill_graph(&self, graph: &mut CostGraph, options: &ReadOptions) -> Result<(), ReadFault> {
+        let at = FilePosition::Offset(0);
         let mut ids = Vec::with_capacity(self.functions.len());
         for function in &self.functions {
             let name = match options.lines && function.line > 0 {

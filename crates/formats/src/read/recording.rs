@@ -1,14 +1,14 @@
 //! Our own recordings.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::options::{Limits, ReadOptions};
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::options::{ReadLimits, ReadOptions};
 use super::tree_profile::TreeProfile;
 use crate::frame::{Namer, base_name, process_name};
-use crate::write::error::check;
-use crate::write::paths::Paths;
-use crate::write::rows::{Row, add_up};
-use crate::write::{Options, WriteError};
+use crate::write::error::check_recording;
+use crate::write::paths::StackPaths;
+use crate::write::rows::{SampleRow, add_up};
+use crate::write::{WriteError, WriteOptions};
 use profile::{
     CallTreeError, DraftNode, Event, Location, MethodId, NameId, Recording, SymbolTable, Unit,
     ValueType,
@@ -33,21 +33,21 @@ pub fn from_recording(
     symbols: &SymbolTable,
     options: &ReadOptions,
 ) -> Result<TreeProfile, WriteError> {
-    check(recording)?;
+    check_recording(recording)?;
     let value_types = recording.events.iter().map(value_type).collect();
     let unlimited = ReadOptions {
-        limits: Limits {
+        limits: ReadLimits {
             memory: u64::MAX,
             ratio: u64::MAX,
             depth: u32::MAX,
         },
         ..options.clone()
     };
-    let mut draft = Draft::new(value_types, &unlimited);
-    fill(&mut draft, recording, symbols, options)
-        .and_then(|()| draft.finish("vitalfew recording"))
+    let mut draft = TreeDraft::new(value_types, &unlimited);
+    fill_from_recording(&mut draft, recording, symbols, options)
+        .and_then(|()| draft.finish_tree("vitalfew recording"))
         .map_err(|fault| match fault {
-            Fault::Tree(source) => WriteError::NoTree(source),
+            ReadFault::Tree(source) => WriteError::NoTree(source),
             // Without limits and without a file, there is nothing else.
             _ => WriteError::NoTree(CallTreeError::TooLarge),
         })
@@ -64,13 +64,13 @@ fn value_type(event: &Event) -> ValueType {
 }
 
 /// Puts a recording's stacks and samples into a draft that has a value type for each event.
-pub(super) fn fill(
-    draft: &mut Draft,
+pub(super) fn fill_from_recording(
+    draft: &mut TreeDraft,
     recording: &Recording,
     symbols: &SymbolTable,
     options: &ReadOptions,
-) -> Result<(), Fault> {
-    let paths = paths(draft, recording, symbols, options)?;
+) -> Result<(), ReadFault> {
+    let paths = method_paths(draft, recording, symbols, options)?;
     let mut groups: FxHashMap<Key, DraftNode> = FxHashMap::default();
     let mut rows = Vec::with_capacity(recording.samples.len());
     for sample in &recording.samples {
@@ -78,16 +78,16 @@ pub(super) fn fill(
         let group = match groups.get(&key) {
             Some(group) => *group,
             None => {
-                let group = group(draft, recording, key)?;
+                let group = group_of_key(draft, recording, key)?;
                 groups.insert(key, group);
                 group
             }
         };
-        let key = (group, paths.node(sample.stack), sample.event);
-        rows.push(Row::new(key, sample));
+        let key = (group, paths.node_of_stack(sample.stack), sample.event);
+        rows.push(SampleRow::new(key, sample));
     }
-    let at = Place::Offset(0);
-    let nodes: Vec<_> = paths.nodes().collect();
+    let at = FilePosition::Offset(0);
+    let nodes: Vec<_> = paths.iter_nodes().collect();
     // By group and path.
     let mut known: FxHashMap<(DraftNode, usize), DraftNode> = FxHashMap::default();
     let mut missing = Vec::new();
@@ -106,42 +106,42 @@ pub(super) fn fill(
             let Some((_, method)) = nodes.get(path) else {
                 break;
             };
-            node = draft.child(node, MethodId(*method as u32), at)?;
+            node = draft.child_node(node, MethodId(*method as u32), at)?;
             known.insert((group, path), node);
         }
         let index = usize::from(event.0);
         if let Some(event) = recording.events.get(index) {
-            let value = i64::try_from(row.value(event)).unwrap_or(i64::MAX);
-            draft.add(index, node, value);
+            let value = i64::try_from(row.event_value(event)).unwrap_or(i64::MAX);
+            draft.add_cost(index, node, value);
         }
     }
     Ok(())
 }
 
 /// The stacks as paths of methods.
-fn paths(
-    draft: &mut Draft,
+fn method_paths(
+    draft: &mut TreeDraft,
     recording: &Recording,
     symbols: &SymbolTable,
     options: &ReadOptions,
-) -> Result<Paths, Fault> {
+) -> Result<StackPaths, ReadFault> {
     let namer = Namer::new(
         recording,
         symbols,
-        &Options {
+        &WriteOptions {
             inline: options.inline,
-            ..Options::default()
+            ..WriteOptions::default()
         },
     );
     let (mut places, mut unnamed) = (0_u64, 0_u64);
     let mut failed = Ok(());
     let mut of_location: FxHashMap<Location, Vec<usize>> = FxHashMap::default();
     let wanted = recording.samples.iter().map(|sample| sample.stack);
-    let paths = Paths::new(&recording.stacks, wanted, |location, numbers| {
+    let paths = StackPaths::new(&recording.stacks, wanted, |location, numbers| {
         let methods = of_location.entry(location).or_insert_with(|| {
             places += 1;
-            unnamed += u64::from(!namer.knows(location));
-            methods(draft, recording, namer, location, options.lines).unwrap_or_else(|fault| {
+            unnamed += u64::from(!namer.knows_location(location));
+            methods_at(draft, recording, namer, location, options.lines).unwrap_or_else(|fault| {
                 failed = Err(fault);
                 Vec::new()
             })
@@ -150,45 +150,49 @@ fn paths(
     });
     failed?;
     if unnamed > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{unnamed} of {places} places have no function name and are named by their address"
         ));
     }
     for event in &recording.events {
         let given_up = event.dropped.saturating_add(event.lost);
         if given_up > 0 {
-            draft.note(format!("{given_up} samples of {} were lost", event.name));
+            draft.add_note(format!("{given_up} samples of {} were lost", event.name));
         }
     }
-    for warning in &recording.warnings {
-        draft.note(warning);
+    for warning in recording.problems() {
+        draft.add_note(warning);
     }
     Ok(paths)
 }
 
 /// The methods at a location, innermost first.
-fn methods(
-    draft: &mut Draft,
+fn methods_at(
+    draft: &mut TreeDraft,
     recording: &Recording,
     namer: Namer<'_>,
     location: Location,
     lines: bool,
-) -> Result<Vec<usize>, Fault> {
+) -> Result<Vec<usize>, ReadFault> {
     let module = base_name(recording.image(location.image));
     namer
-        .functions(location)
+        .functions_at(location)
         .map(|function| {
             let line = function.line.filter(|_| lines);
             let method = match line {
-                Some(line) => draft.method(&format!("{}:{line}", function.name), module),
-                None => draft.method(&function.name, module),
+                Some(line) => draft.intern_method(&format!("{}:{line}", function.name), module),
+                None => draft.intern_method(&function.name, module),
             };
             method.map(|method| method.0 as usize)
         })
         .collect()
 }
 
-fn group(draft: &mut Draft, recording: &Recording, key: Key) -> Result<DraftNode, Fault> {
+fn group_of_key(
+    draft: &mut TreeDraft,
+    recording: &Recording,
+    key: Key,
+) -> Result<DraftNode, ReadFault> {
     let (name, pid, tid) = key;
     let name = process_name(recording.names.get(name));
     let owner = Owner {
@@ -198,5 +202,5 @@ fn group(draft: &mut Draft, recording: &Recording, key: Key) -> Result<DraftNode
         thread: Some(name),
         tid: tid.map(i64::from),
     };
-    draft.group(&owner, Place::Offset(0))
+    draft.group_node(&owner, FilePosition::Offset(0))
 }

@@ -1,10 +1,10 @@
 //! stackprof's own files: what Ruby's `Marshal.dump` writes of a hash with the profile.
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
-use super::stackprof::{StackprofFrame, StackprofProfile, build};
+use super::stackprof::{StackprofFrame, StackprofProfile, build_tree};
 use std::rc::Rc;
 
 /// A file needs several times its size while it is read.
@@ -13,7 +13,7 @@ const MEMORY_FOR_BYTE: u64 = 64;
 const DEPTH: usize = 12;
 
 /// Returns whether bytes are a dumped hash with the keys of a profile.
-pub(crate) fn detect(head: &[u8]) -> bool {
+pub(crate) fn detect_ruby_marshal(head: &[u8]) -> bool {
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
     head.starts_with(b"\x04\x08{") && has(b":\x0cversion") && has(b":\x09mode")
 }
@@ -29,69 +29,72 @@ enum RubyValue {
 }
 
 impl RubyValue {
-    fn number(&self) -> Option<f64> {
+    fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             _ => None,
         }
     }
 
-    fn text(&self) -> Option<&str> {
+    fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    fn hash(&self) -> &[(RubyValue, RubyValue)] {
+    fn as_hash(&self) -> &[(RubyValue, RubyValue)] {
         match self {
             Self::Hash(entries) => entries,
             _ => &[],
         }
     }
 
-    fn get(&self, key: &str) -> Option<&RubyValue> {
-        let entry = self.hash().iter().find(|(k, _)| k.text() == Some(key));
+    fn get_key(&self, key: &str) -> Option<&RubyValue> {
+        let entry = self
+            .as_hash()
+            .iter()
+            .find(|(k, _)| k.as_text() == Some(key));
         entry.map(|(_, value)| value)
     }
 }
 
-struct Unmarshal<'b> {
+struct RubyUnmarshal<'b> {
     bytes: &'b [u8],
     at: usize,
     symbols: Vec<RubyValue>,
     objects: Vec<RubyValue>,
 }
 
-impl Unmarshal<'_> {
-    fn place(&self) -> Place {
-        Place::Offset(self.at as u64)
+impl RubyUnmarshal<'_> {
+    fn position(&self) -> FilePosition {
+        FilePosition::Offset(self.at as u64)
     }
 
-    fn take(&mut self, length: usize) -> Result<&[u8], Fault> {
-        let at = self.place();
+    fn take_bytes(&mut self, length: usize) -> Result<&[u8], ReadFault> {
+        let at = self.position();
         let end = self.at.checked_add(length);
         let part = end.and_then(|end| self.bytes.get(self.at..end));
-        let part = part.ok_or_else(|| Fault::damaged("cut short", at))?;
+        let part = part.ok_or_else(|| ReadFault::damaged("cut short", at))?;
         self.at += length;
         Ok(part)
     }
 
-    fn byte(&mut self) -> Result<u8, Fault> {
-        Ok(self.take(1)?.first().copied().unwrap_or(0))
+    fn read_byte(&mut self) -> Result<u8, ReadFault> {
+        Ok(self.take_bytes(1)?.first().copied().unwrap_or(0))
     }
 
     /// A number of up to four bytes, the first of which says how many there are or is the number.
-    fn fixnum(&mut self) -> Result<i64, Fault> {
-        let first = self.byte()?.cast_signed();
+    fn read_fixnum(&mut self) -> Result<i64, ReadFault> {
+        let first = self.read_byte()?.cast_signed();
         match first {
             0 => Ok(0),
             1..=4 => {
-                let bytes = self.take(first.unsigned_abs().into())?;
+                let bytes = self.take_bytes(first.unsigned_abs().into())?;
                 Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | i64::from(*b)))
             }
             -4..=-1 => {
-                let bytes = self.take(first.unsigned_abs().into())?;
+                let bytes = self.take_bytes(first.unsigned_abs().into())?;
                 Ok(bytes.iter().rev().fold(-1, |n, b| n << 8 | i64::from(*b)))
             }
             5.. => Ok(i64::from(first) - 5),
@@ -99,154 +102,166 @@ impl Unmarshal<'_> {
         }
     }
 
-    fn length(&mut self) -> Result<usize, Fault> {
-        let at = self.place();
-        usize::try_from(self.fixnum()?).map_err(|_| Fault::damaged("a negative length", at))
+    fn read_length(&mut self) -> Result<usize, ReadFault> {
+        let at = self.position();
+        usize::try_from(self.read_fixnum()?)
+            .map_err(|_| ReadFault::damaged("a negative length", at))
     }
 
-    fn text(&mut self) -> Result<RubyValue, Fault> {
-        let length = self.length()?;
-        let text = String::from_utf8_lossy(self.take(length)?);
+    fn read_text(&mut self) -> Result<RubyValue, ReadFault> {
+        let length = self.read_length()?;
+        let text = String::from_utf8_lossy(self.take_bytes(length)?);
         Ok(RubyValue::Text(text.into()))
     }
 
     /// Gives an object its number, which comes before those of its parts.
-    fn reserve(&mut self) -> usize {
+    fn reserve_slot(&mut self) -> usize {
         self.objects.push(RubyValue::Other);
         self.objects.len() - 1
     }
 
-    fn keep(&mut self, slot: usize, value: RubyValue) -> RubyValue {
+    fn keep_object(&mut self, slot: usize, value: RubyValue) -> RubyValue {
         if let Some(entry) = self.objects.get_mut(slot) {
             *entry = value.clone();
         }
         value
     }
 
-    fn value(&mut self, depth: usize) -> Result<RubyValue, Fault> {
-        let at = self.place();
+    fn read_value(&mut self, depth: usize) -> Result<RubyValue, ReadFault> {
+        let at = self.position();
         if depth > DEPTH {
-            return Err(Fault::damaged("values nested deeper than in a profile", at));
+            return Err(ReadFault::damaged(
+                "values nested deeper than in a profile",
+                at,
+            ));
         }
-        match self.byte()? {
+        match self.read_byte()? {
             b'0' | b'T' | b'F' => Ok(RubyValue::Other),
-            b'i' => Ok(RubyValue::Number(self.fixnum()? as f64)),
+            b'i' => Ok(RubyValue::Number(self.read_fixnum()? as f64)),
             b':' => {
-                let text = self.text()?;
+                let text = self.read_text()?;
                 self.symbols.push(text.clone());
                 Ok(text)
             }
             b';' => {
-                let index = self.length()?;
+                let index = self.read_length()?;
                 let symbol = self.symbols.get(index).cloned();
-                symbol.ok_or_else(|| Fault::damaged("a symbol that was not given before", at))
+                symbol.ok_or_else(|| ReadFault::damaged("a symbol that was not given before", at))
             }
             b'@' => {
-                let index = self.length()?;
+                let index = self.read_length()?;
                 let object = self.objects.get(index).cloned();
-                object.ok_or_else(|| Fault::damaged("an object that was not given before", at))
+                object.ok_or_else(|| ReadFault::damaged("an object that was not given before", at))
             }
             // Text with its encoding.
             b'I' => {
-                let value = self.value(depth + 1)?;
-                for _ in 0..self.length()? {
-                    self.value(depth + 1)?;
-                    self.value(depth + 1)?;
+                let value = self.read_value(depth + 1)?;
+                for _ in 0..self.read_length()? {
+                    self.read_value(depth + 1)?;
+                    self.read_value(depth + 1)?;
                 }
                 Ok(value)
             }
             b'"' => {
-                let slot = self.reserve();
-                let text = self.text()?;
-                Ok(self.keep(slot, text))
+                let slot = self.reserve_slot();
+                let text = self.read_text()?;
+                Ok(self.keep_object(slot, text))
             }
             b'f' => {
-                let slot = self.reserve();
-                let text = self.text()?;
+                let slot = self.reserve_slot();
+                let text = self.read_text()?;
                 let number = text
-                    .text()
+                    .as_text()
                     .and_then(|text| text.parse().ok())
                     .unwrap_or(f64::NAN);
-                Ok(self.keep(slot, RubyValue::Number(number)))
+                Ok(self.keep_object(slot, RubyValue::Number(number)))
             }
             b'l' => {
-                let slot = self.reserve();
-                let negative = self.byte()? == b'-';
-                let length = self.length()?.saturating_mul(2);
-                let digits = self.take(length)?;
+                let slot = self.reserve_slot();
+                let negative = self.read_byte()? == b'-';
+                let length = self.read_length()?.saturating_mul(2);
+                let digits = self.take_bytes(length)?;
                 let number = digits
                     .iter()
                     .rev()
                     .fold(0.0, |n: f64, b| n * 256.0 + f64::from(*b));
                 let number = if negative { -number } else { number };
-                Ok(self.keep(slot, RubyValue::Number(number)))
+                Ok(self.keep_object(slot, RubyValue::Number(number)))
             }
             b'[' => {
-                let slot = self.reserve();
+                let slot = self.reserve_slot();
                 let mut all = Vec::new();
-                for _ in 0..self.length()? {
-                    all.push(self.value(depth + 1)?);
+                for _ in 0..self.read_length()? {
+                    all.push(self.read_value(depth + 1)?);
                 }
-                Ok(self.keep(slot, RubyValue::Array(all.into())))
+                Ok(self.keep_object(slot, RubyValue::Array(all.into())))
             }
             kind @ (b'{' | b'}') => {
-                let slot = self.reserve();
+                let slot = self.reserve_slot();
                 let mut entries = Vec::new();
-                for _ in 0..self.length()? {
-                    entries.push((self.value(depth + 1)?, self.value(depth + 1)?));
+                for _ in 0..self.read_length()? {
+                    entries.push((self.read_value(depth + 1)?, self.read_value(depth + 1)?));
                 }
                 // What it gives for keys that it does not have.
                 if kind == b'}' {
-                    self.value(depth + 1)?;
+                    self.read_value(depth + 1)?;
                 }
-                Ok(self.keep(slot, RubyValue::Hash(entries.into())))
+                Ok(self.keep_object(slot, RubyValue::Hash(entries.into())))
             }
             kind => {
                 let what = format!(
                     "a value of kind {:?}, which profiles do not have",
                     char::from(kind)
                 );
-                Err(Fault::damaged(what, at))
+                Err(ReadFault::damaged(what, at))
             }
         }
     }
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_ruby_marshal(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
-    let mut unmarshal = Unmarshal {
+    let mut unmarshal = RubyUnmarshal {
         bytes: &bytes,
         // Behind the version of the format.
         at: 2,
         symbols: Vec::new(),
         objects: Vec::new(),
     };
-    let document = unmarshal.value(0)?;
-    let number = |value: Option<&RubyValue>| value.and_then(RubyValue::number);
+    let document = unmarshal.read_value(0)?;
+    let number = |value: Option<&RubyValue>| value.and_then(RubyValue::as_number);
     let text = |value: Option<&RubyValue>| {
         value
-            .and_then(RubyValue::text)
+            .and_then(RubyValue::as_text)
             .unwrap_or_default()
             .to_owned()
     };
     let mut profile = StackprofProfile {
-        mode: text(document.get("mode")),
-        interval: number(document.get("interval")).unwrap_or(1.0),
+        mode: text(document.get_key("mode")),
+        interval: number(document.get_key("interval")).unwrap_or(1.0),
         ..StackprofProfile::default()
     };
-    if let Some(RubyValue::Array(raw)) = document.get("raw") {
-        let numbers = raw.iter().map(|value| value.number().unwrap_or(0.0) as u64);
+    if let Some(RubyValue::Array(raw)) = document.get_key("raw") {
+        let numbers = raw
+            .iter()
+            .map(|value| value.as_number().unwrap_or(0.0) as u64);
         profile.raw = Some(numbers.collect());
     }
-    for (id, frame) in document.get("frames").map_or(&[][..], RubyValue::hash) {
-        let Some(id) = id.number() else { continue };
+    for (id, frame) in document
+        .get_key("frames")
+        .map_or(&[][..], RubyValue::as_hash)
+    {
+        let Some(id) = id.as_number() else { continue };
         let frame = StackprofFrame {
-            name: text(frame.get("name")),
-            file: text(frame.get("file")),
-            line: number(frame.get("line")).map(|line| line as i64),
-            samples: number(frame.get("samples")).unwrap_or(0.0) as i64,
+            name: text(frame.get_key("name")),
+            file: text(frame.get_key("file")),
+            line: number(frame.get_key("line")).map(|line| line as i64),
+            samples: number(frame.get_key("samples")).unwrap_or(0.0) as i64,
         };
         profile.frames.insert(id as u64, frame);
     }
-    build(&profile, options, bytes.len() as u64 * MEMORY_FOR_BYTE)
+    build_tree(&profile, options, bytes.len() as u64 * MEMORY_FOR_BYTE)
 }

@@ -1,14 +1,14 @@
 //! Lines and other parts of a file that make no sense: left out and counted, as long as they are few.
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
 
 /// The parts of a file that were left out.
 pub(crate) struct Skipped {
     /// `lines`, `chunks`.
     parts: &'static str,
     count: u64,
-    first: Option<(String, Place)>,
+    first: Option<(String, FilePosition)>,
 }
 
 impl Skipped {
@@ -21,7 +21,7 @@ impl Skipped {
     }
 
     /// Leaves out the part at `at`, of which `what` is wrong.
-    pub fn add(&mut self, what: impl Into<String>, at: Place) {
+    pub fn skip_part(&mut self, what: impl Into<String>, at: FilePosition) {
         self.count += 1;
         if self.first.is_none() {
             self.first = Some((what.into(), at));
@@ -30,14 +30,14 @@ impl Skipped {
 
     /// Notes what was left out. Where that is no less than what was `read`, the file is refused: it is
     /// another format or damaged throughout.
-    pub fn finish(self, read: u64, draft: &mut Draft) -> Result<(), Fault> {
+    pub fn note_skipped(self, read: u64, draft: &mut TreeDraft) -> Result<(), ReadFault> {
         let Some((what, at)) = self.first else {
             return Ok(());
         };
         if self.count >= read {
-            return Err(Fault::damaged(what, at));
+            return Err(ReadFault::damaged(what, at));
         }
-        draft.note(format!(
+        draft.add_note(format!(
             "{} {} were left out; the first: {what}, {at}",
             self.count, self.parts
         ));

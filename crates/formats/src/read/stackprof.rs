@@ -1,7 +1,7 @@
 //! stackprof's profiles, of Ruby programs, in either form: JSON, and what `Marshal.dump` writes.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use crate::frame::base_of_path;
@@ -29,15 +29,15 @@ pub(crate) struct StackprofProfile {
 }
 
 /// Makes the tree of a profile.
-pub(crate) fn build(
+pub(crate) fn build_tree(
     profile: &StackprofProfile,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
+) -> Result<TreeDraft, ReadFault> {
     if profile.mode.is_empty() && profile.frames.is_empty() {
-        return Err(Fault::damaged(
+        return Err(ReadFault::damaged(
             "neither a mode nor frames",
-            Place::Offset(0),
+            FilePosition::Offset(0),
         ));
     }
     let value_type = |name: &str, unit: &str| ValueType {
@@ -55,17 +55,17 @@ pub(crate) fn build(
         .map_or(0.0, |(_, factor)| factor * profile.interval);
     value_types.extend(second.map(|(value_type, _)| value_type));
     let is_timed = value_types.len() > 1;
-    let mut draft = Draft::new(value_types, options);
-    draft.hold(used, Place::Offset(0))?;
-    let add = |draft: &mut Draft, node, count: i64| {
-        draft.add(0, node, count);
+    let mut draft = TreeDraft::new(value_types, options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
+    let add = |draft: &mut TreeDraft, node, count: i64| {
+        draft.add_cost(0, node, count);
         if is_timed {
-            draft.add(1, node, (count as f64 * factor).round() as i64);
+            draft.add_cost(1, node, (count as f64 * factor).round() as i64);
         }
     };
     let mut methods = FxHashMap::default();
     let Some(raw) = &profile.raw else {
-        draft.note("the profile has no stacks (raw: true), only the samples of each function");
+        draft.add_note("the profile has no stacks (raw: true), only the samples of each function");
         let mut frames: Vec<_> = profile
             .frames
             .iter()
@@ -73,10 +73,10 @@ pub(crate) fn build(
             .collect();
         frames.sort_by_key(|(id, _)| **id);
         for (id, frame) in frames {
-            let at = Place::Offset(0);
-            let root = draft.group(&Owner::default(), at)?;
-            let method = method(&mut draft, &mut methods, profile, *id, options)?;
-            let node = draft.child(root, method, at)?;
+            let at = FilePosition::Offset(0);
+            let root = draft.group_node(&Owner::default(), at)?;
+            let method = frame_method(&mut draft, &mut methods, profile, *id, options)?;
+            let node = draft.child_node(root, method, at)?;
             add(&mut draft, node, frame.samples);
         }
         return Ok(draft);
@@ -84,41 +84,41 @@ pub(crate) fn build(
     let (mut skipped, mut read) = (Skipped::new("frames"), 0);
     let mut rest = raw.as_slice();
     while let Some((length, stack)) = rest.split_first() {
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "raw",
             row: (raw.len() - rest.len()) as u64,
         };
         let length = usize::try_from(*length).unwrap_or(usize::MAX);
         let Some((stack, [count, after @ ..])) = stack.split_at_checked(length) else {
-            return Err(Fault::damaged(
+            return Err(ReadFault::damaged(
                 format!("a stack of {length} frames, beyond the end"),
                 at,
             ));
         };
         rest = after;
-        let mut node = draft.group(&Owner::default(), at)?;
+        let mut node = draft.group_node(&Owner::default(), at)?;
         for frame in stack {
             if !profile.frames.contains_key(frame) {
-                skipped.add(format!("frame {frame} is not there"), at);
+                skipped.skip_part(format!("frame {frame} is not there"), at);
                 continue;
             }
             read += 1;
-            let method = method(&mut draft, &mut methods, profile, *frame, options)?;
-            node = draft.child(node, method, at)?;
+            let method = frame_method(&mut draft, &mut methods, profile, *frame, options)?;
+            node = draft.child_node(node, method, at)?;
         }
         add(&mut draft, node, i64::try_from(*count).unwrap_or(i64::MAX));
     }
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     Ok(draft)
 }
 
-fn method(
-    draft: &mut Draft,
+fn frame_method(
+    draft: &mut TreeDraft,
     methods: &mut FxHashMap<u64, MethodId>,
     profile: &StackprofProfile,
     id: u64,
     options: &ReadOptions,
-) -> Result<MethodId, Fault> {
+) -> Result<MethodId, ReadFault> {
     if let Some(method) = methods.get(&id) {
         return Ok(*method);
     }
@@ -132,10 +132,10 @@ fn method(
     let line = frame.and_then(|frame| frame.line).filter(|_| options.lines);
     let method = match line {
         Some(line) => {
-            draft.note("lines are those where functions begin");
-            draft.method(&format!("{name}:{line}"), module)?
+            draft.add_note("lines are those where functions begin");
+            draft.intern_method(&format!("{name}:{line}"), module)?
         }
-        None => draft.method(name, module)?,
+        None => draft.intern_method(name, module)?,
     };
     methods.insert(id, method);
     Ok(method)

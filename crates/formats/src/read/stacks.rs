@@ -1,7 +1,7 @@
 //! Stacks that a format keeps as a table of callers.
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
 use profile::{DraftNode, MethodId};
 use rustc_hash::FxHashMap;
 
@@ -17,20 +17,20 @@ pub(crate) struct StackNodes {
 pub(crate) type Link = (Option<u32>, Option<MethodId>);
 
 /// A table of stacks.
-pub(crate) trait StackTable {
+pub(crate) trait LinkedStacks {
     /// Returns what is known of a stack; `None` if there is no such stack.
-    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault>;
+    fn stack_link(&mut self, stack: u32, draft: &mut TreeDraft) -> Result<Option<Link>, ReadFault>;
 }
 
 impl StackNodes {
     /// The node of a stack that begins under `root`.
-    pub fn node(
+    pub fn node_of_stack(
         &mut self,
-        draft: &mut Draft,
-        table: &mut impl StackTable,
+        draft: &mut TreeDraft,
+        table: &mut impl LinkedStacks,
         root: DraftNode,
         stack: Option<u32>,
-    ) -> Result<DraftNode, Fault> {
+    ) -> Result<DraftNode, ReadFault> {
         let (mut node, mut next) = (root, stack);
         self.missing.clear();
         while let Some(stack) = next {
@@ -38,23 +38,23 @@ impl StackNodes {
                 node = *found;
                 break;
             }
-            let at = place(stack);
-            let Some((caller, method)) = table.stack(stack, draft)? else {
-                return Err(Fault::damaged(
+            let at = stack_position(stack);
+            let Some((caller, method)) = table.stack_link(stack, draft)? else {
+                return Err(ReadFault::damaged(
                     "a stack that is not there is referred to",
                     at,
                 ));
             };
             // So no walk goes in circles.
             if caller.is_some_and(|caller| caller >= stack) {
-                return Err(Fault::damaged("its caller comes after it", at));
+                return Err(ReadFault::damaged("its caller comes after it", at));
             }
             self.missing.push((stack, method));
             next = caller;
         }
         while let Some((stack, method)) = self.missing.pop() {
             if let Some(method) = method {
-                node = draft.child(node, method, place(stack))?;
+                node = draft.child_node(node, method, stack_position(stack))?;
             }
             self.known.insert((root, stack), node);
         }
@@ -62,13 +62,13 @@ impl StackNodes {
     }
 
     /// Forgets the stacks of a table.
-    pub fn clear(&mut self) {
+    pub fn forget_table(&mut self) {
         self.known.clear();
     }
 }
 
-fn place(stack: u32) -> Place {
-    Place::Row {
+fn stack_position(stack: u32) -> FilePosition {
+    FilePosition::Row {
         table: "stack",
         row: stack.into(),
     }

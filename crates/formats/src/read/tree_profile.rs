@@ -1,4 +1,4 @@
-//! What every reader ends with.
+//! The result of every reader.
 
 use profile::CallTree;
 
@@ -11,6 +11,7 @@ pub struct TreeProfile {
     pub format: &'static str,
     /// The position of the value type that the profile itself would show first.
     pub default_value: usize,
-    /// What was approximated, left out or looks wrong, each a sentence. They go to the user.
+    /// Notes about data that were approximated, left out or look wrong, each a sentence. They go to
+    /// the user.
     pub notes: Vec<String>,
 }

@@ -1,9 +1,9 @@
 //! V8's log, as `node --prof` writes it: where code was put, and ticks with the addresses of a stack.
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
-use super::lines::Lines;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use crate::frame::base_of_path;
@@ -11,33 +11,36 @@ use profile::{MethodId, ValueType};
 use std::collections::BTreeMap;
 
 /// Returns whether a text is one.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_v8_log(text: &str) -> bool {
     text.starts_with("v8-version,")
 }
 
 /// Code in memory.
 #[derive(Clone, Copy)]
-struct Code {
+struct LoggedCode {
     end: u64,
     method: MethodId,
     is_function: bool,
 }
 
 struct LogReader<'o> {
-    draft: Draft,
+    draft: TreeDraft,
     options: &'o ReadOptions,
     /// By start.
-    codes: BTreeMap<u64, Code>,
-    libraries: BTreeMap<u64, Code>,
+    codes: BTreeMap<u64, LoggedCode>,
+    libraries: BTreeMap<u64, LoggedCode>,
     /// The tick before, which lasts until the next: when, and its node.
     last: Option<(f64, profile::DraftNode)>,
     unnamed: u64,
 }
 
-/// What the memory of a piece of code takes, about.
+/// Approximate memory of a piece of code.
 const CODE_BYTES: u64 = 64;
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_v8_log(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let value_type = |name: &str, unit: &str| ValueType {
         name: name.to_owned(),
         unit: unit.to_owned(),
@@ -47,7 +50,7 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         value_type("time", "nanoseconds"),
     ];
     let mut reader = LogReader {
-        draft: Draft::new(types, options),
+        draft: TreeDraft::new(types, options),
         options,
         codes: BTreeMap::new(),
         libraries: BTreeMap::new(),
@@ -55,37 +58,38 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
         unnamed: 0,
     };
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
-    let mut lines = Lines::new(input);
-    while let Some((at, line)) = lines.next()? {
+    let mut lines = LineReader::new(input);
+    while let Some((at, line)) = lines.next_line()? {
         if line.is_empty() {
             continue;
         }
-        match reader.line(&line, at)? {
+        match reader.read_line(&line, at)? {
             Some(()) => read += 1,
-            None => skipped.add("its fields make no sense", at),
+            None => skipped.skip_part("its fields make no sense", at),
         }
     }
     let unnamed = reader.unnamed;
     let mut draft = reader.draft;
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if unnamed > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{unnamed} frames are in no code that the log names"
         ));
     }
-    draft.note("code of libraries and of node itself goes by the name of the file: the log has no symbols of it");
+    draft.add_note("code of libraries and of node itself goes by the name of the file: the log has no symbols of it");
     Ok(draft)
 }
 
 impl LogReader<'_> {
     /// Reads a line; `None` if it makes no sense.
-    fn line(&mut self, line: &str, at: Place) -> Result<Option<()>, Fault> {
+    fn read_line(&mut self, line: &str, at: FilePosition) -> Result<Option<()>, ReadFault> {
         let fields = split_fields(line);
         let field = |index: usize| fields.get(index).map_or("", String::as_str);
         match field(0) {
             "code-creation" => self.code_creation(&fields, at),
             "code-move" => {
-                let (Some(from), Some(to)) = (address(field(1)), address(field(2))) else {
+                let (Some(from), Some(to)) = (parse_address(field(1)), parse_address(field(2)))
+                else {
                     return Ok(None);
                 };
                 if let Some(code) = self.codes.remove(&from) {
@@ -95,17 +99,18 @@ impl LogReader<'_> {
                 Ok(Some(()))
             }
             "code-delete" => {
-                let removed = address(field(1)).map(|from| self.codes.remove(&from));
+                let removed = parse_address(field(1)).map(|from| self.codes.remove(&from));
                 Ok(removed.map(|_| ()))
             }
             "shared-library" => {
-                let (Some(start), Some(end)) = (address(field(2)), address(field(3))) else {
+                let (Some(start), Some(end)) = (parse_address(field(2)), parse_address(field(3)))
+                else {
                     return Ok(None);
                 };
                 let name = base_of_path(field(1));
-                let method = self.draft.method(name, name)?;
-                self.draft.hold(CODE_BYTES, at)?;
-                let code = Code {
+                let method = self.draft.intern_method(name, name)?;
+                self.draft.charge_memory(CODE_BYTES, at)?;
+                let code = LoggedCode {
                     end,
                     method,
                     is_function: false,
@@ -113,30 +118,36 @@ impl LogReader<'_> {
                 self.libraries.insert(start, code);
                 Ok(Some(()))
             }
-            "tick" => self.tick(&fields, at),
+            "tick" => self.read_tick(&fields, at),
             // What else happens in the engine is no code and takes no time of its own.
             _ => Ok(Some(())),
         }
     }
 
     /// `code-creation,type,kind,[time,]address,size,name[,function,state]`.
-    fn code_creation(&mut self, fields: &[String], at: Place) -> Result<Option<()>, Fault> {
+    fn code_creation(
+        &mut self,
+        fields: &[String],
+        at: FilePosition,
+    ) -> Result<Option<()>, ReadFault> {
         let field = |index: usize| fields.get(index).map_or("", String::as_str);
         // Old versions have no time.
         let first = if field(3).starts_with("0x") { 3 } else { 4 };
-        let (Some(start), Some(size)) = (address(field(first)), number(field(first + 1))) else {
+        let (Some(start), Some(size)) =
+            (parse_address(field(first)), parse_number(field(first + 1)))
+        else {
             return Ok(None);
         };
         let (kind, name) = (field(1), field(first + 2));
         let is_function = !field(first + 3).is_empty();
-        let (name, module) = self.name(kind, name, is_function);
-        let method = self.draft.method(&name, &module)?;
+        let (name, module) = self.name_of_code(kind, name, is_function);
+        let method = self.draft.intern_method(&name, &module)?;
         self.add_code(start, size as u64, method, is_function, at)?;
         Ok(Some(()))
     }
 
     /// Name and module of `function /file.js:10:5`.
-    fn name(&self, kind: &str, text: &str, is_function: bool) -> (String, String) {
+    fn name_of_code(&self, kind: &str, text: &str, is_function: bool) -> (String, String) {
         let place = text
             .rsplit_once(' ')
             .or_else(|| text.contains(':').then_some(("", text)));
@@ -166,9 +177,9 @@ impl LogReader<'_> {
         size: u64,
         method: MethodId,
         is_function: bool,
-        at: Place,
-    ) -> Result<(), Fault> {
-        self.draft.hold(CODE_BYTES, at)?;
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
+        self.draft.charge_memory(CODE_BYTES, at)?;
         let end = start.saturating_add(size);
         // What was there is gone.
         if let Some((before, code)) = self.codes.range(..start).next_back()
@@ -181,7 +192,7 @@ impl LogReader<'_> {
             let covered = *covered;
             self.codes.remove(&covered);
         }
-        let code = Code {
+        let code = LoggedCode {
             end,
             method,
             is_function,
@@ -190,8 +201,8 @@ impl LogReader<'_> {
         Ok(())
     }
 
-    fn find(&self, address: u64) -> Option<Code> {
-        let within = |codes: &BTreeMap<u64, Code>| {
+    fn code_at(&self, address: u64) -> Option<LoggedCode> {
+        let within = |codes: &BTreeMap<u64, LoggedCode>| {
             let (_, code) = codes.range(..=address).next_back()?;
             (address < code.end).then_some(*code)
         };
@@ -199,11 +210,13 @@ impl LogReader<'_> {
     }
 
     /// `tick,pc,time,is external,top of the stack or external function,state,frames…`.
-    fn tick(&mut self, fields: &[String], at: Place) -> Result<Option<()>, Fault> {
+    fn read_tick(&mut self, fields: &[String], at: FilePosition) -> Result<Option<()>, ReadFault> {
         let field = |index: usize| fields.get(index).map_or("", String::as_str);
-        let (Some(mut pc), Some(time), Some(top)) =
-            (address(field(1)), number(field(2)), address(field(4)))
-        else {
+        let (Some(mut pc), Some(time), Some(top)) = (
+            parse_address(field(1)),
+            parse_number(field(2)),
+            parse_address(field(4)),
+        ) else {
             return Ok(None);
         };
         let mut addresses = Vec::new();
@@ -211,7 +224,7 @@ impl LogReader<'_> {
         if field(3) == "1" {
             // An external function, which was called by the first frame.
             pc = top;
-        } else if let Some(code) = self.find(top)
+        } else if let Some(code) = self.code_at(top)
             && code.is_function
         {
             addresses.push(top);
@@ -226,29 +239,29 @@ impl LogReader<'_> {
                 // More frames than V8 keeps.
                 continue;
             } else {
-                address(frame)
+                parse_address(frame)
             };
             let Some(next) = next else { return Ok(None) };
             before = next;
             addresses.push(next);
         }
-        let mut node = self.draft.group(&Owner::default(), at)?;
+        let mut node = self.draft.group_node(&Owner::default(), at)?;
         for address in addresses.iter().rev() {
-            match self.find(*address) {
-                Some(code) => node = self.draft.child(node, code.method, at)?,
+            match self.code_at(*address) {
+                Some(code) => node = self.draft.child_node(node, code.method, at)?,
                 None => self.unnamed += 1,
             }
         }
-        let method = match self.find(pc) {
+        let method = match self.code_at(pc) {
             Some(code) => code.method,
-            None => self.draft.method("[unknown]", "")?,
+            None => self.draft.intern_method("[unknown]", "")?,
         };
-        node = self.draft.child(node, method, at)?;
-        self.draft.add(0, node, 1);
+        node = self.draft.child_node(node, method, at)?;
+        self.draft.add_cost(0, node, 1);
         if let Some((start, last)) = self.last.replace((time, node)) {
             let microseconds = (time - start).max(0.0);
             self.draft
-                .add(1, last, (microseconds * 1000.0).round() as i64);
+                .add_cost(1, last, (microseconds * 1000.0).round() as i64);
         }
         Ok(Some(()))
     }
@@ -291,14 +304,14 @@ fn split_fields(line: &str) -> Vec<String> {
     fields
 }
 
-fn address(text: &str) -> Option<u64> {
+fn parse_address(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
 }
 
-fn number(text: &str) -> Option<f64> {
+fn parse_number(text: &str) -> Option<f64> {
     text.parse()
         .ok()
         .filter(|n: &f64| n.is_finite() && *n >= 0.0)

@@ -14,36 +14,36 @@ use std::io::Write;
 
 /// A place in a function: lines below its declaration, and what tells places of one line apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct AutofdoPlace {
     /// Lines below the function's first one, modulo 2¹⁶.
     pub offset: u16,
     /// The base discriminator; 0: none.
     pub discriminator: u32,
 }
 
-/// How often a place ran.
+/// The execution count of a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct AutofdoCount {
     /// Executions.
     pub count: u64,
     /// Functions that are called from there, with the number of calls.
     pub callees: BTreeMap<String, u64>,
 }
 
-/// What is known of a function, or of one inlined call of it.
+/// The counts of a function, or of one inlined call of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Function {
-    /// How often it was entered; 0 for inlined calls.
+pub struct AutofdoFunction {
+    /// The number of entries; 0 for inlined calls.
     pub head: u64,
     /// Its places.
-    pub body: BTreeMap<Place, Count>,
+    pub body: BTreeMap<AutofdoPlace, AutofdoCount>,
     /// Calls that were inlined into it, by place and linkage name.
-    pub inlined: BTreeMap<Place, BTreeMap<String, Self>>,
+    pub inlined: BTreeMap<AutofdoPlace, BTreeMap<String, Self>>,
 }
 
-impl Function {
+impl AutofdoFunction {
     /// The function at the end of a chain of inlined calls.
-    pub fn at(&mut self, calls: &[(Place, String)]) -> &mut Self {
+    pub fn inlined_function(&mut self, calls: &[(AutofdoPlace, String)]) -> &mut Self {
         calls.iter().fold(self, |function, (place, callee)| {
             let inlined = function.inlined.entry(*place).or_default();
             inlined.entry(callee.clone()).or_default()
@@ -52,20 +52,20 @@ impl Function {
 
     /// Says that a place ran so often: where that is said several times (of several instructions), the most
     /// counts.
-    pub fn ran(&mut self, place: Place, count: u64) {
+    pub fn record_execution(&mut self, place: AutofdoPlace, count: u64) {
         let known = &mut self.body.entry(place).or_default().count;
         *known = count.max(*known);
     }
 
     /// All counts, those of inlined calls with it.
-    pub fn total(&self) -> u64 {
+    pub fn total_count(&self) -> u64 {
         let own = self.body.values().map(|count| count.count);
         let inlined = self.inlined.values().flat_map(BTreeMap::values);
-        own.chain(inlined.map(Self::total))
+        own.chain(inlined.map(Self::total_count))
             .fold(0, u64::saturating_add)
     }
 
-    fn write(&self, depth: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    fn write_function(&self, depth: usize, out: &mut dyn Write) -> std::io::Result<()> {
         for (place, count) in &self.body {
             write!(out, "{:depth$}{place}: {}", "", count.count)?;
             for (callee, calls) in &count.callees {
@@ -75,15 +75,20 @@ impl Function {
         }
         for (place, inlined) in &self.inlined {
             for (name, function) in inlined {
-                writeln!(out, "{:depth$}{place}: {name}:{}", "", function.total())?;
-                function.write(depth + 1, out)?;
+                writeln!(
+                    out,
+                    "{:depth$}{place}: {name}:{}",
+                    "",
+                    function.total_count()
+                )?;
+                function.write_function(depth + 1, out)?;
             }
         }
         Ok(())
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for AutofdoPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.discriminator {
             0 => write!(f, "{}", self.offset),
@@ -101,18 +106,24 @@ pub fn is_name(name: &str) -> bool {
 ///
 /// # Errors
 /// Of the writer.
-pub fn write(functions: &BTreeMap<String, Function>, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut all: Vec<_> = functions.iter().map(|(n, f)| (f.total(), n, f)).collect();
+pub fn write_autofdo(
+    functions: &BTreeMap<String, AutofdoFunction>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let mut all: Vec<_> = functions
+        .iter()
+        .map(|(n, f)| (f.total_count(), n, f))
+        .collect();
     all.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     for (total, name, function) in all {
         writeln!(out, "{name}:{total}:{}", function.head)?;
-        function.write(1, out)?;
+        function.write_function(1, out)?;
     }
     Ok(())
 }
 
 /// The number that LLVM's encoding holds in its lowest part: a zero is one bit, other numbers take 7 or 14.
-fn part(bits: u64) -> u32 {
+fn lowest_part(bits: u64) -> u32 {
     if bits & 1 == 1 {
         return 0;
     }
@@ -125,13 +136,13 @@ fn part(bits: u64) -> u32 {
 
 /// Returns what a discriminator of LLVM's says: the base discriminator, and for how many copies of the code (by
 /// unrolling) each execution counts.
-pub fn discriminator(bits: u64) -> (u32, u32) {
+pub fn decode_discriminator(bits: u64) -> (u32, u32) {
     let rest = match (bits & 1, bits & 0x40) {
         (1, _) => bits >> 1,
         (_, 0) => bits >> 7,
         _ => bits >> 14,
     };
-    (part(bits), part(rest).max(1))
+    (lowest_part(bits), lowest_part(rest).max(1))
 }
 
 #[cfg(test)]
@@ -141,35 +152,35 @@ mod tests {
     #[test]
     fn discriminators_have_parts() {
         // One bit for a zero, then the duplication factor.
-        assert_eq!(discriminator(0), (0, 1));
-        assert_eq!(discriminator(2), (1, 1));
-        assert_eq!(discriminator(1 | 4 << 2), (0, 4));
-        assert_eq!(discriminator(3 << 1 | 8 << 8), (3, 8));
+        assert_eq!(decode_discriminator(0), (0, 1));
+        assert_eq!(decode_discriminator(2), (1, 1));
+        assert_eq!(decode_discriminator(1 | 4 << 2), (0, 4));
+        assert_eq!(decode_discriminator(3 << 1 | 8 << 8), (3, 8));
         // Above 31 the lower five bits, a mark, and seven more.
         let large = (0x20 | 5 | 2 << 6) << 1;
-        assert_eq!(discriminator(large), (2 << 5 | 5, 1));
+        assert_eq!(decode_discriminator(large), (2 << 5 | 5, 1));
     }
 
     #[test]
     fn inlined_calls_are_indented_and_count() {
-        let at = |offset, discriminator| Place {
+        let at = |offset, discriminator| AutofdoPlace {
             offset,
             discriminator,
         };
-        let mut main = Function {
+        let mut main = AutofdoFunction {
             head: 1,
-            ..Function::default()
+            ..AutofdoFunction::default()
         };
-        main.ran(at(1, 0), 7);
-        main.ran(at(1, 0), 5);
-        main.ran(at(2, 3), 100);
+        main.record_execution(at(1, 0), 7);
+        main.record_execution(at(1, 0), 5);
+        main.record_execution(at(2, 3), 100);
         let count = main.body.get_mut(&at(2, 3)).unwrap();
         count.callees.insert("work".into(), 100);
-        main.at(&[(at(4, 0), "f".into()), (at(1, 0), "g".into())])
-            .ran(at(2, 0), 9);
+        main.inlined_function(&[(at(4, 0), "f".into()), (at(1, 0), "g".into())])
+            .record_execution(at(2, 0), 9);
         let functions = BTreeMap::from([("main".to_owned(), main)]);
         let mut out = Vec::new();
-        write(&functions, &mut out).unwrap();
+        write_autofdo(&functions, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,

@@ -9,7 +9,7 @@ pub enum WriteError {
     Io {
         /// The format.
         format: &'static str,
-        /// What the output answered.
+        /// The output's error.
         source: io::Error,
     },
     /// An event was asked for that was not recorded.
@@ -17,7 +17,7 @@ pub enum WriteError {
     NoSuchEvent {
         /// The index that was asked for.
         wanted: u16,
-        /// How many events were recorded.
+        /// The number of recorded events.
         recorded: usize,
     },
     /// The factor that makes up for multiplexing is no factor.
@@ -33,15 +33,15 @@ pub enum WriteError {
     /// The recording contradicts itself: it refers to something that it does not have.
     #[error("{from} {index} refers to {to} {missing}, but the recording has {have}")]
     Dangling {
-        /// What refers: `sample` or `stack`.
+        /// The referring table: `sample` or `stack`.
         from: &'static str,
         /// Its index.
         index: usize,
-        /// What it refers to.
+        /// The table that it refers to.
         to: &'static str,
         /// The index that does not exist.
         missing: usize,
-        /// How many there are.
+        /// The number of entries in it.
         have: usize,
     },
     /// Its stacks and costs make no call tree.
@@ -51,13 +51,13 @@ pub enum WriteError {
 
 impl WriteError {
     /// Wraps an output error of `format`.
-    pub(crate) fn io(format: &'static str) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn wrap_io(format: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { format, source }
     }
 }
 
 /// Makes sure that every index in the recording leads somewhere, so that the writers need not look.
-pub(crate) fn check(recording: &Recording) -> Result<(), WriteError> {
+pub(crate) fn check_recording(recording: &Recording) -> Result<(), WriteError> {
     for event in &recording.events {
         if !(event.multiplex_scale.is_finite() && event.multiplex_scale >= 0.0) {
             return Err(WriteError::BadScale {
@@ -68,25 +68,25 @@ pub(crate) fn check(recording: &Recording) -> Result<(), WriteError> {
     }
     for (index, frame) in recording.stacks.frames().iter().enumerate() {
         let image = frame.location.image.0 as usize;
-        exists("stack", index, "image", image, recording.images.len())?;
+        check_index("stack", index, "image", image, recording.images.len())?;
     }
     let (events, names) = (recording.events.len(), recording.names.iter().len());
     let stacks = recording.stacks.len();
     for (index, sample) in recording.samples.iter().enumerate() {
-        exists("sample", index, "event", sample.event.0.into(), events)?;
-        exists("sample", index, "name", sample.process.0 as usize, names)?;
-        exists("sample", index, "stack", sample.stack.0 as usize, stacks)?;
+        check_index("sample", index, "event", sample.event.0.into(), events)?;
+        check_index("sample", index, "name", sample.process.0 as usize, names)?;
+        check_index("sample", index, "stack", sample.stack.0 as usize, stacks)?;
         if let Some(waker) = sample.waker {
-            exists("sample", index, "name", waker.process.0 as usize, names)?;
+            check_index("sample", index, "name", waker.process.0 as usize, names)?;
             if let Some(stack) = waker.stack {
-                exists("sample", index, "stack", stack.0 as usize, stacks)?;
+                check_index("sample", index, "stack", stack.0 as usize, stacks)?;
             }
         }
     }
     Ok(())
 }
 
-/// Like [`check`], and makes sure that the wanted event exists; the exception is a recording
+/// Like [`check_recording`], and makes sure that the wanted event exists; the exception is a recording
 /// without any event, which is empty whatever is asked of it.
 pub(crate) fn check_with_event(recording: &Recording, wanted: EventId) -> Result<(), WriteError> {
     let recorded = recording.events.len();
@@ -94,10 +94,10 @@ pub(crate) fn check_with_event(recording: &Recording, wanted: EventId) -> Result
         let wanted = wanted.0;
         return Err(WriteError::NoSuchEvent { wanted, recorded });
     }
-    check(recording)
+    check_recording(recording)
 }
 
-fn exists(
+fn check_index(
     from: &'static str,
     index: usize,
     to: &'static str,

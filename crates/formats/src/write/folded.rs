@@ -5,14 +5,14 @@
 //! characters and line separators by `_`, and the space before a number that ends a name by `_`
 //! (readers would take the number for the value of a differential profile); a frame `--` becomes `__`.
 //!
-//! With [`Options::wakers`] a wait that somebody ended goes on in the manner of bcc's `offwaketime`:
+//! With [`WriteOptions::wakers`] a wait that somebody ended goes on in the manner of bcc's `offwaketime`:
 //! the frame `--`, the waker's stack innermost first, and the waker's name.
 
 use crate::frame::{Namer, is_kernel, process_name};
 use crate::write::error::check_with_event;
-use crate::write::paths::Paths;
-use crate::write::rows::{Row, add_up, samples_of};
-use crate::write::{Options, WriteError};
+use crate::write::paths::StackPaths;
+use crate::write::rows::{SampleRow, add_up, samples_of};
+use crate::write::{WriteError, WriteOptions};
 use indexmap::IndexSet;
 use profile::{NameId, Recording, SymbolTable};
 use rustc_hash::FxBuildHasher;
@@ -28,10 +28,10 @@ type End = (usize, Option<usize>);
 ///
 /// # Errors
 /// If the output fails, the event does not exist, or the recording contradicts itself.
-pub fn write(
+pub fn write_folded(
     recording: &Recording,
     symbols: &SymbolTable,
-    options: &Options,
+    options: &WriteOptions,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
     check_with_event(recording, options.event)?;
@@ -44,11 +44,11 @@ pub fn write(
         let waker = sample.waker.filter(|_| options.wakers);
         [Some(sample.stack), waker.and_then(|w| w.stack)]
     });
-    let paths = Paths::new(&recording.stacks, wanted.flatten(), |location, numbers| {
+    let paths = StackPaths::new(&recording.stacks, wanted.flatten(), |location, numbers| {
         let kernel = options.mark_kernel && is_kernel(recording.image(location.image));
         let suffix = if kernel { "_[k]" } else { "" };
-        numbers.extend(namer.functions(location).map(|function| {
-            let name = safe(&function.name) + suffix;
+        numbers.extend(namer.functions_at(location).map(|function| {
+            let name = escape_frame(&function.name) + suffix;
             names.insert_full(name).0
         }));
     });
@@ -56,39 +56,39 @@ pub fn write(
     let processes: Vec<usize> = recording
         .names
         .iter()
-        .map(|name| names.insert_full(safe(name)).0)
+        .map(|name| names.insert_full(escape_frame(name)).0)
         .collect();
     let process = |id: NameId| processes[id.0 as usize];
     let rows = add_up(
         samples_of(recording, options.event)
             .map(|sample| {
                 let waker = sample.waker.filter(|_| options.wakers).map(|waker| {
-                    let node = waker.stack.and_then(|stack| paths.node(stack));
+                    let node = waker.stack.and_then(|stack| paths.node_of_stack(stack));
                     (process(waker.process), node)
                 });
-                let end = (process(sample.process), paths.node(sample.stack));
-                Row::new((end, waker), sample)
+                let end = (process(sample.process), paths.node_of_stack(sample.stack));
+                SampleRow::new((end, waker), sample)
             })
             .collect(),
     );
-    let lines = Lines { names, paths };
+    let lines = FoldedWriter { names, paths };
     let mut out = BufWriter::new(out);
     rows.iter()
-        .map(|row| (row.key, row.value(event)))
+        .map(|row| (row.key, row.event_value(event)))
         .filter(|(_, value)| *value > 0)
-        .try_for_each(|((end, waker), value)| lines.write(end, waker, value, &mut out))
+        .try_for_each(|((end, waker), value)| lines.write_line(end, waker, value, &mut out))
         .and_then(|()| out.flush())
-        .map_err(WriteError::io("folded"))
+        .map_err(WriteError::wrap_io("folded"))
 }
 
 /// The texts that lines are made of.
-struct Lines {
+struct FoldedWriter {
     names: IndexSet<String, FxBuildHasher>,
-    paths: Paths,
+    paths: StackPaths,
 }
 
-impl Lines {
-    fn write(
+impl FoldedWriter {
+    fn write_line(
         &self,
         (process, node): End,
         waker: Option<End>,
@@ -98,16 +98,16 @@ impl Lines {
         out.write_all(self.names[process].as_bytes())?;
         let mut frames: Vec<usize> = self.paths.innermost_first(node).collect();
         frames.reverse();
-        self.frames(frames, out)?;
+        self.write_frames(frames, out)?;
         if let Some((process, node)) = waker {
             write!(out, ";{WAKER}")?;
-            self.frames(self.paths.innermost_first(node), out)?;
-            self.frames([process], out)?;
+            self.write_frames(self.paths.innermost_first(node), out)?;
+            self.write_frames([process], out)?;
         }
         writeln!(out, " {value}")
     }
 
-    fn frames(
+    fn write_frames(
         &self,
         frames: impl IntoIterator<Item = usize>,
         out: &mut impl Write,
@@ -121,7 +121,7 @@ impl Lines {
 }
 
 /// The name with nothing in it that means something to a reader of folded stacks.
-fn safe(name: &str) -> String {
+fn escape_frame(name: &str) -> String {
     let mut safe: String = process_name(name)
         .chars()
         .map(|c| match c {
@@ -143,7 +143,7 @@ fn safe(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::safe;
+    use super::escape_frame;
 
     #[test]
     fn names_lose_what_readers_would_misread() {
@@ -160,7 +160,7 @@ mod tests {
             ("a--", "a--"),
             ("operator int 3d", "operator int 3d"),
         ] {
-            assert_eq!(safe(name), expected, "{name:?}");
+            assert_eq!(escape_frame(name), expected, "{name:?}");
         }
     }
 }

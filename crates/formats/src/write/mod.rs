@@ -30,4 +30,4 @@ pub(crate) mod paths;
 pub(crate) mod rows;
 
 pub use error::WriteError;
-pub use options::Options;
+pub use options::WriteOptions;

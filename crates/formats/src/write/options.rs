@@ -1,8 +1,8 @@
 use profile::EventId;
 
-/// What to write, for every format; each takes what it has a place for.
+/// Selection of the data to write, for every format; each uses the parts that it has a place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct WriteOptions {
     /// The event to write, for the formats that hold one ([`crate::write::folded`], [`crate::write::firefox`],
     /// [`crate::write::speedscope`]); the event that is shown first, for the one that holds all
     /// ([`crate::write::pprof`]).
@@ -19,7 +19,7 @@ pub struct Options {
     pub gzip: bool,
 }
 
-impl Default for Options {
+impl Default for WriteOptions {
     /// The first event, with inlined functions, and nothing that a reader may not expect.
     fn default() -> Self {
         Self {

@@ -9,13 +9,13 @@ use std::cmp::Reverse;
 type Node = (Option<usize>, usize);
 
 /// A tree of frames: two stacks of equal frames are one path.
-pub(crate) struct Paths {
+pub(crate) struct StackPaths {
     nodes: IndexSet<Node, FxBuildHasher>,
     /// The innermost node of each stack; `None` where the stack was not asked for.
     of_stack: Vec<Option<usize>>,
 }
 
-impl Paths {
+impl StackPaths {
     /// The paths of the wanted stacks. `frames` appends the numbers of the frames at a location,
     /// innermost first.
     pub fn new(
@@ -42,7 +42,7 @@ impl Paths {
     }
 
     /// The innermost node of a stack; `None` of one that was not asked for.
-    pub fn node(&self, stack: StackId) -> Option<usize> {
+    pub fn node_of_stack(&self, stack: StackId) -> Option<usize> {
         self.of_stack[stack.0 as usize]
     }
 
@@ -86,7 +86,7 @@ impl Paths {
     }
 
     /// All nodes, callers before the frames that they called.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
+    pub fn iter_nodes(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
         self.nodes.iter().copied()
     }
 }

@@ -3,14 +3,14 @@
 use profile::{Event, EventId, Recording, Sample, Unit};
 
 /// Samples with an equal key, added up.
-pub(crate) struct Row<K> {
-    /// What they have in common.
+pub(crate) struct SampleRow<K> {
+    /// The key that its samples share.
     pub key: K,
     count: u64,
     weight: u64,
 }
 
-impl<K> Row<K> {
+impl<K> SampleRow<K> {
     /// A row of one sample.
     pub fn new(key: K, sample: &Sample) -> Self {
         Self {
@@ -21,12 +21,12 @@ impl<K> Row<K> {
     }
 
     /// Returns how much it is, to compare it with other rows of the event.
-    pub fn size(&self) -> u64 {
+    pub fn magnitude(&self) -> u64 {
         self.weight
     }
 
     /// The value in the event's unit. Rounded once for the row, not once a sample.
-    pub fn value(&self, event: &Event) -> u64 {
+    pub fn event_value(&self, event: &Event) -> u64 {
         match event.unit {
             Unit::Nanoseconds => self.weight,
             // Floating point would lose the last digits of large counts for nothing.
@@ -37,7 +37,7 @@ impl<K> Row<K> {
 }
 
 /// Sorts rows by their keys and makes rows with equal keys one.
-pub(crate) fn add_up<K: Ord>(mut rows: Vec<Row<K>>) -> Vec<Row<K>> {
+pub(crate) fn add_up<K: Ord>(mut rows: Vec<SampleRow<K>>) -> Vec<SampleRow<K>> {
     rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     rows.dedup_by(|next, kept| {
         let same = next.key == kept.key;

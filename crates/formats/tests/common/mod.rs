@@ -53,6 +53,7 @@ pub fn empty() -> Recording {
 
 pub fn sample(event: u16, process: NameId, stack: StackId, count: u64) -> Sample {
     Sample {
+        cgroup: None,
         event: EventId(event),
         process,
         pid: None,
@@ -367,6 +368,7 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
             for ([event, process, stack], pid, tid, waker, count, weight) in samples {
                 let event = event.index(r.events.len());
                 r.samples.push(Sample {
+                    cgroup: None,
                     event: EventId(event as u16),
                     process: *process.get(&names),
                     pid,

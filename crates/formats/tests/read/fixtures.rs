@@ -1,9 +1,11 @@
 //! Files of the tools themselves, made from `work.c` and its likes in `tests/fixtures`.
 
 use crate::support::*;
-use formats::read::{Group, ReadOptions, TreeProfile, read};
+use flate2::read::MultiGzDecoder;
+use formats::read::{GroupBy, ReadOptions, TreeProfile, read_profile};
 use profile::CallTree;
 use std::collections::BTreeMap;
+use std::io::Read;
 
 fn value_types(profile: &TreeProfile) -> Vec<String> {
     let types = profile.tree.value_types().iter();
@@ -18,7 +20,7 @@ fn options() -> ReadOptions {
     }
 }
 
-fn by(groups: &[Group]) -> ReadOptions {
+fn by(groups: &[GroupBy]) -> ReadOptions {
     ReadOptions {
         group_by: groups.to_vec(),
         ..options()
@@ -60,7 +62,9 @@ fn go_cpu_profile() {
         inline: false,
         ..options()
     };
-    let outlined = read(&fixture("go-cpu.pb.gz"), &outlined).unwrap().tree;
+    let outlined = read_profile(&fixture("go-cpu.pb.gz"), &outlined)
+        .unwrap()
+        .tree;
     let all = folded(&outlined, 0).join("\n");
     assert!(
         all.contains("main.left [gowork];main.leaf [gowork] "),
@@ -71,7 +75,7 @@ fn go_cpu_profile() {
         lines: true,
         ..options()
     };
-    let lines = read(&fixture("go-cpu.pb.gz"), &lines).unwrap().tree;
+    let lines = read_profile(&fixture("go-cpu.pb.gz"), &lines).unwrap().tree;
     let all = folded(&lines, 0).join("\n");
     assert!(
         all.contains("main.small:15 [gowork];main.leaf:14 [gowork] "),
@@ -81,7 +85,7 @@ fn go_cpu_profile() {
 
 #[test]
 fn go_labels_group() {
-    let profile = read(&fixture("go-cpu.pb.gz"), &by(&[Group::Thread])).unwrap();
+    let profile = read_profile(&fixture("go-cpu.pb.gz"), &by(&[GroupBy::Thread])).unwrap();
     let tree = &profile.tree;
     let top: Vec<_> = tree
         .children(profile::NodeId::ROOT)
@@ -115,7 +119,7 @@ fn perf_data_says_what_perf_script_says() {
         ("perf-fp.data", "perf-fp.txt"),
         ("perf-dwarf.data", "perf-dwarf.txt"),
     ] {
-        let profile = read(&fixture(data), &options()).unwrap();
+        let profile = read_profile(&fixture(data), &options()).unwrap();
         let script = read_fixture(text);
         assert_eq!(
             (profile.format, script.format),
@@ -144,7 +148,7 @@ fn perf_data_says_what_perf_script_says() {
 #[test]
 fn perf_compresses_and_pipes() {
     for name in ["perf-zstd.data", "perf-pipe.data"] {
-        let profile = read(&fixture(name), &options()).unwrap();
+        let profile = read_profile(&fixture(name), &options()).unwrap();
         assert_eq!(value_types(&profile)[0], "cpu-clock:u samples", "{name}");
         let stacks = in_work(&profile.tree, 0);
         let leaves = stacks
@@ -160,14 +164,14 @@ fn perf_compresses_and_pipes() {
 
 #[test]
 fn perf_data_groups() {
-    let options = by(&[Group::Host, Group::Process, Group::Thread]);
-    let profile = read(&fixture("perf-fp.data"), &options).unwrap();
+    let options = by(&[GroupBy::Host, GroupBy::Process, GroupBy::Thread]);
+    let profile = read_profile(&fixture("perf-fp.data"), &options).unwrap();
     let all = folded(&profile.tree, 0).join("\n");
     assert!(
         all.starts_with("box [[host]];work [[process]];work ("),
         "{all}"
     );
-    let script = read(&fixture("perf-fp.txt"), &options).unwrap();
+    let script = read_profile(&fixture("perf-fp.txt"), &options).unwrap();
     let all = folded(&script.tree, 0).join("\n");
     assert!(
         all.starts_with("box [[host]];work [[process]];work ("),
@@ -196,7 +200,7 @@ fn samply_profile_without_symbols() {
         profile.notes
     );
     // The samples are those of perf-fp.data.
-    let perf = read(&fixture("perf-fp.data"), &options()).unwrap();
+    let perf = read_profile(&fixture("perf-fp.data"), &options()).unwrap();
     assert_eq!(profile.tree.total(0), perf.tree.total(0));
     let all = folded(&profile.tree, 0).join("\n");
     assert!(all.contains(" [work];work+0x"), "{all}");
@@ -281,7 +285,7 @@ fn callgrind_adds_up() {
 /// No tool here writes it: made by hand after Firefox's documentation of its tables.
 #[test]
 fn gecko_profile() {
-    let profile = read(&fixture("gecko.json"), &by(&[Group::Thread])).unwrap();
+    let profile = read_profile(&fixture("gecko.json"), &by(&[GroupBy::Thread])).unwrap();
     assert_eq!(profile.format, "Gecko profile");
     let expected = [
         "GeckoMain (1) [[thread]] 1",
@@ -297,9 +301,53 @@ fn gecko_profile() {
     );
 }
 
+/// Gives an event of a JFR recording another, shorter name, without moving anything: as an array of characters, whose
+/// numbers may be longer than they must be.
+fn rename_jfr_event(recording: &mut [u8], old: &str, new: &str) {
+    let start = recording
+        .windows(old.len())
+        .position(|window| window == old.as_bytes())
+        .unwrap();
+    let mut text = vec![4, new.len() as u8];
+    for (index, byte) in new.bytes().enumerate() {
+        match index < old.len() - new.len() {
+            true => text.extend([byte | 0x80, 0]),
+            false => text.push(byte),
+        }
+    }
+    recording[start - 2..start + old.len()].copy_from_slice(&text);
+}
+
+#[test]
+fn jfr_events_of_datadog_have_weights() {
+    let (name, mut recording) = ("jdk.ObjectAllocationSample", Vec::new());
+    let file = std::fs::File::open(fixture("work.jfr.gz")).unwrap();
+    MultiGzDecoder::new(file)
+        .read_to_end(&mut recording)
+        .unwrap();
+    let plain = read_bytes(&recording, &options()).unwrap();
+    let allocations = value_types(&plain)
+        .iter()
+        .position(|t| t == "allocations bytes")
+        .unwrap();
+    let weight = plain.tree.total(allocations);
+    assert!(weight > 1000);
+    for (event, value) in [
+        ("datadog.ExecutionSample", "samples of Datadog samples"),
+        ("datadog.MethodSample", "wall clock of Datadog samples"),
+    ] {
+        let mut renamed = recording.clone();
+        rename_jfr_event(&mut renamed, name, event);
+        let profile = read_bytes(&renamed, &options()).unwrap();
+        let types = value_types(&profile);
+        let position = types.iter().position(|t| t == value);
+        assert_eq!(profile.tree.total(position.unwrap()), weight, "{types:?}");
+    }
+}
+
 #[test]
 fn jfr_recording() {
-    let profile = read(&fixture("work.jfr.gz"), &by(&[Group::Thread])).unwrap();
+    let profile = read_profile(&fixture("work.jfr.gz"), &by(&[GroupBy::Thread])).unwrap();
     assert_eq!(profile.format, "JFR");
     let types = value_types(&profile);
     let samples = types.iter().position(|t| t == "samples samples").unwrap();
@@ -318,7 +366,7 @@ fn jfr_recording() {
         lines: true,
         ..options()
     };
-    let tree = read(&fixture("work.jfr.gz"), &lines).unwrap().tree;
+    let tree = read_profile(&fixture("work.jfr.gz"), &lines).unwrap().tree;
     assert!(
         folded(&tree, samples)
             .join("\n")

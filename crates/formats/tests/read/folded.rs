@@ -1,6 +1,6 @@
 use crate::support::*;
 use flate2::{Compression, write::GzEncoder};
-use formats::read::{Group, Limits, Place, ReadError, ReadOptions};
+use formats::read::{FilePosition, GroupBy, ReadError, ReadLimits, ReadOptions};
 use std::io::Write;
 
 fn options() -> ReadOptions {
@@ -39,7 +39,7 @@ fn marks_of_how_a_frame_ran_are_no_part_of_its_name() {
 #[test]
 fn what_is_odd_is_said() {
     let grouped = ReadOptions {
-        group_by: vec![Group::Host],
+        group_by: vec![GroupBy::Host],
         ..options()
     };
     let profile = read_bytes(b"# by hand\na 1.5\nb -2\n", &grouped).unwrap();
@@ -85,7 +85,7 @@ fn errors_name_the_line() {
     let ReadError::Damaged { at, .. } = &error else {
         panic!("{error}")
     };
-    assert_eq!(*at, Place::Line(2));
+    assert_eq!(*at, FilePosition::Line(2));
 }
 
 #[test]
@@ -95,18 +95,18 @@ fn limits_hold() {
         ..options()
     };
     let deep = format!("{}a 1\n", "a;".repeat(100));
-    let limits = Limits {
+    let limits = ReadLimits {
         depth: 100,
-        ..Limits::default()
+        ..ReadLimits::default()
     };
     let error = read_bytes(deep.as_bytes(), &limited(limits)).unwrap_err();
     assert!(
         error.to_string().contains("more than 100 frames"),
         "{error}"
     );
-    let limits = Limits {
+    let limits = ReadLimits {
         memory: 1 << 20,
-        ..Limits::default()
+        ..ReadLimits::default()
     };
     let wide: String = (0..20_000).map(|i| format!("f{i} 1\n")).collect();
     let error = read_bytes(wide.as_bytes(), &limited(limits)).unwrap_err();

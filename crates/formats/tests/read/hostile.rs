@@ -5,7 +5,7 @@ use crate::common;
 use crate::memory;
 use crate::support::*;
 use flate2::read::MultiGzDecoder;
-use formats::read::{Limits, ReadError, ReadOptions};
+use formats::read::{ReadError, ReadLimits, ReadOptions};
 use proptest::prelude::*;
 use std::io::Read;
 use std::sync::LazyLock;
@@ -19,6 +19,7 @@ const TEXT: &[&str] = &[
     "jemalloc.heap",
     "v8.log.gz",
     "ghc.prof",
+    "full.austin",
 ];
 const JSON: &[&str] = &[
     "samply.json.gz",
@@ -62,11 +63,11 @@ static ALL: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut all: Vec<Vec<u8>> = names.iter().map(|name| bytes(name)).collect();
     // What we write ourselves: Firefox's format with shared tables, for one.
     let (recording, symbols) = common::small();
-    let options = formats::write::Options::default();
+    let options = formats::write::WriteOptions::default();
     for write in [
-        formats::write::firefox::write,
-        formats::write::speedscope::write,
-        formats::write::pprof::write,
+        formats::write::firefox::write_firefox,
+        formats::write::speedscope::write_speedscope,
+        formats::write::pprof::write_pprof,
     ] {
         let mut out = Vec::new();
         write(&recording, &symbols, &options, &mut out).unwrap();
@@ -81,9 +82,9 @@ const GECKO: &[u8] = include_bytes!("../fixtures/gecko.json");
 
 fn options() -> ReadOptions {
     ReadOptions {
-        limits: Limits {
+        limits: ReadLimits {
             memory: 64 << 20,
-            ..Limits::default()
+            ..ReadLimits::default()
         },
         ..ReadOptions::default()
     }

@@ -3,7 +3,7 @@
 //! after the description of the format.
 
 use crate::support::*;
-use formats::read::{Group, ReadError, ReadOptions, TreeProfile};
+use formats::read::{GroupBy, ReadError, ReadOptions, TreeProfile, read_profile};
 
 fn value_types(profile: &TreeProfile) -> Vec<String> {
     let types = profile.tree.value_types().iter();
@@ -248,7 +248,7 @@ fn macos_sample() {
         \x20   + 4 start  (in libc.dylib) + 1  [0x4]\n\n\
         Total number in stack (recursive counted multiple, when >=5):\n        5       x  (in y) + 0  [0x1]\n";
     let options = ReadOptions {
-        group_by: vec![Group::Process],
+        group_by: vec![GroupBy::Process],
         ..ReadOptions::default()
     };
     let profile = read_bytes(text.as_bytes(), &options).unwrap();
@@ -355,7 +355,7 @@ fn otlp_profiles() {
         ]);
         bytes.extend(&dictionary);
         let options = ReadOptions {
-            group_by: vec![Group::Process, Group::Thread],
+            group_by: vec![GroupBy::Process, GroupBy::Thread],
             ..ReadOptions::default()
         };
         let profile = read_bytes(&bytes, &options).unwrap();
@@ -499,6 +499,92 @@ fn odd_lines_of_folded_stacks_are_left_out() {
         ),
         "{:?}",
         profile.notes
+    );
+}
+
+#[test]
+fn metadata_of_folded_stacks_is_no_stack() {
+    let profile = read_text("# tool: 1\n#run;f 2\na;b 1\n# duration: 23873\n");
+    assert_eq!(totals(&profile), [3]);
+    assert_eq!(all_stacks(&profile, 0), "#run;f 2\na;b 1");
+}
+
+#[test]
+fn fractions_add_up() {
+    let profile = read_text(&"a;b 0.4\na;c 0.4\n".repeat(500));
+    assert_eq!(totals(&profile), [400]);
+    assert_eq!(all_stacks(&profile, 0), "a;b 200\na;c 200");
+}
+
+#[test]
+fn austin_samples() {
+    let profile = read_fixture("full.austin");
+    assert_eq!(profile.format, "Austin samples");
+    let expected = [
+        "wall time nanoseconds",
+        "cpu time nanoseconds",
+        "memory bytes",
+    ];
+    assert_eq!(value_types(&profile), expected);
+    // awk -F'[ ,]' '/^P/ { wall += $(NF-2); if (!$(NF-1)) cpu += $(NF-2); bytes += $NF }'
+    assert_eq!(totals(&profile), [565_026_000, 565_026_000, 2_338_816]);
+    let stacks = all_stacks(&profile, 0);
+    assert!(
+        stacks.contains("<module> [work.py];main [work.py];right [work.py] "),
+        "{stacks}"
+    );
+    let grouped = ReadOptions {
+        group_by: vec![GroupBy::Process, GroupBy::Thread],
+        lines: true,
+        ..ReadOptions::default()
+    };
+    let profile = read_profile(&fixture("full.austin"), &grouped).unwrap();
+    let stacks = all_stacks(&profile, 0);
+    assert!(
+        stacks.contains(
+            "pid 10349 [[process]];tid 10349 [[thread]];<module>:12 [work.py];main:11 [work.py];"
+        ),
+        "{stacks}"
+    );
+    assert_eq!(profile.notes, [""; 0]);
+}
+
+#[test]
+fn austin_measures_one_thing_or_more() {
+    let head = "# austin: 3.7.0\n# mode: ";
+    for (mode, lines, total, stacks) in [
+        (
+            "full",
+            "P1;T2;a.py:f:3 7,0,5\nP1;T2;a.py:f:3 2,1,0\n",
+            9000,
+            "f [a.py] 9000",
+        ),
+        ("cpu", "P1;T0:2;a.py:f:3 7\n", 7000, "f [a.py] 7000"),
+        // Nobody writes a second mode; a damaged file may have one.
+        (
+            "memory",
+            "P1;T2;a.py:f:3 7\n# mode: full\nP1;T2;a.py:f:3 1,0,1\nP1;T2;a.py:f:3 0\n",
+            7,
+            "f [a.py] 7",
+        ),
+        (
+            "wall",
+            "P1;T2;:GC: 1\nodd\nP1;T2;a.py:f:3 7\n",
+            8000,
+            "[gc] 1000\nf [a.py] 7000",
+        ),
+    ] {
+        let profile = read_text(&format!("{head}{mode}\n\n{lines}\n# duration: 9\n"));
+        assert_eq!(totals(&profile)[0], total, "{mode}");
+        if mode == "full" {
+            assert_eq!(totals(&profile)[1..], [7000, 5]);
+        }
+        assert_eq!(all_stacks(&profile, 0), stacks);
+    }
+    let refusal = refusal(format!("{head}full\n\nP1;T2;a.py:f:3 7\n").as_bytes());
+    assert!(
+        refusal.contains("damaged Austin samples: no values of the mode"),
+        "{refusal}"
     );
 }
 

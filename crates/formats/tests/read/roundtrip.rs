@@ -2,8 +2,8 @@
 
 use crate::common::{self, recordings, safe};
 use crate::support::*;
-use formats::read::{Group, ReadOptions, TreeProfile, from_recording};
-use formats::write::Options;
+use formats::read::{GroupBy, ReadOptions, TreeProfile, from_recording};
+use formats::write::WriteOptions;
 use profile::{CallTree, EventId, NodeId, Recording, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn same(name: &str) -> String {
 type Write = fn(
     &Recording,
     &SymbolTable,
-    &Options,
+    &WriteOptions,
     &mut dyn std::io::Write,
 ) -> Result<(), formats::write::WriteError>;
 
@@ -51,10 +51,10 @@ fn reread(
     inline: bool,
     group: bool,
 ) -> Option<TreeProfile> {
-    let options = Options {
+    let options = WriteOptions {
         event: EventId(event),
         inline,
-        ..Options::default()
+        ..WriteOptions::default()
     };
     let mut bytes = Vec::new();
     write(&case.0, &case.1, &options, &mut bytes).unwrap();
@@ -64,7 +64,7 @@ fn reread(
     }
     let options = ReadOptions {
         group_by: if group {
-            vec![Group::Host, Group::Process, Group::Thread]
+            vec![GroupBy::Host, GroupBy::Process, GroupBy::Thread]
         } else {
             Vec::new()
         },
@@ -73,7 +73,7 @@ fn reread(
     Some(read_bytes(&bytes, &options).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn direct(case: &(Recording, SymbolTable), inline: bool, group_by: Vec<Group>) -> CallTree {
+fn direct(case: &(Recording, SymbolTable), inline: bool, group_by: Vec<GroupBy>) -> CallTree {
     let options = ReadOptions {
         group_by,
         inline,
@@ -93,17 +93,17 @@ proptest! {
         }
         let case = (recording, symbols);
         let plain = direct(&case, inline, Vec::new());
-        let by_process = direct(&case, inline, vec![Group::Process]);
+        let by_process = direct(&case, inline, vec![GroupBy::Process]);
         for event in 0..case.0.events.len() {
             let of = |write: Write| {
                 let profile = reread(write, &case, event as u16, inline, false);
                 profile.map_or_else(BTreeMap::new, |p| by_names(&p.tree, 0, same))
             };
-            prop_assert_eq!(of(formats::write::speedscope::write), by_names(&by_process, event, same));
-            prop_assert_eq!(of(formats::write::folded::write), by_names(&by_process, event, safe));
-            prop_assert_eq!(of(formats::write::firefox::write), by_names(&plain, event, same));
+            prop_assert_eq!(of(formats::write::speedscope::write_speedscope), by_names(&by_process, event, same));
+            prop_assert_eq!(of(formats::write::folded::write_folded), by_names(&by_process, event, safe));
+            prop_assert_eq!(of(formats::write::firefox::write_firefox), by_names(&plain, event, same));
         }
-        let profile = reread(formats::write::pprof::write, &case, 0, inline, false).unwrap();
+        let profile = reread(formats::write::pprof::write_pprof, &case, 0, inline, false).unwrap();
         let names: Vec<_> = profile.tree.value_types().iter().map(|v| v.unit.as_str()).collect();
         let mut column = 0;
         for (index, event) in case.0.events.iter().enumerate() {
@@ -117,9 +117,9 @@ proptest! {
                 && (event.name == "cpu-clock" || event.name.starts_with("task-clock"));
             column += if clock { 2 } else { 1 };
         }
-        let all = vec![Group::Host, Group::Process, Group::Thread];
+        let all = vec![GroupBy::Host, GroupBy::Process, GroupBy::Thread];
         let grouped = direct(&case, inline, all);
-        let profile = reread(formats::write::pprof::write, &case, 0, inline, true).unwrap();
+        let profile = reread(formats::write::pprof::write_pprof, &case, 0, inline, true).unwrap();
         prop_assert_eq!(by_names(&profile.tree, 0, same), by_names(&grouped, 0, same));
     }
 }
@@ -134,9 +134,16 @@ fn modules_are_images() {
         "main [tool];libc.so.6+0x88 [libc.so.6] 5",
     ];
     assert_eq!(folded(&tree, 0), expected);
-    let profile = reread(formats::write::pprof::write, &case, 0, true, false).unwrap();
+    let profile = reread(formats::write::pprof::write_pprof, &case, 0, true, false).unwrap();
     assert_eq!(folded(&profile.tree, 0), expected);
-    let profile = reread(formats::write::firefox::write, &case, 0, true, false).unwrap();
+    let profile = reread(
+        formats::write::firefox::write_firefox,
+        &case,
+        0,
+        true,
+        false,
+    )
+    .unwrap();
     assert_eq!(folded(&profile.tree, 0)[1..], expected[1..]);
 }
 
@@ -145,7 +152,7 @@ fn lines_tell_places_apart() {
     let case = common::small();
     let options = ReadOptions {
         lines: true,
-        group_by: vec![Group::Thread],
+        group_by: vec![GroupBy::Thread],
         ..ReadOptions::default()
     };
     let tree = from_recording(&case.0, &case.1, &options).unwrap().tree;
@@ -156,7 +163,8 @@ fn lines_tell_places_apart() {
         "{lines:#?}"
     );
     let mut bytes = Vec::new();
-    formats::write::pprof::write(&case.0, &case.1, &Options::default(), &mut bytes).unwrap();
+    formats::write::pprof::write_pprof(&case.0, &case.1, &WriteOptions::default(), &mut bytes)
+        .unwrap();
     let profile = read_bytes(&bytes, &options).unwrap();
     assert_eq!(folded(&profile.tree, 0), lines);
 }

@@ -1,6 +1,6 @@
 //! What the tests of the readers share.
 
-use formats::read::{ReadError, ReadOptions, TreeProfile, read};
+use formats::read::{ReadError, ReadOptions, TreeProfile, read_profile};
 use profile::{CallTree, NodeId};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ pub fn read_bytes(bytes: &[u8], options: &ReadOptions) -> Result<TreeProfile, Re
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     file.flush().unwrap();
-    read(file.path(), options)
+    read_profile(file.path(), options)
 }
 
 /// The path of a fixture.
@@ -23,7 +23,7 @@ pub fn fixture(name: &str) -> PathBuf {
 
 /// Reads a fixture as most people would.
 pub fn read_fixture(name: &str) -> TreeProfile {
-    read(&fixture(name), &ReadOptions::default()).unwrap()
+    read_profile(&fixture(name), &ReadOptions::default()).unwrap()
 }
 
 /// The frames of a node, outermost first, as `name` or `name [module]`.

@@ -1,6 +1,6 @@
 //! An image in memory, for examples that go through all of its procedures.
 
-use machine::{Image, is_never_returning};
+use machine::{LoadedImage, is_never_returning};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use profile::ImageAddress;
 use std::collections::{BTreeMap, HashSet};
@@ -49,8 +49,8 @@ impl<'a> Loaded<'a> {
     }
 }
 
-impl Image for Loaded<'_> {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+impl LoadedImage for Loaded<'_> {
+    fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
         let bytes = self.bytes(address.0, buffer.len() as u64);
         bytes.is_some_and(|bytes| {
             buffer.copy_from_slice(bytes);

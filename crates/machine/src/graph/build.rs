@@ -1,9 +1,9 @@
-use super::code::{Code, Position};
+use super::blocks::{Block, Edge, EdgeKind, FlowGraph, JumpTable, LoadedImage};
+use super::code::{CodeMap, Position};
 use super::constants::Constants;
-use super::gaps::{self, Gap};
+use super::gaps::{self, CodeGap};
 use super::table;
-use super::{Block, Edge, EdgeKind, Graph, Image, JumpTable};
-use crate::{Architecture, Decoder, Error, Flow, Instruction, MAX_PROCEDURE};
+use crate::{Architecture, Error, Flow, Instruction, InstructionDecoder, MAX_PROCEDURE};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 
@@ -17,12 +17,12 @@ const GAP_STEPS: usize = 4;
 /// After so many pieces of unreachable code the rest is data.
 const MAX_GAPS: usize = 1 << 16;
 
-pub(super) fn build(
+pub(super) fn build_graph(
     architecture: Architecture,
     start: ImageAddress,
     bytes: &[u8],
-    image: &dyn Image,
-) -> Result<Graph, Error> {
+    image: &dyn LoadedImage,
+) -> Result<FlowGraph, Error> {
     if bytes.is_empty() {
         return Err(Error::Empty(start));
     }
@@ -33,7 +33,7 @@ pub(super) fn build(
     let size = bytes.len() as u64;
     let end = start.0.checked_add(size).ok_or(Error::Wraps(start))?;
     let mut builder = Builder {
-        code: Code::new(Decoder::new(architecture), start, bytes),
+        code: CodeMap::new(InstructionDecoder::new(architecture), start, bytes),
         image,
         tables: FxHashMap::default(),
         tried: 0,
@@ -42,18 +42,18 @@ pub(super) fn build(
         data: Vec::new(),
     };
     builder.code.decode(0)?;
-    builder.follow(vec![0])?;
+    builder.follow_code(vec![0])?;
     builder.resolve_tables()?;
     builder.fill_gaps()?;
-    Ok(builder.finish(ImageAddress(end)))
+    Ok(builder.finish_graph(ImageAddress(end)))
 }
 
 struct Builder<'a> {
-    code: Code<'a>,
-    image: &'a dyn Image,
+    code: CodeMap<'a>,
+    image: &'a dyn LoadedImage,
     /// By the index of the jump.
     tables: FxHashMap<u32, JumpTable>,
-    /// How many of the indirect jumps were looked at, in how many rounds.
+    /// The number of indirect jumps examined, and of rounds.
     tried: usize,
     rounds: usize,
     unknown_entries: Vec<Position>,
@@ -61,7 +61,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn follow(&mut self, work: Vec<Position>) -> Result<(), Error> {
+    fn follow_code(&mut self, work: Vec<Position>) -> Result<(), Error> {
         let image = self.image;
         self.code
             .follow(work, &|target| image.never_returns(target))
@@ -76,7 +76,9 @@ impl Builder<'_> {
             let mut found = Vec::new();
             let new = self.code.indirect.get(self.tried..).unwrap_or_default();
             for index in new {
-                if let Some(table) = table::find(&self.code, *index, self.image, &constants) {
+                if let Some(table) =
+                    table::find_jump_table(&self.code, *index, self.image, &constants)
+                {
                     found.push((*index, table));
                 }
             }
@@ -95,7 +97,7 @@ impl Builder<'_> {
                 }
                 self.tables.insert(index, table);
             }
-            self.follow(work)?;
+            self.follow_code(work)?;
         }
         Ok(())
     }
@@ -106,12 +108,12 @@ impl Builder<'_> {
         let mut from = 0;
         let mut known = self.code.instructions.len();
         let mut steps = GAP_STEPS * self.code.bytes.len();
-        while let Some(gap) = gaps::next(&mut self.code, &covered, &mut from, &mut steps) {
+        while let Some(gap) = gaps::next_gap(&mut self.code, &covered, &mut from, &mut steps) {
             match gap {
-                Gap::Data(range) => self.data.push(range),
-                Gap::Code(position) if self.unknown_entries.len() < MAX_GAPS => {
+                CodeGap::Data(range) => self.data.push(range),
+                CodeGap::Code(position) if self.unknown_entries.len() < MAX_GAPS => {
                     self.unknown_entries.push(position);
-                    self.follow(vec![position])?;
+                    self.follow_code(vec![position])?;
                     self.resolve_tables()?;
                     let new = self.code.instructions.get(known..).unwrap_or_default();
                     for instruction in new {
@@ -121,7 +123,7 @@ impl Builder<'_> {
                     }
                     known = self.code.instructions.len();
                 }
-                Gap::Code(position) => {
+                CodeGap::Code(position) => {
                     self.data.push(position..self.code.bytes.len() as Position);
                     break;
                 }
@@ -130,7 +132,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn finish(self, end: ImageAddress) -> Graph {
+    fn finish_graph(self, end: ImageAddress) -> FlowGraph {
         let mut leaders: Vec<Position> = self
             .code
             .leaders
@@ -153,19 +155,19 @@ impl Builder<'_> {
             });
             lasts.push(last);
         }
-        let mut edges = self.edges(end, &leaders, &lasts);
+        let mut edges = self.find_edges(end, &leaders, &lasts);
         edges.sort_unstable();
         edges.dedup();
-        self.graph(end, blocks, edges, instructions)
+        self.assemble_graph(end, blocks, edges, instructions)
     }
 
-    fn graph(
+    fn assemble_graph(
         self,
         end: ImageAddress,
         blocks: Vec<Block>,
         edges: Vec<Edge>,
         instructions: Vec<Instruction>,
-    ) -> Graph {
+    ) -> FlowGraph {
         let mut tables: Vec<JumpTable> = self.tables.into_values().collect();
         tables.sort_by_key(|table| table.jump);
         let mut unresolved: Vec<ImageAddress> = edges
@@ -184,7 +186,7 @@ impl Builder<'_> {
         let mut invalid: Vec<_> = self.code.invalid.iter().map(|at| address(*at)).collect();
         invalid.sort_unstable();
         invalid.dedup();
-        Graph {
+        FlowGraph {
             start: self.code.start,
             end,
             blocks,
@@ -222,7 +224,7 @@ impl Builder<'_> {
         last
     }
 
-    fn edges(&self, end: ImageAddress, leaders: &[Position], lasts: &[u32]) -> Vec<Edge> {
+    fn find_edges(&self, end: ImageAddress, leaders: &[Position], lasts: &[u32]) -> Vec<Edge> {
         let block_at = |position: Position| leaders.binary_search(&position).ok();
         let mut edges = vec![Edge {
             from: None,

@@ -1,14 +1,14 @@
 //! The instructions of a procedure while they are being found.
 
-use crate::{Decoder, Error, Flow, Instruction, MAX_INSTRUCTIONS};
+use crate::{Error, Flow, Instruction, InstructionDecoder, MAX_INSTRUCTIONS};
 use profile::ImageAddress;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A position in the procedure, in bytes from its start.
 pub(super) type Position = u32;
 
-pub(super) struct Code<'a> {
-    pub decoder: Decoder,
+pub(super) struct CodeMap<'a> {
+    pub decoder: InstructionDecoder,
     pub start: ImageAddress,
     pub bytes: &'a [u8],
     pub instructions: Vec<Instruction>,
@@ -28,8 +28,8 @@ pub(super) struct Code<'a> {
     pub invalid: Vec<Position>,
 }
 
-impl<'a> Code<'a> {
-    pub fn new(decoder: Decoder, start: ImageAddress, bytes: &'a [u8]) -> Self {
+impl<'a> CodeMap<'a> {
+    pub fn new(decoder: InstructionDecoder, start: ImageAddress, bytes: &'a [u8]) -> Self {
         Self {
             decoder,
             start,
@@ -93,13 +93,13 @@ impl<'a> Code<'a> {
             self.leaders.insert(*position);
         }
         while let Some(position) = work.pop() {
-            self.run(position, &mut work, never_returns)?;
+            self.follow_run(position, &mut work, never_returns)?;
         }
         Ok(())
     }
 
     /// Follows the code from a position until it ends or is known.
-    fn run(
+    fn follow_run(
         &mut self,
         mut position: Position,
         work: &mut Vec<Position>,
@@ -138,7 +138,7 @@ impl<'a> Code<'a> {
             if let Some(at) = self.at.get_mut(position as usize) {
                 *at = index + 1;
             }
-            self.leave(index, instruction.flow, work, never_returns);
+            self.note_targets(index, instruction.flow, work, never_returns);
             if !self.runs_on(index, &instruction) {
                 return Ok(());
             }
@@ -156,7 +156,7 @@ impl<'a> Code<'a> {
     }
 
     /// Notes where an instruction leads besides the next one.
-    fn leave(
+    fn note_targets(
         &mut self,
         index: u32,
         flow: Flow,

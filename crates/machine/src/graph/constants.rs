@@ -1,8 +1,8 @@
 //! Registers that hold the same constant throughout a procedure.
 
-use super::code::{Code, Position};
+use super::code::{CodeMap, Position};
 use crate::Register;
-use crate::effect::Effect;
+use crate::effect::RegisterEffect;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
@@ -15,13 +15,13 @@ const NEAR: u64 = 32;
 pub(super) struct Constants(OnceCell<FxHashMap<Register, Option<u64>>>);
 
 impl Constants {
-    pub fn of(&self, code: &Code<'_>, register: Register) -> Option<u64> {
-        let known = self.0.get_or_init(|| constants(code));
+    pub fn of(&self, code: &CodeMap<'_>, register: Register) -> Option<u64> {
+        let known = self.0.get_or_init(|| find_constants(code));
         known.get(&register).copied().flatten()
     }
 }
 
-fn constants(code: &Code<'_>) -> FxHashMap<Register, Option<u64>> {
+fn find_constants(code: &CodeMap<'_>) -> FxHashMap<Register, Option<u64>> {
     let stack_pointer = Register::stack_pointer(code.decoder.architecture());
     // The last constant given to a register, and where.
     let mut last: FxHashMap<Register, (u64, u64)> = FxHashMap::default();
@@ -35,14 +35,14 @@ fn constants(code: &Code<'_>) -> FxHashMap<Register, Option<u64>> {
         let position = code.position(instruction.address).unwrap_or(Position::MAX);
         let effect = code
             .decoder
-            .effect(instruction.address, code.bytes_at(position));
+            .effect_of(instruction.address, code.bytes_at(position));
         let near = |register: &Register| {
             let (value, at) = last.get(register)?;
             (here.abs_diff(*at) <= NEAR).then_some(*value)
         };
         let (new, replaces) = match effect {
-            Ok(Effect::Constant { to, value }) => (Some((to, value)), false),
-            Ok(Effect::Add { to, sum }) if sum.index.is_none() => {
+            Ok(RegisterEffect::Constant { to, value }) => (Some((to, value)), false),
+            Ok(RegisterEffect::Add { to, sum }) if sum.index.is_none() => {
                 let base = sum.base.as_ref().and_then(near);
                 let new = base.map(|base| (to, base.wrapping_add(sum.displacement)));
                 (new, sum.base == Some(to))

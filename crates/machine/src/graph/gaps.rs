@@ -1,12 +1,12 @@
-//! What the known ways do not lead to: padding, data, or code that is entered otherwise.
+//! Ranges that no known path reaches: padding, data, or code with another entry.
 
-use super::code::{Code, Position};
+use super::code::{CodeMap, Position};
 use crate::{Architecture, Flow};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
-/// What is at the start of a range that is not covered.
-pub(super) enum Gap {
+/// The contents at the start of a range that is not covered.
+pub(super) enum CodeGap {
     /// Code that may start at this position.
     Code(Position),
     /// Data.
@@ -15,12 +15,12 @@ pub(super) enum Gap {
 
 /// The first gap at or after `from`, which is moved past it.
 /// `steps` bounds the work.
-pub(super) fn next(
-    code: &mut Code<'_>,
+pub(super) fn next_gap(
+    code: &mut CodeMap<'_>,
     covered: &[bool],
     from: &mut Position,
     steps: &mut usize,
-) -> Option<Gap> {
+) -> Option<CodeGap> {
     loop {
         let rest = covered.get(*from as usize..)?;
         let start = *from + rest.iter().position(|covered| !covered)? as Position;
@@ -37,16 +37,16 @@ pub(super) fn next(
         }
         return Some(if is_code(code, covered, first, steps) {
             *from = first;
-            Gap::Code(first)
+            CodeGap::Code(first)
         } else {
             *from = end;
-            Gap::Data(first..end)
+            CodeGap::Data(first..end)
         });
     }
 }
 
 /// The first position of a range that is not filling.
-fn skip_padding(code: &mut Code<'_>, mut position: Position, end: Position) -> Position {
+fn skip_padding(code: &mut CodeMap<'_>, mut position: Position, end: Position) -> Position {
     let filling: &[u8] = match code.decoder.architecture() {
         Architecture::X86_64 => &[0, 0xcc],
         Architecture::Aarch64 => &[0],
@@ -66,7 +66,7 @@ fn skip_padding(code: &mut Code<'_>, mut position: Position, end: Position) -> P
 
 /// Returns whether everything that is executed from a position decodes, and joins known code only where
 /// an instruction of that starts.
-fn is_code(code: &mut Code<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
+fn is_code(code: &mut CodeMap<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
     let mut seen = FxHashSet::default();
     let mut work = vec![start];
     while let Some(position) = work.pop() {

@@ -1,22 +1,22 @@
 //! Jump tables: what an indirect jump does to its index is computed along the code that surely
 //! leads to it, so that no compiler's sequence has to be known by heart.
 
-use super::code::{Code, Position};
+use super::blocks::{JumpTable, LoadedImage};
+use super::code::{CodeMap, Position};
 use super::constants::Constants;
-use super::values::{Entry, Value, Values, extend};
-use super::{Image, JumpTable};
-use crate::effect::{Effect, Sum};
+use super::values::{SymbolicValue, SymbolicValues, TableEntry, extend_bits};
+use crate::effect::{AddressSum, RegisterEffect};
 use crate::{Architecture, Instruction};
 use profile::ImageAddress;
 use rustc_hash::FxHashSet;
 
-/// How far to look back from a jump, in instructions.
+/// Limit on the instructions examined before a jump.
 const MAX_PATH: usize = 64;
 
 /// Number of joins to look behind.
 const MAX_JOINS: usize = 2;
 
-/// How many ways may meet there.
+/// Limit on the paths that may meet there.
 const MAX_WAYS: usize = 4;
 
 /// A table that claims more entries is none.
@@ -30,20 +30,20 @@ const MAX_UNBOUNDED: u64 = 1 << 12;
 const MAX_OUTSIDE: usize = 2;
 
 /// The table of an indirect jump.
-pub(super) fn find(
-    code: &Code<'_>,
+pub(super) fn find_jump_table(
+    code: &CodeMap<'_>,
     jump: u32,
-    image: &dyn Image,
+    image: &dyn LoadedImage,
     constants: &Constants,
 ) -> Option<JumpTable> {
-    let mut found: Option<(Entry, Option<u64>)> = None;
-    for path in paths(code, jump) {
-        let (entry, bound) = follow(code, jump, &path, constants)?;
+    let mut found: Option<(TableEntry, Option<u64>)> = None;
+    for path in paths_to(code, jump) {
+        let (entry, bound) = follow_path(code, jump, &path, constants)?;
         found = match found {
             None => Some((entry, bound)),
             // Whichever way led here, it must be the same table.
             Some((first, other))
-                if (Entry {
+                if (TableEntry {
                     index: first.index,
                     ..entry
                 }) == first =>
@@ -57,20 +57,20 @@ pub(super) fn find(
     let (entry, bound) = found?;
     let jump = code.instruction(jump)?.address;
     // What bounds an index need not be what the table is made for.
-    let bounded = bound.and_then(|bound| read(code, jump, entry, Some(bound), image));
-    bounded.or_else(|| read(code, jump, entry, None, image))
+    let bounded = bound.and_then(|bound| read_entries(code, jump, entry, Some(bound), image));
+    bounded.or_else(|| read_entries(code, jump, entry, None, image))
 }
 
 /// Returns whether a jump takes its target from one fixed place, as from the global offset table: to
 /// another procedure.
-pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
+pub(super) fn is_through_slot(code: &CodeMap<'_>, jump: &Instruction) -> bool {
     let effect = code.position(jump.address).map(|position| {
         let bytes = code.bytes_at(position);
-        code.decoder.effect(jump.address, bytes)
+        code.decoder.effect_of(jump.address, bytes)
     });
     matches!(
         effect,
-        Some(Ok(Effect::JumpMemory(Sum {
+        Some(Ok(RegisterEffect::JumpMemory(AddressSum {
             base: None,
             index: None,
             ..
@@ -79,43 +79,43 @@ pub(super) fn is_through_slot(code: &Code<'_>, jump: &Instruction) -> bool {
 }
 
 /// Returns what the jump makes of which table after this path, and the largest index.
-fn follow(
-    code: &Code<'_>,
+fn follow_path(
+    code: &CodeMap<'_>,
     jump: u32,
-    path: &[Step],
+    path: &[PathStep],
     constants: &Constants,
-) -> Option<(Entry, Option<u64>)> {
-    let mut values = Values::new(code, constants);
+) -> Option<(TableEntry, Option<u64>)> {
+    let mut values = SymbolicValues::new(code, constants);
     let effect_of = |instruction: &Instruction| {
         let position = code.position(instruction.address).unwrap_or(Position::MAX);
         let bytes = code.bytes_at(position);
-        let effect = code.decoder.effect(instruction.address, bytes);
-        effect.unwrap_or(Effect::Other)
+        let effect = code.decoder.effect_of(instruction.address, bytes);
+        effect.unwrap_or(RegisterEffect::Other)
     };
     for step in path.iter().rev() {
         let instruction = code.instruction(step.index)?;
         values.step(instruction, effect_of(instruction), step.jumps);
     }
     let value = match effect_of(code.instruction(jump)?) {
-        Effect::JumpRegister(register) => values.value(register),
-        Effect::JumpMemory(address) => values.load(address, 8, false),
+        RegisterEffect::JumpRegister(register) => values.value(register),
+        RegisterEffect::JumpMemory(address) => values.load(address, 8, false),
         _ => return None,
     };
     match value {
-        Value::Entry(entry) => Some((entry, values.bound(entry.index))),
+        SymbolicValue::Entry(entry) => Some((entry, values.bound(entry.index))),
         _ => None,
     }
 }
 
 /// An instruction of a path, and whether the path goes on where it jumps to.
 #[derive(Clone, Copy)]
-struct Step {
+struct PathStep {
     index: u32,
     jumps: bool,
 }
 
 /// The ways to an instruction, each last step first. They end early where too many meet.
-fn paths(code: &Code<'_>, from: u32) -> Vec<Vec<Step>> {
+fn paths_to(code: &CodeMap<'_>, from: u32) -> Vec<Vec<PathStep>> {
     let mut complete = Vec::new();
     let mut growing = vec![(from, Vec::new(), 0)];
     while let Some((current, path, joins)) = growing.pop() {
@@ -138,7 +138,7 @@ fn paths(code: &Code<'_>, from: u32) -> Vec<Vec<Step>> {
 }
 
 /// Returns what may be executed before an instruction.
-fn steps_to(code: &Code<'_>, to: u32) -> Vec<Step> {
+fn steps_to(code: &CodeMap<'_>, to: u32) -> Vec<PathStep> {
     let position = code
         .instruction(to)
         .and_then(|instruction| code.position(instruction.address));
@@ -151,12 +151,12 @@ fn steps_to(code: &Code<'_>, to: u32) -> Vec<Step> {
     });
     let jumps = code.jumps_to.get(&position);
     let jumps = jumps.map(Vec::as_slice).unwrap_or_default().iter();
-    let jumps = jumps.take(MAX_WAYS + 1).map(|index| Step {
+    let jumps = jumps.take(MAX_WAYS + 1).map(|index| PathStep {
         index: *index,
         jumps: true,
     });
     before
-        .map(|index| Step {
+        .map(|index| PathStep {
             index,
             jumps: false,
         })
@@ -166,12 +166,12 @@ fn steps_to(code: &Code<'_>, to: u32) -> Vec<Step> {
 }
 
 /// Reads the entries.
-fn read(
-    code: &Code<'_>,
+fn read_entries(
+    code: &CodeMap<'_>,
     jump: ImageAddress,
-    entry: Entry,
+    entry: TableEntry,
     bound: Option<u64>,
-    image: &dyn Image,
+    image: &dyn LoadedImage,
 ) -> Option<JumpTable> {
     let count = match bound {
         Some(bound) if bound >= MAX_ENTRIES => return None,
@@ -181,7 +181,7 @@ fn read(
     let mut targets = Vec::new();
     let mut outside = FxHashSet::default();
     for index in 0..count {
-        let Some(target) = target(entry, index, image) else {
+        let Some(target) = entry_target(entry, index, image) else {
             break;
         };
         let inside = code.position(target);
@@ -208,19 +208,19 @@ fn read(
     })
 }
 
-fn target(entry: Entry, index: u64, image: &dyn Image) -> Option<ImageAddress> {
+fn entry_target(entry: TableEntry, index: u64, image: &dyn LoadedImage) -> Option<ImageAddress> {
     let mut buffer = [0; 8];
     let address = entry.table.checked_add(index << entry.stride)?;
     let bytes = buffer.get_mut(..entry.width.into())?;
-    if !image.read(ImageAddress(address), bytes) {
+    if !image.read_loaded(ImageAddress(address), bytes) {
         return None;
     }
-    let value = extend(u64::from_le_bytes(buffer), entry.width * 8, entry.signed);
+    let value = extend_bits(u64::from_le_bytes(buffer), entry.width * 8, entry.signed);
     let value = value.checked_shl(entry.shift.into())?;
     Some(ImageAddress(entry.base.wrapping_add(value)))
 }
 
-fn starts_instruction(code: &Code<'_>, position: Position) -> bool {
+fn starts_instruction(code: &CodeMap<'_>, position: Position) -> bool {
     let known = code.index_at(position).is_some();
     let aligned = match code.decoder.architecture() {
         Architecture::X86_64 => true,
@@ -230,6 +230,6 @@ fn starts_instruction(code: &Code<'_>, position: Position) -> bool {
         || aligned
             && code
                 .decoder
-                .effect(code.address(position), code.bytes_at(position))
+                .effect_of(code.address(position), code.bytes_at(position))
                 .is_ok()
 }

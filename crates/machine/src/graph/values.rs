@@ -1,17 +1,17 @@
-//! What is known of the registers along a piece of code that ends in an indirect jump.
+//! Register values known along the code before an indirect jump.
 
-use super::code::Code;
+use super::code::CodeMap;
 use super::constants::Constants;
-use crate::effect::{Condition, Effect, Sum};
+use crate::effect::{AddressSum, Condition, RegisterEffect};
 use crate::{Instruction, Register};
 use rustc_hash::FxHashMap;
 
 /// Smaller constants that are added make another index, larger ones an address.
 const MAX_INDEX_OFFSET: u64 = 0x1000;
 
-/// What is known of the value of a register.
+/// A register's value, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum SymbolicValue {
     /// Some value; equal numbers are equal values.
     Unknown(u32),
     Constant(u64),
@@ -22,12 +22,12 @@ pub(super) enum Value {
         constant: u64,
     },
     /// Made from an entry of a table.
-    Entry(Entry),
+    Entry(TableEntry),
 }
 
 /// `base + (extended(table[index]) << shift)`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub table: u64,
     /// Bytes between entries, as a power of two.
     pub stride: u8,
@@ -39,19 +39,19 @@ pub(super) struct Entry {
     pub shift: u8,
 }
 
-pub(super) struct Values<'a> {
-    code: &'a Code<'a>,
+pub(super) struct SymbolicValues<'a> {
+    code: &'a CodeMap<'a>,
     constants: &'a Constants,
-    registers: FxHashMap<Register, Value>,
+    registers: FxHashMap<Register, SymbolicValue>,
     /// The largest that an unknown value can be.
     bounds: FxHashMap<u32, u64>,
-    /// What the flags compare.
+    /// The value that the flags compare, and the constant.
     compared: Option<(u32, u64)>,
     unknowns: u32,
 }
 
-impl<'a> Values<'a> {
-    pub fn new(code: &'a Code<'a>, constants: &'a Constants) -> Self {
+impl<'a> SymbolicValues<'a> {
+    pub fn new(code: &'a CodeMap<'a>, constants: &'a Constants) -> Self {
         Self {
             code,
             constants,
@@ -67,50 +67,50 @@ impl<'a> Values<'a> {
         self.bounds.get(&index).copied()
     }
 
-    fn unknown(&mut self) -> Value {
+    fn unknown_value(&mut self) -> SymbolicValue {
         self.unknowns += 1;
-        Value::Unknown(self.unknowns)
+        SymbolicValue::Unknown(self.unknowns)
     }
 
-    pub fn value(&mut self, register: Register) -> Value {
+    pub fn value(&mut self, register: Register) -> SymbolicValue {
         if let Some(value) = self.registers.get(&register) {
             return *value;
         }
         let value = match self.constants.of(self.code, register) {
-            Some(constant) => Value::Constant(constant),
-            None => self.unknown(),
+            Some(constant) => SymbolicValue::Constant(constant),
+            None => self.unknown_value(),
         };
         self.registers.insert(register, value);
         value
     }
 
     /// Executes an instruction; `taken` says which way a conditional branch went.
-    pub fn step(&mut self, instruction: &Instruction, effect: Effect, taken: bool) {
+    pub fn step(&mut self, instruction: &Instruction, effect: RegisterEffect, taken: bool) {
         let new = match effect {
-            Effect::Constant { to, value } => Some((to, Value::Constant(value))),
-            Effect::Copy {
+            RegisterEffect::Constant { to, value } => Some((to, SymbolicValue::Constant(value))),
+            RegisterEffect::Copy {
                 to,
                 from,
                 bits,
                 signed,
-            } => Some((to, self.copy(from, bits, signed))),
-            Effect::Add { to, sum } => Some((to, self.added(sum))),
-            Effect::And { to, from, mask } => Some((to, self.and(from, mask))),
-            Effect::Load {
+            } => Some((to, self.copy_register(from, bits, signed))),
+            RegisterEffect::Add { to, sum } => Some((to, self.added_value(sum))),
+            RegisterEffect::And { to, from, mask } => Some((to, self.and_mask(from, mask))),
+            RegisterEffect::Load {
                 to,
                 address,
                 width,
                 signed,
             } => Some((to, self.load(address, width, signed))),
-            Effect::Branch(condition) => {
-                self.branch(condition, taken);
+            RegisterEffect::Branch(condition) => {
+                self.take_branch(condition, taken);
                 None
             }
             _ => None,
         };
-        if let Effect::Compare { register, value } = effect {
+        if let RegisterEffect::Compare { register, value } = effect {
             self.compared = match self.value(register) {
-                Value::Unknown(index) => Some((index, value)),
+                SymbolicValue::Unknown(index) => Some((index, value)),
                 _ => None,
             };
         } else if instruction.writes.contains(Register::FLAGS) {
@@ -124,13 +124,13 @@ impl<'a> Values<'a> {
         for register in instruction.writes.iter() {
             let value = match new {
                 Some((to, value)) if to == register => value,
-                _ => self.unknown(),
+                _ => self.unknown_value(),
             };
             self.registers.insert(register, value);
         }
     }
 
-    fn branch(&mut self, condition: Condition, taken: bool) {
+    fn take_branch(&mut self, condition: Condition, taken: bool) {
         let Some((index, value)) = self.compared else {
             return;
         };
@@ -140,68 +140,70 @@ impl<'a> Values<'a> {
             _ => None,
         };
         if let Some(bound) = bound {
-            self.limit(index, bound);
+            self.limit_index(index, bound);
         }
     }
 
-    fn limit(&mut self, index: u32, bound: u64) {
+    fn limit_index(&mut self, index: u32, bound: u64) {
         let known = self.bounds.entry(index).or_insert(bound);
         *known = bound.min(*known);
     }
 
-    fn copy(&mut self, from: Register, bits: u8, signed: bool) -> Value {
+    fn copy_register(&mut self, from: Register, bits: u8, signed: bool) -> SymbolicValue {
         match self.value(from) {
-            Value::Constant(value) => Value::Constant(extend(value, bits, signed)),
-            Value::Unknown(index) => {
+            SymbolicValue::Constant(value) => {
+                SymbolicValue::Constant(extend_bits(value, bits, signed))
+            }
+            SymbolicValue::Unknown(index) => {
                 // Bounds are of what is indexed with, so of this part of the register.
                 if bits <= 8 && !signed {
-                    self.limit(index, 0xff);
+                    self.limit_index(index, 0xff);
                 }
-                Value::Unknown(index)
+                SymbolicValue::Unknown(index)
             }
-            Value::Entry(entry) => self.extended(entry, bits, signed),
-            scaled @ Value::Scaled { .. } if bits == 64 => scaled,
-            Value::Scaled { .. } => self.unknown(),
+            SymbolicValue::Entry(entry) => self.extended_entry(entry, bits, signed),
+            scaled @ SymbolicValue::Scaled { .. } if bits == 64 => scaled,
+            SymbolicValue::Scaled { .. } => self.unknown_value(),
         }
     }
 
-    fn extended(&mut self, entry: Entry, bits: u8, signed: bool) -> Value {
+    fn extended_entry(&mut self, entry: TableEntry, bits: u8, signed: bool) -> SymbolicValue {
         let loaded = entry.width * 8;
         if entry.base != 0 || entry.shift != 0 || bits < loaded {
             return if bits == 64 {
-                Value::Entry(entry)
+                SymbolicValue::Entry(entry)
             } else {
-                self.unknown()
+                self.unknown_value()
             };
         }
         let signed = if bits == loaded { signed } else { entry.signed };
-        Value::Entry(Entry { signed, ..entry })
+        SymbolicValue::Entry(TableEntry { signed, ..entry })
     }
 
-    fn and(&mut self, from: Register, mask: u64) -> Value {
+    fn and_mask(&mut self, from: Register, mask: u64) -> SymbolicValue {
         match self.value(from) {
-            Value::Constant(value) => Value::Constant(value & mask),
+            SymbolicValue::Constant(value) => SymbolicValue::Constant(value & mask),
             _ => {
-                let value = self.unknown();
-                if let Value::Unknown(index) = value {
-                    self.limit(index, mask);
+                let value = self.unknown_value();
+                if let SymbolicValue::Unknown(index) = value {
+                    self.limit_index(index, mask);
                 }
                 value
             }
         }
     }
 
-    fn added(&mut self, sum: Sum) -> Value {
+    fn added_value(&mut self, sum: AddressSum) -> SymbolicValue {
         match self.sum(sum) {
-            Value::Scaled {
+            SymbolicValue::Scaled {
                 shift: 0, constant, ..
-            } if (constant as i64).unsigned_abs() < MAX_INDEX_OFFSET => self.unknown(),
+            } if (constant as i64).unsigned_abs() < MAX_INDEX_OFFSET => self.unknown_value(),
             value => value,
         }
     }
 
     /// The value of an address.
-    pub fn sum(&mut self, sum: Sum) -> Value {
+    pub fn sum(&mut self, sum: AddressSum) -> SymbolicValue {
         let mut constant = sum.displacement;
         let mut other = None;
         let terms = [
@@ -211,53 +213,57 @@ impl<'a> Values<'a> {
         for (register, shift, bits, signed) in terms {
             let Some(register) = register else { continue };
             match self.value(register) {
-                Value::Constant(value) => {
-                    let value = extend(value, bits, signed);
+                SymbolicValue::Constant(value) => {
+                    let value = extend_bits(value, bits, signed);
                     constant = constant.wrapping_add(value.wrapping_shl(shift.into()));
                 }
-                _ if other.is_some() => return self.unknown(),
+                _ if other.is_some() => return self.unknown_value(),
                 value => other = Some((value, shift, bits, signed)),
             }
         }
         let Some((value, shift, bits, signed)) = other else {
-            return Value::Constant(constant);
+            return SymbolicValue::Constant(constant);
         };
         match value {
-            Value::Unknown(index) if shift == 0 && constant == 0 => Value::Unknown(index),
-            Value::Unknown(index) => Value::Scaled {
+            SymbolicValue::Unknown(index) if shift == 0 && constant == 0 => {
+                SymbolicValue::Unknown(index)
+            }
+            SymbolicValue::Unknown(index) => SymbolicValue::Scaled {
                 index,
                 shift,
                 constant,
             },
-            Value::Scaled {
+            SymbolicValue::Scaled {
                 index,
                 shift: scaled,
                 constant: first,
-            } if shift == 0 => Value::Scaled {
+            } if shift == 0 => SymbolicValue::Scaled {
                 index,
                 shift: scaled,
                 constant: constant.wrapping_add(first),
             },
-            Value::Entry(entry) => match self.extended(entry, bits, signed) {
-                Value::Entry(entry) if entry.base == 0 || shift == 0 => Value::Entry(Entry {
-                    base: constant.wrapping_add(entry.base),
-                    shift: entry.shift + shift,
-                    ..entry
-                }),
-                _ => self.unknown(),
+            SymbolicValue::Entry(entry) => match self.extended_entry(entry, bits, signed) {
+                SymbolicValue::Entry(entry) if entry.base == 0 || shift == 0 => {
+                    SymbolicValue::Entry(TableEntry {
+                        base: constant.wrapping_add(entry.base),
+                        shift: entry.shift + shift,
+                        ..entry
+                    })
+                }
+                _ => self.unknown_value(),
             },
-            _ => self.unknown(),
+            _ => self.unknown_value(),
         }
     }
 
     /// Returns what is loaded from an address.
-    pub fn load(&mut self, address: Sum, width: u8, signed: bool) -> Value {
+    pub fn load(&mut self, address: AddressSum, width: u8, signed: bool) -> SymbolicValue {
         match self.sum(address) {
-            Value::Scaled {
+            SymbolicValue::Scaled {
                 index,
                 shift,
                 constant,
-            } if shift < 4 && 1 << shift >= width => Value::Entry(Entry {
+            } if shift < 4 && 1 << shift >= width => SymbolicValue::Entry(TableEntry {
                 table: constant,
                 stride: shift,
                 width,
@@ -266,13 +272,13 @@ impl<'a> Values<'a> {
                 base: 0,
                 shift: 0,
             }),
-            _ => self.unknown(),
+            _ => self.unknown_value(),
         }
     }
 }
 
 /// The low `bits` of a value, extended to 64.
-pub(super) fn extend(value: u64, bits: u8, signed: bool) -> u64 {
+pub(super) fn extend_bits(value: u64, bits: u8, signed: bool) -> u64 {
     let unused = 64_u32.saturating_sub(bits.into()).min(63);
     if signed {
         ((value << unused) as i64 >> unused) as u64

@@ -1,17 +1,21 @@
-//! How an instruction changes what is known.
+//! Execution of an instruction on partly known values.
 
 use super::decoded::Decoded;
 use super::lanes::LANES;
-use super::memory::Memory;
-use super::names::{integer, mask, merge};
-use super::operation::{self, Outcome};
+use super::memory::InterpretedMemory;
+use super::names::{integer_index, merge_part, width_mask};
+use super::operation::{self, OperationResult};
 use super::state::State;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register as Name};
 use profile::ImageAddress;
 
 impl State {
     /// Executes an instruction; gives where execution goes on, if that is known.
-    pub fn step(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<ImageAddress> {
+    pub fn step(
+        &mut self,
+        one: &Decoded,
+        memory: &mut impl InterpretedMemory,
+    ) -> Option<ImageAddress> {
         let instruction = &one.instruction;
         let next = ImageAddress(instruction.next_ip());
         let target = ImageAddress(instruction.near_branch_target());
@@ -25,58 +29,58 @@ impl State {
                 let taken = self.condition(instruction.condition_code())?;
                 Some(if taken { target } else { next })
             }
-            FlowControl::IndirectBranch => self.indirect(instruction, memory),
+            FlowControl::IndirectBranch => self.indirect_target(instruction, memory),
             FlowControl::Call if instruction.is_call_near() => {
-                self.call(next, memory);
+                self.enter_function(next, memory);
                 Some(target)
             }
             FlowControl::IndirectCall => {
-                let target = self.indirect(instruction, memory)?;
-                self.call(next, memory);
+                let target = self.indirect_target(instruction, memory)?;
+                self.enter_function(next, memory);
                 Some(target)
             }
-            FlowControl::Return if instruction.op_count() == 0 => self.leave(memory),
+            FlowControl::Return if instruction.op_count() == 0 => self.leave_function(memory),
             _ => None,
         }
     }
 
-    fn indirect(
+    fn indirect_target(
         &self,
         instruction: &Instruction,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<ImageAddress> {
         let target = self.operand(instruction, 0, memory)?;
         Some(ImageAddress(target.wrapping_sub(self.moved)))
     }
 
-    fn call(&mut self, next: ImageAddress, memory: &mut impl Memory) {
+    fn enter_function(&mut self, next: ImageAddress, memory: &mut impl InterpretedMemory) {
         self.push(Some(next.0.wrapping_add(self.moved)), memory);
         self.callers.push(next);
     }
 
     /// Leaves a function: nothing but the return reads what the call stored.
-    fn leave(&mut self, memory: &mut impl Memory) -> Option<ImageAddress> {
+    fn leave_function(&mut self, memory: &mut impl InterpretedMemory) -> Option<ImageAddress> {
         let caller = self.callers.pop();
         let stored = self.pop(memory);
         caller.or(stored.map(|to| ImageAddress(to.wrapping_sub(self.moved))))
     }
 
-    pub fn push(&mut self, value: Option<u64>, memory: &mut impl Memory) {
+    pub fn push(&mut self, value: Option<u64>, memory: &mut impl InterpretedMemory) {
         if let Some(top) = &mut self.integer[STACK] {
             *top = top.wrapping_sub(8);
-            memory.store(*top, 8, value);
+            memory.store_value(*top, 8, value);
         }
     }
 
-    pub fn pop(&mut self, memory: &mut impl Memory) -> Option<u64> {
+    pub fn pop(&mut self, memory: &mut impl InterpretedMemory) -> Option<u64> {
         let top = self.integer[STACK].as_mut()?;
-        let value = memory.load(*top, 8);
+        let value = memory.load_value(*top, 8);
         *top = top.wrapping_add(8);
         value
     }
 
     /// `None` if nothing can be known from here on.
-    fn execute(&mut self, one: &Decoded, memory: &mut impl Memory) -> Option<()> {
+    fn execute(&mut self, one: &Decoded, memory: &mut impl InterpretedMemory) -> Option<()> {
         let instruction = &one.instruction;
         match instruction.mnemonic() {
             Mnemonic::Push if instruction.stack_pointer_increment() == -8 => {
@@ -86,7 +90,7 @@ impl State {
             }
             Mnemonic::Pop if instruction.op0_kind() == OpKind::Register => {
                 let value = self.pop(memory);
-                if let Some(index) = integer(instruction.op0_register()) {
+                if let Some(index) = integer_index(instruction.op0_register()) {
                     self.integer[index] = value;
                 }
                 return Some(());
@@ -101,7 +105,9 @@ impl State {
                 return Some(());
             }
             Mnemonic::Std | Mnemonic::Syscall => return None,
-            _ if instruction.is_string_instruction() => return self.string(instruction, memory),
+            _ if instruction.is_string_instruction() => {
+                return self.execute_string(instruction, memory);
+            }
             _ => {}
         }
         if self
@@ -114,12 +120,12 @@ impl State {
         if one.is_vector && self.execute_vector(one, memory)? {
             return Some(());
         }
-        let result = self.evaluate(instruction, memory);
+        let result = self.evaluate_result(instruction, memory);
         let first = (instruction.op0_kind() == OpKind::Register)
             .then(|| instruction.op0_register())
             .filter(|name| name.is_gpr());
-        let before = first.and_then(|name| self.integer[integer(name)?]);
-        self.forget(one, result.is_some(), memory)?;
+        let before = first.and_then(|name| self.integer[integer_index(name)?]);
+        self.forget_written(one, result.is_some(), memory)?;
         let Some(result) = result else {
             return Some(());
         };
@@ -131,15 +137,19 @@ impl State {
         if !result.writes {
             return Some(());
         }
-        match first.and_then(|name| Some((name, integer(name)?))) {
-            Some((name, index)) => self.integer[index] = merge(name, before, result.value),
-            None => self.store(instruction, result.value, memory)?,
+        match first.and_then(|name| Some((name, integer_index(name)?))) {
+            Some((name, index)) => self.integer[index] = merge_part(name, before, result.value),
+            None => self.store_operand(instruction, result.value, memory)?,
         }
         Some(())
     }
 
     /// Copies or fills memory; `None` for other instructions on strings, and for long ones.
-    fn string(&mut self, instruction: &Instruction, memory: &mut impl Memory) -> Option<()> {
+    fn execute_string(
+        &mut self,
+        instruction: &Instruction,
+        memory: &mut impl InterpretedMemory,
+    ) -> Option<()> {
         let copies = match instruction.mnemonic() {
             Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => true,
             Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => false,
@@ -154,13 +164,15 @@ impl State {
             return None;
         }
         let (from, to) = (self.integer[SOURCE], self.integer[TARGET]?);
-        let value = self.register(Name::RAX).map(|value| value & mask(width));
+        let value = self
+            .register(Name::RAX)
+            .map(|value| value & width_mask(width));
         for at in (0..length).step_by(width) {
             let value = match copies {
-                true => memory.load(from?.wrapping_add(at), width),
+                true => memory.load_value(from?.wrapping_add(at), width),
                 false => value,
             };
-            memory.store(to.wrapping_add(at), width, value);
+            memory.store_value(to.wrapping_add(at), width, value);
         }
         self.integer[TARGET] = Some(to.wrapping_add(length));
         if copies {
@@ -173,36 +185,41 @@ impl State {
     }
 
     /// Forgets what an instruction writes, unless it is modelled and will be set.
-    fn forget(&mut self, one: &Decoded, modelled: bool, memory: &mut impl Memory) -> Option<()> {
-        for index in bits(one.integer.into()) {
+    fn forget_written(
+        &mut self,
+        one: &Decoded,
+        modelled: bool,
+        memory: &mut impl InterpretedMemory,
+    ) -> Option<()> {
+        for index in set_bits(one.integer.into()) {
             self.integer[index] = None;
         }
-        for index in bits(one.masks.into()) {
+        for index in set_bits(one.masks.into()) {
             self.masks[index] = None;
         }
-        for index in bits(one.vector) {
+        for index in set_bits(one.vector) {
             self.vector[index] = [None; LANES];
         }
         self.known &= !one.flags;
         if one.stores && !modelled {
-            self.store(&one.instruction, None, memory)?;
+            self.store_operand(&one.instruction, None, memory)?;
         }
         Some(())
     }
 
     /// Stores to the memory operand.
-    fn store(
+    fn store_operand(
         &self,
         instruction: &Instruction,
         value: Option<u64>,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<()> {
         let width = instruction.memory_size().size();
         match self.address(instruction) {
             Some(at) => {
                 for from in (0..width).step_by(8) {
                     let value = value.filter(|_| width <= 8);
-                    memory.store(at.wrapping_add(from as u64), (width - from).min(8), value);
+                    memory.store_value(at.wrapping_add(from as u64), (width - from).min(8), value);
                 }
                 Some(())
             }
@@ -212,7 +229,11 @@ impl State {
     }
 
     /// Returns what an instruction computes; `None` if it is not modelled.
-    fn evaluate(&self, instruction: &Instruction, memory: &mut impl Memory) -> Option<Outcome> {
+    fn evaluate_result(
+        &self,
+        instruction: &Instruction,
+        memory: &mut impl InterpretedMemory,
+    ) -> Option<OperationResult> {
         let width = match instruction.op0_kind() {
             // As `cdqe` has it.
             _ if instruction.op_count() == 0 => 8,
@@ -230,12 +251,12 @@ impl State {
                 _ => self.operand(instruction, number, memory),
             };
         }
-        operation::evaluate(self, instruction, width, operands)
+        operation::evaluate_operation(self, instruction, width, operands)
     }
 }
 
 /// The places of the bits that are set.
-fn bits(mut of: u32) -> impl Iterator<Item = usize> {
+fn set_bits(mut of: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (of != 0).then(|| of.trailing_zeros() as usize)?;
         of &= of - 1;

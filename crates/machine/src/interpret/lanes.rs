@@ -1,6 +1,6 @@
-//! What instructions compute of vectors, eight bytes at a time.
+//! Vector operations, eight bytes at a time.
 
-use super::names::mask;
+use super::names::width_mask;
 
 /// The lanes of a vector of 64 bytes: the lowest first. Narrower registers are the first of them.
 pub(super) const LANES: usize = 8;
@@ -11,9 +11,9 @@ pub(super) type Vector = [Option<u64>; LANES];
 /// All of whose bits are 0.
 pub(super) const ZERO: Vector = [Some(0); LANES];
 
-/// Of elements of so many bytes, what comes of each two.
-pub(super) fn each(a: u64, b: u64, width: usize, of: impl Fn(u64, u64) -> u64) -> u64 {
-    let (bits, mask) = (8 * width, mask(width));
+/// Applies `of` to each pair of elements of `width` bytes.
+pub(super) fn each_element(a: u64, b: u64, width: usize, of: impl Fn(u64, u64) -> u64) -> u64 {
+    let (bits, mask) = (8 * width, width_mask(width));
     (0..8 / width).fold(0, |all, index| {
         let at = bits * index;
         all | (of(a >> at & mask, b >> at & mask) & mask) << at
@@ -21,23 +21,23 @@ pub(super) fn each(a: u64, b: u64, width: usize, of: impl Fn(u64, u64) -> u64) -
 }
 
 /// Lane by lane.
-pub(super) fn both(a: &Vector, b: &Vector, of: impl Fn(u64, u64) -> u64) -> Vector {
+pub(super) fn each_lane(a: &Vector, b: &Vector, of: impl Fn(u64, u64) -> u64) -> Vector {
     std::array::from_fn(|lane| a[lane].zip(b[lane]).map(|(a, b)| of(a, b)))
 }
 
-fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+fn vector_bytes([low, high]: [u64; 2]) -> [u8; 16] {
     (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
 /// Sixteen bytes at a time.
-pub(super) fn sixteens(
+pub(super) fn each_sixteen_bytes(
     a: &Vector,
     b: &Vector,
     of: impl Fn(&[u8; 16], &[u8; 16]) -> [u8; 16],
 ) -> Vector {
     let mut result = [None; LANES];
     let bytes = |of: &[Option<u64>]| match of {
-        [Some(low), Some(high)] => Some(bytes([*low, *high])),
+        [Some(low), Some(high)] => Some(vector_bytes([*low, *high])),
         _ => None,
     };
     let pairs = a
@@ -54,13 +54,15 @@ pub(super) fn sixteens(
 }
 
 /// The elements of a vector that a mask has, of so many bytes, and those of another elsewhere.
-pub(super) fn choose(new: &Vector, old: &Vector, elements: u64, width: usize) -> Vector {
+pub(super) fn blend_by_mask(new: &Vector, old: &Vector, elements: u64, width: usize) -> Vector {
     let count = 8 / width;
     std::array::from_fn(|lane| {
         let chosen = elements >> (lane * count) & ((1 << count) - 1);
         let bits = (0..count)
             .filter(|index| chosen >> index & 1 == 1)
-            .fold(0, |all, index| all | mask(width) << (8 * width * index));
+            .fold(0, |all, index| {
+                all | width_mask(width) << (8 * width * index)
+            });
         match bits {
             0 => old[lane],
             u64::MAX => new[lane],
@@ -71,8 +73,9 @@ pub(super) fn choose(new: &Vector, old: &Vector, elements: u64, width: usize) ->
     })
 }
 
-/// Of which elements something holds, as the bits of a mask; `within` are those that it is asked of.
-pub(super) fn holds(
+/// Compares elements; the result has a bit for each that satisfies `of`. `within` selects the
+/// elements.
+pub(super) fn compare_elements(
     a: &Vector,
     b: &Vector,
     lanes: usize,
@@ -80,7 +83,7 @@ pub(super) fn holds(
     within: u64,
     of: impl Fn(u64, u64) -> bool,
 ) -> Option<u64> {
-    let (bits, mask, count) = (8 * width, mask(width), 8 / width);
+    let (bits, mask, count) = (8 * width, width_mask(width), 8 / width);
     let mut all = 0;
     for (lane, (a, b)) in a.iter().zip(b).take(lanes).enumerate() {
         if within >> (lane * count) & ((1 << count) - 1) == 0 {
@@ -97,7 +100,7 @@ pub(super) fn holds(
 }
 
 /// Every bit by those of three vectors, as a table of eight has it.
-pub(super) fn ternary(a: u64, b: u64, c: u64, table: u8) -> u64 {
+pub(super) fn ternary_logic(a: u64, b: u64, c: u64, table: u8) -> u64 {
     (0..8)
         .filter(|row| table >> row & 1 == 1)
         .fold(0, |all, row| {
@@ -119,7 +122,7 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
             ([byte], false) => i32::from(*byte),
             _ => 0,
         };
-        bytes(of).chunks(width).map(one).collect()
+        vector_bytes(of).chunks(width).map(one).collect()
     };
     let (a, b) = (elements(a), elements(b));
     let length = |of: &[i32]| of.iter().position(|one| *one == 0).unwrap_or(count);
@@ -171,11 +174,11 @@ mod tests {
     fn tables_of_three() {
         let (a, b, c) = (0xf0, 0xcc, 0xaa);
         for table in 0..=255 {
-            assert_eq!(ternary(a, b, c, table) & 0xff, u64::from(table));
+            assert_eq!(ternary_logic(a, b, c, table) & 0xff, u64::from(table));
         }
     }
 
-    /// What `strcspn`, `strspn`, `strstr` and comparisons ask for.
+    /// Exercises the instructions that `strcspn`, `strspn`, `strstr` and comparisons use.
     #[test]
     fn strings() {
         let text = |of: &str| {

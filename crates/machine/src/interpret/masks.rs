@@ -1,18 +1,18 @@
 //! Mask registers (`k0` to `k7`), which comparisons of EVEX encoding give.
 
-use super::memory::Memory;
-use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer, mask};
+use super::memory::InterpretedMemory;
+use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer_index, width_mask};
 use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as Name};
 
 /// The index of a mask register.
-pub(super) fn index(name: Name) -> Option<usize> {
+pub(super) fn mask_index(name: Name) -> Option<usize> {
     let index = (name as usize).checked_sub(Name::K0 as usize)?;
     (index < 8).then_some(index)
 }
 
 /// The bytes of the mask that an instruction is about.
-fn width(instruction: &Instruction) -> Option<usize> {
+fn mask_width(instruction: &Instruction) -> Option<usize> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
         M::Kmovb | M::Korb | M::Kandb | M::Kxorb | M::Knotb | M::Kandnb | M::Kxnorb => 1,
@@ -29,18 +29,22 @@ fn width(instruction: &Instruction) -> Option<usize> {
 
 impl State {
     /// Executes an instruction on masks; `false` if it is not modelled.
-    pub fn execute_mask(&mut self, instruction: &Instruction, memory: &mut impl Memory) -> bool {
+    pub fn execute_mask(
+        &mut self,
+        instruction: &Instruction,
+        memory: &mut impl InterpretedMemory,
+    ) -> bool {
         use Mnemonic as M;
-        let Some(width) = width(instruction) else {
+        let Some(width) = mask_width(instruction) else {
             return false;
         };
-        let within = mask(width);
+        let within = width_mask(width);
         let mut operand = |number: u32| match instruction.try_op_kind(number).ok()? {
-            OpKind::Register => match index(instruction.op_register(number)) {
+            OpKind::Register => match mask_index(instruction.op_register(number)) {
                 Some(index) => self.masks[index],
                 None => self.register(instruction.op_register(number)),
             },
-            OpKind::Memory => memory.load(self.address(instruction)?, width),
+            OpKind::Memory => memory.load_value(self.address(instruction)?, width),
             _ => instruction.try_immediate(number).ok(),
         };
         let last = instruction.op_count().saturating_sub(1);
@@ -74,17 +78,20 @@ impl State {
                 .map(|(a, by)| a.checked_shl(by as u32).unwrap_or(0) & within),
             _ => a
                 .zip(b)
-                .map(|(a, b)| a << half & within | b & mask(width / 2)),
+                .map(|(a, b)| a << half & within | b & width_mask(width / 2)),
         };
-        match (instruction.op0_kind(), index(instruction.op0_register())) {
+        match (
+            instruction.op0_kind(),
+            mask_index(instruction.op0_register()),
+        ) {
             (OpKind::Register, Some(index)) => self.masks[index] = value,
             (OpKind::Register, None) => {
-                if let Some(index) = integer(instruction.op0_register()) {
+                if let Some(index) = integer_index(instruction.op0_register()) {
                     self.integer[index] = value;
                 }
             }
             _ => match self.address(instruction) {
-                Some(at) => memory.store(at, width, value),
+                Some(at) => memory.store_value(at, width, value),
                 None => return false,
             },
         }

@@ -1,14 +1,14 @@
-//! What is known of memory while execution is followed.
+//! Memory contents known while execution is followed.
 
 use rustc_hash::FxHashMap;
 
 /// Memory as far as it is known.
-pub(super) trait Memory {
+pub(super) trait InterpretedMemory {
     /// A little-endian value of 1, 2, 4 or 8 bytes.
-    fn load(&mut self, at: u64, width: usize) -> Option<u64>;
+    fn load_value(&mut self, at: u64, width: usize) -> Option<u64>;
 
     /// Stores a value, or something unknown.
-    fn store(&mut self, at: u64, width: usize, value: Option<u64>);
+    fn store_value(&mut self, at: u64, width: usize, value: Option<u64>);
 
     /// Returns whether a store to an unknown address makes everything else unknown. Otherwise it is taken to
     /// change nothing that is known.
@@ -51,7 +51,7 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Pages<R> {
     }
 }
 
-/// What was in memory, under what was stored since.
+/// Memory with the stores since the sample on top.
 pub(super) struct Overlay<W> {
     /// Eight bytes at an aligned address.
     below: W,
@@ -73,7 +73,7 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
     }
 
     /// The word at an aligned address.
-    fn word(&mut self, at: u64) -> Word {
+    fn overlay_word(&mut self, at: u64) -> Word {
         let (stored, mask) = self.stored.get(&at).copied().unwrap_or_default();
         if mask == u64::MAX {
             return stored;
@@ -88,7 +88,7 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
     /// Fills a buffer as far as memory is known; gives how far that is.
     pub fn code(&mut self, at: u64, buffer: &mut [u8]) -> usize {
         for (index, byte) in buffer.iter_mut().enumerate() {
-            match self.load(at.wrapping_add(index as u64), 1) {
+            match self.load_value(at.wrapping_add(index as u64), 1) {
                 Some(value) => *byte = value as u8,
                 None => return index,
             }
@@ -97,36 +97,36 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
     }
 }
 
-/// So many low bytes.
-fn low(width: usize) -> u128 {
+/// A mask of the low `width` bytes.
+fn low_bytes(width: usize) -> u128 {
     (1 << (8 * width.min(8))) - 1
 }
 
 /// Where an address is: the word, and the bits below it in there.
-fn split(at: u64) -> (u64, u64) {
+fn split_address(at: u64) -> (u64, u64) {
     (at & !7, 8 * (at & 7))
 }
 
-impl<W: FnMut(u64) -> Option<u64>> Memory for Overlay<W> {
-    fn load(&mut self, at: u64, width: usize) -> Option<u64> {
-        let (first, shift) = split(at);
-        let one = self.word(first);
+impl<W: FnMut(u64) -> Option<u64>> InterpretedMemory for Overlay<W> {
+    fn load_value(&mut self, at: u64, width: usize) -> Option<u64> {
+        let (first, shift) = split_address(at);
+        let one = self.overlay_word(first);
         let other = if shift as usize + 8 * width > 64 {
-            self.word(first.wrapping_add(8))
+            self.overlay_word(first.wrapping_add(8))
         } else {
             Word::default()
         };
         let join = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)) >> shift;
-        let wanted = low(width);
+        let wanted = low_bytes(width);
         let value = join(other.value, one.value) & wanted;
         let is_known = join(other.known, one.known) & wanted == wanted;
         self.missed |= !is_known;
         is_known.then_some(value as u64)
     }
 
-    fn store(&mut self, at: u64, width: usize, value: Option<u64>) {
-        let (first, shift) = split(at);
-        let mask = low(width) << shift;
+    fn store_value(&mut self, at: u64, width: usize, value: Option<u64>) {
+        let (first, shift) = split_address(at);
+        let mask = low_bytes(width) << shift;
         let moved = u128::from(value.unwrap_or(0)) << shift & mask;
         for (number, part) in [(0, 0), (1, 64)] {
             let (mask, moved) = ((mask >> part) as u64, (moved >> part) as u64);
@@ -170,13 +170,13 @@ mod tests {
                 let width = 1 << width;
                 let range = at as usize..at as usize + width;
                 if stores {
-                    memory.store(at, width, value);
+                    memory.store_value(at, width, value);
                     for (index, byte) in bytes[range].iter_mut().enumerate() {
                         *byte = value.map(|value| value.to_le_bytes()[index]);
                     }
                 } else {
                     let wanted: Option<Vec<u8>> = bytes[range].iter().copied().collect();
-                    let found = memory.load(at, width);
+                    let found = memory.load_value(at, width);
                     prop_assert_eq!(found.map(|value| value.to_le_bytes()[..width].to_vec()), wanted);
                 }
             }

@@ -20,33 +20,33 @@ mod slice;
 mod state;
 mod vector;
 
-use crate::x86_64::{MAX_LENGTH, is_read, is_written, parse};
+use crate::x86_64::{MAX_LENGTH, is_read, is_written, parse_x86_64};
 use decoded::Decoded;
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, UsedMemory};
-use memory::{Memory, Overlay, Pages};
+use memory::{InterpretedMemory, Overlay, Pages};
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 use state::State;
 
 pub use registers::Registers;
-pub use slice::{Kind as SliceKind, MAX_OPERATIONS, Operation as SliceOperation, Slice};
+pub use slice::{MAX_OPERATIONS, Operation as SliceOperation, OperationKind as SliceKind, Slice};
 
 /// A branch (conditional, or an indirect jump or call), and where it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Observation {
+pub struct ObservedBranch {
     /// The branch.
     pub branch: ImageAddress,
     /// The instruction that was executed next.
     pub target: ImageAddress,
 }
 
-/// What is seen on the way after a sample.
+/// An event on the path after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum WayObservation {
     /// Where a branch went.
-    Branch(Observation),
+    Branch(ObservedBranch),
     /// An instruction accesses memory (other than the stack by pushes, pops and calls).
-    Access(Access),
+    Access(ObservedAccess),
     /// The instruction before the sample had accessed memory at this address, if it was executed before
     /// it: no jump led to the sample. Told first.
     Before(ImageAddress, u64),
@@ -54,7 +54,7 @@ pub enum Seen {
 
 /// An access to memory on the way after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct ObservedAccess {
     /// The instruction.
     pub instruction: ImageAddress,
     /// The first byte, as the process sees it, if that follows from the registers.
@@ -63,12 +63,12 @@ pub struct Access {
     pub has_room: bool,
 }
 
-/// How far a process could be followed.
+/// The extent to which a process could be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct WalkExtent {
     /// The instructions that were followed.
     pub steps: usize,
-    /// What stopped it before it had gone as far as it should; `None` also where no code is.
+    /// The instruction that stopped it too early; `None` also where there is no code.
     pub blocked: Option<Blocked>,
 }
 
@@ -77,10 +77,10 @@ pub struct Walk {
 pub struct Blocked {
     /// Its address.
     pub at: u64,
-    /// How often it had been executed on the way, not counting where the way began.
+    /// The number of executions on the path, without the path's first instruction.
     pub passed: u32,
-    /// What comes after it, if nothing but that can: it is no jump, call or trap. System calls
-    /// come back too, mostly.
+    /// The address of the next instruction, if only that can follow: it is no jump, call or trap.
+    /// System calls mostly return, too.
     pub next: Option<u64>,
     /// True if it is a system call.
     pub calls_system: bool,
@@ -97,7 +97,7 @@ const MAX_DECODED: usize = 1 << 18;
 
 /// Follows execution through one image, or one process. It remembers the code.
 #[derive(Debug, Default)]
-pub struct Interpreter {
+pub struct CodeInterpreter {
     /// The instruction at an address, by its index; nothing for what is no code.
     places: FxHashMap<u64, Option<usize>>,
     decoded: Vec<Decoded>,
@@ -109,7 +109,7 @@ pub struct Interpreter {
     walk: u64,
 }
 
-impl Interpreter {
+impl CodeInterpreter {
     /// Nothing decoded yet.
     pub fn new() -> Self {
         Self::default()
@@ -128,28 +128,28 @@ impl Interpreter {
         slice: Option<(&mut Slice, &[Option<u64>])>,
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
         constants: impl FnMut(u64) -> Option<u64>,
-        each: impl FnMut(Seen),
+        each: impl FnMut(WayObservation),
     ) {
         self.make_room();
         let moved = registers.counter.wrapping_sub(start.0);
         let mut memory = Overlay::new(constants, false);
         if let Some((slice, values)) = &slice {
-            slice.loaded(registers, values, |at, width, value| {
-                memory.store(at, width, Some(value));
+            slice.replay_loads(registers, values, |at, width, value| {
+                memory.store_value(at, width, Some(value));
             });
         }
         let state = State::new(registers, moved);
-        let mut way = self.go(start, state, &mut memory, &mut code, each);
-        if let Some((slice, _)) = slice.filter(|(slice, _)| memory.missed && slice.learns()) {
-            self.guess(&mut way, code);
+        let mut way = self.follow_way(start, state, &mut memory, &mut code, each);
+        if let Some((slice, _)) = slice.filter(|(slice, _)| memory.missed && slice.can_learn()) {
+            self.guess_further(&mut way, code);
             let instructions = way.iter().filter_map(|place| self.decoded.get(*place));
-            slice.learn(moved, instructions);
+            slice.learn_way(moved, instructions);
         }
     }
 
     /// Goes on where a way ended, as if branches went where they went the last time: what is read there is
     /// then known the next time, if they do.
-    fn guess(
+    fn guess_further(
         &mut self,
         way: &mut Vec<usize>,
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
@@ -178,7 +178,7 @@ impl Interpreter {
                 _ => return,
             };
             let at = ImageAddress(at);
-            match self.decode(at, |buffer| code(at, buffer)) {
+            match self.decode_index(at, |buffer| code(at, buffer)) {
                 Some(place) => way.push(place),
                 None => return,
             }
@@ -186,23 +186,26 @@ impl Interpreter {
     }
 
     /// Follows a way; gives its instructions by index.
-    fn go(
+    fn follow_way(
         &mut self,
         start: ImageAddress,
         mut state: State,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
         mut code: impl FnMut(ImageAddress, &mut [u8]) -> usize,
-        mut each: impl FnMut(Seen),
+        mut each: impl FnMut(WayObservation),
     ) -> Vec<usize> {
-        if let Some(before) = self.before(start)
+        if let Some(before) = self.access_before(start)
             && let Some(address) = state.address(&before.instruction)
         {
-            each(Seen::Before(ImageAddress(before.instruction.ip()), address));
+            each(WayObservation::Before(
+                ImageAddress(before.instruction.ip()),
+                address,
+            ));
         }
         let mut way = Vec::with_capacity(MAX_STEPS);
         let (mut at, mut branches) = (start, 0);
         for step in 0..MAX_STEPS {
-            let place = self.decode(at, |buffer| code(at, buffer));
+            let place = self.decode_index(at, |buffer| code(at, buffer));
             let Some((place, one)) = place.and_then(|at| Some((at, self.decoded.get(at)?))) else {
                 break;
             };
@@ -210,7 +213,7 @@ impl Interpreter {
             let (is_branch, end) = (one.branches, one.instruction.next_ip());
             let is_access = one.accesses;
             if is_access {
-                each(Seen::Access(Access {
+                each(WayObservation::Access(ObservedAccess {
                     instruction: at,
                     address: state.address(&one.instruction),
                     has_room: step < MAX_STEPS / 2 && branches < MAX_BRANCHES / 2,
@@ -224,7 +227,7 @@ impl Interpreter {
             }
             if is_branch {
                 let branch = at;
-                each(Seen::Branch(Observation { branch, target }));
+                each(WayObservation::Branch(ObservedBranch { branch, target }));
                 self.went.insert(branch.0, target.0);
                 branches += 1;
                 if branches == MAX_BRANCHES {
@@ -245,8 +248,8 @@ impl Interpreter {
         skipped: usize,
         steps: usize,
         read: impl FnMut(u64, &mut [u8]) -> bool,
-        mut each: impl FnMut(Observation),
-    ) -> Walk {
+        mut each: impl FnMut(ObservedBranch),
+    ) -> WalkExtent {
         self.make_room();
         let mut state = State::new(registers, 0);
         let mut pages = Pages::new(read);
@@ -254,12 +257,12 @@ impl Interpreter {
         let mut at = ImageAddress(registers.counter);
         self.walk += 1;
         let walk = self.walk;
-        let mut place = self.decode(at, |buffer| memory.code(at.0, buffer));
+        let mut place = self.decode_index(at, |buffer| memory.code(at.0, buffer));
         for step in 0..steps {
             let Some((here, one)) = place.and_then(|at| Some((at, self.decoded.get_mut(at)?)))
             else {
                 let blocked = None;
-                return Walk {
+                return WalkExtent {
                     steps: step,
                     blocked,
                 };
@@ -268,8 +271,8 @@ impl Interpreter {
                 one.passed = (walk, 0);
             }
             let Some(target) = state.step(one, &mut memory) else {
-                let blocked = Some(one.blocked());
-                return Walk {
+                let blocked = Some(one.blocked_state());
+                return WalkExtent {
                     steps: step,
                     blocked,
                 };
@@ -278,16 +281,16 @@ impl Interpreter {
                 one.passed.1 += 1;
             }
             if one.branches && step >= skipped {
-                each(Observation { branch: at, target });
+                each(ObservedBranch { branch: at, target });
             }
             let mut known = one.followers.iter().flatten();
             place = match known.find(|(follower, _)| *follower == target) {
                 Some((_, follower)) => Some(*follower),
-                None => self.follower(here, target, &mut memory),
+                None => self.find_follower(here, target, &mut memory),
             };
             at = target;
         }
-        Walk {
+        WalkExtent {
             steps,
             blocked: None,
         }
@@ -295,20 +298,20 @@ impl Interpreter {
 
     /// The instruction that ends at a place, accesses memory and leaves the registers of its address, if one
     /// was followed. (Backwards, code cannot be decoded for sure.)
-    fn before(&self, at: ImageAddress) -> Option<&Decoded> {
+    fn access_before(&self, at: ImageAddress) -> Option<&Decoded> {
         let place = (*self.places.get(self.ends.get(&at.0)?)?)?;
         let one = self.decoded.get(place)?;
         one.keeps_address.then_some(one)
     }
 
     /// The instruction that was not followed from another before, and will be known there.
-    fn follower(
+    fn find_follower(
         &mut self,
         from: usize,
         at: ImageAddress,
         memory: &mut Overlay<impl FnMut(u64) -> Option<u64>>,
     ) -> Option<usize> {
-        let place = self.decode(at, |buffer| memory.code(at.0, buffer))?;
+        let place = self.decode_index(at, |buffer| memory.code(at.0, buffer))?;
         if let Some(one) = self.decoded.get_mut(from) {
             one.followers = [Some((at, place)), one.followers[0]];
         }
@@ -326,11 +329,15 @@ impl Interpreter {
     }
 
     /// The index of the instruction at an address.
-    fn decode(&mut self, at: ImageAddress, code: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
+    fn decode_index(
+        &mut self,
+        at: ImageAddress,
+        code: impl FnOnce(&mut [u8]) -> usize,
+    ) -> Option<usize> {
         *self.places.entry(at.0).or_insert_with(|| {
             let mut bytes = [0; MAX_LENGTH];
             let length = code(&mut bytes);
-            let instruction = parse(at, bytes.get(..length)?).ok()?;
+            let instruction = parse_x86_64(at, bytes.get(..length)?).ok()?;
             self.decoded.push(Decoded::new(instruction));
             Some(self.decoded.len() - 1)
         })
@@ -347,20 +354,22 @@ impl Decoded {
             .iter()
             .filter(|used| is_written(used.access()))
         {
-            if let Some(index) = names::integer(used.register()) {
+            if let Some(index) = names::integer_index(used.register()) {
                 integer |= 1 << index;
             }
-            if let Some(index) = names::vector(used.register()) {
+            if let Some(index) = names::vector_index(used.register()) {
                 vector |= 1 << index;
             }
-            if let Some(index) = masks::index(used.register()) {
+            if let Some(index) = masks::mask_index(used.register()) {
                 masks |= 1 << index;
             }
         }
         let is_vector = (0..instruction.op_count()).any(|operand| {
             let name = instruction.op_register(operand);
-            names::vector(name).or(masks::index(name)).is_some()
-        }) || vector::truncates(&instruction);
+            names::vector_index(name)
+                .or(masks::mask_index(name))
+                .is_some()
+        }) || vector::truncates_float(&instruction);
         let stores = info
             .used_memory()
             .iter()
@@ -372,7 +381,7 @@ impl Decoded {
             && operands.any(|kind| kind == OpKind::Memory)
             && memory.any(is_access);
         let of_address = [instruction.memory_base(), instruction.memory_index()];
-        let of_address = of_address.into_iter().filter_map(names::integer);
+        let of_address = of_address.into_iter().filter_map(names::integer_index);
         let keeps_address = of_address.clone().all(|index| integer >> index & 1 == 0);
         Self {
             accesses,
@@ -395,7 +404,7 @@ impl Decoded {
         }
     }
 
-    fn blocked(&self) -> Blocked {
+    fn blocked_state(&self) -> Blocked {
         let calls_system = self.instruction.mnemonic() == Mnemonic::Syscall;
         let goes_on = calls_system || self.instruction.flow_control() == FlowControl::Next;
         Blocked {

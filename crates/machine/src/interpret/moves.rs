@@ -2,8 +2,8 @@
 
 use super::lanes::{self, ZERO as NOTHING, with_low};
 use super::masks;
-use super::memory::Memory;
-use super::names::{integer, mask, vector};
+use super::memory::InterpretedMemory;
+use super::names::{integer_index, vector_index, width_mask};
 use super::partly::Partly;
 use super::state::State;
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind};
@@ -14,18 +14,18 @@ impl State {
         &mut self,
         instruction: &Instruction,
         half: usize,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<bool> {
         let at = self.address(instruction);
         if instruction.op0_kind() != OpKind::Memory {
-            let index = vector(instruction.op0_register())?;
-            self.vector[index][half] = at.and_then(|at| memory.load(at, 8));
+            let index = vector_index(instruction.op0_register())?;
+            self.vector[index][half] = at.and_then(|at| memory.load_value(at, 8));
             return Some(true);
         }
         match at {
             Some(at) => {
-                let index = vector(instruction.op1_register())?;
-                memory.store(at, 8, self.vector[index][half]);
+                let index = vector_index(instruction.op1_register())?;
+                memory.store_value(at, 8, self.vector[index][half]);
                 Some(true)
             }
             None => (!memory.is_whole()).then_some(true),
@@ -38,11 +38,11 @@ impl State {
         instruction: &Instruction,
         lanes: usize,
         width: usize,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> bool {
         let to = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
-        let mask = masks::index(instruction.op_mask()).and_then(|index| self.masks[index]);
-        let (Some(to), Some(mask)) = (to.and_then(vector), mask) else {
+        let mask = masks::mask_index(instruction.op_mask()).and_then(|index| self.masks[index]);
+        let (Some(to), Some(mask)) = (to.and_then(vector_index), mask) else {
             return false;
         };
         let old = match instruction.zeroing_masking() {
@@ -50,7 +50,11 @@ impl State {
             false => self.vector[to],
         };
         let new = self.vector_operand(instruction, 1, lanes, memory);
-        self.set_vector(instruction, lanes, lanes::choose(&new, &old, mask, width));
+        self.set_vector(
+            instruction,
+            lanes,
+            lanes::blend_by_mask(&new, &old, mask, width),
+        );
         self.partly = Some(Partly {
             register: to,
             elements: mask,
@@ -60,11 +64,11 @@ impl State {
         true
     }
 
-    pub(super) fn moves(
+    pub(super) fn execute_move(
         &mut self,
         instruction: &Instruction,
         bytes: usize,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<bool> {
         let scalar = bytes < 16;
         // Between two registers the low number joins what is above: of the one, or of another.
@@ -76,7 +80,10 @@ impl State {
         let last = instruction.op_count() - 1;
         let mut value = self.vector_operand(instruction, last, bytes.div_ceil(8), memory);
         if scalar && !joins {
-            value = with_low(&NOTHING, [value[0].map(|low| low & mask(bytes)), Some(0)]);
+            value = with_low(
+                &NOTHING,
+                [value[0].map(|low| low & width_mask(bytes)), Some(0)],
+            );
         }
         if instruction.op0_kind() == OpKind::Memory {
             let at = self.address(instruction);
@@ -85,22 +92,22 @@ impl State {
             }
             if let Some(at) = at {
                 for (lane, from) in value.iter().zip((0..bytes).step_by(8)) {
-                    memory.store(at.wrapping_add(from as u64), (bytes - from).min(8), *lane);
+                    memory.store_value(at.wrapping_add(from as u64), (bytes - from).min(8), *lane);
                 }
             }
             return Some(true);
         }
         let to = instruction.op0_register();
-        match vector(to) {
+        match vector_index(to) {
             Some(index) if joins => {
                 let legacy = instruction.encoding() == EncodingKind::Legacy;
-                let above = vector(instruction.op_register(u32::from(!legacy)))?;
+                let above = vector_index(instruction.op_register(u32::from(!legacy)))?;
                 let above = self.vector[above];
                 let low = match (bytes, value[0]) {
                     (8, low) => low,
                     (_, low) => low
                         .zip(above[0])
-                        .map(|(low, above)| low & mask(4) | above & !mask(4)),
+                        .map(|(low, above)| low & width_mask(4) | above & !width_mask(4)),
                 };
                 let result = with_low(&above, [low, above[1]]);
                 self.vector[index][..2].copy_from_slice(&result[..2]);
@@ -109,7 +116,7 @@ impl State {
                 }
             }
             Some(_) => self.set_vector(instruction, bytes.div_ceil(8).max(2), value),
-            None => self.integer[integer(to)?] = value[0],
+            None => self.integer[integer_index(to)?] = value[0],
         }
         Some(true)
     }
@@ -137,7 +144,7 @@ pub(super) fn masked_move(instruction: &Instruction) -> Option<usize> {
 }
 
 /// The bytes that an instruction moves, if it is one that moves; `None` within for whole registers.
-pub(super) fn moved(instruction: &Instruction) -> Option<Option<usize>> {
+pub(super) fn moved_bytes(instruction: &Instruction) -> Option<Option<usize>> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
         M::Movups | M::Movaps | M::Movupd | M::Movapd | M::Movdqu | M::Movdqa => None,

@@ -3,13 +3,13 @@
 use iced_x86::{Register as Name, RflagsBits};
 
 /// The index of an integer register of any width.
-pub(super) fn integer(name: Name) -> Option<usize> {
+pub(super) fn integer_index(name: Name) -> Option<usize> {
     let index = (name.full_register() as usize).checked_sub(Name::RAX as usize)?;
     (index < 16).then_some(index)
 }
 
 /// The index of a vector register of any width.
-pub(super) fn vector(name: Name) -> Option<usize> {
+pub(super) fn vector_index(name: Name) -> Option<usize> {
     let index = (name.full_register() as usize).checked_sub(Name::ZMM0 as usize)?;
     (index < 32).then_some(index)
 }
@@ -37,7 +37,7 @@ pub(super) fn flags_of(bits: u32) -> u8 {
 }
 
 /// All bits of so many bytes.
-pub(super) fn mask(width: usize) -> u64 {
+pub(super) fn width_mask(width: usize) -> u64 {
     if width >= 8 {
         u64::MAX
     } else {
@@ -46,7 +46,7 @@ pub(super) fn mask(width: usize) -> u64 {
 }
 
 /// A value of so many bytes, its sign kept.
-pub(super) fn extend(value: u64, width: usize) -> u64 {
+pub(super) fn sign_extend(value: u64, width: usize) -> u64 {
     let unused = 64 - 8 * width.clamp(1, 8);
     (value << unused)
         .cast_signed()
@@ -55,11 +55,11 @@ pub(super) fn extend(value: u64, width: usize) -> u64 {
 }
 
 /// A register after a part of it was written.
-pub(super) fn merge(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
+pub(super) fn merge_part(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
     let value = value?;
     match name {
         Name::AH | Name::BH | Name::CH | Name::DH => Some(before? & !0xff00 | (value & 0xff) << 8),
-        name if name.size() >= 4 => Some(value & mask(name.size())),
-        name => Some(before? & !mask(name.size()) | value & mask(name.size())),
+        name if name.size() >= 4 => Some(value & width_mask(name.size())),
+        name => Some(before? & !width_mask(name.size()) | value & width_mask(name.size())),
     }
 }

@@ -1,13 +1,13 @@
 //! Floating-point numbers, one by one.
 
-use super::memory::Memory;
-use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, extend, mask};
+use super::memory::InterpretedMemory;
+use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, sign_extend, width_mask};
 use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 impl State {
     /// The result for the first of two floating-point numbers: of 8 bytes, or of 4, with those above.
-    pub(super) fn computed(
+    pub(super) fn float_result(
         &self,
         instruction: &Instruction,
         numbers: Option<(u64, u64)>,
@@ -18,8 +18,9 @@ impl State {
         let (s, t) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
         let double = |result: f64| (!result.is_nan()).then_some(result.to_bits());
         // Which of the numbers that are none it is differs.
-        let single =
-            |result: f32| (!result.is_nan()).then_some(a & !mask(4) | u64::from(result.to_bits()));
+        let single = |result: f32| {
+            (!result.is_nan()).then_some(a & !width_mask(4) | u64::from(result.to_bits()))
+        };
         match instruction.mnemonic() {
             M::Addsd | M::Vaddsd => double(x + y),
             M::Subsd | M::Vsubsd => double(x - y),
@@ -39,7 +40,7 @@ impl State {
         }
     }
 
-    pub(super) fn compared(&mut self, numbers: Option<(f64, f64)>) {
+    pub(super) fn set_float_flags(&mut self, numbers: Option<(f64, f64)>) {
         self.known &= !(CARRY | PARITY | ZERO);
         self.known |= OVERFLOW | SIGN;
         self.flags &= !(CARRY | PARITY | ZERO | OVERFLOW | SIGN);
@@ -56,11 +57,11 @@ impl State {
     }
 
     /// A number as a floating-point one, in the low part of a register.
-    pub(super) fn converted(
+    pub(super) fn converted_to_float(
         &self,
         instruction: &Instruction,
         before: Option<u64>,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<u64> {
         let last = instruction.op_count() - 1;
         let number = self.operand(instruction, last, memory)?;
@@ -68,19 +69,19 @@ impl State {
             OpKind::Memory => instruction.memory_size().size(),
             _ => instruction.op_register(last).size(),
         };
-        let number = extend(number, width).cast_signed();
+        let number = sign_extend(number, width).cast_signed();
         if !self.rounds {
             return None;
         }
         match instruction.mnemonic() {
             Mnemonic::Cvtsi2sd | Mnemonic::Vcvtsi2sd => Some((number as f64).to_bits()),
-            _ => Some(before? & !mask(4) | u64::from((number as f32).to_bits())),
+            _ => Some(before? & !width_mask(4) | u64::from((number as f32).to_bits())),
         }
     }
 }
 
 /// Towards zero, and the least number if it does not fit.
-pub(super) fn truncated(number: f64, width: usize) -> u64 {
+pub(super) fn truncate_float(number: f64, width: usize) -> u64 {
     let least = if width == 8 {
         i64::MIN
     } else {
@@ -89,5 +90,5 @@ pub(super) fn truncated(number: f64, width: usize) -> u64 {
     let fits =
         number.is_finite() && number.trunc() >= least as f64 && number.trunc() < -(least as f64);
     let whole = if fits { number as i64 } else { least };
-    whole.cast_unsigned() & mask(width)
+    whole.cast_unsigned() & width_mask(width)
 }

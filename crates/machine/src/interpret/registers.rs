@@ -1,4 +1,4 @@
-//! What is read of a thread at a sample.
+//! Register values read from a thread at a sample.
 
 /// Registers of interrupted x86-64 code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
-//! Which memory the code after a sample reads, as a function of its registers: a small program that can be
-//! run at the next sample in the same place, where memory is as the code will find it.
+//! Memory reads of the code after a sample, as a function of its registers: a small program that
+//! can be run at the next sample in the same place, while memory still has the values that the code
+//! will read.
 //!
 //! Whether a value is known in this way depends on the code and the way taken, not on data. (Were only
 //! that memory known which happens to be near what registers point to, then of a table that is looked up the
 //! first entries would be, and what the branch after the look-up does in the other cases would never be seen.)
 
 use super::decoded::Decoded;
-use super::names::{integer, mask};
+use super::names::{integer_index, width_mask};
 use super::registers::Registers;
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register as Name};
 use rustc_hash::FxHashMap;
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// Operations of a slice.
 pub const MAX_OPERATIONS: usize = 48;
 
-/// So many ways without anything to learn are enough: what they read cannot be told.
+/// Limit on paths that add nothing to learn: their reads cannot be computed.
 const FRUITLESS: u8 = 32;
 
 const THREAD: usize = Slice::THREAD;
@@ -24,11 +25,11 @@ const FIRST: usize = Slice::FIRST;
 const STACK: usize = 4;
 const FRAME: usize = 5;
 
-/// What an operation gives of values `a` and `b` and a constant. Whoever carries them out may go by their
-/// order.
+/// Operations on values `a` and `b` and a constant. Their order is an interface: interpreters may
+/// use it as a number.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum OperationKind {
     /// `width` bytes of memory at `a` plus the constant.
     Load,
     /// Sums.
@@ -52,8 +53,8 @@ pub enum Kind {
 /// An operation of a [`Slice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// What it does.
-    pub kind: Kind,
+    /// The operation.
+    pub kind: OperationKind,
     /// Bytes, of loads and extensions.
     pub width: u8,
     /// The number of the first value ([`Slice::FIRST`]).
@@ -88,14 +89,14 @@ impl Slice {
 
     /// Calls `each` with the address, the width in bytes and the value of what was loaded. `values` are what
     /// the operations gave; `None` for those that could not be carried out.
-    pub(super) fn loaded(
+    pub(super) fn replay_loads(
         &self,
         registers: &Registers,
         values: &[Option<u64>],
         mut each: impl FnMut(u64, usize, u64),
     ) {
         for (one, value) in self.operations.iter().zip(values) {
-            let Some(value) = value.filter(|_| one.kind == Kind::Load) else {
+            let Some(value) = value.filter(|_| one.kind == OperationKind::Load) else {
                 continue;
             };
             let a = usize::from(one.a);
@@ -116,23 +117,23 @@ impl Slice {
     }
 
     /// Returns whether there may be more to learn.
-    pub(super) fn learns(&self) -> bool {
+    pub(super) fn can_learn(&self) -> bool {
         self.operations.len() < MAX_OPERATIONS && self.fruitless < FRUITLESS
     }
 
     /// Adds what the instructions of a way read, where the process sees addresses moved by so much.
-    pub(super) fn learn<'a>(&mut self, moved: u64, way: impl Iterator<Item = &'a Decoded>) {
+    pub(super) fn learn_way<'a>(&mut self, moved: u64, way: impl Iterator<Item = &'a Decoded>) {
         let before = self.operations.len();
         let mut tracer = Tracer::new(self, moved);
         for one in way {
-            tracer.step(&one.instruction, one.integer);
+            tracer.trace_instruction(&one.instruction, one.integer);
         }
         let fruitless = (self.operations.len() == before).then(|| self.fruitless + 1);
         self.fruitless = fruitless.unwrap_or(0);
     }
 
     /// The number of what an operation gives, which is added if there is room.
-    fn number(&mut self, one: Operation) -> Option<usize> {
+    fn number_operation(&mut self, one: Operation) -> Option<usize> {
         let found = self.operations.iter().position(|other| *other == one);
         if found.is_none() {
             if self.operations.len() >= MAX_OPERATIONS {
@@ -144,7 +145,7 @@ impl Slice {
     }
 }
 
-/// What registers hold after some instructions, as values of operations.
+/// Register contents after some instructions, as values of operations.
 struct Tracer<'a> {
     slice: &'a mut Slice,
     /// By how much the process sees addresses moved.
@@ -167,10 +168,10 @@ impl<'a> Tracer<'a> {
     }
 
     /// Goes on by an instruction that writes some of the registers, as bits.
-    fn step(&mut self, instruction: &Instruction, written: u16) {
-        let address = self.address(instruction);
-        let loaded = self.loaded(instruction, address);
-        let result = self.result(instruction, address, loaded);
+    fn trace_instruction(&mut self, instruction: &Instruction, written: u16) {
+        let address = self.memory_address(instruction);
+        let loaded = self.loaded_value(instruction, address);
+        let result = self.result_value(instruction, address, loaded);
         let old = self.registers;
         for (index, value) in self.registers.iter_mut().enumerate() {
             if written >> index & 1 == 1 {
@@ -181,20 +182,20 @@ impl<'a> Tracer<'a> {
             M::Cdqe => Name::RAX,
             _ => instruction.op0_register(),
         };
-        if let Some((index, value)) = integer(to).zip(result) {
+        if let Some((index, value)) = integer_index(to).zip(result) {
             self.registers[index] = Some(value);
         }
         if instruction.mnemonic() == M::Leave {
-            self.registers[STACK] = old[FRAME].and_then(|frame| self.plus(frame, 8));
+            self.registers[STACK] = old[FRAME].and_then(|frame| self.add_constant(frame, 8));
         } else if instruction.is_stack_instruction() && instruction.op0_register() != Name::RSP {
             let by = i64::from(instruction.stack_pointer_increment()).cast_unsigned();
-            self.registers[STACK] = old[STACK].and_then(|stack| self.plus(stack, by));
+            self.registers[STACK] = old[STACK].and_then(|stack| self.add_constant(stack, by));
         }
     }
 
-    fn make(
+    fn make_operation(
         &mut self,
-        kind: Kind,
+        kind: OperationKind,
         (a, b): (usize, usize),
         constant: u64,
         width: u8,
@@ -209,51 +210,53 @@ impl<'a> Tracer<'a> {
         Some(FIRST + self.way.len() - 1)
     }
 
-    fn plus(&mut self, a: usize, constant: u64) -> Option<usize> {
+    fn add_constant(&mut self, a: usize, constant: u64) -> Option<usize> {
         if constant == 0 {
             return Some(a);
         }
         match a.checked_sub(FIRST).and_then(|place| self.way.get(place)) {
-            Some(one) if one.kind == Kind::AddConstant => {
+            Some(one) if one.kind == OperationKind::AddConstant => {
                 let (a, sum) = (usize::from(one.a), one.constant.wrapping_add(constant));
-                self.make(Kind::AddConstant, (a, NOTHING), sum, 0)
+                self.make_operation(OperationKind::AddConstant, (a, NOTHING), sum, 0)
             }
-            _ => self.make(Kind::AddConstant, (a, NOTHING), constant, 0),
+            _ => self.make_operation(OperationKind::AddConstant, (a, NOTHING), constant, 0),
         }
     }
 
-    fn both(&mut self, kind: Kind, a: usize, b: usize) -> Option<usize> {
-        self.make(kind, (a, b), 0, 0)
+    fn combine_values(&mut self, kind: OperationKind, a: usize, b: usize) -> Option<usize> {
+        self.make_operation(kind, (a, b), 0, 0)
     }
 
-    fn of_constant(&mut self, kind: Kind, a: usize, constant: u64) -> Option<usize> {
-        self.make(kind, (a, NOTHING), constant, 0)
+    fn of_constant(&mut self, kind: OperationKind, a: usize, constant: u64) -> Option<usize> {
+        self.make_operation(kind, (a, NOTHING), constant, 0)
     }
 
     /// The low bytes of a value.
-    fn low(&mut self, a: usize, width: usize) -> Option<usize> {
+    fn low_part(&mut self, a: usize, width: usize) -> Option<usize> {
         let fits = match a.checked_sub(FIRST).and_then(|place| self.way.get(place)) {
-            Some(one) if one.kind == Kind::Load => usize::from(one.width) <= width,
-            Some(one) if one.kind == Kind::AndConstant => one.constant <= mask(width),
+            Some(one) if one.kind == OperationKind::Load => usize::from(one.width) <= width,
+            Some(one) if one.kind == OperationKind::AndConstant => {
+                one.constant <= width_mask(width)
+            }
             _ => false,
         };
         if width >= 8 || fits || a == NOTHING {
             return Some(a);
         }
-        self.of_constant(Kind::AndConstant, a, mask(width))
+        self.of_constant(OperationKind::AndConstant, a, width_mask(width))
     }
 
     /// The value of a register or its low part.
-    fn register(&mut self, name: Name) -> Option<usize> {
+    fn register_value(&mut self, name: Name) -> Option<usize> {
         if matches!(name, Name::AH | Name::BH | Name::CH | Name::DH) {
             return None;
         }
-        let whole = self.registers[integer(name)?]?;
-        self.low(whole, name.size())
+        let whole = self.registers[integer_index(name)?]?;
+        self.low_part(whole, name.size())
     }
 
     /// Where the memory operand is, but for a constant.
-    fn address(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
+    fn memory_address(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
         let mut constant = instruction.memory_displacement64();
         let base = match instruction.memory_base() {
             Name::None => NOTHING,
@@ -261,21 +264,21 @@ impl<'a> Tracer<'a> {
                 constant = constant.wrapping_add(self.moved);
                 NOTHING
             }
-            name if name.is_gpr64() => self.registers[integer(name)?]?,
+            name if name.is_gpr64() => self.registers[integer_index(name)?]?,
             _ => return None,
         };
         let mut sum = base;
         if instruction.memory_index() != Name::None {
             let index = instruction.memory_index();
-            let index = self.registers[integer(index).filter(|_| index.is_gpr64())?]?;
+            let index = self.registers[integer_index(index).filter(|_| index.is_gpr64())?]?;
             let shift = instruction.memory_index_scale().trailing_zeros();
             let scaled = match shift {
                 0 => index,
-                _ => self.of_constant(Kind::ShiftLeft, index, shift.into())?,
+                _ => self.of_constant(OperationKind::ShiftLeft, index, shift.into())?,
             };
             sum = match base {
                 NOTHING => scaled,
-                base => self.both(Kind::Add, base, scaled)?,
+                base => self.combine_values(OperationKind::Add, base, scaled)?,
             };
         }
         match instruction.segment_prefix() {
@@ -286,7 +289,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Returns what is read: of the operand in memory, or of the stack.
-    fn loaded(
+    fn loaded_value(
         &mut self,
         instruction: &Instruction,
         address: Option<(usize, u64)>,
@@ -305,13 +308,13 @@ impl<'a> Tracer<'a> {
         if !matches!(width, 1 | 2 | 4 | 8) {
             return None;
         }
-        let load = self.make(Kind::Load, (at.0, NOTHING), at.1, width as u8)?;
-        self.emit(load);
+        let load = self.make_operation(OperationKind::Load, (at.0, NOTHING), at.1, width as u8)?;
+        self.emit_operation(load);
         Some(load)
     }
 
     /// Returns what is written to the first operand.
-    fn result(
+    fn result_value(
         &mut self,
         instruction: &Instruction,
         address: Option<(usize, u64)>,
@@ -319,8 +322,8 @@ impl<'a> Tracer<'a> {
     ) -> Option<usize> {
         let (count, to) = (instruction.op_count(), instruction.op0_register());
         if instruction.mnemonic() == M::Cdqe {
-            let a = self.register(Name::EAX)?;
-            return self.make(Kind::SignExtend, (a, NOTHING), 0, 4);
+            let a = self.register_value(Name::EAX)?;
+            return self.make_operation(OperationKind::SignExtend, (a, NOTHING), 0, 4);
         }
         // Parts of 8 and 16 bits keep what is above them.
         if count == 0 || !(to.is_gpr32() || to.is_gpr64()) {
@@ -328,7 +331,7 @@ impl<'a> Tracer<'a> {
         }
         let last = count - 1;
         let second = match instruction.try_op_kind(last).ok()? {
-            OpKind::Register => self.register(instruction.op_register(last)),
+            OpKind::Register => self.register_value(instruction.op_register(last)),
             OpKind::Memory => loaded,
             _ => None,
         };
@@ -339,44 +342,48 @@ impl<'a> Tracer<'a> {
         };
         let value = match instruction.mnemonic() {
             M::Mov => match constant {
-                Some(constant) => self.plus(NOTHING, constant),
+                Some(constant) => self.add_constant(NOTHING, constant),
                 None => second,
             },
             M::Movzx => second,
             M::Movsx | M::Movsxd => {
                 let a = second?;
-                self.make(Kind::SignExtend, (a, NOTHING), 0, width as u8)
+                self.make_operation(OperationKind::SignExtend, (a, NOTHING), 0, width as u8)
             }
             M::Lea => {
                 let (sum, constant) = address?;
-                self.plus(sum, constant)
+                self.add_constant(sum, constant)
             }
             M::Pop => loaded,
             M::Xor | M::Sub if second.is_some() && to == instruction.op_register(last) => {
                 Some(NOTHING)
             }
             mnemonic => {
-                let a = self.register(to)?;
+                let a = self.register_value(to)?;
                 match (mnemonic, constant, second) {
-                    (M::Add, Some(by), _) => self.plus(a, by),
-                    (M::Sub, Some(by), _) => self.plus(a, by.wrapping_neg()),
-                    (M::And, Some(bits), _) => self.of_constant(Kind::AndConstant, a, bits),
-                    (M::Shl, Some(by), _) => self.of_constant(Kind::ShiftLeft, a, by & 63),
-                    (M::Shr, Some(by), _) => self.of_constant(Kind::ShiftRight, a, by & 63),
-                    (M::Inc, ..) => self.plus(a, 1),
-                    (M::Dec, ..) => self.plus(a, u64::MAX),
-                    (M::Add, None, Some(b)) => self.both(Kind::Add, a, b),
-                    (M::Sub, None, Some(b)) => self.both(Kind::Subtract, a, b),
-                    (M::And, None, Some(b)) => self.both(Kind::And, a, b),
+                    (M::Add, Some(by), _) => self.add_constant(a, by),
+                    (M::Sub, Some(by), _) => self.add_constant(a, by.wrapping_neg()),
+                    (M::And, Some(bits), _) => {
+                        self.of_constant(OperationKind::AndConstant, a, bits)
+                    }
+                    (M::Shl, Some(by), _) => self.of_constant(OperationKind::ShiftLeft, a, by & 63),
+                    (M::Shr, Some(by), _) => {
+                        self.of_constant(OperationKind::ShiftRight, a, by & 63)
+                    }
+                    (M::Inc, ..) => self.add_constant(a, 1),
+                    (M::Dec, ..) => self.add_constant(a, u64::MAX),
+                    (M::Add, None, Some(b)) => self.combine_values(OperationKind::Add, a, b),
+                    (M::Sub, None, Some(b)) => self.combine_values(OperationKind::Subtract, a, b),
+                    (M::And, None, Some(b)) => self.combine_values(OperationKind::And, a, b),
                     _ => None,
                 }
             }
         }?;
-        self.low(value, to.size())
+        self.low_part(value, to.size())
     }
 
     /// Puts what gives a value into the slice; gives its number there. What it uses was made before it.
-    fn emit(&mut self, value: usize) -> Option<usize> {
+    fn emit_operation(&mut self, value: usize) -> Option<usize> {
         let mut needed = vec![value];
         while let Some(last) = needed.last().copied() {
             let Some(one) = last
@@ -396,7 +403,7 @@ impl<'a> Tracer<'a> {
                 continue;
             }
             let number = self.numbers[&a].zip(self.numbers[&b]).and_then(|(a, b)| {
-                self.slice.number(Operation {
+                self.slice.number_operation(Operation {
                     a: u8::try_from(a).ok()?,
                     b: u8::try_from(b).ok()?,
                     ..one

@@ -1,14 +1,16 @@
-//! What is known of the registers.
+//! Register contents, as far as they are known.
 
 use super::lanes::{LANES, Vector};
-use super::memory::Memory;
-use super::names::{CARRY, OVERFLOW, PARITY, PLACES, SIGN, ZERO, extend, integer, mask};
+use super::memory::InterpretedMemory;
+use super::names::{
+    CARRY, OVERFLOW, PARITY, PLACES, SIGN, ZERO, integer_index, sign_extend, width_mask,
+};
 use super::partly::Partly;
 use super::registers::Registers;
 use iced_x86::{ConditionCode, Instruction, OpKind, Register as Name};
 use profile::ImageAddress;
 
-/// What is known.
+/// Known register contents and flags.
 pub(super) struct State {
     /// By how much the process sees addresses moved.
     pub moved: u64,
@@ -98,10 +100,10 @@ impl State {
 
     /// The value of an integer register or a part of it.
     pub fn register(&self, name: Name) -> Option<u64> {
-        let value = self.integer[integer(name)?]?;
+        let value = self.integer[integer_index(name)?]?;
         Some(match name {
             Name::AH | Name::BH | Name::CH | Name::DH => value >> 8 & 0xff,
-            name => value & mask(name.size()),
+            name => value & width_mask(name.size()),
         })
     }
 
@@ -109,14 +111,14 @@ impl State {
         &self,
         instruction: &Instruction,
         operand: u32,
-        memory: &mut impl Memory,
+        memory: &mut impl InterpretedMemory,
     ) -> Option<u64> {
         match instruction.try_op_kind(operand).ok()? {
             OpKind::Register => self.register(instruction.op_register(operand)),
             OpKind::Memory => {
                 let width = instruction.memory_size().size();
                 let at = self.address(instruction)?;
-                matches!(width, 1 | 2 | 4 | 8).then(|| memory.load(at, width))?
+                matches!(width, 1 | 2 | 4 | 8).then(|| memory.load_value(at, width))?
             }
             _ => instruction.try_immediate(operand).ok(),
         }
@@ -150,6 +152,8 @@ impl State {
 }
 
 /// Widens a part of a register.
-pub(super) fn signed(state: &State, name: Name) -> Option<u64> {
-    state.register(name).map(|value| extend(value, name.size()))
+pub(super) fn signed_value(state: &State, name: Name) -> Option<u64> {
+    state
+        .register(name)
+        .map(|value| sign_extend(value, name.size()))
 }

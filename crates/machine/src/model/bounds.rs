@@ -1,4 +1,4 @@
-use super::Model;
+use super::ProcessorModel;
 use crate::{Flow, Instruction};
 
 /// The least cycles that instructions take, one after the other and again and again, if nothing
@@ -12,11 +12,11 @@ pub struct Bounds {
     pub issue: f64,
     /// Cycles that the busiest units take.
     pub ports: f64,
-    /// Which units those are, by index in [`Model::resources`].
+    /// The units that bound, by index in [`ProcessorModel::resources`].
     pub busiest: Option<usize>,
 }
 
-/// What bounds.
+/// The resource that bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Fetching.
@@ -51,7 +51,7 @@ pub(crate) fn are_fused(first: &Instruction, second: &Instruction) -> bool {
     first.kind.fusible_flags && second.kind.fusible_branch
 }
 
-impl Model {
+impl ProcessorModel {
     /// The bounds of instructions that follow each other.
     pub fn bounds(&self, instructions: &[Instruction]) -> Bounds {
         let processor = self.processor;

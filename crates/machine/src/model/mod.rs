@@ -1,5 +1,5 @@
-//! What a processor can do at best, as data: for each form of instruction its micro-operations,
-//! its latency and the units that it occupies.
+//! A processor's best case, as data: for each form of instruction its micro-operations, its latency
+//! and the units that it occupies.
 //!
 //! The tables are made offline (`examples/tables.rs`) out of LLVM's scheduling models, which are
 //! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed them
@@ -13,7 +13,7 @@ pub use bounds::{Bounds, Limit};
 pub use processors::{Machines, PROCESSORS, Processor, taken_branches_event};
 pub use schedule::{Held, Scheduled};
 
-use crate::{Architecture, Form, Instruction, x86_64};
+use crate::{Architecture, Instruction, InstructionForm, x86_64};
 use rustc_hash::FxHashMap;
 
 const X86_64: &str = include_str!("../../tables/x86_64.txt");
@@ -33,9 +33,9 @@ pub struct Resource {
     pub units: u32,
 }
 
-/// What an instruction costs when nothing goes wrong.
+/// The cost of an instruction without stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost<'a> {
+pub struct InstructionCost<'a> {
     /// Micro-operations that are issued; parts that are fused count once.
     pub uops: u32,
     /// Cycles until its result can be used; loads hit the first-level cache.
@@ -48,7 +48,7 @@ pub struct Cost<'a> {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Class {
+struct CostClass {
     uops: u32,
     latency: u32,
     units: Vec<(u16, u16)>,
@@ -56,14 +56,14 @@ struct Class {
 
 /// The model of one processor.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct ProcessorModel {
     processor: &'static Processor,
     resources: Vec<Resource>,
-    classes: Vec<Class>,
-    forms: FxHashMap<Form, u16>,
+    classes: Vec<CostClass>,
+    forms: FxHashMap<InstructionForm, u16>,
 }
 
-impl Model {
+impl ProcessorModel {
     /// The model of a processor.
     pub fn new(processor: &'static Processor) -> Self {
         let mut model = Self {
@@ -77,13 +77,13 @@ impl Model {
             Architecture::X86_64 => X86_64,
             Architecture::Aarch64 => AARCH64,
         };
-        let names: FxHashMap<String, Form> = match architecture {
-            Architecture::X86_64 => x86_64::forms().collect(),
+        let names: FxHashMap<String, InstructionForm> = match architecture {
+            Architecture::X86_64 => x86_64::all_forms().collect(),
             Architecture::Aarch64 => FxHashMap::default(),
         };
         let form = |name: &str| match architecture {
             Architecture::X86_64 => names.get(name).copied(),
-            Architecture::Aarch64 => u32::from_str_radix(name, 16).ok().map(Form),
+            Architecture::Aarch64 => u32::from_str_radix(name, 16).ok().map(InstructionForm),
         };
         let (mut columns, mut column, mut ours) = (0, 0, false);
         for line in text.lines() {
@@ -94,8 +94,8 @@ impl Model {
                     column = if ours { columns } else { column };
                     columns += 1;
                 }
-                "r" if ours => model.resources.extend(resource(rest)),
-                "c" if ours => model.classes.extend(class(rest)),
+                "r" if ours => model.resources.extend(parse_resource(rest)),
+                "c" if ours => model.classes.extend(parse_class(rest)),
                 "f" => {
                     let mut words = rest.split(' ');
                     let classes = words.next().unwrap_or_default();
@@ -119,14 +119,14 @@ impl Model {
                 .copied()
                 .collect();
             for class in classes {
-                model.shorten(class);
+                model.shorten_division(class);
             }
         }
         model
     }
 
     /// Lets a division of small numbers take what it was measured to take.
-    fn shorten(&mut self, class: u16) {
+    fn shorten_division(&mut self, class: u16) {
         if let Some(class) = self.classes.get_mut(usize::from(class)) {
             class
                 .units
@@ -146,24 +146,24 @@ impl Model {
     }
 
     /// Returns what an instruction costs.
-    pub fn cost(&self, instruction: &Instruction) -> Cost<'_> {
+    pub fn cost(&self, instruction: &Instruction) -> InstructionCost<'_> {
         let class = self.forms.get(&instruction.form);
         let class = class.and_then(|class| self.classes.get(usize::from(*class)));
         match class {
             // LLVM's models of Alder Lake and Sapphire Rapids do not know it.
-            Some(_) if instruction.kind.renamed && !self.processor.in_order => Cost {
+            Some(_) if instruction.kind.renamed && !self.processor.in_order => InstructionCost {
                 uops: 1,
                 latency: 0,
                 units: &[],
                 known: true,
             },
-            Some(class) => Cost {
+            Some(class) => InstructionCost {
                 uops: class.uops,
                 latency: class.latency,
                 units: &class.units,
                 known: true,
             },
-            None => Cost {
+            None => InstructionCost {
                 uops: 1,
                 latency: 1,
                 units: &[],
@@ -173,7 +173,7 @@ impl Model {
     }
 }
 
-fn resource(line: &'static str) -> Option<Resource> {
+fn parse_resource(line: &'static str) -> Option<Resource> {
     let (name, units) = line.split_once(' ')?;
     Some(Resource {
         name,
@@ -181,7 +181,7 @@ fn resource(line: &'static str) -> Option<Resource> {
     })
 }
 
-fn class(line: &str) -> Option<Class> {
+fn parse_class(line: &str) -> Option<CostClass> {
     let mut words = line.split(' ');
     let uops = words.next()?.parse().ok()?;
     let latency = words.next()?.parse().ok()?;
@@ -191,7 +191,7 @@ fn class(line: &str) -> Option<Class> {
             Some((resource.parse().ok()?, cycles.parse().ok()?))
         })
         .collect::<Option<_>>()?;
-    Some(Class {
+    Some(CostClass {
         uops,
         latency,
         units,
@@ -201,11 +201,11 @@ fn class(line: &str) -> Option<Class> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Decoder;
+    use crate::InstructionDecoder;
     use profile::ImageAddress;
 
     fn one(architecture: Architecture, bytes: &[u8]) -> Instruction {
-        Decoder::new(architecture)
+        InstructionDecoder::new(architecture)
             .decode(ImageAddress(0), bytes)
             .expect("an instruction")
     }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn every_line_of_the_tables_is_used() {
         for processor in PROCESSORS {
-            let model = Model::new(processor);
+            let model = ProcessorModel::new(processor);
             let text = match processor.architecture {
                 Architecture::X86_64 => X86_64,
                 Architecture::Aarch64 => AARCH64,
@@ -253,7 +253,7 @@ mod tests {
         let copy = one(Architecture::X86_64, &[0x48, 0x89, 0xc3]);
         let zero = one(Architecture::X86_64, &[0x31, 0xdb]);
         for name in ["skylake", "icelake", "sapphirerapids", "zen3", "zen4"] {
-            let model = Model::new(Processor::named(name).expect("there"));
+            let model = ProcessorModel::new(Processor::named(name).expect("there"));
             assert_eq!(model.cost(&imul).latency, 3, "{name}");
             assert!((4..=5).contains(&model.cost(&load).latency), "{name}");
             for renamed in [copy, zero] {
@@ -264,7 +264,7 @@ mod tests {
         // add x0, x1, x2 and sdiv x0, x1, x2
         let add = one(Architecture::Aarch64, &0x8b02_0020_u32.to_le_bytes());
         let divide = one(Architecture::Aarch64, &0x9ac2_0c20_u32.to_le_bytes());
-        let model = Model::new(Processor::named("neoverse-n1").expect("there"));
+        let model = ProcessorModel::new(Processor::named("neoverse-n1").expect("there"));
         assert_eq!(model.cost(&add).latency, 1);
         assert!(model.cost(&divide).latency > 10);
     }

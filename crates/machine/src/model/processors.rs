@@ -3,18 +3,18 @@
 
 use crate::Architecture;
 
-/// What is not in the tables.
+/// Properties of a processor that the tables do not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processor {
     /// The name: `--cpu` takes it.
     pub name: &'static str,
-    /// What LLVM calls it, for `examples/tables.rs`.
+    /// LLVM's name of the processor, for `examples/tables.rs`.
     pub llvm: &'static str,
     /// True if LLVM's model counts the parts of micro-operations that are issued as one.
     pub llvm_splits_fused: bool,
     /// By what the machines that have it are recognised.
     pub machines: Machines,
-    /// What it executes.
+    /// The instruction set that it executes.
     pub architecture: Architecture,
     /// Micro-operations (fused ones count as one) that are issued a cycle at most.
     pub width: u32,
@@ -201,12 +201,12 @@ impl Processor {
     /// (`GenuineIntel-6-143`), or `implementer-part` in hexadecimal as Arm's MIDR has them
     /// (`0x41-0xd0c`).
     pub fn of_machine(id: &str) -> Option<&'static Self> {
-        PROCESSORS.iter().find(|one| one.machines.contain(id))
+        PROCESSORS.iter().find(|one| one.machines.contains_id(id))
     }
 }
 
 impl Machines {
-    fn contain(self, id: &str) -> bool {
+    fn contains_id(self, id: &str) -> bool {
         let Some((vendor, numbers)) = id.split_once('-') else {
             return false;
         };
@@ -283,7 +283,9 @@ mod tests {
         });
         let parts = (0xd00..0xe00).map(|part| format!("0x41-{part:#x}"));
         for id in ids.chain(parts) {
-            let of = PROCESSORS.iter().filter(|one| one.machines.contain(&id));
+            let of = PROCESSORS
+                .iter()
+                .filter(|one| one.machines.contains_id(&id));
             assert!(of.count() <= 1, "{id}");
         }
         let documented = include_str!("../../../../docs/annotate.md");

@@ -1,7 +1,7 @@
 //! The paper's static schedule (§6.1.3, §6.3): how long each instruction of a block is at the head of
 //! the issue queue of a processor that issues in order, if nothing stalls dynamically, and why.
 
-use super::Model;
+use super::ProcessorModel;
 use crate::Instruction;
 
 /// Why an instruction was not issued earlier.
@@ -36,7 +36,7 @@ struct Free {
     by: Option<usize>,
 }
 
-impl Model {
+impl ProcessorModel {
     /// The schedule of the instructions of a block, as if nothing came before.
     pub fn schedule(&self, instructions: &[Instruction]) -> Vec<Scheduled> {
         let mut registers = [Free::default(); 128];
@@ -61,7 +61,7 @@ impl Model {
             for (resource, _) in cost.units {
                 let free = units
                     .get(usize::from(*resource))
-                    .and_then(|units| earliest(units));
+                    .and_then(|units| earliest_free(units));
                 if let Some((_, free)) = free
                     && free.cycle > at
                     && let Some(by) = free.by
@@ -78,7 +78,7 @@ impl Model {
             for (resource, cycles) in cost.units {
                 let units = units.get_mut(usize::from(*resource));
                 if let Some(units) = units
-                    && let Some((index, _)) = earliest(units)
+                    && let Some((index, _)) = earliest_free(units)
                     && let Some(unit) = units.get_mut(index)
                 {
                     *unit = Free {
@@ -105,7 +105,7 @@ impl Model {
     }
 }
 
-fn earliest(units: &[Free]) -> Option<(usize, Free)> {
+fn earliest_free(units: &[Free]) -> Option<(usize, Free)> {
     let indexed = units.iter().copied().enumerate();
     indexed.min_by_key(|(_, free)| free.cycle)
 }
@@ -113,11 +113,11 @@ fn earliest(units: &[Free]) -> Option<(usize, Free)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Architecture, Decoder, Processor};
+    use crate::{Architecture, InstructionDecoder, Processor};
     use profile::ImageAddress;
 
     fn schedule(words: &[u32]) -> Vec<Scheduled> {
-        let mut decoder = Decoder::new(Architecture::Aarch64);
+        let mut decoder = InstructionDecoder::new(Architecture::Aarch64);
         let instructions: Vec<Instruction> = words
             .iter()
             .map(|word| {
@@ -126,7 +126,7 @@ mod tests {
                     .expect("valid")
             })
             .collect();
-        Model::new(Processor::named("cortex-a53").expect("there")).schedule(&instructions)
+        ProcessorModel::new(Processor::named("cortex-a53").expect("there")).schedule(&instructions)
     }
 
     #[test]

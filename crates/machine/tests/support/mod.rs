@@ -1,7 +1,7 @@
 //! Fixture images.
 #![allow(dead_code)]
 
-use machine::{Architecture, Graph, Image, is_never_returning};
+use machine::{Architecture, FlowGraph, LoadedImage, is_never_returning};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use profile::ImageAddress;
 use std::path::Path;
@@ -52,22 +52,22 @@ impl Fixture {
 
     pub fn code(&self, symbol: &Symbol) -> Vec<u8> {
         let mut code = vec![0; symbol.size as usize];
-        assert!(self.read(ImageAddress(symbol.start), &mut code));
+        assert!(self.read_loaded(ImageAddress(symbol.start), &mut code));
         code
     }
 
-    pub fn graph(&self, name: &str) -> Graph {
+    pub fn graph(&self, name: &str) -> FlowGraph {
         let procedures = self.procedures();
         let symbol = procedures.iter().find(|symbol| symbol.name == name);
         let symbol = symbol.unwrap_or_else(|| panic!("no {name}"));
         let start = ImageAddress(symbol.start);
-        Graph::new(self.architecture(), start, &self.code(symbol), self)
+        FlowGraph::new(self.architecture(), start, &self.code(symbol), self)
             .unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
 
-impl Image for Fixture {
-    fn read(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
+impl LoadedImage for Fixture {
+    fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
         self.file().segments().any(|segment| {
             let data = segment
                 .data_range(address.0, buffer.len() as u64)

@@ -4,23 +4,23 @@ use super::autofdo::{SampleProfile, omission_reason};
 use super::code::ProcedureCode;
 use super::counts::CountedLines;
 use super::evidence::ProcedureEvidence;
-use super::procedure::{AnnotatedProcedure, FrequencyBasis, analyse};
+use super::procedure::{AnnotatedProcedure, FrequencyBasis, analyse_procedure};
 use super::select::{ChosenProcedure, SampleSelection};
 use super::setting::AnnotationSetting;
 use crate::refusal::{inconclusive_refusal, usage_refusal};
 use analysis::stall::culprits::Summary;
-use machine::Model;
-use profile::{ImageOffset, Recording, Seen, Stretch};
+use machine::ProcessorModel;
+use profile::{ImageOffset, Recording, Stretch, StretchSightings};
 use symbols::ImageSymbols;
 
-/// Of a whole profile, procedures with less than this share of the samples are not looked into.
+/// The least share of the samples of a whole profile that a procedure needs to be analysed.
 const LEAST_SHARE: f64 = 0.001;
 
-/// What procedures are annotated from.
+/// The input of annotations.
 pub struct Annotator<'a> {
     /// The recording.
     pub recording: &'a Recording,
-    /// What holds for all its procedures.
+    /// The setting of all its procedures.
     pub setting: &'a AnnotationSetting,
     /// Its samples.
     pub selection: &'a SampleSelection<'a>,
@@ -30,7 +30,7 @@ pub struct Annotator<'a> {
 pub struct WholeSummary {
     /// All procedures together.
     pub summary: Summary,
-    /// How many there are.
+    /// The number of procedures.
     pub procedures: usize,
     /// Where the frequencies of the first come from, and of how many stretches between branch records all are.
     pub basis: Option<(FrequencyBasis, u64)>,
@@ -48,13 +48,13 @@ pub struct OmittedProcedure {
     pub reason: &'static str,
 }
 
-/// What a compiler can be told of an image.
+/// A profile of an image for a compiler.
 pub struct CompilerProfile {
     /// Its path.
     pub image: String,
-    /// What ran how often.
+    /// The execution counts.
     pub profile: SampleProfile,
-    /// What is left out.
+    /// The procedures that are left out.
     pub omitted: Vec<OmittedProcedure>,
     /// Procedures that could not be analysed: a sentence for each.
     pub failures: Vec<String>,
@@ -75,15 +75,15 @@ impl Annotator<'_> {
     ///
     /// # Errors
     /// If its code cannot be read or decoded, or no sample is in it.
-    pub fn annotate(
+    pub fn annotate_procedure(
         &self,
         chosen: &ChosenProcedure,
         code: &ImageSymbols,
     ) -> anyhow::Result<AnnotatedProcedure> {
-        let lines = self.setting.lines(code)?;
+        let lines = self.setting.counted_lines(code)?;
         let evidence = evidence_of(self, chosen, code, lines.as_ref())?;
-        let annotated = analyse(&evidence, &self.setting.model)?;
-        if annotated.total() <= 0.0 {
+        let annotated = analyse_procedure(&evidence, &self.setting.model)?;
+        if annotated.total_samples() <= 0.0 {
             return Err(inconclusive_refusal(format!(
                 "no sample is in {}",
                 annotated.name
@@ -100,13 +100,13 @@ impl Annotator<'_> {
         mut visit: impl FnMut(&AnnotatedProcedure) -> anyhow::Result<()>,
     ) -> Vec<String> {
         let mut failures = Vec::new();
-        let lines = self.setting.lines(code).unwrap_or_else(|error| {
+        let lines = self.setting.counted_lines(code).unwrap_or_else(|error| {
             failures.push(error.to_string());
             None
         });
         for one in chosen {
             let annotated = evidence_of(self, one, code, lines.as_ref())
-                .and_then(|evidence| analyse(&evidence, &self.setting.model))
+                .and_then(|evidence| analyse_procedure(&evidence, &self.setting.model))
                 .and_then(|annotated| visit(&annotated));
             failures.extend(annotated.err().map(|error| error.to_string()));
         }
@@ -117,7 +117,7 @@ impl Annotator<'_> {
     ///
     /// # Errors
     /// If nothing can be said of any of them.
-    pub fn summarize(&self) -> anyhow::Result<WholeSummary> {
+    pub fn summarize_procedures(&self) -> anyhow::Result<WholeSummary> {
         let mut whole = WholeSummary {
             summary: Summary::new(),
             procedures: 0,
@@ -141,7 +141,7 @@ impl Annotator<'_> {
                 basis = basis.or(Some(annotated.basis));
                 whole.procedures += 1;
                 records += annotated.contradictions.1;
-                whole.summary.join(&annotated.summary());
+                whole.summary.join(&annotated.cycle_summary());
                 Ok(())
             });
             whole.failures.extend(failures);
@@ -186,10 +186,10 @@ impl Annotator<'_> {
             match omission_reason(annotated) {
                 Some(reason) => omitted.push(OmittedProcedure {
                     name: annotated.name.clone(),
-                    samples: annotated.total(),
+                    samples: annotated.total_samples(),
                     reason,
                 }),
-                None => profile.add(annotated, &code, &debug, self.setting)?,
+                None => profile.add_procedure(annotated, &code, &debug, self.setting)?,
             }
             Ok(())
         });
@@ -211,7 +211,7 @@ impl Annotator<'_> {
 fn open_image(
     recording: &Recording,
     chosen: &ChosenProcedure,
-    options: &symbols::Options,
+    options: &symbols::SymbolOptions,
 ) -> anyhow::Result<ImageSymbols> {
     let image = recording.image(chosen.image);
     if !image.is_file() {
@@ -225,7 +225,7 @@ fn open_image(
         symbols::Error::Replaced { .. } | symbols::Error::Gone { .. } => {
             let id = image.build_id.as_ref();
             let id = id.map_or(String::new(), |id| format!(" (build-id {id})"));
-            anyhow::anyhow!("{error}{id}; its samples mean nothing in another file: {keep}")
+            anyhow::anyhow!("{error}{id}; its samples do not apply to another file: {keep}")
         }
         error => error.into(),
     })?;
@@ -235,7 +235,7 @@ fn open_image(
     Ok(code)
 }
 
-fn check_processor(code: &ImageSymbols, model: &Model) -> anyhow::Result<()> {
+fn check_processor(code: &ImageSymbols, model: &ProcessorModel) -> anyhow::Result<()> {
     let processor = model.processor();
     match ProcedureCode(code).architecture() {
         Some(architecture) if architecture == processor.architecture => Ok(()),
@@ -285,16 +285,18 @@ fn evidence_of<'a>(
     let own = recording.stretches.iter();
     let own = own.filter(|one| one.image == chosen.image);
     let own = own.map(|one| (one.stretch, one.seen));
-    let given = stacks.into_iter().flat_map(|stacks| stacks.of(image));
-    let inside = |(one, _): &(Stretch, Seen)| within(one.start) && within(one.branch);
+    let given = stacks
+        .into_iter()
+        .flat_map(|stacks| stacks.stretches_in(image));
+    let inside = |(one, _): &(Stretch, StretchSightings)| within(one.start) && within(one.branch);
     Ok(ProcedureEvidence {
         name: chosen.name.clone(),
         image: image.path.clone(),
         code: ProcedureCode(code),
         start: chosen.start,
         size,
-        samples: selection.samples(chosen.image),
-        events: selection.events(chosen.image),
+        samples: selection.image_samples(chosen.image),
+        events: selection.image_events(chosen.image),
         branches: recording
             .branches
             .iter()
@@ -309,7 +311,7 @@ fn evidence_of<'a>(
         everywhere: recording.kernel.then_some(selection.everywhere),
         counts: setting.counts.instructions.as_ref(),
         lines,
-        instructions: selection.instructions(chosen),
+        instructions: selection.instructions_executed(chosen),
         period: setting.period,
         kernel: recording.kernel.then_some(selection.kernel),
         late: setting.late,

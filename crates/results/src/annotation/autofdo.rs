@@ -1,8 +1,10 @@
-//! What ran how often, as a sample profile for a compiler (§7).
+//! Execution counts as a sample profile for a compiler (§7).
 
 use super::procedure::{AnnotatedProcedure, FrequencyBasis};
 use super::setting::AnnotationSetting;
-use formats::write::autofdo::{Count, Function, Place, discriminator, is_name};
+use formats::write::autofdo::{
+    AutofdoCount, AutofdoFunction, AutofdoPlace, decode_discriminator, is_name,
+};
 use machine::Flow;
 use profile::ImageAddress;
 use std::collections::BTreeMap;
@@ -23,14 +25,14 @@ pub fn omission_reason(analysed: &AnnotatedProcedure) -> Option<&'static str> {
     if analysed.graph.misses_edges() {
         return Some("jumps that are not understood");
     }
-    (analysed.total() < LEAST_SAMPLES).then_some("too few samples")
+    (analysed.total_samples() < LEAST_SAMPLES).then_some("too few samples")
 }
 
 /// The functions of an image.
 #[derive(Default)]
 pub struct SampleProfile {
     /// By linkage name.
-    pub functions: BTreeMap<String, Function>,
+    pub functions: BTreeMap<String, AutofdoFunction>,
     /// Samples at places that the debug information names.
     pub named: f64,
 }
@@ -40,7 +42,7 @@ impl SampleProfile {
     ///
     /// # Errors
     /// If the debug information is damaged.
-    pub fn add(
+    pub fn add_procedure(
         &mut self,
         analysed: &AnnotatedProcedure,
         code: &ImageSymbols,
@@ -67,8 +69,8 @@ impl SampleProfile {
                 }
                 let copies = u64::from(placed.copies);
                 let count = count.saturating_mul(copies);
-                let inner = function.at(&placed.calls);
-                inner.ran(placed.place, count);
+                let inner = function.inlined_function(&placed.calls);
+                inner.record_execution(placed.place, count);
                 let direct = match instruction.flow {
                     Flow::Call(target) => Some((target, 1.0)),
                     _ => None,
@@ -76,8 +78,9 @@ impl SampleProfile {
                 let indirect = analysed.callees.get(&at).into_iter().flatten().copied();
                 for (target, share) in direct.into_iter().chain(indirect) {
                     let times = (share * count as f64).round() as u64;
-                    if let Some(callee) = callee(code, target)
-                        && let Some(Count { callees, .. }) = inner.body.get_mut(&placed.place)
+                    if let Some(callee) = callee_name(code, target)
+                        && let Some(AutofdoCount { callees, .. }) =
+                            inner.body.get_mut(&placed.place)
                         && times > 0
                     {
                         let calls = callees.entry(callee).or_default();
@@ -93,8 +96,8 @@ impl SampleProfile {
 /// Where an instruction belongs.
 struct Placed {
     function: String,
-    calls: Vec<(Place, String)>,
-    place: Place,
+    calls: Vec<(AutofdoPlace, String)>,
+    place: AutofdoPlace,
     /// By unrolling.
     copies: u32,
 }
@@ -105,10 +108,10 @@ impl Placed {
             return None;
         }
         let place = |site: &Site| {
-            let (discriminator, copies) = discriminator(site.discriminator);
+            let (discriminator, copies) = decode_discriminator(site.discriminator);
             let offset = site.offset;
             (
-                Place {
+                AutofdoPlace {
                     offset,
                     discriminator,
                 },
@@ -129,8 +132,8 @@ impl Placed {
 }
 
 /// The linkage name of what is called.
-fn callee(code: &ImageSymbols, target: ImageAddress) -> Option<String> {
-    let procedure = code.procedure(code.offset_of(target)?)?;
+fn callee_name(code: &ImageSymbols, target: ImageAddress) -> Option<String> {
+    let procedure = code.procedure_at(code.offset_of(target)?)?;
     let name = String::from_utf8_lossy(procedure.name).into_owned();
     // By way of the linkage table: `write@plt`.
     let name = name.split('@').next().unwrap_or_default().to_owned();

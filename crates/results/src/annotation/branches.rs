@@ -3,12 +3,12 @@
 use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::mispredicted_at_most;
 use analysis::stall::out_of_order::EdgeEvidence;
-use machine::{Edge, EdgeKind, Flow, Graph};
-use profile::{ImageAddress, Seen};
+use machine::{Edge, EdgeKind, Flow, FlowGraph};
+use profile::{ImageAddress, StretchSightings};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What was seen of a graph.
+/// Observed branches of a graph.
 pub struct SeenBranches {
     /// For each edge how often it was taken.
     pub edges: Vec<EdgeEvidence>,
@@ -25,7 +25,7 @@ pub struct SeenBranches {
 type Ends = (ImageAddress, ImageAddress);
 
 /// Returns what was seen of a graph.
-pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranches {
+pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &FlowGraph) -> SeenBranches {
     let address = |offset| given.code.0.address_of(offset);
     let mut counts: FxHashMap<Ends, EdgeEvidence> = FxHashMap::default();
     for one in &given.branches {
@@ -38,7 +38,7 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranch
     let straight = Straight::new(graph);
     let mut falls = vec![0_u64; graph.edges.len()];
     let mut contradictions = (0, 0);
-    let mut judged: FxHashMap<Ends, Seen> = FxHashMap::default();
+    let mut judged: FxHashMap<Ends, StretchSightings> = FxHashMap::default();
     for (stretch, seen) in &given.stretches {
         contradictions.1 += seen.times;
         let Some((start, branch)) = address(stretch.start).zip(address(stretch.branch)) else {
@@ -48,7 +48,7 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranch
         if !within(start) || !within(branch) {
             continue;
         }
-        let Some(edges) = straight.way(start, branch) else {
+        let Some(edges) = straight.straight_way(start, branch) else {
             contradictions.0 += seen.times;
             continue;
         };
@@ -61,7 +61,11 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranch
             judged.entry(ends).or_default().join(*seen);
         }
     }
-    let ends: Vec<Option<Ends>> = graph.edges.iter().map(|edge| ends(graph, edge)).collect();
+    let ends: Vec<Option<Ends>> = graph
+        .edges
+        .iter()
+        .map(|edge| branch_ends(graph, edge))
+        .collect();
     let of = |ends: &Option<Ends>| ends.and_then(|ends| counts.get(&ends));
     let mut edges: Vec<EdgeEvidence> = ends
         .iter()
@@ -77,14 +81,14 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &Graph) -> SeenBranch
     SeenBranches {
         edges,
         mispredicted: ends.iter().map(said).collect(),
-        callees: callees(graph, &counts),
+        callees: indirect_callees(graph, &counts),
         contradictions,
     }
 }
 
 /// Where indirect calls went.
-fn callees(
-    graph: &Graph,
+fn indirect_callees(
+    graph: &FlowGraph,
     counts: &FxHashMap<Ends, EdgeEvidence>,
 ) -> BTreeMap<usize, Vec<(ImageAddress, f64)>> {
     let calls = graph.instructions.iter().enumerate();
@@ -98,12 +102,12 @@ fn callees(
             found.entry(*index).or_default().push((*target, times));
         }
     }
-    found.values_mut().for_each(shares);
+    found.values_mut().for_each(counts_to_shares);
     found
 }
 
 /// From how often to in what share, each target once.
-pub fn shares(targets: &mut Vec<(ImageAddress, f64)>) {
+pub fn counts_to_shares(targets: &mut Vec<(ImageAddress, f64)>) {
     targets.sort_by_key(|(target, _)| *target);
     targets.dedup_by(|more, of| {
         let same = more.0 == of.0;
@@ -117,7 +121,7 @@ pub fn shares(targets: &mut Vec<(ImageAddress, f64)>) {
 }
 
 /// The branch of an edge, and where it leads.
-fn ends(graph: &Graph, edge: &Edge) -> Option<Ends> {
+fn branch_ends(graph: &FlowGraph, edge: &Edge) -> Option<Ends> {
     let block = graph.blocks.get(edge.from?)?;
     let branch = graph.instructions_of(block).last()?;
     let target = match (edge.to, branch.flow) {
@@ -136,7 +140,7 @@ struct Straight {
 }
 
 impl Straight {
-    fn new(graph: &Graph) -> Self {
+    fn new(graph: &FlowGraph) -> Self {
         let mut falls = vec![None; graph.blocks.len()];
         for (index, edge) in graph.edges.iter().enumerate() {
             let from = edge.from.filter(|_| edge.kind == EdgeKind::Fall);
@@ -155,7 +159,7 @@ impl Straight {
 
     /// The edges on the way straight on from one instruction to another; `None` if there is no
     /// such way.
-    fn way(&self, start: ImageAddress, end: ImageAddress) -> Option<Vec<usize>> {
+    fn straight_way(&self, start: ImageAddress, end: ImageAddress) -> Option<Vec<usize>> {
         let after = self.blocks.partition_point(|block| block.0 <= start);
         let mut edges = Vec::new();
         let mut expected = start;

@@ -1,7 +1,6 @@
-//! What is claimed of the instructions of a procedure.
+//! Claims about the instructions of a procedure.
 
 use super::procedure::AnnotatedProcedure;
-use crate::command::command_words;
 use analysis::stall::culprits::{Account, Culprit};
 use analysis::statistics::interval_of_count;
 use profile::{
@@ -16,9 +15,9 @@ const LEAST_STALL: f64 = 0.01;
 const LEAST_SUSPECTED: f64 = 0.1;
 
 /// Returns a claim for each instruction that waits, the longest wait first. Where nothing says how often it ran, its wait is
-/// at most all of its time.
-pub fn stall_findings(annotated: &AnnotatedProcedure) -> Vec<Finding> {
-    let total = annotated.total();
+/// at most all of its time. `next` is the command that shows more.
+pub fn stall_findings(annotated: &AnnotatedProcedure, next: &[String]) -> Vec<Finding> {
+    let total = annotated.total_samples();
     let instructions = annotated.graph.instructions.iter().enumerate();
     let finding = |(index, instruction): (usize, &machine::Instruction)| {
         let samples = annotated.samples[index];
@@ -37,7 +36,7 @@ pub fn stall_findings(annotated: &AnnotatedProcedure) -> Vec<Finding> {
             amount: found.amount,
             evidence: found.evidence,
             doubts: found.doubts,
-            next: command_words(&["annotate", &annotated.name]),
+            next: next.to_vec(),
         })
     };
     let mut findings: Vec<Finding> = instructions.filter_map(finding).collect();

@@ -1,12 +1,12 @@
-//! What is known of a procedure before it is analysed.
+//! Evidence about a procedure before it is analysed.
 
 use super::code::ProcedureCode;
 use super::counts::CountedLines;
-use formats::counts::callgrind::Counts;
-use profile::{AccessCount, BranchCount, ImageOffset, Seen, Stretch};
+use formats::counts::callgrind::CallgrindCounts;
+use profile::{AccessCount, BranchCount, ImageOffset, Stretch, StretchSightings};
 use rustc_hash::FxHashMap;
 
-/// What is known of a procedure before it is analysed.
+/// Evidence about a procedure before it is analysed.
 pub struct ProcedureEvidence<'a> {
     /// Its name, demangled.
     pub name: String,
@@ -28,13 +28,13 @@ pub struct ProcedureEvidence<'a> {
     /// Branches of the image that were seen.
     pub branches: Vec<&'a BranchCount>,
     /// Stretches between branch records, and how often each was seen.
-    pub stretches: Vec<(Stretch, Seen)>,
-    /// What was seen of the memory that its instructions access.
+    pub stretches: Vec<(Stretch, StretchSightings)>,
+    /// Accesses of its instructions to memory.
     pub accesses: Vec<&'a AccessCount>,
     /// All samples of the event, in whatever code, if those in the kernel were recorded too.
     pub everywhere: Option<f64>,
     /// Exact counts.
-    pub counts: Option<&'a Counts>,
+    pub counts: Option<&'a CallgrindCounts>,
     /// Counts of source lines.
     pub lines: Option<&'a CountedLines>,
     /// Instructions that the procedure executed, by samples of that event, and how many samples.

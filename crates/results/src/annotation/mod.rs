@@ -1,4 +1,5 @@
-//! How often each instruction of a procedure ran, how long it took, and what it may have waited for.
+//! Annotated procedures: the frequency of each instruction, its time, and the possible reasons of
+//! its waits.
 
 mod annotator;
 mod autofdo;
@@ -7,6 +8,7 @@ mod claims;
 mod code;
 mod counts;
 mod evidence;
+mod hottest;
 mod procedure;
 mod select;
 mod setting;

@@ -1,22 +1,24 @@
 //! One procedure from its samples to its accounts.
 
-use super::branches::{SeenBranches, seen_branches, shares};
+use super::branches::{SeenBranches, counts_to_shares, seen_branches};
 use super::counts::UsedLines;
 use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::{
-    Account, Culprit, EventCounts, Evidence, Expected, Summary, culprits, expectations,
+    Account, Culprit, EventCounts, Evidence, Expected, Summary, expectations, find_culprits,
 };
 use analysis::stall::{
     Confidence, CycleTrust, Ends, Estimate, Frequencies, FrequencyScale, cycle_trust, in_order,
     out_of_order,
 };
-use formats::counts::callgrind::OfProcedure;
-use machine::{Decoder, Equivalence, Flow, Graph, Loops, Model};
+use formats::counts::callgrind::ProcedureCounts;
+use machine::{
+    Architecture, Equivalence, Flow, FlowGraph, InstructionDecoder, Loops, ProcessorModel,
+};
 use profile::{Accesses, ImageAddress, ImageOffset};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// So many samples of instructions say within 5 % how many were executed.
+/// The number of samples of instructions that estimates the number executed within 5 %.
 const LEAST_INSTRUCTIONS: f64 = 400.0;
 
 /// Where the frequencies come from.
@@ -40,7 +42,7 @@ impl FrequencyBasis {
         matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
     }
 
-    fn scale(self) -> FrequencyScale {
+    fn frequency_scale(self) -> FrequencyScale {
         match self {
             Self::Counts => FrequencyScale::Exact,
             Self::Lines(_) | Self::Instructions => FrequencyScale::Measured,
@@ -57,7 +59,7 @@ pub struct AnnotatedProcedure {
     /// The path of its image, as recorded.
     pub image: String,
     /// Its graph.
-    pub graph: Graph,
+    pub graph: FlowGraph,
     /// Its loops.
     pub loops: Loops,
     /// The text of each instruction.
@@ -66,17 +68,17 @@ pub struct AnnotatedProcedure {
     pub samples: Vec<f64>,
     /// Samples between instructions: at none of the graph.
     pub astray: f64,
-    /// How often what ran.
+    /// Execution frequencies of blocks and edges.
     pub frequencies: Frequencies,
-    /// What is expected of each instruction.
+    /// The expected cycles of each instruction.
     pub expected: Vec<Expected>,
-    /// What was seen of the memory that each instruction accesses.
+    /// The observed memory accesses of each instruction.
     pub accesses: Vec<Option<Accesses>>,
-    /// How far the cycles of each block are known.
+    /// The certainty of each block's cycles.
     pub trust: Vec<CycleTrust>,
     /// Where the cycles of each instruction went, if they are known.
     pub accounts: Vec<Option<Account>>,
-    /// What each instruction may have waited for whose cycles are not known.
+    /// Possible causes at each instruction whose cycles are not known.
     pub suspects: Vec<Vec<Culprit>>,
     /// Where the frequencies come from.
     pub basis: FrequencyBasis,
@@ -89,17 +91,17 @@ pub struct AnnotatedProcedure {
 
 impl AnnotatedProcedure {
     /// All its samples.
-    pub fn total(&self) -> f64 {
+    pub fn total_samples(&self) -> f64 {
         self.samples.iter().sum::<f64>() + self.astray
     }
 
     /// Where its cycles went, all together.
-    pub fn summary(&self) -> Summary {
+    pub fn cycle_summary(&self) -> Summary {
         let mut summary = Summary::new();
         let found = self.accounts.iter().zip(&self.suspects);
         for (samples, (account, suspects)) in self.samples.iter().zip(found) {
             match account {
-                Some(account) => summary.add(*samples, account),
+                Some(account) => summary.add_instruction(*samples, account),
                 None => summary.add_suspects(*samples, suspects),
             }
         }
@@ -109,74 +111,108 @@ impl AnnotatedProcedure {
     }
 }
 
-/// Analyses a procedure.
-///
-/// # Errors
-/// If its code cannot be read or decoded.
-pub fn analyse(given: &ProcedureEvidence<'_>, model: &Model) -> anyhow::Result<AnnotatedProcedure> {
-    let architecture = model.processor().architecture;
-    let (name, image) = (&given.name, given.code.0.path().display());
-    let start = given.code.0.address_of(given.start);
-    let start = start.ok_or_else(|| anyhow::anyhow!("{image}: {name} is not in the file"))?;
-    let bytes = given.code.bytes(start, given.size);
-    let bytes = bytes.ok_or_else(|| {
-        anyhow::anyhow!(
-            "{image}: the {} bytes of {name} are not all in the file",
-            given.size
-        )
-    })?;
-    let graph = Graph::new(architecture, start, &bytes, &given.code)
-        .map_err(|error| anyhow::anyhow!("{image}: {name}: {error}"))?;
-    let decoder = Decoder::new(architecture);
-    let text = |at: ImageAddress| {
-        let bytes = usize::try_from(at.0 - start.0)
-            .ok()
-            .and_then(|from| bytes.get(from..));
-        bytes
-            .and_then(|bytes| decoder.text(at, bytes).ok())
-            .unwrap_or_default()
-    };
-    let texts = graph
-        .instructions
-        .iter()
-        .map(|one| text(one.address))
-        .collect();
-    let places: FxHashMap<ImageAddress, usize> = (graph.instructions.iter().enumerate())
-        .map(|(index, one)| (one.address, index))
-        .collect();
-    let spread = |by_offset: &FxHashMap<ImageOffset, f64>| {
-        let mut samples = vec![0.0; graph.instructions.len()];
+/// The code of a procedure, decoded.
+struct DecodedProcedure {
+    start: ImageAddress,
+    graph: FlowGraph,
+    texts: Vec<String>,
+    /// Index of each instruction, by its address.
+    indices: FxHashMap<ImageAddress, usize>,
+}
+
+impl DecodedProcedure {
+    fn read_code(
+        given: &ProcedureEvidence<'_>,
+        architecture: Architecture,
+    ) -> anyhow::Result<Self> {
+        let (name, image) = (&given.name, given.code.0.path().display());
+        let start = given.code.0.address_of(given.start);
+        let start = start.ok_or_else(|| anyhow::anyhow!("{image}: {name} is not in the file"))?;
+        let bytes = given.code.bytes(start, given.size);
+        let bytes = bytes.ok_or_else(|| {
+            anyhow::anyhow!(
+                "{image}: the {} bytes of {name} are not all in the file",
+                given.size
+            )
+        })?;
+        let graph = FlowGraph::new(architecture, start, &bytes, &given.code)
+            .map_err(|error| anyhow::anyhow!("{image}: {name}: {error}"))?;
+        let decoder = InstructionDecoder::new(architecture);
+        let text = |at: ImageAddress| {
+            let from = usize::try_from(at.0 - start.0).ok()?;
+            decoder.text(at, bytes.get(from..)?).ok()
+        };
+        let instructions = graph.instructions.iter();
+        let texts = instructions
+            .clone()
+            .map(|one| text(one.address).unwrap_or_default());
+        Ok(Self {
+            start,
+            texts: texts.collect(),
+            indices: instructions.map(|one| one.address).zip(0..).collect(),
+            graph,
+        })
+    }
+
+    /// Returns the instruction that starts so many bytes behind the procedure's start.
+    fn index_at(&self, bytes: u64) -> Option<usize> {
+        let address = ImageAddress(self.start.0.wrapping_add(bytes));
+        self.indices.get(&address).copied()
+    }
+
+    /// Returns the weight of each instruction, and what lies between instructions.
+    fn spread_samples(
+        &self,
+        given: &ProcedureEvidence<'_>,
+        by_offset: &FxHashMap<ImageOffset, f64>,
+    ) -> (Vec<f64>, f64) {
+        let mut weights = vec![0.0; self.graph.instructions.len()];
         let mut astray = 0.0;
         for into in 0..given.size as u64 {
             let Some(weight) = by_offset.get(&ImageOffset(given.start.0.wrapping_add(into))) else {
                 continue;
             };
-            match places.get(&ImageAddress(start.0 + into)) {
-                Some(index) => samples[*index] += weight,
+            match self.index_at(into) {
+                Some(index) => weights[index] += weight,
                 None => astray += weight,
             }
         }
-        (samples, astray)
-    };
-    let (samples, astray) = spread(given.samples);
-    let events: Vec<EventCounts> = given
-        .events
-        .iter()
-        .map(|(cause, counts)| EventCounts {
-            cause: *cause,
-            counts: spread(counts).0,
-        })
-        .collect();
+        (weights, astray)
+    }
+
+    /// Returns what was seen of the memory that each instruction accesses.
+    fn accesses_seen(&self, given: &ProcedureEvidence<'_>) -> Vec<Option<Accesses>> {
+        let mut accesses = vec![None; self.graph.instructions.len()];
+        for one in &given.accesses {
+            let into = one.instruction.0.wrapping_sub(given.start.0);
+            if let Some(index) = self.index_at(into) {
+                accesses[index] = Some(one.accesses.clone());
+            }
+        }
+        accesses
+    }
+}
+
+/// Analyses a procedure.
+///
+/// # Errors
+/// If its code cannot be read or decoded.
+pub fn analyse_procedure(
+    given: &ProcedureEvidence<'_>,
+    model: &ProcessorModel,
+) -> anyhow::Result<AnnotatedProcedure> {
+    let code = DecodedProcedure::read_code(given, model.processor().architecture)?;
+    let (samples, astray) = code.spread_samples(given, given.samples);
+    let events = given.events.iter().map(|(cause, counts)| EventCounts {
+        cause: *cause,
+        counts: code.spread_samples(given, counts).0,
+    });
+    let events: Vec<EventCounts> = events.collect();
+    let accesses = code.accesses_seen(given);
+    let DecodedProcedure { graph, texts, .. } = code;
     let loops = Loops::of(&graph);
     let seen = seen_branches(given, &graph);
-    let (frequencies, basis) = frequencies(given, model, &graph, &samples, &seen);
-    let mut accesses: Vec<Option<Accesses>> = vec![None; graph.instructions.len()];
-    for one in &given.accesses {
-        let at = one.instruction.0.wrapping_sub(given.start.0);
-        if let Some(index) = places.get(&ImageAddress(start.0.wrapping_add(at))) {
-            accesses[*index] = Some(one.accesses.clone());
-        }
-    }
+    let (frequencies, basis) = estimate_frequencies(given, model, &graph, &samples, &seen);
     let own: f64 = samples.iter().sum();
     let expected = expectations(&graph, model, &samples, &frequencies);
     let best = graph.blocks.iter().map(|block| {
@@ -184,10 +220,16 @@ pub fn analyse(given: &ProcedureEvidence<'_>, model: &Model) -> anyhow::Result<A
         expected.map(|one| one.minimum).sum()
     });
     let best: Vec<f64> = best.collect();
-    let trust = cycle_trust(&graph, basis.scale(), &best, &samples, &frequencies);
+    let trust = cycle_trust(
+        &graph,
+        basis.frequency_scale(),
+        &best,
+        &samples,
+        &frequencies,
+    );
     let elsewhere = given.everywhere.map(|all| (all - own).max(0.0));
-    let is_scaled = basis.scale() != FrequencyScale::Absent;
-    let found = culprits(&Evidence {
+    let is_scaled = basis.frequency_scale() != FrequencyScale::Absent;
+    let found = find_culprits(&Evidence {
         graph: &graph,
         loops: &loops,
         processor: model.processor(),
@@ -220,38 +262,38 @@ pub fn analyse(given: &ProcedureEvidence<'_>, model: &Model) -> anyhow::Result<A
         suspects: found.suspects,
         basis,
         contradictions: seen.contradictions,
-        callees: callees(given, &graph, basis, seen.callees),
+        callees: indirect_callees(given, &graph, basis, seen.callees),
         graph,
     })
 }
 
 /// Where indirect calls went: by exact counts, where those are used.
-fn callees(
+fn indirect_callees(
     given: &ProcedureEvidence<'_>,
-    graph: &Graph,
+    graph: &FlowGraph,
     basis: FrequencyBasis,
     seen: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 ) -> BTreeMap<usize, Vec<(ImageAddress, f64)>> {
     let counts = given
         .counts
-        .and_then(|counts| counts.of(&given.name, graph.start));
+        .and_then(|counts| counts.counts_of_procedure(&given.name, graph.start));
     let Some(counts) = counts.filter(|_| basis == FrequencyBasis::Counts) else {
         return seen;
     };
     let calls = graph.instructions.iter().enumerate();
     let calls = calls.filter(|(_, one)| one.flow == Flow::IndirectCall);
     let targets = |(index, one): (usize, &machine::Instruction)| {
-        let mut targets: Vec<_> = counts.called(one.address).collect();
-        shares(&mut targets);
+        let mut targets: Vec<_> = counts.calls_from(one.address).collect();
+        counts_to_shares(&mut targets);
         (index, targets)
     };
     calls.map(targets).collect()
 }
 
-fn frequencies(
+fn estimate_frequencies(
     given: &ProcedureEvidence<'_>,
-    model: &Model,
-    graph: &Graph,
+    model: &ProcessorModel,
+    graph: &FlowGraph,
     samples: &[f64],
     seen: &SeenBranches,
 ) -> (Frequencies, FrequencyBasis) {
@@ -261,9 +303,12 @@ fn frequencies(
         .map(|edge| (edge.from, edge.to))
         .collect();
     if let Some((counts, period)) = given.counts.zip(given.period)
-        && let Some(counts) = counts.of(&given.name, graph.start)
+        && let Some(counts) = counts.counts_of_procedure(&given.name, graph.start)
     {
-        return (exact(graph, &counts, period), FrequencyBasis::Counts);
+        return (
+            exact_frequencies(graph, &counts, period),
+            FrequencyBasis::Counts,
+        );
     }
     let classes = Equivalence::of(graph);
     let lines = given.lines.zip(given.period);
@@ -310,39 +355,40 @@ fn frequencies(
         instructions: instructions.filter(|_| samples_of >= LEAST_INSTRUCTIONS),
     };
     let options = out_of_order::Options::default();
-    let mut found = out_of_order::estimate(graph, &classes, &observed, &options).frequencies;
+    let mut found =
+        out_of_order::estimate_procedure(graph, &classes, &observed, &options).frequencies;
     let basis = match (counted.is_empty(), observed.instructions) {
         (false, _) => FrequencyBasis::Lines(used),
         (true, Some(_)) => FrequencyBasis::Instructions,
         (true, None) => FrequencyBasis::OutOfOrder,
     };
     if !basis.is_absolute() {
-        rescale(graph, samples, &costs, &mut found);
+        rescale_guess(graph, samples, &costs, &mut found);
     }
     (found, basis)
 }
 
 /// Corrects the guessed scale where it would have a block beat its best case.
-fn rescale(graph: &Graph, samples: &[f64], costs: &[f64], found: &mut Frequencies) {
+fn rescale_guess(graph: &FlowGraph, samples: &[f64], costs: &[f64], found: &mut Frequencies) {
     /// Blocks with fewer of the samples say little.
     const LEAST: f64 = 0.05;
     let total: f64 = samples.iter().sum();
-    let mut most = 1.0_f64;
+    let mut too_often_by = 1.0_f64;
     for ((block, cost), estimate) in graph.blocks.iter().zip(costs).zip(&found.blocks) {
         let own: f64 = samples[block.instructions.clone()].iter().sum();
         if let Some(estimate) = estimate.filter(|_| own >= LEAST * total && own > 0.0) {
-            most = most.max(estimate.frequency * cost / own);
+            too_often_by = too_often_by.max(estimate.frequency * cost / own);
         }
     }
     for estimate in found.blocks.iter_mut().chain(&mut found.edges).flatten() {
-        estimate.frequency /= most;
+        estimate.frequency /= too_often_by;
     }
 }
 
 /// Exact counts as frequencies: executions by the cycles between samples.
-fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
+fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f64) -> Frequencies {
     let blocks: Vec<Option<u64>> = (graph.blocks.iter())
-        .map(|block| times(graph, block, counts))
+        .map(|block| times_executed(graph, block, counts))
         .collect();
     let estimate = |executions: f64| Estimate {
         frequency: executions / period,
@@ -368,10 +414,10 @@ fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
             let last = graph.instructions_of(from).last()?.address;
             Some(match edge.kind {
                 machine::EdgeKind::Fall => {
-                    let times = counts.executed(last);
-                    times.saturating_sub(counts.jumped(last, None))
+                    let times = counts.times_executed(last);
+                    times.saturating_sub(counts.times_jumped(last, None))
                 }
-                _ => counts.jumped(last, Some(graph.blocks[edge.to?].start)),
+                _ => counts.times_jumped(last, Some(graph.blocks[edge.to?].start)),
             })
         };
         let times = alone_from
@@ -392,10 +438,14 @@ fn exact(graph: &Graph, counts: &OfProcedure<'_>, period: f64) -> Frequencies {
 /// Returns how often a block was executed. A repeated instruction (`rep movs`) is counted once for each time that it repeats
 /// itself, so that it says nothing of its block. Where jumps are not understood, one may lead into the middle of
 /// the block: then it has no number of its own.
-fn times(graph: &Graph, block: &machine::Block, counts: &OfProcedure<'_>) -> Option<u64> {
+fn times_executed(
+    graph: &FlowGraph,
+    block: &machine::Block,
+    counts: &ProcedureCounts<'_>,
+) -> Option<u64> {
     let each = graph.instructions_of(block).iter();
     let each = each.filter(|one| !one.kind.repeated);
-    let counts = each.map(|one| counts.executed(one.address));
+    let counts = each.map(|one| counts.times_executed(one.address));
     let (least, most) = counts.fold((u64::MAX, None), |(least, most), one| {
         (one.min(least), most.max(Some(one)))
     });

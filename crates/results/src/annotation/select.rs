@@ -1,8 +1,8 @@
-//! Which samples, and which procedure.
+//! Selection of samples, and of a procedure.
 
 use crate::refusal::{inconclusive_refusal, usage_refusal};
 use crate::report::sample_amount;
-use crate::source::{RecordingSource, symbolize};
+use crate::source::{RecordingSource, name_locations};
 use analysis::stall::culprits::Cause;
 use profile::{EventId, ImageId, ImageKind, ImageOffset, Location, Recording};
 use rustc_hash::FxHashMap;
@@ -55,7 +55,7 @@ pub struct ChosenAmong {
 const MOST_OTHERS: usize = 4;
 
 /// Returns what an event is a sign of.
-fn cause(name: &str) -> Option<Cause> {
+fn cause_of_event(name: &str) -> Option<Cause> {
     Some(match name.split(':').next()? {
         "L1-icache-load-misses" => Cause::InstructionCache,
         "iTLB-load-misses" => Cause::InstructionTlb,
@@ -90,7 +90,7 @@ impl<'a> SampleSelection<'a> {
                     let counts = selection.instructions.entry(location.image).or_default();
                     *counts.entry(location.offset).or_default() += weight;
                 }
-                if let Some(cause) = cause(&described.name) {
+                if let Some(cause) = cause_of_event(&described.name) {
                     let all = selection.events.entry(location.image).or_default();
                     let place = all.iter().position(|(one, _)| *one == cause);
                     let place = place.unwrap_or_else(|| {
@@ -115,7 +115,7 @@ impl<'a> SampleSelection<'a> {
         }
         // An event that was recorded and never seen in an image rules out as well.
         for described in &recording.events {
-            let Some(cause) = cause(&described.name) else {
+            let Some(cause) = cause_of_event(&described.name) else {
                 continue;
             };
             for image in selection.images.keys() {
@@ -129,18 +129,18 @@ impl<'a> SampleSelection<'a> {
     }
 
     /// The samples of an image.
-    pub fn samples(&self, image: ImageId) -> &ByOffset {
+    pub fn image_samples(&self, image: ImageId) -> &ByOffset {
         static NONE: std::sync::LazyLock<ByOffset> = std::sync::LazyLock::new(ByOffset::default);
         self.images.get(&image).unwrap_or(&NONE)
     }
 
     /// The other events of an image.
-    pub fn events(&self, image: ImageId) -> &[(Cause, ByOffset)] {
+    pub fn image_events(&self, image: ImageId) -> &[(Cause, ByOffset)] {
         self.events.get(&image).map_or(&[], Vec::as_slice)
     }
 
     /// Returns how many instructions a procedure executed, by samples of that event, and how many samples.
-    pub fn instructions(&self, chosen: &ChosenProcedure) -> (f64, f64) {
+    pub fn instructions_executed(&self, chosen: &ChosenProcedure) -> (f64, f64) {
         let counts = self.instructions.get(&chosen.image);
         let own = counts
             .into_iter()
@@ -153,13 +153,13 @@ impl<'a> SampleSelection<'a> {
     /// All procedures with samples, by image and the most sampled first.
     pub fn by_image(&self) -> BTreeMap<ImageId, Vec<ChosenProcedure>> {
         let mut all: BTreeMap<ImageId, Vec<ChosenProcedure>> = BTreeMap::new();
-        for chosen in self.procedures(&[]) {
+        for chosen in self.all_procedures(&[]) {
             all.entry(chosen.image).or_default().push(chosen);
         }
         all
     }
 
-    fn procedures(&self, debug_dirs: &[PathBuf]) -> Vec<ChosenProcedure> {
+    fn all_procedures(&self, debug_dirs: &[PathBuf]) -> Vec<ChosenProcedure> {
         let source = RecordingSource {
             debug_dirs: debug_dirs.to_vec(),
             ..RecordingSource::default()
@@ -171,7 +171,7 @@ impl<'a> SampleSelection<'a> {
             })
         });
         let places: Vec<Location> = places.collect();
-        let resolved = symbolize(
+        let resolved = name_locations(
             self.recording,
             places.iter().copied(),
             Detail::Procedures,
@@ -182,7 +182,7 @@ impl<'a> SampleSelection<'a> {
             let Some(procedure) = resolved.table.procedure(place) else {
                 continue;
             };
-            let samples = self.samples(place.image).get(&place.offset).copied();
+            let samples = self.image_samples(place.image).get(&place.offset).copied();
             let chosen = found
                 .entry((place.image, procedure.start))
                 .or_insert_with(|| ChosenProcedure {
@@ -203,14 +203,18 @@ impl<'a> SampleSelection<'a> {
     ///
     /// # Errors
     /// If no sample is in a procedure of this name, or in this range of an image.
-    pub fn choose(&self, wanted: &str, debug_dirs: &[PathBuf]) -> anyhow::Result<ChosenAmong> {
-        if let Some((start, end)) = range(wanted) {
+    pub fn choose_procedure(
+        &self,
+        wanted: &str,
+        debug_dirs: &[PathBuf],
+    ) -> anyhow::Result<ChosenAmong> {
+        if let Some((start, end)) = parse_range(wanted) {
             return Ok(ChosenAmong {
                 chosen: self.by_range(wanted, start, end)?,
                 others: Vec::new(),
             });
         }
-        let all = self.procedures(debug_dirs);
+        let all = self.all_procedures(debug_dirs);
         let exact = |one: &&ChosenProcedure| {
             one.name == wanted || one.name.split('(').next() == Some(wanted)
         };
@@ -245,7 +249,7 @@ impl<'a> SampleSelection<'a> {
             )));
         };
         let within = |offset: &ImageOffset| (start..end).contains(&offset.0);
-        let samples = self.samples(*image).iter();
+        let samples = self.image_samples(*image).iter();
         Ok(ChosenProcedure {
             image: *image,
             name: wanted.to_owned(),
@@ -260,7 +264,7 @@ impl<'a> SampleSelection<'a> {
 }
 
 /// `START..END` in hexadecimal.
-fn range(text: &str) -> Option<(u64, u64)> {
+fn parse_range(text: &str) -> Option<(u64, u64)> {
     let (start, end) = text.split_once("..")?;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let (start, end) = number(start).zip(number(end))?;

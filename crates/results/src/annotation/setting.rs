@@ -1,15 +1,15 @@
-//! What holds for all procedures of a recording.
+//! Setting of all procedures of a recording.
 
 use super::counts::{CountedLines, GivenCounts};
 use crate::kept::symbol_options;
 use crate::refusal::usage_refusal;
 use crate::source::RecordingSource;
-use machine::{Model, PROCESSORS, Processor};
+use machine::{PROCESSORS, Processor, ProcessorModel};
 use profile::{EventId, Recording};
 use std::path::PathBuf;
 use symbols::ImageSymbols;
 
-/// What the user says of the machine and the program.
+/// The user's statements about the machine and the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationOptions<'a> {
     /// The name of the processor's model; `None`: the recording's.
@@ -20,24 +20,24 @@ pub struct AnnotationOptions<'a> {
     pub counts: &'a [PathBuf],
 }
 
-/// What holds for all procedures of a recording.
+/// Setting of all procedures of a recording.
 pub struct AnnotationSetting {
     /// The model of the processor.
-    pub model: Model,
+    pub model: ProcessorModel,
     /// The name of the time event.
     pub event: String,
     /// Cycles between samples, where the clock is known.
     pub period: Option<f64>,
     /// All samples of the event.
     pub total: f64,
-    /// What other tools counted.
+    /// Counts of other tools.
     pub counts: GivenCounts,
     /// True if there are branch records, recorded or given.
     pub records: bool,
     /// Instructions by which its samples may come late on this machine.
     pub late: usize,
     /// Directories with debug information.
-    pub(super) options: symbols::Options,
+    pub(super) options: symbols::SymbolOptions,
 }
 
 impl AnnotationSetting {
@@ -87,14 +87,14 @@ impl AnnotationSetting {
             Some("cycles" | "cpu-cycles") => Some(event.period as f64),
             _ => None,
         };
-        let counts = GivenCounts::read(options.counts)?;
+        let counts = GivenCounts::read_files(options.counts)?;
         if counts.has_executions() && period.is_none() {
             return Err(usage_refusal(
                 "counts compare with time only if the clock is known: --clock GHZ".to_owned(),
             ));
         }
         Ok(Self {
-            model: Model::new(processor),
+            model: ProcessorModel::new(processor),
             event: event.name.clone(),
             period: period.filter(|period| *period > 0.0),
             total: 0.0,
@@ -106,7 +106,10 @@ impl AnnotationSetting {
     }
 
     /// Joins the counted lines with an image, if lines were counted.
-    pub(super) fn lines(&self, code: &ImageSymbols) -> anyhow::Result<Option<CountedLines>> {
+    pub(super) fn counted_lines(
+        &self,
+        code: &ImageSymbols,
+    ) -> anyhow::Result<Option<CountedLines>> {
         let counts = self.counts.lines.as_ref();
         counts
             .map(|counts| CountedLines::new(code, counts))

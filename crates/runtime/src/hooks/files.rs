@@ -1,7 +1,7 @@
 //! Pipes, event descriptors and sockets within the program.
 
 use crate::delay::{self, Wait};
-use crate::descriptors::{before_sending, is_internal, mark};
+use crate::descriptors::{before_sending, is_internal, mark_internal};
 use crate::real::real;
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -32,7 +32,7 @@ macro_rules! receives {
             };
             match wait {
                 Some(wait) => wait.end(result >= 0),
-                None => delay::settle(),
+                None => delay::settle_current(),
             }
             result
         }
@@ -48,7 +48,7 @@ macro_rules! makes {
             unsafe {
                 let $result = real!($name($($argument: $type),*) -> c_int);
                 if $result >= 0 {
-                    $(mark($made, true);)*
+                    $(mark_internal($made, true);)*
                 }
                 $result
             }
@@ -89,7 +89,7 @@ makes! {
 unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
     // Its other end hears of it.
     before_sending(descriptor);
-    mark(descriptor, false);
+    mark_internal(descriptor, false);
     // SAFETY: the caller's business.
     unsafe { real!(close(descriptor: c_int) -> c_int) }
 }
@@ -98,7 +98,7 @@ unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
 unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
     // SAFETY: the caller's business.
     let copy = unsafe { real!(dup(descriptor: c_int) -> c_int) };
-    mark(copy, is_internal(descriptor));
+    mark_internal(copy, is_internal(descriptor));
     copy
 }
 
@@ -106,7 +106,7 @@ unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
 unsafe extern "C-unwind" fn dup2(descriptor: c_int, copy: c_int) -> c_int {
     // SAFETY: the caller's business.
     let copy = unsafe { real!(dup2(descriptor: c_int, copy: c_int) -> c_int) };
-    mark(copy, is_internal(descriptor));
+    mark_internal(copy, is_internal(descriptor));
     copy
 }
 
@@ -114,6 +114,6 @@ unsafe extern "C-unwind" fn dup2(descriptor: c_int, copy: c_int) -> c_int {
 unsafe extern "C-unwind" fn dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's business.
     let copy = unsafe { real!(dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int) };
-    mark(copy, is_internal(descriptor));
+    mark_internal(copy, is_internal(descriptor));
     copy
 }

@@ -13,7 +13,7 @@ type Time = *const timespec;
 const THRD_TIMEDOUT: c_int = 4;
 
 /// A POSIX function came back because of another thread.
-fn woken(result: c_int) -> bool {
+fn woken_by_thread(result: c_int) -> bool {
     result != libc::ETIMEDOUT
 }
 
@@ -28,19 +28,23 @@ fn succeeded(result: c_int) -> bool {
 /// Locks: nobody waits for a lock that is free. A thread pays before it takes one: if it stood still with it, others would
 /// wait for it longer.
 macro_rules! locks {
-    ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*);)*) => {$(
+    ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*) $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: Object, $($more: $type),*) -> c_int {
             // SAFETY: the caller's business.
             unsafe {
-                if crate::thread::this().is_some() {
-                    crate::delay::settle();
+                if crate::thread::current_thread().is_some() {
+                    crate::delay::settle_current();
                     let result = real!($try(lock: Object) -> c_int);
                     if result != $busy {
                         return result;
                     }
                 }
                 let wait = Wait::begin();
+                $(
+                    let until = crate::program_clock::RealTime::of($time);
+                    let $time = until.as_ptr();
+                )?
                 let result = real!($name(lock: Object $(, $more: $type)*) -> c_int);
                 let by_thread: fn(c_int) -> bool = $by_thread;
                 wait.end(by_thread(result));
@@ -51,30 +55,30 @@ macro_rules! locks {
 }
 
 locks! {
-    pthread_mutex_lock, pthread_mutex_trylock, libc::EBUSY, woken, ();
-    pthread_mutex_timedlock, pthread_mutex_trylock, libc::EBUSY, woken, (time: Time);
-    pthread_mutex_clocklock, pthread_mutex_trylock, libc::EBUSY, woken, (clock: c_int, time: Time);
-    pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, ();
-    pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, (time: Time);
-    pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken, (clock: c_int, time: Time);
-    pthread_rwlock_wrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, ();
-    pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, (time: Time);
-    pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken, (clock: c_int, time: Time);
-    pthread_spin_lock, pthread_spin_trylock, libc::EBUSY, woken, ();
+    pthread_mutex_lock, pthread_mutex_trylock, libc::EBUSY, woken_by_thread, ();
+    pthread_mutex_timedlock, pthread_mutex_trylock, libc::EBUSY, woken_by_thread, (time: Time), until time;
+    pthread_mutex_clocklock, pthread_mutex_trylock, libc::EBUSY, woken_by_thread, (clock: c_int, time: Time), until time;
+    pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken_by_thread, ();
+    pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken_by_thread, (time: Time), until time;
+    pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, libc::EBUSY, woken_by_thread, (clock: c_int, time: Time), until time;
+    pthread_rwlock_wrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken_by_thread, ();
+    pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken_by_thread, (time: Time), until time;
+    pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, libc::EBUSY, woken_by_thread, (clock: c_int, time: Time), until time;
+    pthread_spin_lock, pthread_spin_trylock, libc::EBUSY, woken_by_thread, ();
     mtx_lock, mtx_trylock, 1, woken_c11, ();
-    mtx_timedlock, mtx_trylock, 1, woken_c11, (time: Time);
+    mtx_timedlock, mtx_trylock, 1, woken_c11, (time: Time), until time;
 }
 
 waits! {
-    pthread_cond_wait(condition: Object, mutex: Object) -> c_int, woken;
-    pthread_cond_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken;
-    pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, time: Time) -> c_int, woken;
-    pthread_barrier_wait(barrier: Object) -> c_int, woken;
+    pthread_cond_wait(condition: Object, mutex: Object) -> c_int, woken_by_thread;
+    pthread_cond_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_by_thread, until time;
+    pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, time: Time) -> c_int, woken_by_thread, until time;
+    pthread_barrier_wait(barrier: Object) -> c_int, woken_by_thread;
     cnd_wait(condition: Object, mutex: Object) -> c_int, woken_c11;
-    cnd_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_c11;
+    cnd_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_c11, until time;
     sem_wait(semaphore: Object) -> c_int, succeeded;
-    sem_timedwait(semaphore: Object, time: Time) -> c_int, succeeded;
-    sem_clockwait(semaphore: Object, clock: c_int, time: Time) -> c_int, succeeded;
+    sem_timedwait(semaphore: Object, time: Time) -> c_int, succeeded, until time;
+    sem_clockwait(semaphore: Object, clock: c_int, time: Time) -> c_int, succeeded, until time;
 }
 
 // Who tries a lock may get it.

@@ -4,6 +4,7 @@
 //! The rule (section 3.4.1): a thread pays before it may wake another one and before it waits; behind
 //! a wait it is credited if another thread ended it, and pays otherwise.
 
+mod clocks;
 mod files;
 #[cfg(target_arch = "x86_64")]
 mod jumps;
@@ -26,12 +27,18 @@ macro_rules! wakes {
 }
 pub(crate) use wakes;
 
-/// Operations that may wait, and by what result one knows that a thread ended the wait.
+/// Operations that may wait, by what result one knows that a thread ended the wait, and until when at most, by the
+/// program's clock.
 macro_rules! waits {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let wait = crate::delay::Wait::begin();
+            $(
+                // SAFETY: the caller's business.
+                let until = unsafe { crate::program_clock::RealTime::of($time) };
+                let $time = until.as_ptr();
+            )?
             // SAFETY: the caller's business.
             let result = unsafe { crate::real::real!($name($($argument: $type),*) -> $result) };
             let by_thread: fn($result) -> bool = $by_thread;

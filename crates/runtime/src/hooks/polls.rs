@@ -3,7 +3,7 @@
 //! something meanwhile.
 
 use crate::delay::Wait;
-use crate::descriptors::sent;
+use crate::descriptors::sent_count;
 use crate::real::real;
 use core::ffi::{c_int, c_ulong, c_void};
 
@@ -13,10 +13,10 @@ macro_rules! polls {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-            let (wait, before) = (Wait::begin(), sent());
+            let (wait, before) = (Wait::begin(), sent_count());
             // SAFETY: the caller's business.
             let result = unsafe { real!($name($($argument: $type),*) -> c_int) };
-            wait.end(result > 0 && sent() != before);
+            wait.end(result > 0 && sent_count() != before);
             result
         }
     )*};

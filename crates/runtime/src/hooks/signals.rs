@@ -2,7 +2,7 @@
 
 use super::{waits, wakes};
 use crate::real::real;
-use crate::sample::SIGNAL;
+use crate::thread_event::SIGNAL;
 use core::ffi::{c_int, c_void};
 use libc::{pid_t, pthread_t, sighandler_t, siginfo_t, sigset_t, timespec};
 
@@ -23,7 +23,7 @@ waits! {
 ///
 /// # Safety
 /// `info` is of a signal that was received.
-unsafe fn sent(info: *const siginfo_t) -> bool {
+unsafe fn sent_by_process(info: *const siginfo_t) -> bool {
     // SAFETY: see the caller; a sender's id is there with these codes.
     unsafe {
         let by_somebody = matches!(
@@ -53,7 +53,7 @@ unsafe extern "C-unwind" fn sigtimedwait(
         let wait = crate::delay::Wait::begin();
         let result = real!(sigtimedwait(
             signals: *const sigset_t, info: *mut siginfo_t, time: *const timespec) -> c_int);
-        wait.end(result > 0 && sent(info));
+        wait.end(result > 0 && sent_by_process(info));
         result
     }
 }
@@ -64,7 +64,7 @@ unsafe extern "C-unwind" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    let ours = signal == SIGNAL && crate::thread::page().is_some();
+    let ours = signal == SIGNAL && crate::thread::shared_page().is_some();
     let new = if ours { core::ptr::null() } else { new };
     // SAFETY: the caller's business.
     unsafe { crate::real::sigaction(signal, new, old) }
@@ -72,7 +72,7 @@ unsafe extern "C-unwind" fn sigaction(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if signal == SIGNAL && crate::thread::page().is_some() {
+    if signal == SIGNAL && crate::thread::shared_page().is_some() {
         return libc::SIG_DFL;
     }
     // SAFETY: the caller's business.
@@ -83,12 +83,12 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
 ///
 /// # Safety
 /// `mask` is null or to a set.
-unsafe fn unblocked(
+unsafe fn keep_ours_unblocked(
     how: c_int,
     mask: *const sigset_t,
     set: impl FnOnce(*const sigset_t) -> c_int,
 ) -> c_int {
-    if mask.is_null() || how == libc::SIG_UNBLOCK || crate::thread::page().is_none() {
+    if mask.is_null() || how == libc::SIG_UNBLOCK || crate::thread::shared_page().is_none() {
         return set(mask);
     }
     // SAFETY: see the caller.
@@ -106,7 +106,7 @@ unsafe extern "C-unwind" fn sigprocmask(
 ) -> c_int {
     // SAFETY: the caller's business.
     unsafe {
-        unblocked(
+        keep_ours_unblocked(
             how,
             mask,
             |mask| real!(sigprocmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),
@@ -122,7 +122,7 @@ unsafe extern "C-unwind" fn pthread_sigmask(
 ) -> c_int {
     // SAFETY: the caller's business.
     unsafe {
-        unblocked(
+        keep_ours_unblocked(
             how,
             mask,
             |mask| real!(pthread_sigmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),

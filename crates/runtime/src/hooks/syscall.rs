@@ -1,8 +1,10 @@
 //! Futexes used directly: Rust's standard library, `parking_lot`, C++20's atomic waits.
 
 use crate::delay::{self, Wait};
+use crate::program_clock::RealTime;
 use crate::sys;
 use core::ffi::{c_int, c_long};
+use libc::timespec;
 
 /// The operation, without its flags.
 const OPERATION: usize = 0x7f;
@@ -35,7 +37,7 @@ unsafe extern "C" fn syscall(
     if number == libc::SYS_prctl {
         before_prctl(a as c_int, b);
     } else if number == libc::SYS_seccomp {
-        sys::filter();
+        sys::note_filter();
         if a == SECCOMP_SET_MODE_STRICT {
             before_time_ends();
         }
@@ -43,7 +45,16 @@ unsafe extern "C" fn syscall(
     let result = if waits {
         let wait = Wait::begin();
         // SAFETY: the caller's business.
-        let result = unsafe { sys::call(number, [a, b, c, d, e, f]) };
+        let result = unsafe {
+            let until = RealTime::of(if ends_at_a_time(number, operation) {
+                d as *const timespec
+            } else {
+                core::ptr::null()
+            });
+            let until = until.as_ptr();
+            let d = if until.is_null() { d } else { until as usize };
+            sys::call(number, [a, b, c, d, e, f])
+        };
         // A value that had changed already was changed by another thread.
         wait.end(result >= 0 || result == -(libc::EAGAIN as isize));
         result
@@ -54,18 +65,24 @@ unsafe extern "C" fn syscall(
         // SAFETY: the caller's business.
         unsafe { sys::call(number, [a, b, c, d, e, f]) }
     };
-    returned(result)
+    libc_result(result)
+}
+
+/// Returns whether the fourth argument is a time until which is waited, by a clock; others are how long.
+fn ends_at_a_time(number: c_long, operation: c_int) -> bool {
+    // `futex_waitv` has the operations of its futexes in memory.
+    number == libc::SYS_futex_waitv || operation != libc::FUTEX_WAIT
 }
 
 const SECCOMP_SET_MODE_STRICT: usize = 0;
 
-/// What programs restrict themselves by.
+/// Handles `prctl`, by which programs restrict themselves.
 fn before_prctl(option: c_int, value: usize) {
     const PR_SET_TSC: c_int = 26;
     const PR_TSC_SIGSEGV: usize = 2;
     let strict = libc::SECCOMP_MODE_STRICT as usize;
     if option == libc::PR_SET_SECCOMP {
-        sys::filter();
+        sys::note_filter();
     }
     if (option, value) == (libc::PR_SET_SECCOMP, strict)
         || (option, value) == (PR_SET_TSC, PR_TSC_SIGSEGV)
@@ -76,8 +93,8 @@ fn before_prctl(option: c_int, value: usize) {
 
 /// This thread is about to lose the right to read the time-stamp counter, with which the clock is read too.
 fn before_time_ends() {
-    if let Some(thread) = crate::thread::this() {
-        crate::thread::detach(thread);
+    if let Some(thread) = crate::thread::current_thread() {
+        crate::attach::detach_thread(thread);
     }
     #[cfg(target_arch = "x86_64")]
     crate::trace::frames::let_go();
@@ -88,11 +105,11 @@ fn before_time_ends() {
 unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
     before_prctl(option, b);
     // SAFETY: the caller's business.
-    returned(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
+    libc_result(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
 }
 
 /// Returns what the C library makes of the kernel's answer.
-fn returned(result: isize) -> c_long {
+fn libc_result(result: isize) -> c_long {
     if (-4095..0).contains(&result) {
         // SAFETY: the C library's own place for it.
         unsafe { *libc::__errno_location() = -result as i32 };

@@ -6,7 +6,7 @@ use crate::real::real;
 use crate::{sys, thread};
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::Ordering::Relaxed;
-use libc::{clockid_t, pid_t, pthread_t, timespec};
+use libc::{pid_t, pthread_t, timespec};
 use runtime_abi::Thread;
 
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -14,10 +14,10 @@ type RoutineC11 = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
 /// A slot for a thread that this one is about to make: what was delay to this thread, has delayed
 /// the making of that one too (section 3.4, thread creation).
-fn heir(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
-    let page = thread::page()?;
-    let parent = thread::this()?;
-    delay::pay(parent);
+fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
+    let page = thread::shared_page()?;
+    let parent = thread::current_thread()?;
+    delay::pay_delay(parent);
     let Some(child) = page.take_thread() else {
         page.unmeasured.fetch_add(1, Relaxed);
         return None;
@@ -30,23 +30,23 @@ fn heir(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Th
 }
 
 /// In the new thread, whose own frames are below `high`; what it is to do.
-fn begin(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
+fn begin_child(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
     // SAFETY: the slot that `heir` has taken for us.
     let thread = unsafe { slot.cast::<Thread>().as_ref() }?;
-    let page = thread::page()?;
+    let page = thread::shared_page()?;
     // Until now: its size.
     let size = thread.stack_low.load(Relaxed);
     thread.stack_high.store(high, Relaxed);
     thread.stack_low.store(high.saturating_sub(size), Relaxed);
     let start = thread.start.load(Relaxed);
     let argument = thread.argument.load(Relaxed) as *mut c_void;
-    thread::attach(page, thread);
+    crate::attach::attach_thread(page, thread);
     Some((start, argument))
 }
 
-unsafe extern "C-unwind" fn enter(slot: *mut c_void) -> *mut c_void {
+unsafe extern "C-unwind" fn run_child(slot: *mut c_void) -> *mut c_void {
     let mark = 0u64;
-    let Some((start, argument)) = begin(slot, &raw const mark as u64) else {
+    let Some((start, argument)) = begin_child(slot, &raw const mark as u64) else {
         return core::ptr::null_mut();
     };
     // SAFETY: the routine that the program gave, with its argument.
@@ -55,7 +55,7 @@ unsafe extern "C-unwind" fn enter(slot: *mut c_void) -> *mut c_void {
 
 unsafe extern "C-unwind" fn enter_c11(slot: *mut c_void) -> c_int {
     let mark = 0u64;
-    let Some((start, argument)) = begin(slot, &raw const mark as u64) else {
+    let Some((start, argument)) = begin_child(slot, &raw const mark as u64) else {
         return 0;
     };
     // SAFETY: as above.
@@ -93,9 +93,12 @@ unsafe extern "C-unwind" fn pthread_create(
 ) -> c_int {
     // SAFETY: the caller's business; the new thread gives the slot back.
     unsafe {
-        let slot = heir(routine as usize, argument, stack_size(attributes));
+        let slot = slot_for_child(routine as usize, argument, stack_size(attributes));
         let (routine, argument) = match slot {
-            Some(slot) => (enter as Routine, core::ptr::from_ref(slot) as *mut c_void),
+            Some(slot) => (
+                run_child as Routine,
+                core::ptr::from_ref(slot) as *mut c_void,
+            ),
             None => (routine, argument),
         };
         let result = real!(pthread_create(
@@ -116,7 +119,7 @@ unsafe extern "C-unwind" fn thrd_create(
 ) -> c_int {
     // SAFETY: as above.
     unsafe {
-        let slot = heir(routine as usize, argument, stack_size(core::ptr::null()));
+        let slot = slot_for_child(routine as usize, argument, stack_size(core::ptr::null()));
         let (routine, argument) = match slot {
             Some(slot) => (
                 enter_c11 as RoutineC11,
@@ -134,7 +137,7 @@ unsafe extern "C-unwind" fn thrd_create(
 }
 
 fn give_back(slot: Option<&'static Thread>) {
-    if let (Some(slot), Some(page)) = (slot, thread::page()) {
+    if let (Some(slot), Some(page)) = (slot, thread::shared_page()) {
         page.give_back(slot);
     }
 }
@@ -145,8 +148,8 @@ fn succeeded(result: c_int) -> bool {
 
 waits! {
     pthread_join(joined: pthread_t, value: *mut *mut c_void) -> c_int, succeeded;
-    pthread_timedjoin_np(joined: pthread_t, value: *mut *mut c_void, time: *const timespec) -> c_int, succeeded;
-    pthread_clockjoin_np(joined: pthread_t, value: *mut *mut c_void, clock: c_int, time: *const timespec) -> c_int, succeeded;
+    pthread_timedjoin_np(joined: pthread_t, value: *mut *mut c_void, time: *const timespec) -> c_int, succeeded, until time;
+    pthread_clockjoin_np(joined: pthread_t, value: *mut *mut c_void, clock: c_int, time: *const timespec) -> c_int, succeeded, until time;
     thrd_join(joined: pthread_t, value: *mut c_int) -> c_int, succeeded;
     // A child that was forked and not replaced is measured like a thread.
     wait(status: *mut c_int) -> pid_t, |child| child > 0;
@@ -158,7 +161,6 @@ waits! {
     sleep(seconds: c_uint) -> c_uint, |_| false;
     usleep(time: c_uint) -> c_int, |_| false;
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
-    clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int, |_| false;
     thrd_sleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
 }
 
@@ -189,9 +191,9 @@ unsafe extern "C-unwind" fn pthread_once(
 unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
     // SAFETY: the caller's business.
     let result = unsafe { real!(dlclose(library: *mut c_void) -> c_int) };
-    if let Some(page) = thread::page() {
+    if let Some(page) = thread::shared_page() {
         page.unloaded.fetch_add(1, Relaxed);
-        crate::sample::tell(page);
+        crate::sample::wake_controller(page);
     }
     result
 }
@@ -202,10 +204,10 @@ unsafe extern "C-unwind" fn _Fork() -> pid_t {
     // SAFETY: the caller's business.
     let child = unsafe { real!(_Fork() -> pid_t) };
     if child == 0
-        && let Some(parent) = thread::this()
+        && let Some(parent) = thread::current_thread()
         && parent.pid.load(Relaxed) != sys::process_id()
     {
-        thread::after_fork(parent);
+        crate::attach::after_fork(parent);
     }
     child
 }

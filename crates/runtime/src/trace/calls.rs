@@ -1,9 +1,10 @@
-//! How often a thread calls each block, and which of the calls are recorded.
+//! Counts of a thread's calls of each block, and the choice of calls to record.
 //!
-//! The code in front of a block counts down; what it counts lies in memory that the controller can read, so that the
-//! number of calls is exact however the program ends.
+//! The code in front of a block counts down. It records the call at which the count is 0, and asks at the next one. What
+//! it counts lies in memory that the controller can read, so that the number of calls is exact however the program ends.
 
-use super::{segment, slow, ticks};
+use super::segment;
+use super::shared::ticks;
 use crate::sys;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -16,63 +17,59 @@ use runtime_abi::trace::{
 const NO_PAGE: u16 = u16::MAX;
 /// Bytes of [`CallPage::left`], which are mapped into a thread's counts.
 const LEFT: usize = PAGE_BLOCKS * 4;
-/// What a count is when it asks: -1.
+/// The value of a count that asks the runtime: -1.
 const ASKS: u32 = u32::MAX;
 
-/// What becomes of a call that asks.
+/// The decision about a call that asks.
 pub struct Turn {
     /// It is recorded.
     pub recorded: bool,
-    /// With its stack.
+    /// Its stack is taken, also if it is not recorded.
     pub stack: bool,
 }
 
-fn address(memory: &Memory, index: u16) -> usize {
+fn counter_address(memory: &Memory, index: u16) -> usize {
     let offset = CALL_PAGES_OFFSET + usize::from(index) * size_of::<CallPage>();
     core::ptr::from_ref(memory) as usize + offset
 }
 
 /// A thread's count of a block.
-fn left(local: &Local, block: u32) -> &AtomicU32 {
+fn calls_left(local: &Local, block: u32) -> &AtomicU32 {
     let at = core::ptr::from_ref(local) as usize + COUNTS + block as usize % BLOCKS * 4;
     // SAFETY: one of the counts behind the thread's own, which stay as long as it.
     unsafe { &*(at as *const AtomicU32) }
 }
 
 /// Counts a call of a block that no code of the controller stands in front of. Whether it is recorded.
-pub fn count(memory: &Memory, local: &mut Local, block: u32) -> bool {
+pub fn count_call(memory: &Memory, local: &mut Local, block: u32) -> bool {
     let Some(limit) = memory.periods.get(block as usize) else {
         return false;
     };
     let limit = limit.load(Relaxed);
-    let own = left(local, block);
+    let own = calls_left(local, block);
     let now = own.load(Relaxed).wrapping_sub(1);
     own.store(now, Relaxed);
     if (now as i32) < 0 || limit > 0 && now >= limit {
-        return turn(memory, local, block).recorded;
+        return decide_turn(memory, local, block).recorded;
     }
-    limit == 0
+    limit == 0 || now == 0
 }
 
-/// Decides about a call that asks, and how many of the next do not.
-pub fn turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
+/// Decides about a call that asks, and how many of the next do not. Where not all calls are recorded, that is the call
+/// after a recorded one, a thread's first one, and one that meets a new period.
+pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
     let limit = memory.periods.get(block as usize);
     let period = (limit.map_or(0, |limit| limit.load(Relaxed)) / 2).max(1);
-    let counted = counted(memory, local, block);
-    let before = left(local, block).load(Relaxed);
+    let counted = call_count(memory, local, block);
+    let before = calls_left(local, block).load(Relaxed);
     let same = counted.is_none_or(|counted| counted.period.load(Relaxed).max(1) == period);
-    // Calls until the next one that is recorded. Evenly spaced ones would always meet the same of calls that
-    // take turns, and a thread's first call is no likelier than others.
     let (recorded, next) = match (period, same) {
-        (1, _) => (true, STACK_PERIOD),
-        (_, true) => (true, period - period / 2 + below(period + 1 - period % 2)),
-        (_, false) => match below(period) {
-            0 => (true, period - period / 2 + below(period + 1 - period % 2)),
-            next => (false, next),
-        },
+        (1, _) => (true, STACK_PERIOD - 1),
+        (_, true) => after(random_distance(period), period),
+        // A thread's first call is no likelier than others.
+        (_, false) => after(random_below(period) + 1, period),
     };
-    let next = next.max(1) - 1;
-    left(local, block).store(next, Relaxed);
+    calls_left(local, block).store(next, Relaxed);
     if let Some(counted) = counted {
         let change = i64::from(next).wrapping_sub(i64::from(before as i32));
         let calls = counted.calls.load(Relaxed);
@@ -81,31 +78,49 @@ pub fn turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
             .store(calls.wrapping_add_signed(change), Relaxed);
         counted.period.store(period, Relaxed);
     }
-    say(memory, local, block, period, counted);
+    record_period(memory, local, block, period, counted);
     // As often a stack whatever the period.
-    let stack = period <= 1 || below(STACK_PERIOD) < period;
-    Turn {
-        recorded,
-        stack: recorded && stack,
+    let stack = period <= 1 || random_below(STACK_PERIOD) < period;
+    Turn { recorded, stack }
+}
+
+/// Returns whether the call that asks is recorded if that is the `nth` call from here on, and how many calls later
+/// the next recorded one comes. That one does not ask: asking takes longer than many functions, and a call that asks
+/// would hold a lock for so long.
+fn after(nth: u32, period: u32) -> (bool, u32) {
+    match nth {
+        1 => (true, random_distance(period)),
+        _ => (false, nth - 1),
     }
 }
 
+/// Calls from one that is recorded to the next. Evenly spaced ones would always meet the same of calls that take turns.
+fn random_distance(period: u32) -> u32 {
+    period - period / 2 + random_below(period + 1 - period % 2)
+}
+
 /// Writes down the period, if the thread's records do not say it yet.
-fn say(memory: &Memory, local: &mut Local, block: u32, period: u32, counted: Option<&CallCount>) {
+fn record_period(
+    memory: &Memory,
+    local: &mut Local,
+    block: u32,
+    period: u32,
+    counted: Option<&CallCount>,
+) {
     let said = counted.map_or(0, |counted| counted.said.load(Relaxed));
-    if said.max(1) == period || segment::spills(local) {
+    if said.max(1) == period || segment::discards_records(local) {
         return;
     }
     if let Some(counted) = counted {
         counted.said.store(period, Relaxed);
     }
     let second = u64::from(block) << 32 | u64::from(period);
-    segment::put(local, ticks() << record::TAG | record::PERIOD, second);
-    slow::full(memory, local);
+    segment::put_record(local, ticks() << record::TAG | record::PERIOD, second);
+    segment::go_on(memory, local);
 }
 
 /// An even choice of a number below a limit.
-fn below(limit: u32) -> u32 {
+fn random_below(limit: u32) -> u32 {
     // The counter may go in steps; the high bits of the product have all of them in them.
     let mixed = ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
@@ -113,7 +128,7 @@ fn below(limit: u32) -> u32 {
 }
 
 /// Where the calls of a block are counted; `None` if that is the thread's own knowledge.
-fn counted<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a CallCount> {
+fn call_count<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a CallCount> {
     let part = block as usize / PAGE_BLOCKS;
     let known = local.call_pages.get(part).copied()?;
     let index = match known {
@@ -122,7 +137,7 @@ fn counted<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a 
         known => Some(known - 1),
     }?;
     // SAFETY: inside the memory, which stays; all of it is atomic.
-    let page = unsafe { &*(address(memory, index) as *const CallPage) };
+    let page = unsafe { &*(counter_address(memory, index) as *const CallPage) };
     page.blocks.get(block as usize % PAGE_BLOCKS)
 }
 
@@ -131,13 +146,13 @@ fn counted<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a 
 fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     let part = block as usize / PAGE_BLOCKS;
     let to = core::ptr::from_ref(local) as usize + COUNTS + part * LEFT;
-    let index = match sys::filtered() {
+    let index = match sys::calls_restricted() {
         true => None,
         false => memory.take_call_page(),
     };
     let mapped = index.filter(|index| {
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
-        let from = address(memory, *index as u16);
+        let from = counter_address(memory, *index as u16);
         // SAFETY: a length of 0 makes a second mapping of shared memory; it replaces a page of the thread's own that
         // nobody else looks at.
         unsafe { sys::call(libc::SYS_mremap, [from, 0, LEFT, flags, to, 0]) >= 0 }
@@ -154,7 +169,7 @@ fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     };
     *own = number + 1;
     // The call that asks was counted in the page that was there before.
-    left(local, block).store(ASKS, Relaxed);
+    calls_left(local, block).store(ASKS, Relaxed);
     if let Some(known) = memory.call_page_part.get(index as usize) {
         known.store(part as u32, Relaxed);
     }
@@ -166,7 +181,7 @@ fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
 }
 
 /// Counts from the start again, in memory of the thread's own: its pages are the controller's now, or another process's.
-pub fn forget(local: &mut Local) {
+pub fn reset_counts(local: &mut Local) {
     local.call_pages = [0; BLOCKS / PAGE_BLOCKS];
     let from = core::ptr::from_ref(local) as usize + COUNTS;
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;

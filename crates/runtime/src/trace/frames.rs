@@ -5,6 +5,8 @@
 //! it is until all frames behind it have ended, and is never given to another execution before, because it holds
 //! the address to which its function returns.
 
+use super::pointer::{BUSY, replace};
+use super::shared::shared_memory;
 use crate::sys;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
@@ -33,7 +35,7 @@ pub fn is_last(memory: &Memory, local: &mut Local, ended: &mut Frame) -> bool {
 }
 
 /// Takes back the last frames that are over; false: there is none.
-pub fn reclaim(local: &mut Local) -> bool {
+pub fn reclaim_ended(local: &mut Local) -> bool {
     let first = first_with(local, local.base, |frame| frame.block == ENDED);
     let some = first < local.top;
     local.top = first;
@@ -67,13 +69,13 @@ pub unsafe fn before_jump(environment: *const c_void) {
         core::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, readonly, pure));
         (*environment.cast::<u64>().add(STACK_POINTER)).rotate_right(17) ^ guard
     };
-    let own = super::local::replace(super::local::BUSY);
-    if own > super::local::BUSY {
+    let own = replace(BUSY);
+    if own > BUSY {
         // SAFETY: this thread's own, which stays.
         let local = unsafe { &mut *(own as *mut Local) };
         let here = &raw const own as u64;
         if is_own_stack(local, here) && is_own_stack(local, stack) && stack < here {
-            if let Some(memory) = super::memory() {
+            if let Some(memory) = shared_memory() {
                 memory.unordered.fetch_add(1, Relaxed);
             }
             return;
@@ -93,13 +95,13 @@ pub unsafe fn before_jump(environment: *const c_void) {
             local.top = first;
         }
     }
-    super::local::replace(own);
+    replace(own);
 }
 
 /// Traces nothing in this thread from now on; executions that have begun end as they would.
 pub fn let_go() {
-    if super::memory().is_some() {
-        super::local::replace(super::local::BUSY);
+    if shared_memory().is_some() {
+        replace(BUSY);
     }
 }
 

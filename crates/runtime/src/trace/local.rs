@@ -1,29 +1,13 @@
-//! What a thread keeps for tracing, and where it is found.
+//! A thread's own tracing state, and the way to find it.
 
-use super::{calls, frames, memory, segment, ticks};
+use super::pointer::{BUSY, replace};
+use super::shared::{shared_memory, ticks, wake_controller};
+use super::{calls, frames, segment};
 use crate::sys;
-use core::arch::{asm, global_asm};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use runtime_abi::trace::{BLOCKS, COUNTS, FRAMES, Frame, Local, Memory, RECORD, SPARE};
-
-// The thread's pointer to its `Local`: 0 before its first traced call, BUSY while it is not to be
-// traced.
-global_asm!(
-    ".section .tbss, \"awT\", %nobits",
-    ".globl vitalfew_trace_local",
-    ".hidden vitalfew_trace_local",
-    ".type vitalfew_trace_local, %object",
-    ".size vitalfew_trace_local, 8",
-    ".p2align 3",
-    "vitalfew_trace_local:",
-    ".zero 8",
-    ".text",
-);
-
-/// In place of the pointer: calls are not traced.
-pub const BUSY: usize = 1;
 
 const COUNTS_LENGTH: usize = BLOCKS * 4;
 const FRAMES_OFFSET: usize = (COUNTS + COUNTS_LENGTH).next_multiple_of(4096);
@@ -34,37 +18,11 @@ const RESERVE: usize = 16;
 
 static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Where the pointer is, in bytes from the thread pointer.
-pub fn offset() -> i64 {
-    let offset: i64;
-    // SAFETY: reads the variable's offset.
-    unsafe {
-        asm!("mov {offset}, qword ptr [rip + vitalfew_trace_local@GOTTPOFF]",
-             offset = out(reg) offset, options(nostack, readonly, pure));
-    }
-    offset
-}
-
-fn pointer() -> *mut usize {
-    let thread: usize;
-    // SAFETY: reads the thread pointer.
-    unsafe {
-        asm!("mov {thread}, qword ptr fs:[0]", thread = out(reg) thread, options(nostack, readonly))
-    };
-    (thread as i64 + offset()) as *mut usize
-}
-
-/// Sets the thread's pointer; the former one.
-pub fn replace(value: usize) -> usize {
-    // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.
-    unsafe { pointer().replace(value) }
-}
-
 /// The main thread's stack: its lowest address and its size.
 static MAIN_STACK: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Installs what the threads to come need.
-pub fn prepare(main_stack: (u64, u64)) {
+pub fn prepare_threads(main_stack: (u64, u64)) {
     let [low, size] = &MAIN_STACK;
     low.store(main_stack.0, Relaxed);
     size.store(main_stack.1, Relaxed);
@@ -74,16 +32,16 @@ pub fn prepare(main_stack: (u64, u64)) {
         if libc::pthread_key_create(&raw mut key, Some(thread_ends)) == 0 {
             EXIT_KEY.store(key, Relaxed);
         }
-        libc::pthread_atfork(None, None, Some(forked));
+        libc::pthread_atfork(None, None, Some(child_of_fork));
     }
 }
 
 /// Begins to trace this thread; false, and its pointer is [`BUSY`], if that cannot be.
-pub fn begin(memory: &Memory) -> bool {
+pub fn begin_thread(memory: &Memory) -> bool {
     replace(BUSY);
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
-    let slot = match sys::filtered() {
+    let slot = match sys::calls_restricted() {
         true => None,
         false => memory.take_thread(),
     };
@@ -108,7 +66,7 @@ pub fn begin(memory: &Memory) -> bool {
     let [low, size] = &MAIN_STACK;
     let main = (low.load(Relaxed), size.load(Relaxed));
     (local.stack_low, local.stack_size) = frames::own_stack(main, main.1);
-    enroll(memory, local, slot);
+    enroll_thread(memory, local, slot);
     let key = EXIT_KEY.load(Relaxed);
     // SAFETY: a key of ours; the first keys of a process need no memory.
     unsafe { libc::pthread_setspecific(key, address as *const c_void) };
@@ -117,7 +75,7 @@ pub fn begin(memory: &Memory) -> bool {
 }
 
 /// Gives the thread a slot and a segment.
-fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
+fn enroll_thread(memory: &Memory, local: &mut Local, slot: u32) {
     local.slot = u64::from(slot);
     local.pid = u64::from(sys::process_id());
     local.lost = 0;
@@ -125,7 +83,7 @@ fn enroll(memory: &Memory, local: &mut Local, slot: u32) {
         .foreign
         .get(slot as usize)
         .map_or(local.spill, |count| count.as_ptr() as u64);
-    let first = segment::first(memory, local);
+    let first = segment::first_segment(memory, local);
     let Some(thread) = memory.threads.get(slot as usize) else {
         return;
     };
@@ -162,13 +120,14 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
         return; // let go
     }
     // SAFETY: what `begin` has set: this thread's own, which is never unmapped while it lives.
-    let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, memory()) else {
+    let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, shared_memory())
+    else {
         return;
     };
     if let Some(thread) = memory.threads.get(local.slot as usize) {
         segment::count_lost(memory, local);
         segment::report_lost(memory, local);
-        if !sys::filtered() {
+        if !sys::calls_restricted() {
             store_name(thread);
         }
         thread.end.store(ticks(), Relaxed);
@@ -176,17 +135,17 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
     }
     // Frames may still be in use, of functions of the C library in which the thread ends; what is
     // far larger is not.
-    segment::spill(local);
-    if sys::filtered() {
-        super::tell(memory);
+    segment::discard_records(local);
+    if sys::calls_restricted() {
+        wake_controller(memory);
         return;
     }
-    calls::forget(local);
-    super::tell(memory);
+    calls::reset_counts(local);
+    wake_controller(memory);
 }
 
 /// In the child of a fork, whose frames are copies of its parent's.
-unsafe extern "C" fn forked() {
+unsafe extern "C" fn child_of_fork() {
     let own = replace(BUSY);
     if own <= BUSY {
         replace(own);
@@ -194,12 +153,14 @@ unsafe extern "C" fn forked() {
     }
     // SAFETY: this thread's own.
     let local = unsafe { &mut *(own as *mut Local) };
-    let Some(memory) = memory() else { return };
-    segment::spill(local);
-    calls::forget(local);
-    match memory.take_thread().filter(|_| !sys::filtered()) {
+    let Some(memory) = shared_memory() else {
+        return;
+    };
+    segment::discard_records(local);
+    calls::reset_counts(local);
+    match memory.take_thread().filter(|_| !sys::calls_restricted()) {
         Some(slot) => {
-            enroll(memory, local, slot);
+            enroll_thread(memory, local, slot);
             replace(own);
         }
         None => {

@@ -1,7 +1,8 @@
 //! Blocks that are marked in the source (section 3.1, manual instrumentation).
 
-use super::{calls, frames, local, memory, segment, slow, steps, ticks};
-use crate::trace::local::BUSY;
+use super::pointer::{BUSY, replace};
+use super::shared::{shared_memory, ticks};
+use super::{calls, frames, local, segment, steps};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use runtime_abi::state;
@@ -17,19 +18,19 @@ const USED: u32 = 2;
 /// The name is a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vitalfew_block(name: *const c_char) -> u32 {
-    let Some(memory) = memory().filter(|_| !name.is_null()) else {
+    let Some(memory) = shared_memory().filter(|_| !name.is_null()) else {
         return 0;
     };
     // SAFETY: see the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let name = name.get(..NAME - 1).unwrap_or(name);
-    let own = local::replace(BUSY);
-    let block = find(memory, name);
-    local::replace(own);
+    let own = replace(BUSY);
+    let block = find_block(memory, name);
+    replace(own);
     block
 }
 
-fn find(memory: &Memory, name: &[u8]) -> u32 {
+fn find_block(memory: &Memory, name: &[u8]) -> u32 {
     for marked in &memory.marked {
         let taken = marked.state.compare_exchange(FREE, NAMING, AcqRel, Acquire);
         if taken.is_ok() {
@@ -43,7 +44,7 @@ fn find(memory: &Memory, name: &[u8]) -> u32 {
         }
         if has_name(marked, name) {
             if marked.block.load(Acquire) == 0 {
-                steps::ask(memory);
+                steps::ask_controller(memory);
             }
             return marked.block.load(Acquire);
         }
@@ -60,22 +61,23 @@ fn has_name(marked: &Marked, name: &[u8]) -> bool {
 /// Enters a block.
 #[unsafe(no_mangle)]
 pub extern "C" fn vitalfew_enter(block: u32) {
-    let Some(memory) = memory().filter(|memory| memory.state.load(Acquire) == state::RUNNING)
+    let Some(memory) =
+        shared_memory().filter(|memory| memory.state.load(Acquire) == state::RUNNING)
     else {
         return;
     };
     let Some(block) = block.checked_sub(1) else {
         return;
     };
-    let mut own = local::replace(BUSY);
-    if own == 0 && local::begin(memory) {
-        own = local::replace(BUSY);
+    let mut own = replace(BUSY);
+    if own == 0 && local::begin_thread(memory) {
+        own = replace(BUSY);
     }
     if own > BUSY {
         // SAFETY: this thread's own, which stays.
         let local = unsafe { &mut *(own as *mut Local) };
         let here = frames::is_own_stack(local, &raw const block as u64);
-        if here && calls::count(memory, local, block) && local.top < local.limit {
+        if here && calls::count_call(memory, local, block) && local.top < local.limit {
             // SAFETY: a free frame of this thread's.
             let frame = unsafe { &mut *(local.top as *mut Frame) };
             local.top += size_of::<Frame>() as u64;
@@ -86,16 +88,16 @@ pub extern "C" fn vitalfew_enter(block: u32) {
             frame.enter = ticks();
         }
     }
-    local::replace(own);
+    replace(own);
 }
 
 /// Leaves a block; what was entered in it and not left is forgotten.
 #[unsafe(no_mangle)]
 pub extern "C" fn vitalfew_leave(block: u32) {
-    let (Some(memory), Some(block)) = (memory(), block.checked_sub(1)) else {
+    let (Some(memory), Some(block)) = (shared_memory(), block.checked_sub(1)) else {
         return;
     };
-    let own = local::replace(BUSY);
+    let own = replace(BUSY);
     if own > BUSY {
         let now = ticks();
         // SAFETY: this thread's own, which stays.
@@ -111,11 +113,11 @@ pub extern "C" fn vitalfew_leave(block: u32) {
             if frame.block == u64::from(block) {
                 local.top = at;
                 let duration = now.saturating_sub(frame.enter);
-                segment::put(local, now << record::TAG | u64::from(block), duration);
-                slow::full(memory, local);
+                segment::put_record(local, now << record::TAG | u64::from(block), duration);
+                segment::go_on(memory, local);
                 break;
             }
         }
     }
-    local::replace(own);
+    replace(own);
 }

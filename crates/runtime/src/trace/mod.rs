@@ -2,36 +2,30 @@
 //!
 //! The controller makes code that stands in front of each traced function and writes records by
 //! itself; the runtime puts it in place ([`steps`]), and is called by it for what is rare ([`slow`]): a
-//! thread's first call, a full segment, a stack. `docs/interference.md` is the protocol.
+//! thread's first call, a full segment, a stack. `docs/interference-run.md` is the protocol.
 
 mod calls;
 pub mod frames;
 mod local;
 mod marked;
+mod pointer;
 mod segment;
+mod shared;
 mod slow;
 mod steps;
 mod unwind;
 
 use crate::sys;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::trace::{LENGTH, MAGIC, Memory, state};
+use shared::{shared_memory, ticks, wake_controller};
 
-/// How long the controller may take to plan.
+/// Time limit for the controller to plan.
 const PATIENCE_NS: u64 = 30_000_000_000;
-
-static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
-
-/// The memory shared with the controller; `None` where nothing is traced.
-pub fn memory() -> Option<&'static Memory> {
-    // SAFETY: null, or a mapping that stays until the process ends; all of it is atomic.
-    unsafe { MEMORY.load(Acquire).as_ref() }
-}
 
 /// Begins to trace, before `main`, with the memory behind a descriptor; `main_stack` is the main thread's: its lowest
 /// address and its size.
-pub fn start(descriptor: usize, main_stack: (u64, u64)) {
+pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE) as usize;
     // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -46,11 +40,11 @@ pub fn start(descriptor: usize, main_stack: (u64, u64)) {
     if memory.magic.load(Acquire) != MAGIC {
         return;
     }
-    slow::prepare(memory);
+    slow::publish_addresses(memory);
     memory.address.store(address as u64, Relaxed);
     memory.pid.store(sys::process_id(), Relaxed);
     memory.state.store(state::READY, Release);
-    tell(memory);
+    wake_controller(memory);
     let end = sys::now() + PATIENCE_NS;
     while memory.state.load(Acquire) == state::READY {
         let now = sys::now();
@@ -61,36 +55,20 @@ pub fn start(descriptor: usize, main_stack: (u64, u64)) {
     if memory.state.load(Acquire) != state::RUNNING {
         return;
     }
-    MEMORY.store(mapped, Release);
-    local::prepare(main_stack);
-    if steps::take(memory) {
-        local::begin(memory);
+    shared::set_memory(mapped);
+    local::prepare_threads(main_stack);
+    if steps::take_steps(memory) {
+        local::begin_thread(memory);
     } else {
         memory.state.store(state::OFF, Release);
     }
-    tell(memory);
+    wake_controller(memory);
 }
 
 /// Notes when the process came to its end, late in `exit`.
-pub extern "C" fn stop() {
+pub extern "C" fn note_exit() {
     let own = |memory: &&Memory| memory.pid.load(Relaxed) == sys::process_id();
-    if let Some(memory) = memory().filter(own) {
+    if let Some(memory) = shared_memory().filter(own) {
         memory.ended.store(ticks(), Release);
     }
-}
-
-/// Tells the controller that there is something to look at.
-pub fn tell(memory: &Memory) {
-    memory.news.fetch_add(1, AcqRel);
-    if sys::filtered() {
-        memory.filtered.store(1, Relaxed);
-    } else if memory.waiting.load(Acquire) != 0 {
-        sys::wake(&memory.news);
-    }
-}
-
-/// The time-stamp counter.
-pub fn ticks() -> u64 {
-    // SAFETY: reads a counter.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -1,39 +1,40 @@
 //! Where records go.
 
-use super::tell;
+use super::shared::{ticks, wake_controller};
 use crate::sys;
 use core::arch::asm;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use runtime_abi::trace::{
     Local, Memory, RECORD, RECORDS, SEGMENT, SEGMENTS, SEGMENTS_OFFSET, SPARE, SegmentHead, record,
+    state,
 };
 
 /// Address of a segment, whose index is one.
-fn address(memory: &Memory, index: u64) -> u64 {
+fn segment_address(memory: &Memory, index: u64) -> u64 {
     let index = (index as usize).min(SEGMENTS - 1);
     core::ptr::from_ref(memory) as u64 + (SEGMENTS_OFFSET + index * SEGMENT) as u64
 }
 
-fn head(memory: &Memory, index: u64) -> &SegmentHead {
+fn segment_head(memory: &Memory, index: u64) -> &SegmentHead {
     // SAFETY: the head of a segment of the memory, which stays; all of it is atomic.
-    unsafe { &*(address(memory, index) as *const SegmentHead) }
+    unsafe { &*(segment_address(memory, index) as *const SegmentHead) }
 }
 
 /// Returns whether the thread's records find no room.
-pub fn spills(local: &Local) -> bool {
+pub fn discards_records(local: &Local) -> bool {
     local.end == local.spill + ((SPARE - 1) * RECORD) as u64
 }
 
 /// Lets records go where nobody reads them.
-pub fn spill(local: &mut Local) {
+pub fn discard_records(local: &mut Local) {
     local.end = local.spill + ((SPARE - 1) * RECORD) as u64;
     local.head = local.spill;
 }
 
-fn enter(memory: &Memory, local: &mut Local, segment: u32) {
+fn enter_segment(memory: &Memory, local: &mut Local, segment: u32) {
     local.segment = u64::from(segment);
-    let first = address(memory, local.segment) + size_of::<SegmentHead>() as u64;
+    let first = segment_address(memory, local.segment) + size_of::<SegmentHead>() as u64;
     local.end = first + ((RECORDS - 1) * RECORD) as u64;
     local.head = first;
 }
@@ -43,14 +44,14 @@ static MAPPED: [AtomicU32; SEGMENTS / 32] = [const { AtomicU32::new(0) }; SEGMEN
 
 /// Has a segment's pages mapped by one system call, where each would be a fault between two calls of the
 /// target's. Where the kernel (before 5.14) cannot, they are faults.
-fn map(memory: &Memory, segment: u32) {
+fn map_pages(memory: &Memory, segment: u32) {
     const MADV_POPULATE_WRITE: usize = 23;
     let bit = 1 << (segment % 32);
     let Some(mapped) = MAPPED.get(segment as usize / 32) else {
         return;
     };
-    if mapped.fetch_or(bit, Relaxed) & bit == 0 && !sys::filtered() {
-        let from = address(memory, u64::from(segment)) as usize;
+    if mapped.fetch_or(bit, Relaxed) & bit == 0 && !sys::calls_restricted() {
+        let from = segment_address(memory, u64::from(segment)) as usize;
         // SAFETY: pages of the shared memory; nothing in them changes.
         unsafe {
             let arguments = [from, SEGMENT, MADV_POPULATE_WRITE, 0, 0, 0];
@@ -60,27 +61,36 @@ fn map(memory: &Memory, segment: u32) {
 }
 
 /// The first segment of a thread: its index + 1, 0 if there is none.
-pub fn first(memory: &Memory, local: &mut Local) -> u32 {
+pub fn first_segment(memory: &Memory, local: &mut Local) -> u32 {
     match memory.take_segment() {
         Some(segment) => {
-            enter(memory, local, segment);
+            enter_segment(memory, local, segment);
             segment + 1
         }
         None => {
             // Nothing can be appended to nothing: this thread is not recorded.
             local.segment = u64::MAX;
-            spill(local);
+            discard_records(local);
             0
         }
     }
 }
 
 /// Goes on in another segment, if this one is full.
-pub fn full(memory: &Memory, local: &mut Local) {
+pub fn go_on(memory: &Memory, local: &mut Local) {
+    if memory.state.load(Acquire) == state::RUNNING {
+        replace_if_full(memory, local);
+    } else if local.head > local.end {
+        discard_records(local); // nobody reads any more
+    }
+}
+
+/// Goes on in another segment, if this one is full.
+fn replace_if_full(memory: &Memory, local: &mut Local) {
     if local.head <= local.end {
         return;
     }
-    let spilled = spills(local);
+    let spilled = discards_records(local);
     let used = local.head;
     count_lost(memory, local);
     let Some(next) = (local.segment != u64::MAX)
@@ -88,27 +98,27 @@ pub fn full(memory: &Memory, local: &mut Local) {
         .flatten()
     else {
         if !spilled {
-            close(memory, local, used);
+            close_segment(memory, local, used);
         }
-        spill(local);
-        tell(memory);
+        discard_records(local);
+        wake_controller(memory);
         return;
     };
-    let old = head(memory, local.segment);
+    let old = segment_head(memory, local.segment);
     if !spilled {
-        close(memory, local, used);
+        close_segment(memory, local, used);
     }
     // Not of a thread's first one: most of it stays unused where threads are many and short.
-    map(memory, next);
-    enter(memory, local, next);
+    map_pages(memory, next);
+    enter_segment(memory, local, next);
     report_lost(memory, local);
     old.next.store(next + 1, Release);
-    tell(memory);
+    wake_controller(memory);
 }
 
 /// Counts what was written where nobody reads it: the records of executions, but none of what belongs to them.
 pub fn count_lost(memory: &Memory, local: &mut Local) {
-    if !spills(local) {
+    if !discards_records(local) {
         return;
     }
     let records = ((local.head - local.spill) / RECORD as u64).min(2 * SPARE as u64);
@@ -126,24 +136,24 @@ pub fn count_lost(memory: &Memory, local: &mut Local) {
     }
 }
 
-fn close(memory: &Memory, local: &Local, used: u64) {
-    let first = address(memory, local.segment) + size_of::<SegmentHead>() as u64;
+fn close_segment(memory: &Memory, local: &Local, used: u64) {
+    let first = segment_address(memory, local.segment) + size_of::<SegmentHead>() as u64;
     let records = used.saturating_sub(first) / RECORD as u64;
-    head(memory, local.segment)
+    segment_head(memory, local.segment)
         .records
         .store(records as u32, Release);
 }
 
 /// Writes down what was lost.
 pub fn report_lost(_memory: &Memory, local: &mut Local) {
-    if local.lost > 0 && !spills(local) {
-        let (now, lost) = (super::ticks(), core::mem::take(&mut local.lost));
-        put(local, now << record::TAG | record::LOST, lost);
+    if local.lost > 0 && !discards_records(local) {
+        let (now, lost) = (ticks(), core::mem::take(&mut local.lost));
+        put_record(local, now << record::TAG | record::LOST, lost);
     }
 }
 
 /// Claims room for records: their address.
-pub fn claim(local: &mut Local, records: usize) -> u64 {
+pub fn claim_records(local: &mut Local, records: usize) -> u64 {
     let mut at = (records * RECORD) as u64;
     // SAFETY: one instruction, so that a signal handler of this thread claims other room.
     unsafe {
@@ -153,12 +163,12 @@ pub fn claim(local: &mut Local, records: usize) -> u64 {
 }
 
 /// Writes one record.
-pub fn put(local: &mut Local, first: u64, second: u64) {
-    write(claim(local, 1), first, second);
+pub fn put_record(local: &mut Local, first: u64, second: u64) {
+    write_record(claim_records(local, 1), first, second);
 }
 
 /// Writes a record that was claimed.
-pub fn write(at: u64, first: u64, second: u64) {
+pub fn write_record(at: u64, first: u64, second: u64) {
     // SAFETY: room for two words that was claimed from the thread's own.
     unsafe {
         AtomicU64::from_ptr((at + 8) as *mut u64).store(second, Relaxed);

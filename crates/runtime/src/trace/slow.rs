@@ -1,7 +1,8 @@
-//! What the controller's code calls the runtime for.
+//! Requests of the controller's trampolines to the runtime.
 
-use super::local::{self, BUSY};
-use super::{calls, frames, memory, segment, unwind};
+use super::pointer::{self, BUSY, replace};
+use super::shared::shared_memory;
+use super::{calls, frames, local, segment, unwind};
 use crate::sys;
 use core::arch::{global_asm, x86_64::__cpuid};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -25,9 +26,11 @@ global_asm!(
     "and rsp, -64",
     "cmp byte ptr [rip + {xsave}], 0",
     "je 2f",
+    // xsave writes only the first word of its header, and xrstor refuses one that has anything else in it.
     "xor eax, eax",
     "mov [rsp + 512], rax", "mov [rsp + 520], rax", "mov [rsp + 528], rax", "mov [rsp + 536], rax",
     "mov [rsp + 544], rax", "mov [rsp + 552], rax", "mov [rsp + 560], rax", "mov [rsp + 568], rax",
+    // x87, SSE, AVX and AVX-512: nothing of ours changes protection keys.
     "mov eax, 0xe7", "xor edx, edx",
     "xsave64 [rsp]",
     "jmp 3f",
@@ -52,7 +55,7 @@ global_asm!(
     "ret",
     ".size vitalfew_trace_slow, . - vitalfew_trace_slow",
     xsave = sym XSAVE,
-    slow = sym slow,
+    slow = sym handle_request,
 );
 
 unsafe extern "C" {
@@ -66,28 +69,28 @@ static XSAVE: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::n
 const TO_STACK: u64 = 16 + 32;
 
 /// Tells the controller where things are.
-pub fn prepare(memory: &Memory) {
+pub fn publish_addresses(memory: &Memory) {
     const OSXSAVE: u32 = 1 << 27;
     XSAVE.store(__cpuid(1).ecx & OSXSAVE != 0, Relaxed);
-    memory.local.store(local::offset(), Relaxed);
+    memory.local.store(pointer::offset(), Relaxed);
     memory
         .slow
         .store(vitalfew_trace_slow as *const () as u64, Relaxed);
     unwind::tell_unwinder(memory);
     memory
         .personality
-        .store(unwind::personality as *const () as u64, Relaxed);
+        .store(unwind::drop_passed_frame as *const () as u64, Relaxed);
 }
 
 /// A request: the reason above the block. Whether the execution is traced.
-unsafe extern "C" fn slow(request: u64, frame: u64) -> u64 {
+unsafe extern "C" fn handle_request(request: u64, frame: u64) -> u64 {
     let (why, block) = ((request >> 32) as u32, request as u32);
-    let own = local::replace(BUSY);
-    let traced = match memory() {
+    let own = replace(BUSY);
+    let traced = match shared_memory() {
         // SAFETY: see the functions.
-        Some(memory) => unsafe { answer(memory, own, why, block, frame) },
+        Some(memory) => unsafe { answer_request(memory, own, why, block, frame) },
         None => {
-            local::replace(own);
+            replace(own);
             false
         }
     };
@@ -96,25 +99,31 @@ unsafe extern "C" fn slow(request: u64, frame: u64) -> u64 {
 
 /// # Safety
 /// `own` is this thread's pointer, which is [`BUSY`] now; `frame` that of the code above.
-unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, frame: u64) -> bool {
+unsafe fn answer_request(
+    memory: &'static Memory,
+    own: usize,
+    why: u32,
+    block: u32,
+    frame: u64,
+) -> bool {
     if why == reason::LIBRARY {
-        super::steps::ask(memory);
-        local::replace(own);
+        super::steps::ask_controller(memory);
+        replace(own);
         return false;
     }
     let runs = memory.state.load(Acquire) == state::RUNNING;
     if own == BUSY || own == 0 && (!runs || why == reason::RETURN) {
-        local::replace(own);
+        replace(own);
         return false;
     }
     if own == 0 {
-        return local::begin(memory);
+        return local::begin_thread(memory);
     }
     // SAFETY: this thread's own, which stays.
     let local = unsafe { &mut *(own as *mut Local) };
     let traced = match why {
         reason::SEGMENT => {
-            full(memory, local);
+            segment::go_on(memory, local);
             true
         }
         // SAFETY: the controller's code has its frame in rbx, which was pushed first.
@@ -124,36 +133,27 @@ unsafe fn answer(memory: &'static Memory, own: usize, why: u32, block: u32, fram
         },
         _ if !runs => false,
         reason::FRAME => {
-            let reclaimed = frames::reclaim(local);
+            let reclaimed = frames::reclaim_ended(local);
             if !reclaimed {
                 memory.too_deep.fetch_add(1, Relaxed);
             }
             reclaimed
         }
         // SAFETY: see the caller.
-        reason::COUNT => unsafe { count(memory, local, block, frame) },
+        reason::COUNT => unsafe { count_expired(memory, local, block, frame) },
         _ => false,
     };
-    local::replace(own);
+    replace(own);
     traced
-}
-
-/// Goes on in another segment, if this one is full.
-pub fn full(memory: &Memory, local: &mut Local) {
-    if memory.state.load(Acquire) == state::RUNNING {
-        segment::full(memory, local);
-    } else if local.head > local.end {
-        segment::spill(local); // nobody reads any more
-    }
 }
 
 /// A count has run out: perhaps the execution is one of those that are recorded, perhaps with its stack.
 ///
 /// # Safety
-/// As [`answer`].
-unsafe fn count(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> bool {
-    let turn = calls::turn(memory, local, block);
-    if sys::filtered() {
+/// As [`answer_request`].
+unsafe fn count_expired(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> bool {
+    let turn = calls::decide_turn(memory, local, block);
+    if sys::calls_restricted() {
         memory.filtered.store(1, Relaxed);
     } else if turn.stack {
         // SAFETY: see the caller.
@@ -165,7 +165,7 @@ unsafe fn count(memory: &Memory, local: &mut Local, block: u32, frame: u64) -> b
 /// Writes the caller's registers and its stack, as it would be if nothing were traced.
 ///
 /// # Safety
-/// As [`answer`].
+/// As [`answer_request`].
 unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
     const REGISTERS: usize = 8;
     let stack = frame + TO_STACK;
@@ -176,11 +176,11 @@ unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
     // A claim would leave a gap that is longer than what is read.
     let words = local.head + RECORD as u64;
     let to = words + REGISTERS as u64 * 8;
-    let read = copy(sys::process_id() as usize, stack, to, STACK * 8) / 8;
+    let read = copy_memory(sys::process_id() as usize, stack, to, STACK * 8) / 8;
     if read == 0 {
         return;
     }
-    clean(local, stack, to, read);
+    restore_returns(local, stack, to, read);
     // SAFETY: what the code above has pushed, and the word that the controller's code has kept of
     // the caller below the stack pointer; room was checked.
     unsafe {
@@ -198,8 +198,8 @@ unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
         core::ptr::copy_nonoverlapping(registers.as_ptr(), words as *mut u64, REGISTERS);
     }
     let count = REGISTERS + read;
-    let at = segment::claim(local, 1 + count.div_ceil(2));
-    segment::write(
+    let at = segment::claim_records(local, 1 + count.div_ceil(2));
+    segment::write_record(
         at,
         (count as u64) << record::TAG | record::STACK,
         u64::from(block),
@@ -207,7 +207,7 @@ unsafe fn put_stack(local: &mut Local, block: u32, frame: u64) {
 }
 
 /// Copies memory of this process that may end anywhere; how many bytes there were.
-fn copy(pid: usize, from: u64, to: u64, length: usize) -> usize {
+fn copy_memory(pid: usize, from: u64, to: u64, length: usize) -> usize {
     let (to, from) = ([to as usize, length], [from as usize, length]);
     let arguments = [pid, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
     // SAFETY: the kernel writes to the room that the caller has checked.
@@ -216,7 +216,7 @@ fn copy(pid: usize, from: u64, to: u64, length: usize) -> usize {
 }
 
 /// Puts the return addresses back into a copy of the stack.
-fn clean(local: &Local, stack: u64, copy: u64, words: usize) {
+fn restore_returns(local: &Local, stack: u64, copy: u64, words: usize) {
     let mut at = local.top;
     while at > local.base {
         at -= size_of::<Frame>() as u64;

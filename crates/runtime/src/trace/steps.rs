@@ -1,15 +1,16 @@
 //! Puts the controller's code in place.
 
-use super::{tell, unwind};
+use super::shared::wake_controller;
+use super::unwind;
 use crate::sys;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::trace::{LENGTH, Memory, Step, state, step};
 
-/// How long the controller may take to plan for a library.
+/// Time limit for the controller to plan for a library.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Takes the steps that the controller has left; whether all succeeded.
-pub fn take(memory: &Memory) -> bool {
+pub fn take_steps(memory: &Memory) -> bool {
     let first = memory.steps.load(Acquire);
     for number in 0..memory.step_count.load(Relaxed) {
         let offset = (first + number * size_of::<Step>() as u64) as usize;
@@ -18,7 +19,7 @@ pub fn take(memory: &Memory) -> bool {
         }
         let at = core::ptr::from_ref(memory) as usize + offset;
         // SAFETY: inside the memory, which stays; all of it is atomic.
-        let result = one(memory, unsafe { &*(at as *const Step) });
+        let result = take_step(memory, unsafe { &*(at as *const Step) });
         if result < 0 {
             memory.failed_errno.store(-result as i32, Relaxed);
             memory.failed_step.store(number as u32 + 1, Relaxed);
@@ -29,7 +30,7 @@ pub fn take(memory: &Memory) -> bool {
     true
 }
 
-fn one(memory: &Memory, step: &Step) -> isize {
+fn take_step(memory: &Memory, step: &Step) -> isize {
     let start = core::ptr::from_ref(memory) as usize;
     let length = step.length.load(Relaxed) as usize;
     let address = step.address.load(Relaxed) as usize;
@@ -38,7 +39,7 @@ fn one(memory: &Memory, step: &Step) -> isize {
     // writes to is code that it has understood, and no thread executes that code now.
     unsafe {
         match step.kind.load(Relaxed) {
-            step::MAP => map(start + value, length, address),
+            step::MAP => map_again(start + value, length, address),
             step::PROTECT => sys::call(libc::SYS_mprotect, [address, length, value, 0, 0, 0]),
             step::COPY => {
                 let (from, to) = ((start + value) as *const u8, address as *mut u8);
@@ -46,7 +47,7 @@ fn one(memory: &Memory, step: &Step) -> isize {
                 0
             }
             step::UNWIND => {
-                unwind::register(address as u64);
+                unwind::register_unwind_data(address as u64);
                 0
             }
             _ => -(libc::EINVAL as isize),
@@ -55,7 +56,7 @@ fn one(memory: &Memory, step: &Step) -> isize {
 }
 
 /// Maps a part of the memory a second time, to be executed.
-unsafe fn map(from: usize, length: usize, to: usize) -> isize {
+unsafe fn map_again(from: usize, length: usize, to: usize) -> isize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let reserve = [
         to,
@@ -84,12 +85,12 @@ unsafe fn map(from: usize, length: usize, to: usize) -> isize {
 
 /// Asks the controller to look, before anything in a library that was loaded runs, or at a new
 /// marked block.
-pub fn ask(memory: &Memory) {
-    if memory.state.load(Acquire) != state::RUNNING || sys::filtered() {
+pub fn ask_controller(memory: &Memory) {
+    if memory.state.load(Acquire) != state::RUNNING || sys::calls_restricted() {
         return;
     }
     let asked = memory.asked.fetch_add(1, AcqRel).wrapping_add(1);
-    tell(memory);
+    wake_controller(memory);
     let end = sys::now() + PATIENCE_NS;
     loop {
         let answered = memory.answered.load(Acquire);
@@ -101,5 +102,5 @@ pub fn ask(memory: &Memory) {
             return;
         }
     }
-    take(memory);
+    take_steps(memory);
 }

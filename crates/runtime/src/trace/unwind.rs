@@ -1,7 +1,8 @@
 //! Exceptions, panics and the ends of threads that unwind through traced blocks.
 
-use super::local::BUSY;
-use super::{frames, local, segment, ticks};
+use super::pointer::{BUSY, replace};
+use super::shared::{shared_memory, ticks};
+use super::{frames, segment};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::trace::{ENDED, Frame, Local, Memory, record};
@@ -27,7 +28,7 @@ const CLEANUP: c_int = 2;
 const CONTINUE: c_int = 8;
 
 /// The personality routine of the controller's code: drops the frame that an unwinder passes.
-pub unsafe extern "C" fn personality(
+pub unsafe extern "C" fn drop_passed_frame(
     _version: c_int,
     actions: c_int,
     _class: u64,
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn personality(
         // frame in this register.
         unsafe {
             let frame = _Unwind_GetGR(context, RBX) as *mut Frame;
-            left(&mut *frame);
+            leave_frame(&mut *frame);
         }
     }
     CONTINUE
@@ -47,34 +48,34 @@ pub unsafe extern "C" fn personality(
 
 /// # Safety
 /// The frame is one of this thread's.
-unsafe fn left(frame: &mut Frame) {
-    let own = local::replace(BUSY);
-    let Some(memory) = super::memory().filter(|_| own as u64 == frame.local) else {
+unsafe fn leave_frame(frame: &mut Frame) {
+    let own = replace(BUSY);
+    let Some(memory) = shared_memory().filter(|_| own as u64 == frame.local) else {
         frame.block = ENDED;
-        local::replace(own);
+        replace(own);
         return;
     };
     // SAFETY: this thread's own, which stays.
     let local = unsafe { &mut *(own as *mut Local) };
     if !frames::is_last(memory, local, frame) {
         frame.block = ENDED;
-        local::replace(own);
+        replace(own);
         return;
     }
     local.top = &raw const *frame as u64;
     let now = ticks();
     let duration = now.saturating_sub(frame.enter).min((1 << 44) - 1);
     let second = frame.block << 44 | duration;
-    segment::put(local, now << record::TAG | record::UNWOUND, second);
-    super::slow::full(memory, local);
-    local::replace(own);
+    segment::put_record(local, now << record::TAG | record::UNWOUND, second);
+    segment::go_on(memory, local);
+    replace(own);
 }
 
 /// Makes unwinders know code.
 ///
 /// # Safety
 /// The information is well-formed and stays.
-pub unsafe fn register(information: u64) {
+pub unsafe fn register_unwind_data(information: u64) {
     // SAFETY: see the caller.
     unsafe { __register_frame(information as *const c_void) };
 }

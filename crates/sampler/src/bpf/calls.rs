@@ -43,7 +43,7 @@ impl Calls {
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn new() -> Result<Self, Error> {
         const WHAT: &str = "loading the programs of probes";
-        let object = programs::load(CODE, &[], WHAT)?;
+        let object = programs::load_programs(CODE, &[], WHAT)?;
         let calls = Events::new(&object, "calls", "reading the events of probes", parse)?;
         Ok(Self {
             object,
@@ -98,15 +98,15 @@ impl Calls {
 
     /// Executions that found no room.
     pub fn lost(&self) -> u64 {
-        programs::lost(&self.object)
+        programs::lost_records(&self.object)
     }
 }
 
 fn parse(bytes: &[u8]) -> Option<ProbedCall> {
     let bytes: &[u8; RECORD] = bytes.get(..RECORD)?.try_into().ok()?;
     let (long, short) = (
-        |at| programs::long(bytes, at),
-        |at| programs::short(bytes, at),
+        |at| programs::read_u64(bytes, at),
+        |at| programs::read_u32(bytes, at),
     );
     Some(ProbedCall {
         enter_ns: long(0),

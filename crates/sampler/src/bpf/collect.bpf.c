@@ -11,7 +11,7 @@
 #include <bpf/bpf_core_read.h>
 #include "targets.h"
 #include "identity.h"
-#include "unwind.h"
+#include "unwind_walk.h"
 
 #define MAX_EVENTS 32
 #define MAX_FRAMES 127
@@ -41,10 +41,12 @@ struct place {
 	u64 offset; /* file offset, or an address */
 	u64 inode;
 	u32 device;
-	u32 generation;
+	u32 generation; /* of an address: the control group */
 	u32 tgid; /* 0 where processes are not kept apart and the image is known */
 	u32 tid;
-	u32 space; /* of the process: tells apart what lay at the same address, see `address_space` */
+	/* Of an address: what of the process tells apart what lay there by turns, see `address_space`; else the control group.
+	 * A place is a line of the cache and has no room for both. */
+	u32 space;
 	u8 event;
 	u8 kind;
 	u16 first_high; /* when the first sample was taken: monotonic clock, in 1024 ns */
@@ -55,16 +57,19 @@ struct place {
 struct stack_key {
 	u64 user; /* keys of `frames`; 0: none */
 	u64 kernel;
-	u32 tgid;
+	u32 tgid; /* 0 where processes are not kept apart and no frame is an address */
 	u32 tid;
 	u32 space;
+	u32 cgroup;
 	u16 event;
 	u16 cpu;
+	u32 unused;
 	char name[NAME_LEN];
 };
 struct thread_key {
 	u32 tgid;
 	u32 tid;
+	u32 cgroup;
 	u16 event;
 	u16 cpu;
 	char name[NAME_LEN];
@@ -74,7 +79,6 @@ struct run {
 	u64 count;
 	u64 first_ns;
 	struct thread_key thread;
-	u32 unused;
 };
 struct tally {
 	u64 count;
@@ -173,6 +177,8 @@ struct scratch {
 	struct waiting waiting;
 };
 TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
+
+#include "cgroups.h"
 
 /* ---- which image a user address is in ----
  * Looking up the mapping costs microseconds (it takes a lock that an interrupt can only give back
@@ -443,6 +449,7 @@ static __always_inline struct run *count_thread(u32 buffer, struct thread_key *t
 		run->count = 0;
 	}
 	if (!run->count) {
+		name_cgroup(bpf_get_current_task_btf(), thread->cgroup);
 		run->thread = *thread;
 		run->first_ns = now;
 	}
@@ -539,6 +546,7 @@ static __always_inline u64 user_frames(void *ctx, struct task_struct *task, stru
 static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool in_kernel, u64 *user, u64 *kernel)
 {
 	*kernel = in_kernel ? helper_frames(ctx, &scratch->kernel, 0) : 0;
+	scratch->walk.by_address = !by_tables;
 	if (by_tables)
 		*user = table_frames(bpf_get_current_task_btf(), &scratch->user, &scratch->walk);
 	else
@@ -569,6 +577,9 @@ static __always_inline bool count_stack(void *ctx, u32 buffer, struct stack_key 
 	read_stacks(ctx, scratch, in_kernel, &key->user, &key->kernel);
 	if (!(key->user | key->kernel))
 		return false;
+	/* Short processes that do the same are one stack, and not one each. */
+	if (!per_process && !scratch->walk.by_address)
+		key->tgid = key->space = 0;
 	struct tally *tally = bpf_map_lookup_elem(table, key);
 	if (tally) { /* and so its frames are there */
 		tally->count++;
@@ -611,7 +622,7 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 	acc->taken++;
 
 	u16 cpu = bpf_get_smp_processor_id();
-	struct thread_key thread = { .tgid = tgid, .tid = (u32)ids, .event = event, .cpu = cpu };
+	struct thread_key thread = { .tgid = tgid, .tid = (u32)ids, .cgroup = cgroup_of(task), .event = event, .cpu = cpu };
 	bpf_get_current_comm(thread.name, sizeof(thread.name));
 	struct run *run = count_thread(buffer, &thread, acc, now);
 	bool kept = false;
@@ -622,7 +633,9 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 	}
 	if (with_stacks) {
 		struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
-		struct stack_key key = { .tgid = tgid, .space = address_space(task), .event = event, .cpu = cpu };
+		struct stack_key key = {
+			.tgid = tgid, .space = address_space(task), .cgroup = thread.cgroup, .event = event, .cpu = cpu
+		};
 		if (per_thread)
 			key.tid = (u32)ids;
 		__builtin_memcpy(key.name, thread.name, NAME_LEN);
@@ -638,8 +651,12 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		}
 		if (per_process || place.kind == PLACE_ADDRESS)
 			place.tgid = tgid;
-		if (place.kind == PLACE_ADDRESS)
+		if (place.kind == PLACE_ADDRESS) {
 			place.space = address_space(task);
+			place.generation = thread.cgroup;
+		} else {
+			place.space = thread.cgroup;
+		}
 		if (per_thread)
 			place.tid = (u32)ids;
 		kept = count_place(buffer, cpu, &place, acc, now);
@@ -712,6 +729,19 @@ static __always_inline void count_wait(u32 buffer, struct off_key *key, u16 even
 	}
 }
 
+/* Runs in the thread itself, without its stack; the idle thread is nobody. */
+static __always_inline void set_waker(struct off_key *key, struct task_struct *task)
+{
+	key->waker_user = key->waker_kernel = 0;
+	key->waker_tgid = task->tgid;
+	key->waker_tid = task->pid;
+	key->waker_space = 0;
+	if (task->pid)
+		bpf_get_current_comm(key->waker_name, NAME_LEN);
+	else
+		__builtin_memset(key->waker_name, 0, NAME_LEN);
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
@@ -730,8 +760,11 @@ int on_switch(u64 *ctx)
 		__builtin_memcpy(&scratch->off, &waited->key, sizeof(scratch->off));
 		if (waited->since_ns < runnable)
 			count_wait(buffer, &scratch->off, sleep_event, waited->since_ns, runnable);
-		if (runnable < now)
+		if (runnable < now) {
+			/* Who had this CPU until now is whom the thread waited for at last. */
+			set_waker(&scratch->off, prev);
 			count_wait(buffer, &scratch->off, queue_event, runnable, now);
+		}
 		bpf_map_delete_elem(&waiting, &tid);
 	}
 	/* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD: the thread ends. */
@@ -744,6 +777,8 @@ int on_switch(u64 *ctx)
 	out->key.thread.tgid = prev->tgid;
 	out->key.thread.tid = prev->pid;
 	out->key.thread.space = address_space(prev);
+	out->key.thread.cgroup = cgroup_of(prev);
+	name_cgroup(prev, out->key.thread.cgroup);
 	bpf_get_current_comm(out->key.thread.name, NAME_LEN);
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
 	if (!acc)

@@ -35,7 +35,7 @@ pub(crate) fn load_following(
     target: Option<FollowedTarget>,
     what: &str,
 ) -> Result<(Object, Vec<Link>), Error> {
-    let object = programs::load(code, &[target.is_some().into()], what)?;
+    let object = programs::load_programs(code, &[target.is_some().into()], what)?;
     let mut links = Vec::new();
     if let Some(target) = target {
         let map = object.maps().find(|map| map.name() == "targets");
@@ -64,7 +64,7 @@ pub(crate) fn attach_to_samples(
     let mut programs = object.progs_mut();
     let program = programs.find(is_on_sample);
     program
-        .map(|program| programs::attach(&program, event, PerfEventOpts::default(), what))
+        .map(|program| programs::attach_program(&program, event, PerfEventOpts::default(), what))
         .transpose()
 }
 

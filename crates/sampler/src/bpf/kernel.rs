@@ -3,8 +3,10 @@
 use crate::bpf::followed::target_entry;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
 use crate::bpf::programs;
-use crate::bpf::tables::{Tables, drain, wait_for_running_programs};
+use crate::bpf::python::{CodeRecords, PythonCounts};
+use crate::bpf::tables::{Tables, drain_table, wait_for_running_programs};
 use crate::events::perf::{self, Scope};
+use crate::processes::cgroups::are_by_memory;
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PerfEventOpts, TracepointOpts};
@@ -33,7 +35,7 @@ const ROOM_MOST: usize = 262_144;
 const PLACES_LEAST: usize = 4096;
 /// `CACHE_ENTRIES` of collect.bpf.c.
 const CACHE_ENTRIES: usize = 256;
-/// `WALK_CACHE` of unwind.h.
+/// `WALK_CACHE` of unwind_state.h.
 const WALK_CACHE: usize = 128;
 
 /// What the collector is to do; fixed when it is loaded.
@@ -55,7 +57,7 @@ pub(crate) struct Setting {
 /// The memory that the loader needs for as long as the collector lives.
 pub(crate) type LoaderMemory = MaybeUninit<OpenObject>;
 
-/// The tables that walks up stacks use (unwind.h).
+/// The tables that walks up stacks use (unwind_tables.h).
 pub(crate) struct WalkMaps {
     pub rows: MapHandle,
     pub rules: MapHandle,
@@ -64,6 +66,8 @@ pub(crate) struct WalkMaps {
     pub counts: MapHandle,
     pub state: MapHandle,
     pub wanted: MapHandle,
+    pub interpreters: MapHandle,
+    pub image_interpreters: MapHandle,
 }
 
 /// The collector, loaded.
@@ -81,6 +85,7 @@ pub(crate) struct Kernel<'memory> {
 impl<'memory> Kernel<'memory> {
     /// Loads the programs; nothing is counted yet.
     pub fn load(memory: &'memory mut LoaderMemory, setting: Setting) -> Result<Self, Error> {
+        // The library would write to standard error, which is the command's too.
         libbpf_rs::set_print(None);
         let mut open = CollectSkelBuilder::default()
             .open(memory)
@@ -99,6 +104,7 @@ impl<'memory> Kernel<'memory> {
             data.by_tables = setting.tables;
             data.per_process = setting.per_process;
             data.per_thread = setting.per_thread;
+            data.cgroups_by_memory = are_by_memory();
             data.backing_flag = backing_flag(&kernel_release());
             data.sleep_event = setting.off_events[0];
             data.queue_event = setting.off_events[1];
@@ -160,6 +166,16 @@ impl<'memory> Kernel<'memory> {
             .map_err(Error::bpf("naming the target"))
     }
 
+    /// Returns whether a process is a target.
+    pub fn is_target(&self, tgid: u32) -> bool {
+        let entry = self
+            .skel
+            .maps
+            .targets
+            .lookup(&tgid.to_ne_bytes(), MapFlags::ANY);
+        entry.is_ok_and(|entry| entry.is_some())
+    }
+
     /// Takes a process out of the targets.
     pub fn remove_target(&self, tgid: u32) {
         // It is not there if it has ended.
@@ -201,7 +217,7 @@ impl<'memory> Kernel<'memory> {
         };
         let what = "attaching the collector to an event";
         self.links
-            .push(programs::attach(program, fd, options, what)?);
+            .push(programs::attach_program(program, fd, options, what)?);
         Ok(())
     }
 
@@ -231,7 +247,7 @@ impl<'memory> Kernel<'memory> {
     }
 
     /// Lets pinned programs run on when this value is gone.
-    pub fn leave(&mut self) {
+    pub fn leave_running(&mut self) {
         self.links.iter_mut().for_each(Link::disconnect);
     }
 
@@ -242,24 +258,27 @@ impl<'memory> Kernel<'memory> {
 
     /// Returns whether the tables that are being filled should be emptied soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
-        let entries = self.tables(self.active()).inserted(events)?;
+        let entries = self
+            .buffer_tables(self.active_buffer())
+            .inserted_counts(events)?;
         let most = entries.iter().copied().max().unwrap_or(0);
+        // A search gives up after 32 slots: in a fuller table samples would be dropped.
         let crowded = self.place_slots > 1 && most >= self.place_slots as u64 * 2 / 5;
         Ok(crowded || entries.iter().sum::<u64>() >= self.comfortable)
     }
 
-    fn active(&self) -> u32 {
-        self.fill() & 1
+    fn active_buffer(&self) -> u32 {
+        self.fill_number() & 1
     }
 
     /// Returns how often the tables were flipped: the number of what is being filled.
-    pub fn fill(&self) -> u32 {
+    pub fn fill_number(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
         data.map_or(0, |data| data.control.active & !STOPPED)
     }
 
     /// Lets the programs count nothing, or go on.
-    pub fn hold(&mut self, stopped: bool) {
+    pub fn hold_programs(&mut self, stopped: bool) {
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
             let running = data.control.active & !STOPPED;
             data.control.active = running | if stopped { STOPPED } else { 0 };
@@ -282,17 +301,18 @@ impl<'memory> Kernel<'memory> {
 
     /// Lets the programs fill the other tables, waits until none fills these any more, and
     /// returns their number.
-    pub fn flip(&mut self) -> u32 {
-        let old = self.active();
+    pub fn flip_buffers(&mut self) -> u32 {
+        let old = self.active_buffer();
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
             data.control.active = data.control.active.wrapping_add(1);
         }
+        // A program that read the number before still writes to the old tables.
         wait_for_running_programs();
         old
     }
 
     /// The tables of places and threads of a buffer, to be read and cleared apart.
-    pub fn tables(&self, buffer: u32) -> Tables<'_> {
+    pub fn buffer_tables(&self, buffer: u32) -> Tables<'_> {
         let maps = &self.skel.maps;
         Tables {
             places: maps.places.as_fd(),
@@ -300,13 +320,14 @@ impl<'memory> Kernel<'memory> {
             threads: of_buffer(buffer, [&maps.threads0, &maps.threads1]),
             runs: maps.runs.as_fd(),
             accounts: maps.accounts.as_fd(),
+            cgroups: maps.cgroups.as_fd(),
             buffer,
             cpus: self.cpus,
         }
     }
 
     /// The tables that outlive us if they are pinned, by name.
-    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 6] {
+    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 7] {
         let maps = &self.skel.maps;
         [
             ("places", maps.places.as_fd()),
@@ -314,6 +335,7 @@ impl<'memory> Kernel<'memory> {
             ("threads1", maps.threads1.as_fd()),
             ("runs", maps.runs.as_fd()),
             ("accounts", maps.accounts.as_fd()),
+            ("cgroups", maps.cgroups.as_fd()),
             ("state", maps.bss.as_fd()),
         ]
     }
@@ -331,9 +353,21 @@ impl<'memory> Kernel<'memory> {
                 counts: MapHandle::try_from(&maps.walk_counts)?,
                 state: MapHandle::try_from(&maps.walk_state)?,
                 wanted: MapHandle::try_from(&maps.walk_wanted)?,
+                interpreters: MapHandle::try_from(&maps.interpreters)?,
+                image_interpreters: MapHandle::try_from(&maps.image_interpreters)?,
             })
         };
         all().map_err(shared)
+    }
+
+    /// Returns what reads what the programs say of code objects.
+    pub fn code_records(&self) -> Result<CodeRecords, Error> {
+        CodeRecords::new(&self.skel.maps.code_records)
+    }
+
+    /// Returns how walks through interpreters went.
+    pub fn python_counts(&self) -> PythonCounts {
+        PythonCounts::read_sums(&self.skel.maps.python_counts)
     }
 
     /// Returns what makes the programs run: with these pinned they go on without us.
@@ -348,23 +382,23 @@ impl<'memory> Kernel<'memory> {
         each: impl FnMut(&StackKey, Count),
     ) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        drain(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
+        drain_table(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
     }
 
     /// Empties the frames of a buffer.
     pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        drain(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
+        drain_table(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
     }
 
     /// Empties the waits of a buffer.
     pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
         let maps = &self.skel.maps;
-        drain(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
+        drain_table(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
     }
 
     /// Looks at the threads that are off the CPU now.
-    pub fn waiting(&self, mut each: impl FnMut(&Waiting)) {
+    pub fn each_waiting(&self, mut each: impl FnMut(&Waiting)) {
         if !self.off_cpu {
             return;
         }
@@ -431,10 +465,10 @@ pub(crate) fn open_everywhere(
         kernel.attach_tracepoint(spec, event, period)?;
         return Ok(Vec::new());
     }
-    let attr = perf::attributes(spec, period);
+    let attr = perf::event_attributes(spec, period);
     let mut fds = Vec::with_capacity(cpus.len());
     for &cpu in cpus {
-        let fd = perf::open(&attr, Scope { pid: -1, cpu })
+        let fd = perf::open_event(&attr, Scope { pid: -1, cpu })
             .map_err(|source| crate::events::advice::event_refused(spec, source))?;
         kernel.attach_event(&fd, event, false)?;
         fds.push(fd);

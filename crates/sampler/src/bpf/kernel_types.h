@@ -42,6 +42,8 @@ enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
 enum { CALL_MMAP = 9, CALL_MREMAP = 25 };
 enum { MAP_ANONYMOUS = 0x20 };
 enum { VM_EXEC = 4 };
+/* The loader puts in the running kernel's number. */
+enum cgroup_subsys_id { memory_cgrp_id = 4 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -150,6 +152,26 @@ struct sighand_struct {
 struct thread_struct {
 	unsigned long fsbase;
 };
+/* A directory of a control group. */
+struct kernfs_node {
+	struct kernfs_node *parent; /* until Linux 6.14 */
+	const char *name;
+	u64 id;
+};
+struct kernfs_node___6_15 {
+	struct kernfs_node *__parent;
+};
+struct cgroup {
+	int level; /* 0: the root */
+	struct kernfs_node *kn;
+};
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+	struct cgroup *dfl_cgrp;
+};
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
@@ -170,6 +192,7 @@ struct task_struct {
 	struct completion *vfork_done;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	struct css_set *cgroups;
 };
 
 #pragma clang attribute pop

@@ -4,6 +4,8 @@
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
 const NAME_LEN: usize = 16;
+const CGROUP_LEVELS: usize = 10;
+const CGROUP_NAME: usize = 96;
 /// `enum place_kind`.
 pub(crate) const PLACE_FILE: u8 = 0;
 pub(crate) const PLACE_KERNEL: u8 = 1;
@@ -15,10 +17,10 @@ pub(crate) struct Place {
     pub offset: u64,
     pub inode: u64,
     pub device: u32,
-    pub generation: u32,
+    generation: u32,
     pub tgid: u32,
     pub tid: u32,
-    pub space: u32,
+    space: u32,
     pub event: u8,
     pub kind: u8,
     first_high: u16,
@@ -32,6 +34,19 @@ impl Place {
     pub fn first_ns(&self) -> u64 {
         (u64::from(self.first_high) << 32 | u64::from(self.first_low)) << 10
     }
+
+    /// The generation of the file, if it is a place in one.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The number of the control group.
+    pub fn cgroup(&self) -> u32 {
+        match self.kind {
+            PLACE_FILE | PLACE_KERNEL => self.space,
+            _ => self.generation,
+        }
+    }
 }
 
 /// `struct stack_key`.
@@ -43,8 +58,10 @@ pub(crate) struct StackKey {
     pub tgid: u32,
     pub tid: u32,
     pub space: u32,
+    pub cgroup: u32,
     pub event: u16,
     pub cpu: u16,
+    pub unused: u32,
     pub name: [u8; NAME_LEN],
 }
 
@@ -54,6 +71,7 @@ pub(crate) struct StackKey {
 pub(crate) struct ThreadKey {
     pub tgid: u32,
     pub tid: u32,
+    pub cgroup: u32,
     pub event: u16,
     pub cpu: u16,
     pub name: [u8; NAME_LEN],
@@ -65,7 +83,6 @@ pub(crate) struct ThreadKey {
 pub(crate) struct Run {
     pub count: Count,
     pub thread: ThreadKey,
-    pub unused: u32,
 }
 
 /// `struct off_key`.
@@ -142,6 +159,42 @@ pub(crate) struct Accounting {
     pub inserted: u64,
 }
 
+/// `struct cgroup_path`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CgroupPath {
+    levels: u32,
+    cut: u32,
+    names: [[u8; CGROUP_NAME]; CGROUP_LEVELS],
+}
+
+impl Default for CgroupPath {
+    fn default() -> Self {
+        Self {
+            levels: 0,
+            cut: 0,
+            names: [[0; CGROUP_NAME]; CGROUP_LEVELS],
+        }
+    }
+}
+
+impl CgroupPath {
+    /// The path from the root of its hierarchy; of a very deep one the end, after `…`.
+    pub fn text(&self) -> String {
+        let names = self.names.iter().take(self.levels as usize).rev();
+        let mut text = String::from(if self.cut != 0 { "…" } else { "" });
+        for name in names {
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            text.push('/');
+            text.push_str(&String::from_utf8_lossy(&name[..end]));
+        }
+        match text.is_empty() {
+            true => "/".to_owned(),
+            false => text,
+        }
+    }
+}
+
 /// `struct control`, the programs' variables.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -178,6 +231,8 @@ unsafe impl Plain for Waiting {}
 unsafe impl Plain for Frames {}
 // SAFETY: as above.
 unsafe impl Plain for Accounting {}
+// SAFETY: integers and bytes, four of which fill what comes before eight.
+unsafe impl Plain for CgroupPath {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
 // SAFETY: an integer.

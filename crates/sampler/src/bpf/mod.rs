@@ -3,10 +3,12 @@
 
 pub(crate) mod calls;
 pub(crate) mod followed;
+pub(crate) mod frame_words;
 pub(crate) mod kernel;
 pub(crate) mod layout;
 pub(crate) mod pins;
 pub(crate) mod programs;
+pub(crate) mod python;
 pub(crate) mod snapshots;
 pub(crate) mod tables;
 pub(crate) mod task_accounts;
@@ -14,6 +16,6 @@ pub(crate) mod ticks;
 pub(crate) mod waits;
 
 pub use calls::{Calls, ProbedCall};
-pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, unpin};
+pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
 pub use ticks::Ticks;
-pub use waits::{FrameLayout, ThreadWait, Waits};
+pub use waits::{CpuUser, FrameLayout, ThreadWait, Waits};

@@ -3,7 +3,9 @@
 
 use crate::Error;
 use crate::bpf::kernel::Kernel;
-use crate::bpf::layout::{Accounting, Control, Count, MAX_EVENTS, Place, Run, ThreadKey};
+use crate::bpf::layout::{
+    Accounting, CgroupPath, Control, Count, MAX_EVENTS, Place, Run, ThreadKey,
+};
 use crate::bpf::tables::{Tables, wait_for_running_programs};
 use crate::clock::monotonic_ns;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -78,7 +80,7 @@ fn is_bpf_file_system(path: &Path) -> bool {
 }
 
 /// Pins a collector in the directory, which is made.
-pub(crate) fn pin(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
+pub(crate) fn pin_collector(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(directory).map_err(|source| Error::System {
         what: format!("creating {}", directory.display()),
         source,
@@ -115,7 +117,7 @@ fn new_description() -> Result<MapHandle, Error> {
 }
 
 /// Describes the events of the collector that is pinned in this directory.
-pub(crate) fn describe(directory: &Path, events: &[Event]) -> Result<(), Error> {
+pub(crate) fn describe_events(directory: &Path, events: &[Event]) -> Result<(), Error> {
     let mut text = serde_json::to_vec(events).unwrap_or_default();
     if text.len() > DESCRIPTION {
         return Err(Error::Refused {
@@ -134,7 +136,7 @@ pub(crate) fn describe(directory: &Path, events: &[Event]) -> Result<(), Error> 
 ///
 /// # Errors
 /// [`Error::System`].
-pub fn unpin(directory: &Path) -> Result<(), Error> {
+pub fn remove_pins(directory: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(directory) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::System {
             what: format!("removing {}", directory.display()),
@@ -159,6 +161,7 @@ pub struct LeftBehind {
     threads: [MapHandle; 2],
     runs: MapHandle,
     accounts: MapHandle,
+    cgroups: MapHandle,
     state: MapHandle,
     events: MapHandle,
 }
@@ -180,6 +183,7 @@ impl LeftBehind {
             threads: [map("threads0")?, map("threads1")?],
             runs: map("runs")?,
             accounts: map("accounts")?,
+            cgroups: map("cgroups")?,
             state: map("state")?,
             events: map(EVENTS)?,
         };
@@ -192,6 +196,7 @@ impl LeftBehind {
                 .all(|m| sizes(m) == (size_of::<ThreadKey>(), count))
             && sizes(&left.runs).1 == size_of::<Run>()
             && sizes(&left.accounts).1 == size_of::<Accounting>()
+            && sizes(&left.cgroups).1 == size_of::<CgroupPath>()
             && sizes(&left.state).1 == size_of::<Control>();
         match fits {
             true => Ok(left),
@@ -206,8 +211,8 @@ impl LeftBehind {
     ///
     /// # Errors
     /// [`Error::Bpf`].
-    pub fn halt(&self) -> Result<(), Error> {
-        let mut state = self.state()?;
+    pub fn halt_counting(&self) -> Result<(), Error> {
+        let mut state = self.read_control()?;
         if let Some(highest) = state.get_mut(3) {
             *highest |= STOPPED;
         }
@@ -219,8 +224,9 @@ impl LeftBehind {
     ///
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`].
-    pub fn stop(&self) -> Result<(), Error> {
-        self.halt()?;
+    pub fn stop_programs(&self) -> Result<(), Error> {
+        self.halt_counting()?;
+        // Those that had begun still count; the tables are read when they have ended.
         wait_for_running_programs();
         let failed = |source| Error::System {
             what: format!("stopping the collector in {}", self.directory.display()),
@@ -236,22 +242,22 @@ impl LeftBehind {
     }
 
     /// `control` of the programs, the only variable that they have.
-    fn state(&self) -> Result<Vec<u8>, Error> {
+    fn read_control(&self) -> Result<Vec<u8>, Error> {
         let state = self.state.lookup(&FIRST, MapFlags::ANY);
         let state = state.map_err(Error::bpf("reading the collector's state"))?;
         Ok(state.unwrap_or_default())
     }
 
     /// The number of the fill that was being filled.
-    pub(crate) fn fill(&self) -> Result<u32, Error> {
-        let state = self.state()?;
+    pub(crate) fn fill_number(&self) -> Result<u32, Error> {
+        let state = self.read_control()?;
         let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
         let stopped = u32::from(STOPPED) << 24;
         Ok(word.map_or(0, u32::from_ne_bytes) & !stopped)
     }
 
     fn long_of_state(&self, at: usize) -> Result<u64, Error> {
-        let state = self.state()?;
+        let state = self.read_control()?;
         let word = state.get(at..at + 8).and_then(|word| word.try_into().ok());
         Ok(word.map_or(0, u64::from_ne_bytes))
     }
@@ -269,7 +275,7 @@ impl LeftBehind {
     ///
     /// # Errors
     /// [`Error::Bpf`].
-    pub fn overdue(&self) -> Result<u64, Error> {
+    pub fn overdue_interrupts(&self) -> Result<u64, Error> {
         self.long_of_state(std::mem::offset_of!(Control, overdue))
     }
 
@@ -290,16 +296,16 @@ impl LeftBehind {
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn taken(&self) -> Result<u64, Error> {
+    pub fn samples_held(&self) -> Result<u64, Error> {
         let mut taken = 0;
         for buffer in [0, 1] {
-            let accounts = self.tables(buffer)?.accounts(MAX_EVENTS)?;
+            let accounts = self.buffer_tables(buffer)?.sum_accounts(MAX_EVENTS)?;
             taken += accounts.iter().map(|account| account.taken).sum::<u64>();
         }
         Ok(taken)
     }
 
-    pub(crate) fn tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
+    pub(crate) fn buffer_tables(&self, buffer: u32) -> Result<Tables<'_>, Error> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         Ok(Tables {
             places: self.places.as_fd(),
@@ -307,6 +313,7 @@ impl LeftBehind {
             threads: self.threads[usize::from(buffer != 0)].as_fd(),
             runs: self.runs.as_fd(),
             accounts: self.accounts.as_fd(),
+            cgroups: self.cgroups.as_fd(),
             buffer,
             cpus,
         })
@@ -317,6 +324,6 @@ impl LeftBehind {
     /// # Errors
     /// [`Error::System`].
     pub fn remove(self) -> Result<(), Error> {
-        unpin(&self.directory)
+        remove_pins(&self.directory)
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 /// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
-pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
+pub fn load_programs(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
     libbpf_rs::set_print(None);
     let mut open = (ObjectBuilder::default().open_memory(code)).map_err(Error::bpf(what))?;
     for mut map in open.maps_mut() {
@@ -26,7 +26,7 @@ pub fn load(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> 
 }
 
 /// Attaches a program to an open event; `what` is done with it.
-pub fn attach(
+pub fn attach_program(
     program: &ProgramMut<'_>,
     event: &OwnedFd,
     options: PerfEventOpts,
@@ -87,7 +87,7 @@ impl<T: 'static> Events<T> {
 }
 
 /// Events that found no room.
-pub fn lost(object: &Object) -> u64 {
+pub fn lost_records(object: &Object) -> u64 {
     let map = object.maps().find(|map| map.name() == "lost");
     let value = map.and_then(|map| {
         let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
@@ -97,13 +97,13 @@ pub fn lost(object: &Object) -> u64 {
 }
 
 /// Eight bytes of a record; 0 behind its end.
-pub fn long(record: &[u8], at: usize) -> u64 {
+pub fn read_u64(record: &[u8], at: usize) -> u64 {
     let word = record.get(at..at + 8).and_then(|word| word.try_into().ok());
     word.map_or(0, u64::from_ne_bytes)
 }
 
 /// Four bytes of a record; 0 behind its end.
-pub fn short(record: &[u8], at: usize) -> u32 {
+pub fn read_u32(record: &[u8], at: usize) -> u32 {
     let word = record.get(at..at + 4).and_then(|word| word.try_into().ok());
     word.map_or(0, u32::from_ne_bytes)
 }

@@ -33,14 +33,14 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     fn of(record: &[u8]) -> Option<Self> {
         let record = record.get(..RECORD)?;
-        let long = |at| programs::long(record, at);
+        let long = |at| programs::read_u64(record, at);
         let value = |number: usize| long(VALUES + 8 * number);
         let known = long(KNOWN);
         let count = (long(KNOWN - 8) as usize).min(MAX_OPERATIONS);
         let given = |place| (known >> place & 1 == 1).then(|| value(Slice::FIRST + place));
         Some(Self {
             time: long(0),
-            pid: programs::short(record, 8),
+            pid: programs::read_u32(record, 8),
             registers: Registers {
                 integer: std::array::from_fn(value),
                 counter: long(16),
@@ -94,7 +94,7 @@ impl Snapshots {
     }
 
     /// The snapshots up to a time, in order of time.
-    pub fn take(&mut self, until: u64) -> Vec<Snapshot> {
+    pub fn take_until(&mut self, until: u64) -> Vec<Snapshot> {
         // What cannot be read now can be read later.
         self.pending.extend(self.taken.read().unwrap_or_default());
         self.pending.sort_by_key(|one| one.time);
@@ -104,7 +104,7 @@ impl Snapshots {
 
     /// Has `each` see, and extend, what is to be read at later samples in a place; `None` where there
     /// are too many.
-    pub fn learn(&mut self, place: u64, each: impl FnOnce(Option<&mut Slice>)) {
+    pub fn extend_slice(&mut self, place: u64, each: impl FnOnce(Option<&mut Slice>)) {
         if self.slices.len() >= PLACES && !self.slices.contains_key(&place) {
             return each(None);
         }
@@ -114,13 +114,14 @@ impl Snapshots {
         if slice.operations().len() > before {
             let map = self.object.maps().find(|map| map.name() == "slices");
             // Without it less is known, and nothing wrong.
-            let _ = map.map(|map| map.update(&place.to_ne_bytes(), &encoded(slice), MapFlags::ANY));
+            let _ = map
+                .map(|map| map.update(&place.to_ne_bytes(), &encode_slice(slice), MapFlags::ANY));
         }
     }
 
     /// Returns what is missing.
     pub fn warnings(&self) -> impl Iterator<Item = String> + use<> {
-        let lost = programs::lost(&self.object);
+        let lost = programs::lost_records(&self.object);
         let lost = (lost > 0).then(|| {
             format!("the registers at {lost} samples were lost: nobody read them in time")
         });
@@ -134,7 +135,7 @@ impl Snapshots {
 }
 
 /// A slice as the kernel's side has it.
-fn encoded(slice: &Slice) -> Vec<u8> {
+fn encode_slice(slice: &Slice) -> Vec<u8> {
     let mut bytes = (slice.operations().len() as u64).to_ne_bytes().to_vec();
     for one in slice.operations() {
         let SliceOperation {

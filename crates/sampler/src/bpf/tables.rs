@@ -2,13 +2,16 @@
 //! before us left behind.
 
 use crate::Error;
-use crate::bpf::layout::{Accounting, Count, MAX_EVENTS, Place, Plain, Run, ThreadKey};
+use crate::bpf::layout::{Accounting, CgroupPath, Count, MAX_EVENTS, Place, Plain, Run, ThreadKey};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// How much of a table is mapped at once, in bytes: a multiple of any page.
 const PIECE: usize = 1 << 20;
+
+/// Half of the entries of `cgroups`.
+const CGROUPS_KEPT: usize = 1024;
 
 /// The tables of places and threads of one buffer, which nothing fills while they are read.
 pub(crate) struct Tables<'a> {
@@ -19,6 +22,8 @@ pub(crate) struct Tables<'a> {
     pub threads: BorrowedFd<'a>,
     pub runs: BorrowedFd<'a>,
     pub accounts: BorrowedFd<'a>,
+    /// Of both buffers.
+    pub cgroups: BorrowedFd<'a>,
     pub buffer: u32,
     pub cpus: usize,
 }
@@ -38,10 +43,23 @@ impl Tables<'_> {
         })
     }
 
+    /// Reads the control groups by their numbers, and leaves them unless there is soon no room for others.
+    pub fn read_cgroups(&self, mut each: impl FnMut(u32, &CgroupPath)) -> Result<(), Error> {
+        let mut count = 0;
+        read_table(self.cgroups, |number: &u32, path: CgroupPath| {
+            count += 1;
+            each(*number, &path);
+        })?;
+        match count > CGROUPS_KEPT {
+            true => drain_table(self.cgroups, |_: &u32, _: CgroupPath| ()),
+            false => Ok(()),
+        }
+    }
+
     /// Reads the threads, and leaves them.
     pub fn read_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         self.last_runs(&mut each)?;
-        read(self.threads, each)
+        read_table(self.threads, each)
     }
 
     /// Reads the places, and empties them.
@@ -77,7 +95,7 @@ impl Tables<'_> {
         for event in 0..MAX_EVENTS as u32 {
             clear_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
         }
-        drain(self.threads, each)
+        drain_table(self.threads, each)
     }
 
     /// The thread that each CPU sampled last is not yet in the table.
@@ -92,10 +110,10 @@ impl Tables<'_> {
     }
 
     /// The accounting of the first `events` events, summed over the CPUs.
-    pub fn accounts(&self, events: usize) -> Result<Vec<Accounting>, Error> {
+    pub fn sum_accounts(&self, events: usize) -> Result<Vec<Accounting>, Error> {
         (0..events.min(MAX_EVENTS) as u32)
             .map(|event| {
-                let values = self.account(event)?;
+                let values = self.cpu_accounts(event)?;
                 let sum = |sum: Accounting, value: &Accounting| Accounting {
                     taken: sum.taken + value.taken,
                     stored: sum.stored + value.stored,
@@ -108,10 +126,10 @@ impl Tables<'_> {
     }
 
     /// Returns how many entries each CPU has made.
-    pub fn inserted(&self, events: usize) -> Result<Vec<u64>, Error> {
+    pub fn inserted_counts(&self, events: usize) -> Result<Vec<u64>, Error> {
         let mut inserted = vec![0; self.cpus];
         for event in 0..events.min(MAX_EVENTS) as u32 {
-            for (sum, account) in inserted.iter_mut().zip(self.account(event)?) {
+            for (sum, account) in inserted.iter_mut().zip(self.cpu_accounts(event)?) {
                 *sum += account.inserted;
             }
         }
@@ -119,7 +137,7 @@ impl Tables<'_> {
     }
 
     /// The accounting of each CPU.
-    fn account(&self, event: u32) -> Result<Vec<Accounting>, Error> {
+    fn cpu_accounts(&self, event: u32) -> Result<Vec<Accounting>, Error> {
         of_each_cpu(self.cpus, self.accounts, self.index(event))
     }
 
@@ -236,16 +254,19 @@ pub(crate) fn wait_for_running_programs() {
 }
 
 /// Empties a hash table.
-pub(crate) fn drain<K: Plain, V: Plain>(
+pub(crate) fn drain_table<K: Plain, V: Plain>(
     map: BorrowedFd<'_>,
     each: impl FnMut(&K, V),
 ) -> Result<(), Error> {
-    walk(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
+    walk_table(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
 }
 
 /// Reads a hash table.
-fn read<K: Plain, V: Plain>(map: BorrowedFd<'_>, each: impl FnMut(&K, V)) -> Result<(), Error> {
-    walk(map, libbpf_sys::bpf_map_lookup_batch, each)
+fn read_table<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    each: impl FnMut(&K, V),
+) -> Result<(), Error> {
+    walk_table(map, libbpf_sys::bpf_map_lookup_batch, each)
 }
 
 /// `bpf_map_lookup_batch` and the like.
@@ -259,7 +280,7 @@ type Batch = unsafe extern "C" fn(
     *const libbpf_sys::bpf_map_batch_opts,
 ) -> libc::c_int;
 
-fn walk<K: Plain, V: Plain>(
+fn walk_table<K: Plain, V: Plain>(
     map: BorrowedFd<'_>,
     step: Batch,
     mut each: impl FnMut(&K, V),

@@ -38,7 +38,7 @@ impl ThreadAccount {
     const SIZE: usize = 56;
 
     fn from_bytes(bytes: &[u8]) -> Self {
-        let long = |at| programs::long(bytes, at);
+        let long = |at| programs::read_u64(bytes, at);
         Self {
             cpu_ns: long(0),
             waiting_ns: long(8),
@@ -46,7 +46,7 @@ impl ThreadAccount {
             end_ns: long(24),
             exit_cpu_ns: long(32),
             exit_waiting_ns: long(40),
-            tid: programs::short(bytes, 48),
+            tid: programs::read_u32(bytes, 48),
         }
     }
 
@@ -81,7 +81,7 @@ struct Totals {
 
 impl Totals {
     /// Adds a thread that still lives, or has ended and was not given up.
-    fn add(&mut self, account: &ThreadAccount, now: u64, cpu_ns: u64, waiting_ns: u64) {
+    fn add_thread(&mut self, account: &ThreadAccount, now: u64, cpu_ns: u64, waiting_ns: u64) {
         let end = if account.end_ns == 0 {
             now
         } else {
@@ -94,7 +94,7 @@ impl Totals {
     }
 
     /// The times, if no thread was missed.
-    fn times(&self) -> Option<TaskTimes> {
+    fn complete_times(&self) -> Option<TaskTimes> {
         if self.lost > 0 {
             return None;
         }
@@ -134,7 +134,7 @@ impl TaskAccounts {
     pub fn open(target: &TargetSpec) -> Self {
         let machine = *target == TargetSpec::Machine;
         Self {
-            programs: Programs::load(machine).ok(),
+            programs: Programs::load_programs(machine).ok(),
             process: None,
             children_ns: 0,
             machine,
@@ -148,7 +148,7 @@ impl TaskAccounts {
         self.start_ns = monotonic_ns();
         self.children_ns = children_cpu_ns();
         match (&self.programs, process) {
-            (Some(programs), Some(pid)) => programs.watch(pid, self.start_ns),
+            (Some(programs), Some(pid)) => programs.watch_process(pid, self.start_ns),
             (Some(programs), None) => programs.watch_all(self.start_ns),
             (None, Some(pid)) => {
                 self.process = process_cpu_ns(pid).map(|cpu| (pid, cpu, cpu));
@@ -178,7 +178,7 @@ impl TaskAccounts {
             return self.machine_times(cpus);
         }
         if let Some(programs) = &self.programs {
-            return programs.totals(LONGEST_END)?.times();
+            return programs.wait_for_totals(LONGEST_END)?.complete_times();
         }
         self.tick();
         let (_, before, last) = self.process?;
@@ -204,7 +204,8 @@ impl TaskAccounts {
             .saturating_mul(cpus as u64);
         // Somewhere on a machine threads always end: those are not waited for.
         let programs = self.programs.as_ref();
-        let threads = programs.and_then(|programs| programs.totals(Duration::ZERO)?.times());
+        let threads = programs
+            .and_then(|programs| programs.wait_for_totals(Duration::ZERO)?.complete_times());
         Some(TaskTimes {
             cpu_ns: capacity.saturating_sub(idle),
             waiting_ns: threads.and_then(|threads| threads.waiting_ns),
@@ -216,8 +217,8 @@ impl TaskAccounts {
 }
 
 impl Programs {
-    fn load(everything: bool) -> Result<Self, Error> {
-        let object = programs::load(CODE, &u32::from(everything).to_ne_bytes(), COUNTING)?;
+    fn load_programs(everything: bool) -> Result<Self, Error> {
+        let object = programs::load_programs(CODE, &u32::from(everything).to_ne_bytes(), COUNTING)?;
         let links = object
             .progs_mut()
             .map(|program| program.attach())
@@ -229,14 +230,14 @@ impl Programs {
         })
     }
 
-    fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+    fn find_map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
         self.object.maps().find(|map| map.name() == name)
     }
 
-    fn watch(&self, pid: u32, now: u64) {
+    fn watch_process(&self, pid: u32, now: u64) {
         // First the process: a thread that it starts meanwhile is counted by the program, and found
         // by both is counted once.
-        if let Some(map) = self.map("processes") {
+        if let Some(map) = self.find_map("processes") {
             let _ = map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY);
         }
         threads_of(pid).for_each(|tid| self.watch_thread(tid, now));
@@ -259,53 +260,53 @@ impl Programs {
             tid,
             ..ThreadAccount::default()
         };
-        if let Some(map) = self.map("earlier") {
+        if let Some(map) = self.find_map("earlier") {
             let _ = map.update(&tid.to_ne_bytes(), &account.to_bytes(), MapFlags::NO_EXIST);
         }
     }
 
     /// Returns what threads did until now. Those that have ended are waited for, at most so long.
-    fn totals(&self, patience: Duration) -> Option<Totals> {
+    fn wait_for_totals(&self, patience: Duration) -> Option<Totals> {
         let begun = Instant::now();
-        let mut living = self.accounts("threads");
+        let mut living = self.read_accounts("threads");
         // Zombies stay until their parent looks at them; they can be read meanwhile.
         let is_leaving =
             |one: &ThreadAccount| one.end_ns != 0 && scheduler_times(one.tid).is_none();
         while living.iter().any(is_leaving) && begun.elapsed() < patience {
             std::thread::sleep(Duration::from_millis(2));
-            living = self.accounts("threads");
+            living = self.read_accounts("threads");
         }
         let now = monotonic_ns();
-        let mut totals = self.sums()?;
+        let mut totals = self.read_totals()?;
         // A thread that is given up while the list is read would be in both or in neither.
         for _ in 0..20 {
-            living = self.accounts("threads");
-            let after = self.sums()?;
+            living = self.read_accounts("threads");
+            let after = self.read_totals()?;
             if std::mem::replace(&mut totals, after).threads == after.threads {
                 break;
             }
         }
         let known: FxHashSet<u32> = living.iter().map(|one| one.tid).collect();
-        let mut earlier = self.accounts("earlier");
+        let mut earlier = self.read_accounts("earlier");
         earlier.retain(|one| !known.contains(&one.tid));
         for account in living.iter().chain(&earlier) {
             let at_exit =
                 (account.end_ns != 0).then_some((account.exit_cpu_ns, account.exit_waiting_ns));
             if let Some((cpu_ns, waiting_ns)) = scheduler_times(account.tid).or(at_exit) {
-                totals.add(account, now, cpu_ns, waiting_ns);
+                totals.add_thread(account, now, cpu_ns, waiting_ns);
             }
         }
         Some(totals)
     }
 
-    fn sums(&self) -> Option<Totals> {
-        let map = self.map("sums")?;
+    fn read_totals(&self) -> Option<Totals> {
+        let map = self.find_map("sums")?;
         let values = map
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .ok()??;
         let mut totals = Totals::default();
         for value in &values {
-            let long = |at| programs::long(value, at);
+            let long = |at| programs::read_u64(value, at);
             totals.threads += long(0);
             totals.cpu_ns += long(8);
             totals.waiting_ns += long(16);
@@ -316,8 +317,8 @@ impl Programs {
         Some(totals)
     }
 
-    fn accounts(&self, map: &str) -> Vec<ThreadAccount> {
-        let Some(map) = self.map(map) else {
+    fn read_accounts(&self, map: &str) -> Vec<ThreadAccount> {
+        let Some(map) = self.find_map(map) else {
             return Vec::new();
         };
         let value = |key: Vec<u8>| map.lookup(&key, MapFlags::ANY).ok()?;
@@ -403,15 +404,15 @@ mod tests {
             start_ns: 1_000,
             ..ThreadAccount::default()
         };
-        totals.add(&account, 2_000, 400, 60);
-        let times = totals.times().expect("known");
+        totals.add_thread(&account, 2_000, 400, 60);
+        let times = totals.complete_times().expect("known");
         assert_eq!((times.cpu_ns, times.waiting_ns), (300, Some(50)));
         assert_eq!(times.blocked_ns, Some(650));
         totals.unknown = 1;
-        let times = totals.times().expect("known");
+        let times = totals.complete_times().expect("known");
         assert_eq!((times.waiting_ns, times.blocked_ns), (None, None));
         totals.lost = 1;
-        assert_eq!(totals.times(), None);
+        assert_eq!(totals.complete_times(), None);
     }
 
     #[test]

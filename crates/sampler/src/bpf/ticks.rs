@@ -31,7 +31,7 @@ impl Ticks {
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`] where the kernel does not allow it.
     pub fn start(handler: u64, period: u64) -> Result<Self, Error> {
-        let object = programs::load(CODE, &handler.to_ne_bytes(), WHAT)?;
+        let object = programs::load_programs(CODE, &handler.to_ne_bytes(), WHAT)?;
         let mut spec = EventSpec::cpu_clock();
         spec.exclude_kernel = true;
         let mut this = Self {
@@ -40,23 +40,23 @@ impl Ticks {
             object,
         };
         for cpu in online_cpus() {
-            this.add(&spec, cpu, period_of(cpu as u32, period))?;
+            this.add_event(&spec, cpu, period_of(cpu as u32, period))?;
         }
         Ok(this)
     }
 
-    fn add(&mut self, spec: &EventSpec, cpu: i32, period: u64) -> Result<(), Error> {
+    fn add_event(&mut self, spec: &EventSpec, cpu: i32, period: u64) -> Result<(), Error> {
         let scope = perf::Scope { pid: -1, cpu };
-        let opened = perf::open(&perf::attributes(spec, period), scope);
+        let opened = perf::open_event(&perf::event_attributes(spec, period), scope);
         let event = opened.map_err(|source| Error::System {
             what: WHAT.into(),
             source,
         })?;
         for program in self.object.progs_mut() {
-            let link = programs::attach(&program, &event, PerfEventOpts::default(), WHAT)?;
+            let link = programs::attach_program(&program, &event, PerfEventOpts::default(), WHAT)?;
             self.links.push(link);
         }
-        perf::enable(&event)?;
+        perf::enable_event(&event)?;
         self.periods.push((cpu as u32, period));
         Ok(())
     }

@@ -9,11 +9,16 @@
 #define NONE 0xffffffffu
 /* Bytes of a program's path that are kept. */
 #define PROGRAM 256
+/* Leaving the idle state takes tens of microseconds on virtual machines; what takes longer is no part of that. */
+#define WAKE_UP_NS 1000000
+/* Of CPUs with higher numbers nothing is said: what is waited for there is waited for by itself. */
+#define MOST_CPUS 4096
 
 /* ---- what user space sets before the programs are loaded ---- */
 const volatile u32 frame_size = 0; /* of runtime_abi::trace::Frame */
 const volatile u32 block_offset = 0; /* of its block */
 const volatile u32 base_offset = 0; /* of the first frame's address in runtime_abi::trace::Local */
+const volatile u32 first_cpus = 0; /* CPUs with USABLE_FIRST */
 
 /* ---- shared with user space; mirrored in waits.rs ---- */
 struct wait {
@@ -22,11 +27,21 @@ struct wait {
 	u64 queued_ns;
 	u32 tid;
 	u32 system_call; /* NONE: none */
-	u32 waker_tid; /* 0: nobody of the program */
+	u32 waker_tid; /* 0: nobody of the program; if it was preempted: the thread that it woke and that took its CPU */
 	u32 waker_block; /* NONE: none */
-	u32 preempted;
+	u32 preempted; /* then system_call is what that thread had waited in */
 	u32 reserved;
+	u64 taken_ns; /* of queued_ns: other processes had CPUs that it might have had */
+	u64 held_ns; /* of the time before: the same of the thread that woke it */
 };
+/* A time that a thread was ready without a CPU. */
+struct queued {
+	u64 from_ns;
+	u64 to_ns;
+	u64 taken_ns; /* see struct wait */
+};
+/* So many of these times are kept of a thread, for those that it wakes. */
+#define LAST 4
 struct waiting {
 	u64 since_ns; /* 0: it does not wait */
 	u64 woken_ns; /* 0: still asleep */
@@ -34,6 +49,10 @@ struct waiting {
 	u32 waker_tid;
 	u32 waker_block;
 	u32 preempted;
+	u64 taken_ns; /* taken_ns below when it was ready */
+	u64 held_ns;
+	u64 n; /* times kept in last, and those that were */
+	struct queued last[LAST];
 };
 
 struct {
@@ -79,6 +98,28 @@ struct {
 	__uint(max_entries, 256 << 10);
 } programs SEC(".maps");
 
+/* Who ran while threads of those were ready without a CPU, and for how long. */
+struct taker {
+	u32 tgid;
+	u32 is_own; /* it is one of those processes, or was started by them */
+	char comm[16];
+};
+/* CPUs that those threads may run on, by number: USABLE; USABLE_FIRST if they might when all this began. */
+#define USABLE 1
+#define USABLE_FIRST 2
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MOST_CPUS);
+	__type(key, u32);
+	__type(value, u32);
+} usable SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct taker);
+	__type(value, u64);
+} takers SEC(".maps");
+
 static __always_inline u32 system_call_of(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -96,6 +137,134 @@ static __always_inline bool is_target(u32 tgid)
 	return bpf_map_lookup_elem(&processes, &tgid) != 0;
 }
 
+static __always_inline bool is_started(u32 tgid)
+{
+	return is_target(tgid) || bpf_map_lookup_elem(&started, &tgid);
+}
+
+/* Threads of those that are ready without a CPU, and since when there are some. */
+static u64 ready_threads, ready_since;
+/* Usable CPUs that other processes run on, less first_cpus. What ran on a CPU before all this began is no thread of those, however long it
+ * goes on. */
+static s64 foreign_change;
+/* For how long a thread that was always ready would have been without a CPU because of other processes, and until when that is counted. */
+static u64 taken_ns, taken_until;
+struct slice {
+	u64 since_ns; /* when the thread that runs there got the CPU */
+	u32 state; /* what it counts as, NOT_YET: by USABLE_FIRST */
+	u32 reserved;
+};
+enum { NOT_YET, FOREIGN, NOT_FOREIGN };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slice);
+} slices SEC(".maps");
+
+/* Without other processes as many of the ready threads would run as these have CPUs. The rest waits for the program's own threads. Which
+ * of them it would be is not known, so each waits for others by the same part. Called before either number changes. */
+static __always_inline void count_taken(u64 now)
+{
+	u64 until = taken_until, ready = ready_threads, foreign = first_cpus + foreign_change;
+
+	/* Each moment is counted by one CPU. */
+	if (now <= until || !__sync_bool_compare_and_swap(&taken_until, until, now) || !ready || !foreign)
+		return;
+	__sync_fetch_and_add(&taken_ns, foreign < ready ? (now - until) * foreign / ready : now - until);
+}
+
+static __always_inline void becomes_ready(u64 now)
+{
+	count_taken(now);
+	if (!ready_threads)
+		ready_since = now;
+	__sync_fetch_and_add(&ready_threads, 1);
+}
+
+static __always_inline void becomes_running(u64 now)
+{
+	count_taken(now);
+	if (ready_threads)
+		__sync_fetch_and_add(&ready_threads, -1);
+}
+
+/* Who leaves a CPU had it while others were ready: whoever ran last before one of these got its CPU may have run for a moment only. */
+static __always_inline void charge(struct task_struct *prev, u64 since, u64 now)
+{
+	u64 *sum;
+
+	since = since > ready_since ? since : ready_since;
+	if (!ready_threads || !prev->pid || now <= since)
+		return;
+	struct taker taker = {.tgid = prev->tgid, .is_own = is_started(prev->tgid)};
+	u64 ns = now - since;
+
+	bpf_probe_read_kernel(&taker.comm, sizeof(taker.comm), prev->comm);
+	sum = bpf_map_lookup_elem(&takers, &taker);
+	if (sum)
+		__sync_fetch_and_add(sum, ns);
+	else
+		bpf_map_update_elem(&takers, &taker, &ns, BPF_ANY);
+}
+
+/* A thread had no CPU, for some of the time because of other processes. */
+static __always_inline void remember(struct waiting *of, u64 from, u64 to, u64 taken)
+{
+	u32 at = of->n % LAST;
+
+	of->last[at].from_ns = from;
+	of->last[at].to_ns = to;
+	of->last[at].taken_ns = taken < to - from ? taken : to - from;
+	of->n++;
+}
+
+/* For how long since then other processes kept a thread from running, at least. */
+static __always_inline u64 held_since(u32 tid, u64 since)
+{
+	struct waiting *of = bpf_map_lookup_elem(&waiting, &tid);
+	u64 sum = 0;
+
+	for (int at = 0; of && at < LAST; at++) {
+		struct queued *one = &of->last[at];
+		u64 from = one->from_ns > since ? one->from_ns : since;
+
+		if (one->to_ns > from)
+			sum += one->taken_ns < one->to_ns - from ? one->taken_ns : one->to_ns - from;
+	}
+	return sum;
+}
+
+/* Another thread has this CPU from now on. */
+static __always_inline void change_slice(struct task_struct *prev, struct task_struct *next, u64 now)
+{
+	u32 zero = 0, cpu = bpf_get_smp_processor_id();
+	struct slice *slice = bpf_map_lookup_elem(&slices, &zero);
+	u32 *known = bpf_map_lookup_elem(&usable, &cpu), is_usable = known ? *known : 0;
+	bool was_foreign, is_foreign;
+
+	if (!slice)
+		return;
+	if (is_usable & USABLE)
+		charge(prev, slice->since_ns, now);
+	slice->since_ns = now;
+	was_foreign = slice->state == NOT_YET ? is_usable & USABLE_FIRST : slice->state == FOREIGN;
+	is_foreign = (is_usable & USABLE) && next->pid && !is_started(next->tgid);
+	slice->state = is_foreign ? FOREIGN : NOT_FOREIGN;
+	if (is_foreign == was_foreign)
+		return;
+	if (ready_threads)
+		count_taken(now);
+	__sync_fetch_and_add(&foreign_change, is_foreign ? 1 : -1);
+}
+
+/* A thread that got its CPU so soon did not wait for others: an idle CPU had to wake up, or whoever woke it ran on there until it
+ * slept. Had it not been stopped, it would have run on. */
+static __always_inline bool is_wake_up(struct waiting *waited, struct task_struct *prev, u64 queued)
+{
+	return !waited->preempted && queued < WAKE_UP_NS && (!prev->pid || prev->pid == waited->waker_tid);
+}
+
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
@@ -104,20 +273,41 @@ int on_switch(u64 *ctx)
 	u32 state = ctx[3], tid = next->pid;
 	u64 now = bpf_ktime_get_ns();
 	struct waiting *waited = tid ? bpf_map_lookup_elem(&waiting, &tid) : 0;
+	u32 handed_to = 0, handed_for = NONE;
 
+	change_slice(prev, next, now);
 	if (waited && waited->since_ns) {
+		u64 ready = waited->woken_ns ? waited->woken_ns : now;
+		u64 queued = now > ready ? now - ready : 0;
+
+		u64 taken = 0;
+
+		if (waited->woken_ns) {
+			becomes_running(now);
+			taken = taken_ns - waited->taken_ns;
+		}
+		if (is_wake_up(waited, prev, queued))
+			queued = 0;
+		else if (taken)
+			remember(waited, ready, now, taken);
+		/* Who wakes a thread and loses its CPU to it hands over what that one waited for. */
+		if (!waited->preempted && waited->waker_tid == prev->pid) {
+			handed_to = tid;
+			handed_for = waited->system_call;
+		}
 		struct wait *wait = bpf_ringbuf_reserve(&waits, sizeof(*wait), 0);
 		if (wait) {
-			u64 ready = waited->woken_ns ? waited->woken_ns : now;
 			wait->start_ns = waited->since_ns;
 			wait->end_ns = now;
-			wait->queued_ns = now > ready ? now - ready : 0;
+			wait->queued_ns = queued;
 			wait->tid = tid;
 			wait->system_call = waited->system_call;
 			wait->waker_tid = waited->waker_tid;
 			wait->waker_block = waited->waker_block;
 			wait->preempted = waited->preempted;
 			wait->reserved = 0;
+			wait->taken_ns = taken < queued ? taken : queued;
+			wait->held_ns = waited->held_ns;
 			bpf_ringbuf_submit(wait, BPF_RB_NO_WAKEUP);
 		} else {
 			lose();
@@ -132,19 +322,27 @@ int on_switch(u64 *ctx)
 		bpf_map_delete_elem(&waiting, &tid);
 		return 0;
 	}
-	struct waiting out = {
-		.since_ns = now,
-		.woken_ns = preempted || !state ? now : 0,
-		.system_call = preempted || !state ? NONE : system_call_of(prev),
-		.waker_block = NONE,
-		.preempted = preempted || !state,
-	};
+	bool ready = preempted || !state;
+	if (ready)
+		becomes_ready(now);
 	/* Its entry stays: adding and removing one at each switch took a third of the time of this program. */
 	waited = bpf_map_lookup_elem(&waiting, &tid);
-	if (waited)
-		*waited = out;
-	else
-		bpf_map_update_elem(&waiting, &tid, &out, BPF_ANY);
+	if (!waited) {
+		struct waiting none = {};
+
+		bpf_map_update_elem(&waiting, &tid, &none, BPF_ANY);
+		waited = bpf_map_lookup_elem(&waiting, &tid);
+	}
+	if (!waited)
+		return 0;
+	waited->woken_ns = ready ? now : 0;
+	waited->system_call = ready ? handed_for : system_call_of(prev);
+	waited->waker_tid = ready ? handed_to : 0;
+	waited->waker_block = NONE;
+	waited->preempted = ready;
+	waited->taken_ns = taken_ns;
+	waited->held_ns = 0;
+	waited->since_ns = now;
 	return 0;
 }
 
@@ -177,14 +375,12 @@ int on_waking(u64 *ctx)
 	if (is_target(ids >> 32) && system_call_of(task) != NONE) {
 		entry->waker_tid = (u32)ids;
 		entry->waker_block = current_block((u32)ids);
+		entry->held_ns = held_since((u32)ids, entry->since_ns);
 	}
 	entry->woken_ns = bpf_ktime_get_ns();
+	becomes_ready(entry->woken_ns);
+	entry->taken_ns = taken_ns;
 	return 0;
-}
-
-static __always_inline bool is_started(u32 tgid)
-{
-	return is_target(tgid) || bpf_map_lookup_elem(&started, &tgid);
 }
 
 SEC("tp_btf/sched_process_fork")

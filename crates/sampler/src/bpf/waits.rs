@@ -2,7 +2,10 @@
 
 use crate::Error;
 use crate::bpf::programs::{self, Events};
+use crate::processes::cpus::usable_cpus;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
@@ -11,7 +14,11 @@ const NONE: u32 = u32::MAX;
 /// What is done.
 const WATCHING: &str = "watching the scheduler";
 /// Bytes of a record.
-const RECORD: usize = 48;
+const RECORD: usize = 64;
+
+/// Flags of a CPU, as in `waits.bpf.c`.
+const USABLE: u32 = 1;
+const USABLE_FIRST: u32 = 2;
 
 /// A time that a thread was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +31,10 @@ pub struct ThreadWait {
     pub end_ns: u64,
     /// How much of that, at its end, it was ready and waited for a CPU.
     pub queued_ns: u64,
+    /// How much of `queued_ns` it waited because other processes had CPUs, and not because of the program's own threads.
+    pub taken_ns: u64,
+    /// How much of the time before it was ready its waker itself was ready without a CPU, because of other processes; at least.
+    pub held_ns: u64,
     /// It was ready all the time: the CPU was taken from it.
     pub preempted: bool,
     /// The system call that it waited in.
@@ -32,6 +43,19 @@ pub struct ThreadWait {
     pub waker: Option<u32>,
     /// The block that one was in.
     pub waker_block: Option<u32>,
+}
+
+/// A process that had CPUs which watched threads were ready for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuUser {
+    /// Process.
+    pub pid: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// It is a watched process, or one that such a process started.
+    pub watched: bool,
+    /// For how long, in nanoseconds.
+    pub ns: u64,
 }
 
 /// Where a thread of a traced program keeps the frames of its blocks.
@@ -51,6 +75,10 @@ pub struct Waits {
     _links: Vec<Link>,
     waits: Events<ThreadWait>,
     programs: Events<String>,
+    /// The CPUs that watched threads may use, as far as is known; at first, those that this thread may use.
+    usable: RefCell<BTreeSet<u32>>,
+    /// Threads that were asked for these.
+    asked: Cell<u64>,
 }
 
 impl Waits {
@@ -59,9 +87,15 @@ impl Waits {
     /// # Errors
     /// [`Error::Bpf`] where the kernel refuses that.
     pub fn watch(layout: FrameLayout) -> Result<Self, Error> {
-        let values = [layout.size, layout.block, layout.base];
+        let own = usable_cpus(std::process::id()).unwrap_or_default();
+        let usable: BTreeSet<u32> = own.into_iter().collect();
+        let first = usable.len() as u32;
+        let values = [layout.size, layout.block, layout.base, first];
         let constants: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
-        let object = programs::load(CODE, &constants, WATCHING)?;
+        let object = programs::load_programs(CODE, &constants, WATCHING)?;
+        for cpu in &usable {
+            set_usable(&object, *cpu, USABLE | USABLE_FIRST);
+        }
         let links = object
             .progs_mut()
             .map(|program| program.attach())
@@ -78,6 +112,8 @@ impl Waits {
             _links: links,
             waits,
             programs,
+            usable: RefCell::new(usable),
+            asked: Cell::new(0),
         })
     }
 
@@ -100,8 +136,31 @@ impl Waits {
         Some(u64::from_ne_bytes(value.try_into().ok()?))
     }
 
+    /// Notes the CPUs that a thread may use: what other processes run there, it might have run.
+    fn add_usable_cpus(&self, tid: u32) {
+        let Some(cpus) = usable_cpus(tid) else {
+            return; // It has ended.
+        };
+        let mut usable = self.usable.borrow_mut();
+        let asked = self.asked.replace(self.asked.get() + 1);
+        if asked == 0 {
+            // The program may have been bound to fewer than were known at first.
+            for cpu in usable.iter().filter(|cpu| !cpus.contains(cpu)) {
+                set_usable(&self.object, *cpu, USABLE_FIRST);
+            }
+            usable.retain(|cpu| cpus.contains(cpu));
+        }
+        for cpu in cpus {
+            if usable.insert(cpu) {
+                // What runs there already counts from its next switch on.
+                set_usable(&self.object, cpu, USABLE);
+            }
+        }
+    }
+
     /// Says where a thread keeps its frames.
     pub fn add_thread(&self, tid: u32, address: u64) {
+        self.add_usable_cpus(tid);
         if let Some(map) = self.map("threads") {
             let _ = map.update(&tid.to_ne_bytes(), &address.to_ne_bytes(), MapFlags::ANY);
         }
@@ -131,23 +190,53 @@ impl Waits {
         self.programs.read()
     }
 
+    /// Returns who had the CPUs that watched threads were ready for, the longest first.
+    pub fn cpu_users(&self) -> Vec<CpuUser> {
+        let Some(map) = self.map("takers") else {
+            return Vec::new();
+        };
+        let user = |key: Vec<u8>| {
+            let ns = map.lookup(&key, MapFlags::ANY).ok()??;
+            let key: &[u8; 24] = key.as_slice().try_into().ok()?;
+            let name = key.get(8..)?.split(|byte| *byte == 0).next()?;
+            Some(CpuUser {
+                pid: programs::read_u32(key, 0),
+                watched: programs::read_u32(key, 4) != 0,
+                name: String::from_utf8_lossy(name).into_owned(),
+                ns: u64::from_ne_bytes(ns.try_into().ok()?),
+            })
+        };
+        let mut users: Vec<CpuUser> = map.keys().filter_map(user).collect();
+        users.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+        users
+    }
+
     /// Waits that found no room.
     pub fn lost(&self) -> u64 {
-        programs::lost(&self.object)
+        programs::lost_records(&self.object)
+    }
+}
+
+fn set_usable(object: &Object, cpu: u32, flags: u32) {
+    if let Some(map) = object.maps().find(|map| map.name() == "usable") {
+        // CPUs beyond its end do not exist.
+        let _ = map.update(&cpu.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY);
     }
 }
 
 fn parse(bytes: &[u8]) -> Option<ThreadWait> {
     let bytes: &[u8; RECORD] = bytes.get(..RECORD)?.try_into().ok()?;
     let (long, short) = (
-        |at| programs::long(bytes, at),
-        |at| programs::short(bytes, at),
+        |at| programs::read_u64(bytes, at),
+        |at| programs::read_u32(bytes, at),
     );
     let some = |value: u32| (value != NONE).then_some(value);
     Some(ThreadWait {
         start_ns: long(0),
         end_ns: long(8),
         queued_ns: long(16),
+        taken_ns: long(48),
+        held_ns: long(56),
         tid: short(24),
         system_call: some(short(28)),
         waker: Some(short(32)).filter(|tid| *tid != 0),

@@ -32,7 +32,7 @@ pub(super) fn capabilities(system: &dyn System) -> Capabilities {
     };
     let probe = |question| Probe {
         question,
-        gap: doctor.ask(question),
+        gap: doctor.ask_question(question),
     };
     let probes = Question::ALL.map(probe).to_vec();
     Capabilities {
@@ -44,7 +44,7 @@ pub(super) fn capabilities(system: &dyn System) -> Capabilities {
     }
 }
 
-fn lost(question: Question) -> &'static str {
+fn lost_without(question: Question) -> &'static str {
     match question {
         Question::OwnPrograms => "everything: nothing can be sampled",
         Question::Kernel => "what system calls cost: samples of your programs stop at the kernel",
@@ -67,28 +67,28 @@ fn lost(question: Question) -> &'static str {
 }
 
 impl Doctor<'_> {
-    fn ask(&self, question: Question) -> Option<Gap> {
+    fn ask_question(&self, question: Question) -> Option<Gap> {
         let answer = match question {
-            Question::OwnPrograms => self.clock(Trial::OwnClock, 2, Mend::Setting),
-            Question::Kernel => self.clock(Trial::KernelClock, 1, Mend::Setting),
-            Question::WholeMachine => self.clock(Trial::MachineClock, 0, Mend::Rights),
-            Question::OtherUsers => self.clock(Trial::InitClock, i64::MIN, Mend::Rights),
-            Question::Bpf => self.bpf(),
-            Question::Btf => self.btf(),
+            Question::OwnPrograms => self.ask_clock(Trial::OwnClock, 2, Mend::Setting),
+            Question::Kernel => self.ask_clock(Trial::KernelClock, 1, Mend::Setting),
+            Question::WholeMachine => self.ask_clock(Trial::MachineClock, 0, Mend::Rights),
+            Question::OtherUsers => self.ask_clock(Trial::InitClock, i64::MIN, Mend::Rights),
+            Question::Bpf => self.ask_bpf(),
+            Question::Btf => self.ask_btf(),
             Question::BpfFs => self.bpf_fs(),
             Question::RingBuffers => self.ring_buffers(),
-            Question::Pmu => self.pmu(),
-            Question::Precise => self.precise(Trial::Precise),
-            Question::Branches => self.precise(Trial::Branches),
+            Question::Pmu => self.ask_pmu(),
+            Question::Precise => self.ask_precise(Trial::Precise),
+            Question::Branches => self.ask_precise(Trial::Branches),
             Question::KernelSymbols => self.kernel_symbols(),
-            Question::Tracepoints => self.tracepoints(),
-            Question::Breakpoints => self.breakpoints(),
-            Question::Uprobes => self.uprobes(),
+            Question::Tracepoints => self.ask_tracepoints(),
+            Question::Breakpoints => self.ask_breakpoints(),
+            Question::Uprobes => self.ask_uprobes(),
         };
         let ((missing, fix), errno) = answer.err()?;
         Some(Gap {
             missing,
-            lose: lost(question).to_owned(),
+            lose: lost_without(question).to_owned(),
             fix,
             errno,
         })
@@ -104,7 +104,7 @@ impl Doctor<'_> {
     }
 
     /// A setting of the kernel, which containers share with their host and mostly cannot write.
-    pub(super) fn setting(&self, assignment: &str) -> Fix {
+    pub(super) fn kernel_setting(&self, assignment: &str) -> Fix {
         if self.user.settings_read_only {
             Fix::HostCommand(format!("sudo sysctl {assignment}"))
         } else {
@@ -113,7 +113,7 @@ impl Doctor<'_> {
     }
 
     /// All rights that this program can make use of, given once.
-    pub(super) fn rights(&self) -> Fix {
+    pub(super) fn all_rights(&self) -> Fix {
         let new = self.machine.kernel_at_least(5, 8);
         let main = if new {
             facts::PERFMON
@@ -159,7 +159,7 @@ impl Doctor<'_> {
     }
 
     /// The right to everything, which is too much to give to a file.
-    pub(super) fn admin(&self) -> Fix {
+    pub(super) fn admin_right(&self) -> Fix {
         let withheld = !self.user.may_get(facts::SYS_ADMIN);
         if self.user.user_namespace || self.user.container.is_none() && withheld {
             Fix::Advice("run it as root where cap_sys_admin is not withheld".into())
@@ -173,41 +173,44 @@ impl Doctor<'_> {
     }
 
     fn may_monitor(&self) -> bool {
-        self.user.has(facts::PERFMON) || self.user.has(facts::SYS_ADMIN)
+        self.user.has_right(facts::PERFMON) || self.user.has_right(facts::SYS_ADMIN)
     }
 
     /// Why events are refused that `kernel.perf_event_paranoid` up to `level` would allow.
-    pub(super) fn denied(&self, errno: Errno, level: i64, mend: Mend) -> Reason {
+    pub(super) fn denied_by_paranoia(&self, errno: Errno, level: i64, mend: Mend) -> Reason {
         let paranoid = self.limits.perf_event_paranoid.unwrap_or(2);
         // The filter of a container comes before the kernel's own checks, and says EPERM.
-        let all = || self.system.open(Trial::OwnClock) == Err(libc::EPERM);
+        let all = || self.system.try_event(Trial::OwnClock) == Err(libc::EPERM);
         if errno == libc::EPERM && self.user.seccomp && !self.may_monitor() && all() {
             let missing = "a filter of system calls (seccomp) refuses perf_event_open";
-            return (missing.into(), self.rights());
+            return (missing.into(), self.all_rights());
         }
         if self.may_monitor() || paranoid <= level {
             let advice =
                 "no right and no setting of perf helps; journalctl -k names the one that refused";
-            let missing = format!("{} refuses it", self.authority());
+            let missing = format!("{} refuses it", self.refusing_authority());
             return (missing, Fix::Advice(advice.into()));
         }
         if level == i64::MIN {
-            return (format!("{} has no cap_perfmon", self.who()), self.rights());
+            return (
+                format!("{} has no cap_perfmon", self.name_user()),
+                self.all_rights(),
+            );
         }
         let missing = format!(
             "kernel.perf_event_paranoid is {paranoid}, and {} has no cap_perfmon",
-            self.who()
+            self.name_user()
         );
         let fix = match mend {
             // One setting for all that a setting is enough for.
-            Mend::Setting => self.setting("kernel.perf_event_paranoid=1"),
-            Mend::Rights => self.rights(),
+            Mend::Setting => self.kernel_setting("kernel.perf_event_paranoid=1"),
+            Mend::Rights => self.all_rights(),
         };
         (missing, fix)
     }
 
     /// Returns what refuses where neither rights nor settings do.
-    pub(super) fn authority(&self) -> String {
+    pub(super) fn refusing_authority(&self) -> String {
         match &self.limits.lockdown {
             Some(level) => format!("kernel lockdown ({level})"),
             None if self.user.seccomp => "a filter of system calls (seccomp)".into(),
@@ -215,7 +218,7 @@ impl Doctor<'_> {
         }
     }
 
-    pub(super) fn who(&self) -> String {
+    pub(super) fn name_user(&self) -> String {
         match (self.user.is_root(), self.user.user_namespace) {
             (true, true) => "root of a user namespace".into(),
             (true, false) => "root here".into(),
@@ -224,7 +227,7 @@ impl Doctor<'_> {
     }
 
     /// Returns what other error numbers mean for events that every kernel and machine should have.
-    pub(super) fn other(&self, errno: Errno, what: &str) -> Reason {
+    pub(super) fn unexpected_error(&self, errno: Errno, what: &str) -> Reason {
         match errno {
             libc::ENOSYS => {
                 let missing = format!("the kernel was built without {what}");

@@ -1,6 +1,7 @@
 //! Who asks, on which machine, under which settings of the kernel.
 
 use super::system::System;
+use crate::host::CpuFacts;
 use serde::Serialize;
 
 /// A right of a process that matters here: its name, and its bit in `/proc/self/status`.
@@ -83,7 +84,7 @@ pub struct Limits {
 
 impl User {
     pub(super) fn read(system: &dyn System) -> Self {
-        let status = system.read("/proc/self/status").unwrap_or_default();
+        let status = system.read_text("/proc/self/status").unwrap_or_default();
         let field = |name: &str| {
             let value = status.lines().find_map(|line| line.strip_prefix(name));
             value.map(str::trim).unwrap_or_default()
@@ -93,7 +94,7 @@ impl User {
             let has = RIGHTS.iter().filter(move |(_, bit)| bits >> bit & 1 == 1);
             has.map(|(name, _)| *name).collect()
         };
-        let map = system.read("/proc/self/uid_map").unwrap_or_default();
+        let map = system.read_text("/proc/self/uid_map").unwrap_or_default();
         let map: Vec<&str> = map.split_whitespace().collect();
         Self {
             uid: system.euid(),
@@ -103,12 +104,12 @@ impl User {
             user_namespace: !map.is_empty() && map != ["0", "0", "4294967295"],
             settings_read_only: settings_read_only(system),
             seccomp: field("Seccomp:") == "2",
-            container: container(system),
+            container: container_sign(system),
         }
     }
 
     /// Returns whether it has the right where the kernel asks for it: in the first user namespace.
-    pub(super) fn has(&self, right: Right) -> bool {
+    pub(super) fn has_right(&self, right: Right) -> bool {
         self.capabilities.contains(&right.0) && !self.user_namespace
     }
 
@@ -122,7 +123,7 @@ impl User {
 }
 
 fn settings_read_only(system: &dyn System) -> bool {
-    let mounts = system.read("/proc/mounts").unwrap_or_default();
+    let mounts = system.read_text("/proc/mounts").unwrap_or_default();
     let mut fields = mounts.lines().map(|line| line.split(' '));
     fields.any(|mut mount| {
         let read_only = |options: &str| options.split(',').any(|option| option == "ro");
@@ -132,7 +133,7 @@ fn settings_read_only(system: &dyn System) -> bool {
 
 /// Returns what says that this is a container: the files and cgroups of the usual ones, or processes that
 /// are counted apart from the machine's.
-fn container(system: &dyn System) -> Option<String> {
+fn container_sign(system: &dyn System) -> Option<String> {
     for (path, name) in [
         ("/.dockerenv", "Docker"),
         ("/run/.containerenv", "Podman"),
@@ -142,24 +143,21 @@ fn container(system: &dyn System) -> Option<String> {
             return Some(format!("{name} ({path})"));
         }
     }
-    let cgroups = system.read("/proc/self/cgroup").unwrap_or_default();
+    let cgroups = system.read_text("/proc/self/cgroup").unwrap_or_default();
     let marks = ["docker", "kubepods", "containerd", "libpod", "lxc"];
     if let Some(mark) = marks.iter().find(|mark| cgroups.contains(**mark)) {
         return Some(format!("{mark} (/proc/self/cgroup)"));
     }
     // The number of the kernel's first namespace is fixed.
-    let namespace = system.link("/proc/self/ns/pid").ok()?;
+    let namespace = system.read_link("/proc/self/ns/pid").ok()?;
     (namespace != "pid:[4026531836]").then(|| "a PID namespace of its own".to_owned())
 }
 
 impl Machine {
     pub(super) fn read(system: &dyn System) -> Self {
-        let text = |path| system.read(path).unwrap_or_default();
-        let flags = text("/proc/cpuinfo");
-        let hypervisor = flags.lines().any(|line| {
-            line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
-        });
-        // Arm has no such flag; the devices of the usual hypervisors have a name.
+        let text = |path| system.read_text(path).unwrap_or_default();
+        let hypervisor = CpuFacts::parse(&text("/proc/cpuinfo"), "").hypervisor;
+        // On AArch64, where the processor does not say it, the devices of the usual hypervisors have a name.
         let product = text("/sys/class/dmi/id/sys_vendor").to_lowercase();
         let vendors = [
             "qemu",
@@ -173,7 +171,7 @@ impl Machine {
         Self {
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
             architecture: std::env::consts::ARCH,
-            cpus: system.cpus(),
+            cpus: system.online_cpus(),
             hypervisor: hypervisor || named,
         }
     }
@@ -192,12 +190,12 @@ impl Machine {
 impl Limits {
     pub(super) fn read(system: &dyn System) -> Self {
         let number = |name: &str| {
-            let text = system.read(&format!("/proc/sys/kernel/{name}")).ok()?;
+            let text = system.read_text(&format!("/proc/sys/kernel/{name}")).ok()?;
             text.trim().parse().ok()
         };
         // The level in force stands in brackets.
         let lockdown = system
-            .read("/sys/kernel/security/lockdown")
+            .read_text("/sys/kernel/security/lockdown")
             .unwrap_or_default();
         let level = lockdown.split(['[', ']']).nth(1).unwrap_or("none");
         Self {
@@ -206,7 +204,7 @@ impl Limits {
             cpu_time_max_percent: number("perf_cpu_time_max_percent"),
             max_stack: number("perf_event_max_stack"),
             mlock_kb: number("perf_event_mlock_kb"),
-            memlock_bytes: system.memlock(),
+            memlock_bytes: system.memlock_limit(),
             kptr_restrict: number("kptr_restrict"),
             ptrace_scope: number("yama/ptrace_scope"),
             lockdown: (level != "none").then(|| level.to_owned()),

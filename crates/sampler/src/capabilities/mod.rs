@@ -18,6 +18,6 @@ mod tests;
 
 pub use answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
 pub use facts::{Limits, Machine, User};
-pub use probe::probe;
+pub use probe::probe_machine;
 pub use program::{DebugInfo, FramePointers, Linking, Program, ProgramError};
-pub use render::{render, render_program};
+pub use render::{render_capabilities, render_program};

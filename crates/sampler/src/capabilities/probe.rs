@@ -5,6 +5,6 @@ use super::diagnose;
 use super::system;
 
 /// Tries everything on this machine, as this process.
-pub fn probe() -> Capabilities {
+pub fn probe_machine() -> Capabilities {
     diagnose::capabilities(&system::Live)
 }

@@ -1,6 +1,7 @@
 //! What can be seen of one program.
 
 use super::answers::SCHEMA;
+use crate::processes::command_files::{find_program, interpreter_line};
 use object::elf::{DF_1_PIE, DT_FLAGS_1, ET_DYN, ET_EXEC, PT_INTERP};
 use object::read::ReadCache;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
@@ -8,7 +9,6 @@ use object::{LittleEndian, Object, ObjectSection};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -112,8 +112,8 @@ impl Program {
     ///
     /// # Errors
     /// If it cannot be read, or is no program that can be measured.
-    pub fn inspect(program: &Path) -> Result<Self, ProgramError> {
-        let path = find(program);
+    pub fn inspect_program(program: &Path) -> Result<Self, ProgramError> {
+        let path = program_file(program);
         let read = |source| ProgramError::Read {
             path: path.clone(),
             source,
@@ -122,7 +122,7 @@ impl Program {
         let mode = file.metadata().map_err(read)?.mode();
         check_kind(&path, &file)?;
         // It refuses what is damaged or claims absurd sizes.
-        let symbols = ImageSymbols::open(&path, &symbols::Options::default())?;
+        let symbols = ImageSymbols::open_image(&path, &symbols::SymbolOptions::default())?;
         let cache = ReadCache::new(file.try_clone().map_err(read)?);
         let elf = Elf::parse(&cache).map_err(|error| ProgramError::OtherElf {
             path: path.clone(),
@@ -134,7 +134,7 @@ impl Program {
         };
         Ok(Self {
             schema: SCHEMA,
-            linking: linking(&elf, &cache),
+            linking: linking_of(&elf, &cache),
             build_id: symbols.build_id().map(ToString::to_string),
             stripped: elf.section_by_name(".symtab").is_none(),
             all_names: symbols.is_complete(),
@@ -147,34 +147,27 @@ impl Program {
     }
 }
 
-fn find(program: &Path) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&path).map(|directory| directory.join(program));
-    let named = program.components().count() == 1 && !program.exists();
-    let found = named
-        .then(|| places.find(|place| place.is_file()))
-        .flatten();
+/// The file at a path; else what a shell would execute by that name.
+fn program_file(program: &Path) -> PathBuf {
+    let named = program.to_str().filter(|_| !program.exists());
+    let found = named.and_then(find_program);
     found.unwrap_or_else(|| program.to_owned())
 }
 
 fn check_kind(path: &Path, file: &File) -> Result<(), ProgramError> {
-    let mut start = Vec::new();
-    let read = file.take(256).read_to_end(&mut start);
-    read.map_err(|source| ProgramError::Read {
+    let line = interpreter_line(file).map_err(|source| ProgramError::Read {
         path: path.to_owned(),
         source,
     })?;
-    let Some(line) = start.strip_prefix(b"#!") else {
-        return Ok(());
-    };
-    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Err(ProgramError::Script {
-        path: path.to_owned(),
-        interpreter: String::from_utf8_lossy(line).trim().to_owned(),
+    line.map_or(Ok(()), |interpreter| {
+        Err(ProgramError::Script {
+            path: path.to_owned(),
+            interpreter,
+        })
     })
 }
 
-fn linking(elf: &Elf<'_>, cache: &ReadCache<File>) -> Linking {
+fn linking_of(elf: &Elf<'_>, cache: &ReadCache<File>) -> Linking {
     let le = LittleEndian;
     let headers = elf.elf_program_headers();
     let dynamic = headers.iter().any(|header| header.p_type(le) == PT_INTERP);
@@ -225,7 +218,7 @@ const ENOUGH: usize = 20;
 
 fn frame_pointers(symbols: &ImageSymbols, file: &File) -> Option<FramePointers> {
     let long = symbols
-        .procedures()
+        .all_procedures()
         .filter(|procedure| procedure.size >= SHORTEST);
     let mut code = [0; SHORTEST as usize];
     let starts = long.take(MOST).filter_map(|procedure| {
@@ -348,7 +341,7 @@ mod tests {
             (&["-shared", "-fPIC"], Linking::SharedLibrary, None, false),
         ] {
             let (_directory, path) = compile(options);
-            let program = Program::inspect(&path).unwrap();
+            let program = Program::inspect_program(&path).unwrap();
             assert_eq!(program.linking, linking, "{options:?}");
             if !options[0].starts_with("-static") {
                 assert_eq!(
@@ -375,14 +368,14 @@ mod tests {
             .arg(&debug));
         run(Command::new("strip").arg(&path));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
-        let program = Program::inspect(&path).unwrap();
+        let program = Program::inspect_program(&path).unwrap();
         assert!(program.stripped && !program.all_names && program.privileged);
         assert_eq!((program.debug_info, program.frame_pointers), (None, None));
         assert!(program.build_id.is_some());
         run(Command::new("objcopy")
             .arg(format!("--add-gnu-debuglink={}", debug.display()))
             .arg(&path));
-        let program = Program::inspect(&path).unwrap();
+        let program = Program::inspect_program(&path).unwrap();
         assert!(program.stripped && program.all_names);
         assert_eq!(program.debug_info.unwrap().file, Some(debug));
     }
@@ -392,20 +385,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("script");
         std::fs::write(&path, "#!/bin/sh -e\nexit").unwrap();
-        let error = Program::inspect(&path).unwrap_err().to_string();
+        let error = Program::inspect_program(&path).unwrap_err().to_string();
         assert!(
             error.ends_with("/script: a script; look at its interpreter: /bin/sh -e"),
             "{error}"
         );
         std::fs::write(&path, "text").unwrap();
-        let error = Program::inspect(&path).unwrap_err().to_string();
+        let error = Program::inspect_program(&path).unwrap_err().to_string();
         assert!(error.ends_with("/script: not an ELF file"), "{error}");
         assert!(matches!(
-            Program::inspect(Path::new("/no/such")),
+            Program::inspect_program(Path::new("/no/such")),
             Err(ProgramError::Read { .. })
         ));
         assert!(
-            Program::inspect(Path::new("sh"))
+            Program::inspect_program(Path::new("sh"))
                 .unwrap()
                 .path
                 .is_absolute()
@@ -432,7 +425,7 @@ mod tests {
                 }
             }
             std::fs::write(&path, bytes).unwrap();
-            match Program::inspect(&path) {
+            match Program::inspect_program(&path) {
                 Ok(program) => assert_eq!(program.path, path),
                 Err(error) => assert!(
                     error.to_string().contains("/p: ") || error.to_string().contains("/p"),

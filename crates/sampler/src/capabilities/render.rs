@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 /// Returns what can be measured here, a line for each question, and under what cannot: what is missing,
 /// what is lost, and what mends it. Gaps that one thing mends are told together.
-pub fn render(capabilities: &Capabilities, unicode: bool) -> String {
+pub fn render_capabilities(capabilities: &Capabilities, unicode: bool) -> String {
     let marks = Marks::new(unicode);
-    let mut text = header(capabilities);
+    let mut text = header_text(capabilities);
     text.push('\n');
     let usable = capabilities
         .probes
@@ -28,12 +28,12 @@ pub fn render(capabilities: &Capabilities, unicode: bool) -> String {
         for (probe, _) in &group {
             let _ = writeln!(text, "{} {}", marks.no, probe.question);
         }
-        list(
+        list_lines(
             &mut text,
             "missing",
             group.iter().map(|(_, gap)| &gap.missing),
         );
-        list(
+        list_lines(
             &mut text,
             "you lose",
             group.iter().map(|(_, gap)| &gap.lose),
@@ -44,7 +44,7 @@ pub fn render(capabilities: &Capabilities, unicode: bool) -> String {
 }
 
 /// Lines under one label, each once.
-fn list<'a>(text: &mut String, mut label: &str, lines: impl Iterator<Item = &'a String>) {
+fn list_lines<'a>(text: &mut String, mut label: &str, lines: impl Iterator<Item = &'a String>) {
     let mut told = Vec::new();
     for line in lines {
         if !told.contains(&line) {
@@ -71,7 +71,7 @@ impl Marks {
     }
 }
 
-fn header(capabilities: &Capabilities) -> String {
+fn header_text(capabilities: &Capabilities) -> String {
     let (machine, user) = (&capabilities.machine, &capabilities.user);
     let cpus = if machine.cpus == 1 { "CPU" } else { "CPUs" };
     let mut text = format!(
@@ -97,11 +97,11 @@ fn header(capabilities: &Capabilities) -> String {
         }
     }
     text.push('\n');
-    limits(&mut text, &capabilities.limits);
+    write_limits(&mut text, &capabilities.limits);
     text
 }
 
-fn limits(text: &mut String, limits: &Limits) {
+fn write_limits(text: &mut String, limits: &Limits) {
     let mut parts = Vec::new();
     let mut add = |value: Option<i64>, before: &str, after: &str| {
         parts.extend(value.map(|value| format!("{before}{value}{after}")));
@@ -124,7 +124,11 @@ fn limits(text: &mut String, limits: &Limits) {
 /// Returns what can be seen of a program, in the same form.
 pub fn render_program(program: &Program, unicode: bool) -> String {
     let marks = Marks::new(unicode);
-    let mut text = format!("{}: {}\n", program.path.display(), linking(program.linking));
+    let mut text = format!(
+        "{}: {}\n",
+        program.path.display(),
+        linking_words(program.linking)
+    );
     let mut line = |good: bool, what: &str| {
         let mark = if good { marks.yes } else { marks.no };
         let _ = writeln!(text, "{mark} {what}");
@@ -204,7 +208,7 @@ pub fn render_program(program: &Program, unicode: bool) -> String {
     text
 }
 
-fn linking(linking: Linking) -> &'static str {
+fn linking_words(linking: Linking) -> &'static str {
     match linking {
         Linking::PositionIndependent => "executable, position-independent",
         Linking::Fixed => "executable, at a fixed address",

@@ -44,21 +44,21 @@ pub(super) enum Trial {
 /// What the probes ask the system.
 pub(super) trait System {
     /// The text of a file, or the start of a long one.
-    fn read(&self, path: &str) -> io::Result<String>;
+    fn read_text(&self, path: &str) -> io::Result<String>;
     /// Whether a file can be opened.
     fn open_file(&self, path: &str) -> io::Result<()>;
     /// Returns whether a directory can be listed, and has something in it.
-    fn list(&self, path: &str) -> io::Result<bool>;
+    fn has_entries(&self, path: &str) -> io::Result<bool>;
     /// Where a symbolic link points to.
-    fn link(&self, path: &str) -> io::Result<String>;
+    fn read_link(&self, path: &str) -> io::Result<String>;
     /// The effective user id.
     fn euid(&self) -> u32;
     /// CPUs online.
-    fn cpus(&self) -> usize;
+    fn online_cpus(&self) -> usize;
     /// `RLIMIT_MEMLOCK`, in bytes; `None`: unlimited.
-    fn memlock(&self) -> Option<u64>;
+    fn memlock_limit(&self) -> Option<u64>;
     /// Opens an event, and closes it again.
-    fn open(&self, trial: Trial) -> Result<(), Errno>;
+    fn try_event(&self, trial: Trial) -> Result<(), Errno>;
     /// Maps a ring buffer for each CPU, all at once.
     fn map_rings(&self) -> Result<(), Errno>;
     /// Loads a BPF program that does nothing.
@@ -70,23 +70,23 @@ pub(super) trait System {
 /// This machine.
 pub(super) struct Live;
 
-fn errno(error: &io::Error) -> Errno {
+fn error_number(error: &io::Error) -> Errno {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 fn last_errno() -> Errno {
-    errno(&io::Error::last_os_error())
+    error_number(&io::Error::last_os_error())
 }
 
-fn clock(exclude_kernel: bool) -> perf_event_attr {
-    let mut attr = hardware(bindings::PERF_COUNT_SW_CPU_CLOCK);
+fn clock_attributes(exclude_kernel: bool) -> perf_event_attr {
+    let mut attr = hardware_attributes(bindings::PERF_COUNT_SW_CPU_CLOCK);
     attr.type_ = bindings::PERF_TYPE_SOFTWARE;
     attr.set_exclude_kernel(exclude_kernel.into());
     attr
 }
 
 /// A hardware event in user space, disabled; its period is long enough never to fire.
-fn hardware(config: u32) -> perf_event_attr {
+fn hardware_attributes(config: u32) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         type_: bindings::PERF_TYPE_HARDWARE,
@@ -100,10 +100,10 @@ fn hardware(config: u32) -> perf_event_attr {
     attr
 }
 
-fn breakpoint() -> perf_event_attr {
+fn breakpoint_attributes() -> perf_event_attr {
     // Any of our own instructions will do: the breakpoint is never enabled.
-    let here = breakpoint as fn() -> perf_event_attr as usize as u64;
-    let mut attr = hardware(0);
+    let here = breakpoint_attributes as fn() -> perf_event_attr as usize as u64;
+    let mut attr = hardware_attributes(0);
     attr.type_ = bindings::PERF_TYPE_BREAKPOINT;
     attr.bp_type = bindings::HW_BREAKPOINT_X;
     attr.__bindgen_anon_3.bp_addr = here & !3;
@@ -112,46 +112,46 @@ fn breakpoint() -> perf_event_attr {
     attr
 }
 
-fn attributes(trial: Trial) -> perf_event_attr {
+fn trial_attributes(trial: Trial) -> perf_event_attr {
     match trial {
-        Trial::OwnClock | Trial::InitClock => clock(true),
-        Trial::KernelClock | Trial::MachineClock => clock(false),
-        Trial::Cycles => hardware(bindings::PERF_COUNT_HW_CPU_CYCLES),
-        Trial::Instructions => hardware(bindings::PERF_COUNT_HW_INSTRUCTIONS),
+        Trial::OwnClock | Trial::InitClock => clock_attributes(true),
+        Trial::KernelClock | Trial::MachineClock => clock_attributes(false),
+        Trial::Cycles => hardware_attributes(bindings::PERF_COUNT_HW_CPU_CYCLES),
+        Trial::Instructions => hardware_attributes(bindings::PERF_COUNT_HW_INSTRUCTIONS),
         Trial::Precise => {
-            let mut attr = hardware(bindings::PERF_COUNT_HW_CPU_CYCLES);
+            let mut attr = hardware_attributes(bindings::PERF_COUNT_HW_CPU_CYCLES);
             attr.set_precise_ip(1);
             attr
         }
         Trial::Branches => {
             let event = EventSpec::branch_records();
-            let mut attr = hardware(0);
+            let mut attr = hardware_attributes(0);
             (attr.type_, attr.config) = (event.perf_type, event.config);
             attr.sample_type = BRANCH_SAMPLE;
             attr.branch_sample_type = BRANCHES;
             attr
         }
-        Trial::Breakpoint => breakpoint(),
+        Trial::Breakpoint => breakpoint_attributes(),
         Trial::Tracepoint(id) => {
-            let mut attr = clock(false);
+            let mut attr = clock_attributes(false);
             attr.type_ = bindings::PERF_TYPE_TRACEPOINT;
             attr.config = id;
             attr.sample_type = bindings::PERF_SAMPLE_RAW.into();
             attr
         }
         Trial::Uprobe(pmu) => {
-            let mut attr = hardware(0);
+            let mut attr = hardware_attributes(0);
             attr.type_ = pmu;
             attr
         }
     }
 }
 
-fn open(attr: &perf_event_attr, pid: i32, cpu: i32) -> Result<OwnedFd, Errno> {
-    perf::open(attr, Scope { pid, cpu }).map_err(|error| errno(&error))
+fn open_event(attr: &perf_event_attr, pid: i32, cpu: i32) -> Result<OwnedFd, Errno> {
+    perf::open_event(attr, Scope { pid, cpu }).map_err(|error| error_number(&error))
 }
 
-fn load() -> Result<OwnedFd, Errno> {
+fn load_program() -> Result<OwnedFd, Errno> {
     const SET_R0: u8 = 0xb7; // BPF_ALU64 | BPF_MOV | BPF_K: r0 = 0
     const EXIT: u8 = 0x95; // BPF_JMP | BPF_EXIT
     let instructions = [SET_R0, EXIT].map(|code| libbpf_sys::bpf_insn {
@@ -178,7 +178,7 @@ fn load() -> Result<OwnedFd, Errno> {
 }
 
 impl System for Live {
-    fn read(&self, path: &str) -> io::Result<String> {
+    fn read_text(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         File::open(path)?.take(1 << 20).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -188,11 +188,11 @@ impl System for Live {
         File::open(path).map(drop)
     }
 
-    fn list(&self, path: &str) -> io::Result<bool> {
+    fn has_entries(&self, path: &str) -> io::Result<bool> {
         Ok(std::fs::read_dir(path)?.next().is_some())
     }
 
-    fn link(&self, path: &str) -> io::Result<String> {
+    fn read_link(&self, path: &str) -> io::Result<String> {
         Ok(std::fs::read_link(path)?.to_string_lossy().into_owned())
     }
 
@@ -201,11 +201,11 @@ impl System for Live {
         unsafe { libc::geteuid() }
     }
 
-    fn cpus(&self) -> usize {
+    fn online_cpus(&self) -> usize {
         online_cpus().len()
     }
 
-    fn memlock(&self) -> Option<u64> {
+    fn memlock_limit(&self) -> Option<u64> {
         let mut limit = libc::rlimit {
             rlim_cur: 0,
             rlim_max: 0,
@@ -215,35 +215,35 @@ impl System for Live {
         (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
     }
 
-    fn open(&self, trial: Trial) -> Result<(), Errno> {
-        let attr = attributes(trial);
+    fn try_event(&self, trial: Trial) -> Result<(), Errno> {
+        let attr = trial_attributes(trial);
         match trial {
             Trial::MachineClock => online_cpus()
                 .into_iter()
-                .try_for_each(|cpu| open(&attr, -1, cpu).map(drop)),
-            Trial::InitClock => open(&attr, 1, -1).map(drop),
-            _ => open(&attr, 0, -1).map(drop),
+                .try_for_each(|cpu| open_event(&attr, -1, cpu).map(drop)),
+            Trial::InitClock => open_event(&attr, 1, -1).map(drop),
+            _ => open_event(&attr, 0, -1).map(drop),
         }
     }
 
     fn map_rings(&self) -> Result<(), Errno> {
-        let attr = clock(true);
+        let attr = clock_attributes(true);
         let mut held = Vec::new();
         for cpu in online_cpus() {
-            let fd = open(&attr, 0, cpu)?;
-            let ring = Ring::map(&fd, RING_PAGES).map_err(|error| errno(&error))?;
+            let fd = open_event(&attr, 0, cpu)?;
+            let ring = Ring::map(&fd, RING_PAGES).map_err(|error| error_number(&error))?;
             held.push((ring, fd));
         }
         Ok(())
     }
 
     fn load_bpf(&self) -> Result<(), Errno> {
-        load().map(drop)
+        load_program().map(drop)
     }
 
     fn attach_bpf(&self) -> Result<(), Errno> {
-        let program = load()?;
-        let event = open(&clock(true), 0, -1)?;
+        let program = load_program()?;
+        let event = open_event(&clock_attributes(true), 0, -1)?;
         let program = program.as_raw_fd() as u32;
         // SAFETY: an ioctl with a plain number on a descriptor we own.
         match unsafe { pe::ioctls::SET_BPF(event.as_raw_fd(), program) } {

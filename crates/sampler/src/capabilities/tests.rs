@@ -1,7 +1,7 @@
 //! Machines and users as recorded: what each is told.
 
 use super::system::{Errno, System, Trial};
-use super::{Capabilities, Fix, Question, diagnose, render};
+use super::{Capabilities, Fix, Question, diagnose, render_capabilities};
 use std::collections::HashMap;
 use std::io;
 
@@ -134,7 +134,7 @@ impl Recorded {
 }
 
 impl System for Recorded {
-    fn read(&self, path: &str) -> io::Result<String> {
+    fn read_text(&self, path: &str) -> io::Result<String> {
         match path {
             "/proc/self/status" => Ok(format!(
                 "Name:\tvitalfew\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nNoNewPrivs:\t{}\nSeccomp:\t{}\n",
@@ -153,14 +153,14 @@ impl System for Recorded {
     }
 
     fn open_file(&self, path: &str) -> io::Result<()> {
-        self.read(path).map(drop)
+        self.read_text(path).map(drop)
     }
 
-    fn list(&self, path: &str) -> io::Result<bool> {
-        self.read(path).map(|text| !text.is_empty())
+    fn has_entries(&self, path: &str) -> io::Result<bool> {
+        self.read_text(path).map(|text| !text.is_empty())
     }
 
-    fn link(&self, _: &str) -> io::Result<String> {
+    fn read_link(&self, _: &str) -> io::Result<String> {
         Ok(self.pid_namespace.to_owned())
     }
 
@@ -168,15 +168,15 @@ impl System for Recorded {
         self.uid
     }
 
-    fn cpus(&self) -> usize {
+    fn online_cpus(&self) -> usize {
         4
     }
 
-    fn memlock(&self) -> Option<u64> {
+    fn memlock_limit(&self) -> Option<u64> {
         self.memlock
     }
 
-    fn open(&self, trial: Trial) -> Result<(), Errno> {
+    fn try_event(&self, trial: Trial) -> Result<(), Errno> {
         self.events.get(&trial).map_or(Ok(()), |errno| Err(*errno))
     }
 
@@ -211,7 +211,7 @@ fn root_on_metal_lacks_nothing() {
     let capabilities = Recorded::root().ask();
     assert!(capabilities.probes.iter().all(|probe| probe.gap.is_none()));
     assert_eq!(capabilities.bpf(), Ok(()));
-    let text = render(&capabilities, true);
+    let text = render_capabilities(&capabilities, true);
     assert_eq!(text.matches('✓').count(), Question::ALL.len(), "{text}");
     assert!(!text.contains("fix") && !text.contains('✗'), "{text}");
 }
@@ -259,7 +259,7 @@ fn a_plain_user_is_told_one_setting_and_one_set_of_rights() {
         user.ask().get(Question::Kernel).unwrap_err().errno,
         Some(libc::EACCES)
     );
-    let text = render(&user.ask(), false);
+    let text = render_capabilities(&user.ask(), false);
     assert_eq!(text.matches("setcap").count(), 1, "{text}");
     assert_eq!(text.matches("sysctl").count(), 1, "{text}");
     assert!(text.lines().count() <= 40 && text.is_ascii(), "{text}");
@@ -332,7 +332,7 @@ fn a_container_is_mended_from_outside() {
         assert!(missing.contains("seccomp"), "{missing}");
         assert_eq!(fix, Fix::HostCommand(DOCKER.into()));
     }
-    let text = render(&container.ask(), true);
+    let text = render_capabilities(&container.ask(), true);
     assert!(
         text.contains("container: Docker (/.dockerenv)")
             && text.contains("on the host: docker run"),
@@ -576,9 +576,9 @@ fn json_has_a_schema_and_typed_gaps() {
 /// Whatever machine this is: every question is answered, and the text tells each once.
 #[test]
 fn this_machine_answers() {
-    let capabilities = super::probe();
+    let capabilities = super::probe_machine();
     assert_eq!(capabilities.probes.len(), Question::ALL.len());
-    let text = render(&capabilities, false);
+    let text = render_capabilities(&capabilities, false);
     for question in Question::ALL {
         assert_eq!(
             text.lines()

@@ -19,7 +19,7 @@ pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
 /// Why an event could not be opened, by the error number that perf_event_open(2) gave.
 pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     if spec.branches {
-        let reason = match crate::capabilities::probe().get(Question::Branches) {
+        let reason = match crate::capabilities::probe_machine().get(Question::Branches) {
             Err(gap) => format!("{}; {}", gap.missing, gap.fix),
             Ok(()) => "the processor gives no branch records with this event".to_owned(),
         };

@@ -38,7 +38,7 @@ impl Breakpoint {
     ///
     /// # Errors
     /// If the kernel refuses, or the processor has no more breakpoints.
-    pub fn set(
+    pub fn set_breakpoint(
         thread: libc::pid_t,
         place: u64,
         times: u64,
@@ -59,7 +59,7 @@ impl Breakpoint {
             pid: thread,
             cpu: -1,
         };
-        let event = perf::open(&attr, scope)?;
+        let event = perf::open_event(&attr, scope)?;
         let owner = [F_OWNER_TID, thread];
         let fd = event.as_raw_fd();
         // SAFETY: the kernel reads the owner, two numbers, during the call; the others take numbers.
@@ -114,10 +114,10 @@ pub(crate) fn signal_for(pid: libc::pid_t) -> Option<libc::c_int> {
         let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
         u64::from_str_radix(mask.trim(), 16).ok()
     };
-    choose(of("SigBlk:")?, of("SigCgt:")?)
+    choose_signal(of("SigBlk:")?, of("SigCgt:")?)
 }
 
-fn choose(blocked: u64, caught: u64) -> Option<libc::c_int> {
+fn choose_signal(blocked: u64, caught: u64) -> Option<libc::c_int> {
     let is_in = |mask: u64, signal: libc::c_int| mask >> (signal - 1) & 1 == 1;
     let open = HARMLESS.iter().filter(|one| !is_in(blocked, **one));
     let ignored = open.clone().find(|one| !is_in(caught, **one));
@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn the_signal_is_one_that_the_process_does_not_take() {
         let bit = |signal: libc::c_int| 1_u64 << (signal - 1);
-        assert_eq!(choose(0, 0), Some(libc::SIGURG));
-        assert_eq!(choose(0, bit(libc::SIGURG)), Some(libc::SIGWINCH));
-        assert_eq!(choose(bit(libc::SIGURG), 0), Some(libc::SIGWINCH));
+        assert_eq!(choose_signal(0, 0), Some(libc::SIGURG));
+        assert_eq!(choose_signal(0, bit(libc::SIGURG)), Some(libc::SIGWINCH));
+        assert_eq!(choose_signal(bit(libc::SIGURG), 0), Some(libc::SIGWINCH));
         // Who takes all, as Go's runtime, takes this one at any time.
-        assert_eq!(choose(0, u64::MAX), Some(libc::SIGURG));
-        assert_eq!(choose(bit(libc::SIGURG), u64::MAX), None);
-        assert_eq!(choose(u64::MAX, 0), None);
+        assert_eq!(choose_signal(0, u64::MAX), Some(libc::SIGURG));
+        assert_eq!(choose_signal(bit(libc::SIGURG), u64::MAX), None);
+        assert_eq!(choose_signal(u64::MAX, 0), None);
     }
 }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 pub(crate) const PROBE_HERTZ: u64 = 5000;
 const PROBE_TIME: Duration = Duration::from_millis(60);
 
-/// The same as [`measure`], with a ring of so many pages that nobody reads beside what is attached.
+/// The same as [`measure_gap`], with a ring of so many pages that nobody reads beside what is attached.
 pub(crate) fn of_unread(
     spec: &EventSpec,
     attr: &perf_event_attr,
     pages: usize,
     attach: impl FnOnce(&OwnedFd) -> Result<(), Error>,
 ) -> Result<u64, Error> {
-    measure(spec, attr, |fd| {
+    measure_gap(spec, attr, |fd| {
         attach(fd)?;
         Ring::map(fd, pages).map_err(|source| Error::System {
             what: "mapping a ring buffer".into(),
@@ -29,24 +29,24 @@ pub(crate) fn of_unread(
 /// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
 /// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
 /// [`PROBE_HERTZ`] times a second; what `attach` returns lives until the end.
-pub(crate) fn measure<T>(
+pub(crate) fn measure_gap<T>(
     spec: &EventSpec,
     attr: &perf_event_attr,
     attach: impl FnOnce(&OwnedFd) -> Result<T, Error>,
 ) -> Result<u64, Error> {
     let refused = |source| crate::events::advice::event_refused(spec, source);
     let own = Scope { pid: 0, cpu: -1 };
-    let fd = match perf::open(attr, own) {
+    let fd = match perf::open_event(attr, own) {
         // As an unprivileged recording does: user mode alone.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
             let mut attr = *attr;
             perf::user_only(&mut attr);
-            perf::open(&attr, own).map_err(refused)?
+            perf::open_event(&attr, own).map_err(refused)?
         }
         result => result.map_err(refused)?,
     };
     let attached = attach(&fd)?;
-    perf::enable(&fd)?;
+    perf::enable_event(&fd)?;
     let mut gaps = Vec::with_capacity(1 << 16);
     let start = Instant::now();
     let mut last = start;
@@ -61,14 +61,14 @@ pub(crate) fn measure<T>(
             break;
         }
     }
-    perf::disable(&fd)?;
+    perf::disable_event(&fd)?;
     drop(attached);
     let expected = PROBE_HERTZ as usize * PROBE_TIME.as_millis() as usize / 1000;
-    Ok(typical(&mut gaps, expected))
+    Ok(median_gap(&mut gaps, expected))
 }
 
 /// The median of the `expected` longest gaps; what is shorter was not a sample.
-fn typical(gaps: &mut [u64], expected: usize) -> u64 {
+fn median_gap(gaps: &mut [u64], expected: usize) -> u64 {
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     let samples = &gaps[..gaps.len().min(expected)];
     samples.get(samples.len() / 2).copied().unwrap_or(0)
@@ -97,7 +97,7 @@ mod tests {
         let mut gaps = vec![600; 1000];
         gaps.extend([5000; 300]);
         gaps.push(900_000);
-        assert_eq!(typical(&mut gaps, 300), 5000);
-        assert_eq!(typical(&mut [], 300), 0);
+        assert_eq!(median_gap(&mut gaps, 300), 5000);
+        assert_eq!(median_gap(&mut [], 300), 0);
     }
 }

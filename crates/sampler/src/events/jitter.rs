@@ -21,7 +21,7 @@ impl Jitter {
     }
 
     /// A random period around `nominal`.
-    pub fn period(&mut self, nominal: u64) -> u64 {
+    pub fn random_period(&mut self, nominal: u64) -> u64 {
         // xorshift64: enough to break up rhythms.
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -31,9 +31,9 @@ impl Jitter {
     }
 
     /// Gives each event a new period. An event that has just ended cannot be set, and need not.
-    pub fn set(&mut self, events: &[OwnedFd], nominal: u64) {
+    pub fn set_periods(&mut self, events: &[OwnedFd], nominal: u64) {
         for fd in events {
-            let _ = perf::set_period(fd, self.period(nominal));
+            let _ = perf::set_period(fd, self.random_period(nominal));
         }
     }
 }
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn periods_lie_evenly_around_the_nominal_one() {
         let mut jitter = Jitter::new(42);
-        let periods: Vec<u64> = (0..10_000).map(|_| jitter.period(200_000)).collect();
+        let periods: Vec<u64> = (0..10_000).map(|_| jitter.random_period(200_000)).collect();
         assert!(periods.iter().all(|p| (180_000..=220_000).contains(p)));
         let mean = periods.iter().sum::<u64>() as f64 / 1e4;
         assert!((mean - 200_000.0).abs() < 600.0, "{mean}"); // 5 standard errors
-        assert_eq!(jitter.period(1), 1);
+        assert_eq!(jitter.random_period(1), 1);
     }
 }

@@ -156,76 +156,96 @@ const NAMED: &[(&str, EventKind, u32, u32)] = &[
         "L1-dcache-loads",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(0, 0, 0),
+        cache_config(0, 0, 0),
     ),
     (
         "L1-dcache-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(0, 0, 1),
+        cache_config(0, 0, 1),
     ),
     (
         "L1-dcache-stores",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(0, 1, 0),
+        cache_config(0, 1, 0),
     ),
     (
         "L1-icache-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(1, 0, 1),
+        cache_config(1, 0, 1),
     ),
-    ("LLC-loads", Hardware, PERF_TYPE_HW_CACHE, cache(2, 0, 0)),
+    (
+        "LLC-loads",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache_config(2, 0, 0),
+    ),
     (
         "LLC-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(2, 0, 1),
+        cache_config(2, 0, 1),
     ),
     (
         "LLC-store-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(2, 1, 1),
+        cache_config(2, 1, 1),
     ),
-    ("dTLB-loads", Hardware, PERF_TYPE_HW_CACHE, cache(3, 0, 0)),
+    (
+        "dTLB-loads",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache_config(3, 0, 0),
+    ),
     (
         "dTLB-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(3, 0, 1),
+        cache_config(3, 0, 1),
     ),
     (
         "dTLB-store-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(3, 1, 1),
+        cache_config(3, 1, 1),
     ),
     (
         "iTLB-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(4, 0, 1),
+        cache_config(4, 0, 1),
     ),
-    ("node-loads", Hardware, PERF_TYPE_HW_CACHE, cache(6, 0, 0)),
+    (
+        "node-loads",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache_config(6, 0, 0),
+    ),
     (
         "node-load-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(6, 0, 1),
+        cache_config(6, 0, 1),
     ),
-    ("node-stores", Hardware, PERF_TYPE_HW_CACHE, cache(6, 1, 0)),
+    (
+        "node-stores",
+        Hardware,
+        PERF_TYPE_HW_CACHE,
+        cache_config(6, 1, 0),
+    ),
     (
         "node-store-misses",
         Hardware,
         PERF_TYPE_HW_CACHE,
-        cache(6, 1, 1),
+        cache_config(6, 1, 1),
     ),
 ];
 
 /// `PERF_TYPE_HW_CACHE` config: cache, operation (0 read, 1 write), result (0 access, 1 miss).
-const fn cache(cache: u32, operation: u32, result: u32) -> u32 {
+const fn cache_config(cache: u32, operation: u32, result: u32) -> u32 {
     cache | operation << 8 | result << 16
 }
 
@@ -269,8 +289,8 @@ impl EventSpec {
         }
         let mut spec = match parts[..] {
             [""] => return Err(syntax("the name is empty")),
-            [name] => Self::named(name)?,
-            [category, name] => Self::tracepoint(category, name)?,
+            [name] => Self::named_event(name)?,
+            [category, name] => Self::tracepoint_event(category, name)?,
             _ => {
                 return Err(syntax(
                     "expected NAME, CATEGORY:NAME or either with :PERIOD",
@@ -290,7 +310,7 @@ impl EventSpec {
         Ok(spec)
     }
 
-    fn named(name: &str) -> Result<Self, Error> {
+    fn named_event(name: &str) -> Result<Self, Error> {
         if let Some((_, kind, perf_type, config)) = NAMED.iter().find(|event| event.0 == name) {
             // An alias gets the first name of its event.
             let canonical = NAMED
@@ -306,11 +326,11 @@ impl EventSpec {
         }
         Err(Error::UnknownEvent {
             name: name.to_owned(),
-            near: near(name, NAMED.iter().map(|event| event.0.to_owned())),
+            near: nearest_names(name, NAMED.iter().map(|event| event.0.to_owned())),
         })
     }
 
-    fn tracepoint(category: &str, name: &str) -> Result<Self, Error> {
+    fn tracepoint_event(category: &str, name: &str) -> Result<Self, Error> {
         let text = format!("{category}:{name}");
         let valid = |part: &str| {
             !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -321,11 +341,11 @@ impl EventSpec {
                 reason: "a tracepoint is CATEGORY:NAME, in letters, digits and underscores".into(),
             });
         }
-        let events = tracefs()?.join("events");
+        let events = tracefs_directory()?.join("events");
         let id = std::fs::read_to_string(events.join(category).join(name).join("id"));
         let Some(config) = id.ok().and_then(|id| id.trim().parse().ok()) else {
             return Err(Error::UnknownEvent {
-                near: near(&text, all_tracepoints(&events)),
+                near: nearest_names(&text, all_tracepoints(&events)),
                 name: text,
             });
         };
@@ -335,7 +355,7 @@ impl EventSpec {
     }
 
     /// The names of all events that are not tracepoints.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub fn event_names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|event| event.0)
     }
 }
@@ -344,7 +364,7 @@ impl EventSpec {
 ///
 /// # Errors
 /// [`Error::Refused`] if it is not readable.
-pub fn tracefs() -> Result<PathBuf, Error> {
+pub fn tracefs_directory() -> Result<PathBuf, Error> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     let usable = |place: &Path| place.join("events/sched").is_dir();
     if let Some(place) = places.iter().map(Path::new).find(|place| usable(place)) {
@@ -365,7 +385,9 @@ pub fn tracefs() -> Result<PathBuf, Error> {
     }
     Err(Error::Refused {
         what: "tracepoints".into(),
-        reason: match crate::capabilities::probe().get(crate::capabilities::Question::Tracepoints) {
+        reason: match crate::capabilities::probe_machine()
+            .get(crate::capabilities::Question::Tracepoints)
+        {
             Err(gap) => format!("{}; {}", gap.missing, gap.fix),
             Ok(()) => "tracefs cannot be read".to_owned(),
         },
@@ -393,7 +415,7 @@ fn all_tracepoints(events: &Path) -> Vec<String> {
 }
 
 /// The at most three names that are spelled most like `name`.
-fn near(name: &str, candidates: impl IntoIterator<Item = String>) -> Vec<String> {
+fn nearest_names(name: &str, candidates: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut scored: Vec<(f64, String)> = candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(name, &candidate), candidate))

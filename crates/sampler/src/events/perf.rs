@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
 
 /// The attributes of an event, disabled, with times on the monotonic clock.
-pub(crate) fn attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
+pub(crate) fn event_attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         type_: spec.perf_type,
@@ -54,7 +54,7 @@ pub(crate) struct Scope {
 }
 
 /// Opens an event.
-pub(crate) fn open(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
+pub(crate) fn open_event(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     // SAFETY: `attr` is a valid perf_event_attr of the size that it states.
     let fd = unsafe {
@@ -73,23 +73,23 @@ pub(crate) fn open(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> 
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn check(result: libc::c_int, what: &str) -> Result<(), Error> {
+fn check_result(result: libc::c_int, what: &str) -> Result<(), Error> {
     if result < 0 {
         return Err(Error::system(what));
     }
     Ok(())
 }
 
-pub(crate) fn enable(fd: &OwnedFd) -> Result<(), Error> {
+pub(crate) fn enable_event(fd: &OwnedFd) -> Result<(), Error> {
     // SAFETY: an ioctl without an argument on a descriptor we own.
     let result = unsafe { pe::ioctls::ENABLE(fd.as_raw_fd(), 0) };
-    check(result, "enabling an event")
+    check_result(result, "enabling an event")
 }
 
-pub(crate) fn disable(fd: &OwnedFd) -> Result<(), Error> {
+pub(crate) fn disable_event(fd: &OwnedFd) -> Result<(), Error> {
     // SAFETY: as above.
     let result = unsafe { pe::ioctls::DISABLE(fd.as_raw_fd(), 0) };
-    check(result, "disabling an event")
+    check_result(result, "disabling an event")
 }
 
 /// Enables an event, and lets it overflow once more before the kernel disables it by itself. Since Linux 6.10 only overflows
@@ -98,34 +98,34 @@ pub(crate) fn disable(fd: &OwnedFd) -> Result<(), Error> {
 pub(crate) fn allow_one_overflow(fd: &OwnedFd) -> Result<(), Error> {
     // SAFETY: an ioctl with a plain number on a descriptor we own.
     let result = unsafe { pe::ioctls::REFRESH(fd.as_raw_fd(), 1) };
-    check(result, "limiting an event")
+    check_result(result, "limiting an event")
 }
 
 /// Sets the period to come.
 pub(crate) fn set_period(fd: &OwnedFd, period: u64) -> Result<(), Error> {
     // SAFETY: the kernel reads eight bytes through the pointer during the call.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), IOC_PERIOD, &raw const period) };
-    check(result, "setting an event's period")
+    check_result(result, "setting an event's period")
 }
 
 /// Lets the records of `fd` go to the ring of `to`.
 pub(crate) fn set_output(fd: &OwnedFd, to: RawFd) -> Result<(), Error> {
     // SAFETY: an ioctl with a plain number on a descriptor we own.
     let result = unsafe { pe::ioctls::SET_OUTPUT(fd.as_raw_fd(), to) };
-    check(result, "joining events in one ring buffer")
+    check_result(result, "joining events in one ring buffer")
 }
 
 /// The number that stands in the records of an event.
-pub(crate) fn id(fd: &OwnedFd) -> Result<u64, Error> {
+pub(crate) fn event_id(fd: &OwnedFd) -> Result<u64, Error> {
     let mut id = 0;
     // SAFETY: the kernel writes eight bytes through the pointer.
     let result = unsafe { pe::ioctls::ID(fd.as_raw_fd(), &mut id) };
-    check(result, "asking for an event's id")?;
+    check_result(result, "asking for an event's id")?;
     Ok(id)
 }
 
 /// Returns how long an event was enabled and how long it was counting, in nanoseconds.
-pub(crate) fn times(fd: &OwnedFd) -> Option<(u64, u64)> {
+pub(crate) fn event_times(fd: &OwnedFd) -> Option<(u64, u64)> {
     read_values(fd).map(|(values, _)| (values[1], values[2]))
 }
 
@@ -148,8 +148,8 @@ fn read_values(fd: &OwnedFd) -> Option<([u64; 4], isize)> {
 pub(crate) fn open_counting_lost(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
     let mut counting = *attr;
     counting.read_format |= u64::from(pe::bindings::PERF_FORMAT_LOST);
-    match open(&counting, scope) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(attr, scope),
+    match open_event(&counting, scope) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open_event(attr, scope),
         result => result,
     }
 }
@@ -157,15 +157,15 @@ pub(crate) fn open_counting_lost(attr: &perf_event_attr, scope: Scope) -> io::Re
 /// Time enabled over time running: above 1 where the event had to share a counter.
 pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> f64 {
     let (mut enabled, mut running) = (0.0, 0.0);
-    for times in fds.into_iter().filter_map(times) {
+    for times in fds.into_iter().filter_map(event_times) {
         enabled += times.0 as f64;
         running += times.1 as f64;
     }
-    scale(enabled, running)
+    count_scale(enabled, running)
 }
 
 /// The factor by which counts have to be multiplied; 1 where the event never ran.
-fn scale(enabled: f64, running: f64) -> f64 {
+fn count_scale(enabled: f64, running: f64) -> f64 {
     if running > 0.0 && enabled > running {
         enabled / running
     } else {
@@ -280,12 +280,12 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::{attributes, scale};
+    use super::{count_scale, event_attributes};
     use crate::EventSpec;
 
     #[test]
     fn only_clocks_are_asked_to_leave_out_idle_cpus() {
-        let asked = |spec: &EventSpec| attributes(spec, 1).exclude_idle();
+        let asked = |spec: &EventSpec| event_attributes(spec, 1).exclude_idle();
         assert_eq!(asked(&EventSpec::cpu_clock()), 1);
         assert_eq!(asked(&EventSpec::cycles()), 0);
         assert_eq!(asked(&EventSpec::branch_records()), 0);
@@ -293,9 +293,9 @@ mod tests {
 
     #[test]
     fn counts_are_scaled_by_the_share_of_time_that_was_counted() {
-        assert_eq!(scale(100.0, 25.0), 4.0);
-        assert_eq!(scale(100.0, 100.0), 1.0);
-        assert_eq!(scale(0.0, 0.0), 1.0);
-        assert_eq!(scale(100.0, 0.0), 1.0);
+        assert_eq!(count_scale(100.0, 25.0), 4.0);
+        assert_eq!(count_scale(100.0, 100.0), 1.0);
+        assert_eq!(count_scale(0.0, 0.0), 1.0);
+        assert_eq!(count_scale(100.0, 0.0), 1.0);
     }
 }

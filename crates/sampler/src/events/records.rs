@@ -124,7 +124,7 @@ pub(crate) struct Record {
     pub time: u64,
     pub pid: u32,
     pub tid: u32,
-    /// The event it belongs to ([`crate::events::perf::id`]).
+    /// The event it belongs to ([`crate::events::perf::event_id`]).
     pub id: u64,
     pub body: Body,
 }
@@ -175,7 +175,7 @@ impl Decoder {
 
     /// The event with this number has these attributes: whether its records of mappings have
     /// build-ids, and its samples branch stacks, may differ between events.
-    pub fn expect(&mut self, attr: &perf_event_attr, id: u64) {
+    pub fn expect_event(&mut self, attr: &perf_event_attr, id: u64) {
         if attr.build_id() != 0 {
             self.with_build_ids.insert(id);
         }
@@ -196,7 +196,7 @@ impl Decoder {
     }
 
     /// `None` for records that say nothing of interest, or are damaged.
-    pub fn decode(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
+    pub fn decode_record(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
         let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
         if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
             raw.misc &= !MISC_BUILD_ID;
@@ -223,7 +223,7 @@ impl Decoder {
                     return None;
                 }
                 let (file, build_id) = match map.file_id {
-                    Mmap2FileId::InodeAndVersion(id) => (identity(id), None),
+                    Mmap2FileId::InodeAndVersion(id) => (file_identity(id), None),
                     Mmap2FileId::BuildId(bytes) => (None, BuildId::new(&bytes)),
                 };
                 Body::Mmap {
@@ -268,7 +268,7 @@ const ENDIANNESS: Endianness = Endianness::LittleEndian;
 #[cfg(target_endian = "big")]
 const ENDIANNESS: Endianness = Endianness::BigEndian;
 
-fn identity(id: linux_perf_event_reader::Mmap2InodeAndVersion) -> Option<FileIdentity> {
+fn file_identity(id: linux_perf_event_reader::Mmap2InodeAndVersion) -> Option<FileIdentity> {
     (id.inode != 0).then_some(FileIdentity {
         major: id.major,
         minor: id.minor,

@@ -60,7 +60,7 @@ impl Rings {
         let attr = &attr;
         let fd = match has_samples {
             true => perf::open_counting_lost(attr, scope)?,
-            false => perf::open(attr, scope)?,
+            false => perf::open_event(attr, scope)?,
         };
         if self.decoder.is_none() {
             self.decoder = Some(Decoder::new(attr).map_err(std::io::Error::other)?);
@@ -79,7 +79,7 @@ impl Rings {
             }
         }
         if let Some(decoder) = &mut self.decoder {
-            decoder.expect(attr, perf::id(&fd).map_err(std::io::Error::other)?);
+            decoder.expect_event(attr, perf::event_id(&fd).map_err(std::io::Error::other)?);
         }
         self.events.push(fd);
         let last = self.events.len() - 1;
@@ -92,7 +92,7 @@ impl Rings {
             Some(decoder) => decoder,
             None => Decoder::new(attr)?,
         };
-        self.decoder.insert(decoder).expect(attr, id);
+        self.decoder.insert(decoder).expect_event(attr, id);
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Rings {
     pub fn put(&mut self, kind: u32, misc: u16, body: &[u8]) {
         let decoder = self.decoder.iter();
         self.pending
-            .extend(decoder.filter_map(|decoder| decoder.decode(kind, misc, body)));
+            .extend(decoder.filter_map(|decoder| decoder.decode_record(kind, misc, body)));
     }
 
     /// Maps a ring, smaller if the user may not lock as much memory.
@@ -123,21 +123,25 @@ impl Rings {
 
     /// Time enabled over time running of the events whose id `own` accepts.
     pub fn multiplex_scale(&self, own: impl Fn(&u64) -> bool) -> f64 {
-        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
         perf::multiplex_scale(self.events.iter().filter(of_event))
     }
 
     /// Returns how long the events counted whose id `own` accepts, in nanoseconds.
     pub fn counted(&self, own: impl Fn(&u64) -> bool) -> u64 {
-        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
-        let times = self.events.iter().filter(of_event).filter_map(perf::times);
+        let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
+        let times = self
+            .events
+            .iter()
+            .filter(of_event)
+            .filter_map(perf::event_times);
         times.map(|(_, running)| running).sum()
     }
 
     /// Returns how many samples of the events whose id `own` accepts found no room; `None` if the kernel does
     /// not count them.
     pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {
-        let of_event = |fd: &&OwnedFd| perf::id(fd).is_ok_and(|id| own(&id));
+        let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
         self.events
             .iter()
             .filter(of_event)
@@ -147,12 +151,12 @@ impl Rings {
 
     /// Enables all events.
     pub fn enable(&self) -> Result<(), Error> {
-        self.events.iter().try_for_each(perf::enable)
+        self.events.iter().try_for_each(perf::enable_event)
     }
 
     /// Stops all events.
     pub fn disable(&self) -> Result<(), Error> {
-        self.events.iter().try_for_each(perf::disable)
+        self.events.iter().try_for_each(perf::disable_event)
     }
 
     /// Reads all rings and hands on, in order of time, the records up to `until`; later ones wait
@@ -168,8 +172,8 @@ impl Rings {
         } in &mut self.rings
         {
             let pending = &mut self.pending;
-            let fullness =
-                ring.read(|kind, misc, body| pending.extend(decoder.decode(kind, misc, body)));
+            let fullness = ring
+                .read(|kind, misc, body| pending.extend(decoder.decode_record(kind, misc, body)));
             if *has_samples {
                 fullest = fullest.max(fullness);
             }
@@ -185,7 +189,7 @@ impl Rings {
 
 /// Attributes for [`Rings::open`] of an event that yields samples.
 pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
-    let mut attr = perf::attributes(spec, period);
+    let mut attr = perf::event_attributes(spec, period);
     attr.sample_type = SAMPLE_TYPE;
     attr.set_sample_id_all(1);
     if spec.branches {

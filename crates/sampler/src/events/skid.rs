@@ -59,45 +59,45 @@ const WORDS: usize = 1 << 19;
 /// # Errors
 /// If the event cannot be sampled, or there are no kernels for this processor.
 #[cfg(target_arch = "x86_64")]
-pub fn measure(spec: &EventSpec) -> Result<Skid, Error> {
+pub fn measure_skid(spec: &EventSpec) -> Result<Skid, Error> {
     let period = match spec.kind {
         EventKind::Clock => (PERIOD_US * 1000).max(1_000_000_000 / perf::max_sample_rate().max(1)),
         // Of some gigahertz.
         _ => PERIOD_US * 3000,
     };
-    let mut attr = perf::attributes(spec, period);
+    let mut attr = perf::event_attributes(spec, period);
     attr.sample_type = PERF_SAMPLE_IP.into();
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
-    let event = perf::open(&attr, Scope { pid: 0, cpu: -1 })
+    let event = perf::open_event(&attr, Scope { pid: 0, cpu: -1 })
         .map_err(|_| Error::system("sampling ourselves"))?;
     let ring = Ring::map(&event, 16).map_err(|_| Error::system("mapping a ring buffer"))?;
     let mut sampled = Sampled { event, ring };
-    let chain = chain();
-    let loads = sampled.run(&kernels::CHASE, chain.as_ptr() as u64)?;
-    let divisions = sampled.run(&kernels::DIVIDE, 7)?;
-    let branches = sampled.run(&kernels::BRANCH, 88_172_645_463_325_252)?;
-    let mut nops = sampled.run(&kernels::SLED, 0)?;
+    let chain = load_chain();
+    let loads = sampled.run_kernel(&kernels::CHASE, chain.as_ptr() as u64)?;
+    let divisions = sampled.run_kernel(&kernels::DIVIDE, 7)?;
+    let branches = sampled.run_kernel(&kernels::BRANCH, 88_172_645_463_325_252)?;
+    let mut nops = sampled.run_kernel(&kernels::SLED, 0)?;
     // Not at the jump back.
     nops.truncate(kernels::NOPS);
     let all = [&loads, &divisions, &branches, &nops];
     Ok(Skid {
         samples: all.iter().map(|counts| counts.iter().sum::<u64>()).sum(),
-        load: share(&loads, kernels::CHASE.after),
-        divide: share(&divisions, kernels::DIVIDE.after),
-        branch: share(&branches, kernels::BRANCH.after),
-        retire_width: width(&nops),
+        load: share_at(&loads, kernels::CHASE.after),
+        divide: share_at(&divisions, kernels::DIVIDE.after),
+        branch: share_at(&branches, kernels::BRANCH.after),
+        retire_width: group_width(&nops),
     })
 }
 
 /// The share of the samples at these places.
-fn share(counts: &[u64], places: &[usize]) -> f64 {
+fn share_at(counts: &[u64], places: &[usize]) -> f64 {
     let there: u64 = places.iter().filter_map(|at| counts.get(*at)).sum();
     there as f64 / counts.iter().sum::<u64>().max(1) as f64
 }
 
 /// The distance of which most samples are a whole number of times apart; the sled's nops have a byte each.
-fn width(counts: &[u64]) -> Option<u32> {
+fn group_width(counts: &[u64]) -> Option<u32> {
     let total = counts.iter().sum::<u64>();
     let phases = |width: usize| {
         let mut sums = vec![0u64; width];
@@ -113,7 +113,7 @@ fn width(counts: &[u64]) -> Option<u32> {
 }
 
 /// Loads that each need the one before: a permutation with one cycle, a word in each cache line.
-fn chain() -> Vec<u64> {
+fn load_chain() -> Vec<u64> {
     const LINE: usize = 8;
     let lines = WORDS / LINE;
     let mut order: Vec<usize> = (0..lines).collect();
@@ -143,16 +143,16 @@ struct Sampled {
 #[cfg(target_arch = "x86_64")]
 impl Sampled {
     /// Runs a kernel until it has samples enough; how many are at each of its bytes.
-    fn run(&mut self, kernel: &kernels::Kernel, argument: u64) -> Result<Vec<u64>, Error> {
+    fn run_kernel(&mut self, kernel: &kernels::Kernel, argument: u64) -> Result<Vec<u64>, Error> {
         let (start, end) = (kernel.code as usize as u64, &raw const *kernel.end as u64);
         let mut counts = vec![0u64; end.saturating_sub(start) as usize];
         let mut seen = 0;
         for _ in 0..ROUNDS {
-            perf::enable(&self.event)?;
+            perf::enable_event(&self.event)?;
             // SAFETY: the kernels read memory only through the argument of CHASE, which is a chain that lives
             // longer than this call, and change no registers but those that a function may.
             unsafe { (kernel.code)(argument, kernel.times) };
-            perf::disable(&self.event)?;
+            perf::disable_event(&self.event)?;
             self.ring.read(|_, _, body| {
                 let ip = body.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
                 let at = ip.and_then(|ip| ip.checked_sub(start));
@@ -174,7 +174,7 @@ impl Sampled {
 /// # Errors
 /// There are no kernels for this processor.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn measure(spec: &EventSpec) -> Result<Skid, Error> {
+pub fn measure_skid(spec: &EventSpec) -> Result<Skid, Error> {
     Err(Error::EventRefused {
         name: spec.name.clone(),
         reason: "what its samples mean is measured on x86-64 only".to_owned(),
@@ -323,14 +323,14 @@ mod tests {
             counts[at] = 20;
         }
         counts[100] = 30;
-        assert_eq!(width(&counts), Some(6));
-        assert_eq!(width(&[3; 240]), None);
-        assert_eq!(width(&[]), None);
+        assert_eq!(group_width(&counts), Some(6));
+        assert_eq!(group_width(&[3; 240]), None);
+        assert_eq!(group_width(&[]), None);
     }
 
     #[test]
     fn a_chain_comes_back_after_all_of_it() {
-        let chain = chain();
+        let chain = load_chain();
         let start = chain.as_ptr() as u64;
         let (mut at, mut steps) = (0, 0);
         loop {
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn places_are_where_the_assembler_put_them() {
-        use machine::{Architecture, Decoder};
+        use machine::{Architecture, InstructionDecoder};
         use profile::ImageAddress;
         for (kernel, before) in [
             (&kernels::CHASE, &["mov"][..]),
@@ -357,7 +357,7 @@ mod tests {
             let length = &raw const *kernel.end as usize - kernel.code as usize;
             // SAFETY: the code of a kernel, up to its end.
             let code = unsafe { std::slice::from_raw_parts(kernel.code as *const u8, length) };
-            let mut decoder = Decoder::new(Architecture::X86_64);
+            let mut decoder = InstructionDecoder::new(Architecture::X86_64);
             let (mut at, mut texts) = (0, Vec::new());
             while at < length {
                 let address = ImageAddress(at as u64);

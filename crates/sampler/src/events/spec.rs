@@ -1,5 +1,6 @@
 //! Events as they are asked for.
 
+use crate::host::CpuFacts;
 use perf_event_open_sys::bindings as pe;
 
 /// What kind of thing an event is: that decides how it is sampled.
@@ -7,7 +8,7 @@ use perf_event_open_sys::bindings as pe;
 pub enum EventKind {
     /// A clock of the kernel's (`cpu-clock`): its period is in nanoseconds.
     Clock,
-    /// Cycles of the processor: sampled at a rate, by a fixed period.
+    /// Cycles and instructions of the processor: sampled at a rate, by a fixed period.
     Cycles,
     /// Another event of the performance-monitoring unit.
     Hardware,
@@ -131,19 +132,11 @@ impl EventSpec {
 
 fn taken_branches_here() -> Option<u64> {
     let name = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/pmu_name");
-    let id = crate::host::host().cpu_id.unwrap_or_default();
+    let id = CpuFacts::read().id.unwrap_or_default();
     machine::taken_branches_event(&id, name.unwrap_or_default().trim())
 }
 
-/// The highest clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
+/// The clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
 fn cpu_hertz() -> u64 {
-    let khz = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-    if let Some(khz) = khz.ok().and_then(|text| text.trim().parse::<u64>().ok()) {
-        return khz * 1000;
-    }
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    info.lines()
-        .find_map(|line| line.strip_prefix("cpu MHz")?.split(':').nth(1))
-        .and_then(|mhz| mhz.trim().parse::<f64>().ok())
-        .map_or(2_000_000_000, |mhz| (mhz * 1e6) as u64)
+    CpuFacts::read().clock_hz.unwrap_or(2_000_000_000)
 }

@@ -74,7 +74,7 @@ pub fn check_thread_event(spec: &EventSpec) -> Result<(), Error> {
 /// In this thread, for a moment.
 fn try_to_open(spec: &EventSpec) -> io::Result<()> {
     let own = Scope { pid: 0, cpu: -1 };
-    as_allowed(spec, |attr| perf::open(attr, own).map(drop))
+    as_allowed(spec, |attr| perf::open_event(attr, own).map(drop))
 }
 
 /// Opens an event, in user mode only where more is not allowed.
@@ -82,7 +82,7 @@ fn as_allowed<T>(
     spec: &EventSpec,
     mut open: impl FnMut(&perf_event_attr) -> io::Result<T>,
 ) -> io::Result<T> {
-    let mut attr = sampling(spec);
+    let mut attr = sampling_attributes(spec);
     match open(&attr) {
         Err(error) if perf::is_refused(&error) && !spec.exclude_kernel => {
             perf::user_only(&mut attr);
@@ -93,7 +93,7 @@ fn as_allowed<T>(
 }
 
 /// Only clocks have a rate that is known before: of other events the kernel adapts the periods, and says them in the samples.
-fn sampling(spec: &EventSpec) -> perf_event_attr {
+fn sampling_attributes(spec: &EventSpec) -> perf_event_attr {
     let mut attr = rings::sampling(spec, spec.period_at(HERTZ));
     attr.sample_type |= u64::from(PERF_SAMPLE_PERIOD);
     if spec.kind != EventKind::Clock && spec.period.is_none() {
@@ -140,18 +140,20 @@ impl ThreadEvents {
     /// An event that never happens, and never shares a counter.
     fn open_reference(&mut self, scope: Scope) -> Result<(), Error> {
         let spec = EventSpec::cpu_clock();
-        let mut attr = sampling(&spec);
+        let mut attr = sampling_attributes(&spec);
         attr.type_ = PERF_TYPE_SOFTWARE;
         attr.config = PERF_COUNT_SW_DUMMY.into();
         perf::user_only(&mut attr);
-        let opened = self.rings.open(&attr, scope).map(perf::id);
+        let opened = self.rings.open(&attr, scope).map(perf::event_id);
         let id = opened.map_err(|source| crate::events::advice::event_refused(&spec, source))?;
         self.numbers.insert(id?, REFERENCE);
         Ok(())
     }
 
     fn open_one(&mut self, spec: &EventSpec, number: usize, scope: Scope) -> Result<(), Error> {
-        let opened = as_allowed(spec, |attr| self.rings.open(attr, scope).map(perf::id));
+        let opened = as_allowed(spec, |attr| {
+            self.rings.open(attr, scope).map(perf::event_id)
+        });
         let id = opened.map_err(|source| crate::events::advice::event_refused(spec, source))?;
         self.numbers.insert(id?, number);
         Ok(())
@@ -215,12 +217,12 @@ impl ThreadEvents {
     ///
     /// # Errors
     /// [`Error::EventRefused`].
-    pub fn cost() -> Result<u64, Error> {
+    pub fn sample_cost() -> Result<u64, Error> {
         let clock = EventSpec {
             period: Some(1_000_000_000 / cost::PROBE_HERTZ),
             ..EventSpec::cpu_clock()
         };
-        let mut attr = sampling(&clock);
+        let mut attr = sampling_attributes(&clock);
         attr.set_inherit(0);
         cost::of_unread(&clock, &attr, PAGES, |_| Ok(()))
     }
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn events_without_a_period_have_a_rate() {
-        let of = |text: &str| sampling(&EventSpec::parse(text).expect("an event"));
+        let of = |text: &str| sampling_attributes(&EventSpec::parse(text).expect("an event"));
         for (text, rate) in [
             ("cache-misses", true),
             ("instructions:u", true),

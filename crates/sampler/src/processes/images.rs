@@ -49,17 +49,17 @@ impl ImageTable {
             free: Vec::new(),
         };
         table.images.push(Image::unknown());
-        let kernel = table.named(ImageKind::Kernel, "[kernel]");
+        let kernel = table.named_image(ImageKind::Kernel, "[kernel]");
         debug_assert_eq!(kernel, KERNEL);
         table
     }
 
     /// The image of a name in brackets.
-    pub fn named(&mut self, kind: ImageKind, path: &str) -> ImageId {
+    pub fn named_image(&mut self, kind: ImageKind, path: &str) -> ImageId {
         if let Some(id) = self.by_name.get(&(kind, path.to_owned())) {
             return *id;
         }
-        let id = self.add(Image {
+        let id = self.add_image(Image {
             kind,
             path: path.to_owned(),
             build_id: None,
@@ -71,39 +71,39 @@ impl ImageTable {
     }
 
     /// The image of code in `pid` that has no file.
-    pub fn anonymous(&mut self, pid: u32) -> ImageId {
-        self.named(ImageKind::Anonymous, &format!("[anon {pid}]"))
+    pub fn anonymous_image(&mut self, pid: u32) -> ImageId {
+        self.named_image(ImageKind::Anonymous, &format!("[anon {pid}]"))
     }
 
     /// The image of this file, which was mapped from `path`.
-    pub fn file(&mut self, file: FileIdentity, path: &str) -> ImageId {
-        let id = match self.find(&file, Some(file.generation)) {
+    pub fn file_image(&mut self, file: FileIdentity, path: &str) -> ImageId {
+        let id = match self.find_image(&file, Some(file.generation)) {
             Some(id) => id,
             None => self.add_file(file, Some(file.generation)),
         };
-        self.name(id, path);
+        self.set_name(id, path);
         id
     }
 
     /// The image of this file as `/proc` shows it: without its generation.
     pub fn file_of_any_generation(&mut self, file: FileIdentity, path: &str) -> ImageId {
-        let id = match self.find(&file, None) {
+        let id = match self.find_image(&file, None) {
             Some(id) => id,
             None => self.add_file(file, None),
         };
-        self.name(id, path);
+        self.set_name(id, path);
         id
     }
 
     /// The image of this file, named by its identity until a record says its path.
     pub fn file_without_path(&mut self, file: FileIdentity) -> ImageId {
-        match self.find(&file, Some(file.generation)) {
+        match self.find_image(&file, Some(file.generation)) {
             Some(id) => id,
             None => self.add_file(file, Some(file.generation)),
         }
     }
 
-    fn find(&mut self, file: &FileIdentity, generation: Option<u64>) -> Option<ImageId> {
+    fn find_image(&mut self, file: &FileIdentity, generation: Option<u64>) -> Option<ImageId> {
         let key = (file.major, file.minor, file.inode);
         let known = self.by_file.get_mut(&key)?;
         if generation.is_none() {
@@ -122,7 +122,7 @@ impl ImageTable {
     }
 
     fn add_file(&mut self, file: FileIdentity, generation: Option<u64>) -> ImageId {
-        let id = self.add(Image {
+        let id = self.add_image(Image {
             kind: ImageKind::File,
             path: String::new(),
             build_id: None,
@@ -134,7 +134,7 @@ impl ImageTable {
         id
     }
 
-    fn add(&mut self, image: Image) -> ImageId {
+    fn add_image(&mut self, image: Image) -> ImageId {
         if let Some(id) = self.free.pop() {
             self.images[id.0 as usize] = image;
             return id;
@@ -144,7 +144,7 @@ impl ImageTable {
         id
     }
 
-    fn name(&mut self, id: ImageId, path: &str) {
+    fn set_name(&mut self, id: ImageId, path: &str) {
         let image = &mut self.images[id.0 as usize];
         if image.path.is_empty() {
             image.path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
@@ -164,7 +164,7 @@ impl ImageTable {
 
     /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted. One
     /// that is deleted already is found by where it is mapped.
-    pub fn hold(&mut self, id: ImageId, pid: u32, mapped: Option<Range<u64>>) {
+    pub fn hold_file(&mut self, id: ImageId, pid: u32, mapped: Option<Range<u64>>) {
         if self.held.len() >= self.held_limit
             || self.held.contains_key(&id)
             || self.spared.contains(&id)
@@ -194,7 +194,7 @@ impl ImageTable {
     }
 
     /// The file, if it is held open.
-    pub fn held(&self, id: ImageId) -> Option<&File> {
+    pub fn held_file(&self, id: ImageId) -> Option<&File> {
         self.held.get(&id)
     }
 
@@ -223,13 +223,20 @@ impl ImageTable {
         }
     }
 
+    /// The files with such a path.
+    pub fn with_path(&self, is: impl Fn(&str) -> bool) -> FxHashSet<ImageId> {
+        let numbered = (0..).map(ImageId).zip(&self.images);
+        let wanted = numbered.filter(|(_, image)| image.kind == ImageKind::File && is(&image.path));
+        wanted.map(|(id, _)| id).collect()
+    }
+
     /// Returns how many images are known.
     pub fn len(&self) -> usize {
         self.images.len() - self.free.len()
     }
 
     /// The image as a recording has it: one that was only ever seen by its number is named by that.
-    pub fn finished(&self, id: ImageId) -> Image {
+    pub fn finished_image(&self, id: ImageId) -> Image {
         let mut image = self.get(id).clone();
         if let (true, Some(file)) = (image.path.is_empty(), image.file) {
             image.path = format!("[inode {}:{}:{}]", file.major, file.minor, file.inode);
@@ -346,8 +353,8 @@ mod tests {
     #[test]
     fn a_number_that_was_used_again_is_another_image() {
         let mut table = ImageTable::new();
-        let old = table.file(identity(7, 1), "/tmp/a.out");
-        let new = table.file(identity(7, 2), "/tmp/a.out");
+        let old = table.file_image(identity(7, 1), "/tmp/a.out");
+        let new = table.file_image(identity(7, 2), "/tmp/a.out");
         assert_ne!(old, new);
         assert_eq!(table.file_without_path(identity(7, 1)), old);
         assert_eq!(table.file_without_path(identity(7, 2)), new);
@@ -365,19 +372,19 @@ mod tests {
     #[test]
     fn what_is_forgotten_leaves_its_number_to_others() {
         let mut table = ImageTable::new();
-        let kept = table.file(identity(7, 1), "/kept");
-        let old = table.file(identity(8, 1), "/old");
-        let anon = table.anonymous(5);
+        let kept = table.file_image(identity(7, 1), "/kept");
+        let old = table.file_image(identity(8, 1), "/old");
+        let anon = table.anonymous_image(5);
         assert_eq!(table.len(), 5);
         for _ in 0..2 {
             table.forget_unused(&FxHashSet::from_iter([kept]));
             assert_eq!(table.len(), 3);
         }
-        let new = table.file(identity(9, 1), "/new");
+        let new = table.file_image(identity(9, 1), "/new");
         assert!(new == old || new == anon);
         assert_eq!(table.get(new).path, "/new");
-        assert_eq!(table.file(identity(7, 1), "/kept"), kept);
-        assert_ne!(table.file(identity(8, 1), "/old"), new);
+        assert_eq!(table.file_image(identity(7, 1), "/kept"), kept);
+        assert_ne!(table.file_image(identity(8, 1), "/old"), new);
         assert_eq!(table.get(UNKNOWN).path, "[unknown]");
     }
 
@@ -390,13 +397,13 @@ mod tests {
         let held = |root: Option<&str>| {
             let mut table = ImageTable::new();
             table.root_mount = root.map(str::to_owned);
-            let id = table.file(identity(inode, 0), &path);
+            let id = table.file_image(identity(inode, 0), &path);
             for _ in 0..2 {
-                table.hold(id, std::process::id(), None);
+                table.hold_file(id, std::process::id(), None);
             }
-            let held = table.held(id).is_some();
+            let held = table.held_file(id).is_some();
             table.release_but(&FxHashSet::default());
-            assert!(table.held(id).is_none());
+            assert!(table.held_file(id).is_none());
             held
         };
         let own = mount_of(program.as_file()).unwrap();
@@ -410,7 +417,7 @@ mod tests {
         let mut table = ImageTable::new();
         let id = table.file_without_path(identity(9, 1));
         assert!(table.has_nameless());
-        assert_eq!(table.file(identity(9, 1), "/lib/y.so"), id);
+        assert_eq!(table.file_image(identity(9, 1), "/lib/y.so"), id);
         assert!(!table.has_nameless());
     }
 }

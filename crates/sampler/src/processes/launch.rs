@@ -1,8 +1,9 @@
 //! Starting a command so that it is measured from its first instruction.
 
+use super::command_files::script_interpreter;
 use crate::Error;
 use std::ffi::{CString, OsString};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub enum Exit {
 
 impl Exit {
     /// The exit code that a shell gives it: 128 and the signal's number.
-    pub fn code(self) -> i32 {
+    pub fn exit_code(self) -> i32 {
         match self {
             Self::Code(code) => code,
             Self::Signal(signal) => 128 + signal,
@@ -41,15 +42,15 @@ impl Launched {
     ///
     /// # Errors
     /// If there is no command in it, or no process can be made.
-    pub fn prepare(command: &[String]) -> Result<Self, Error> {
-        Self::prepare_with(command, &[])
+    pub fn fork_waiting(command: &[String]) -> Result<Self, Error> {
+        Self::fork_waiting_with(command, &[])
     }
 
-    /// Like [`Self::prepare`], with variables of the environment set for the command only.
+    /// Like [`Self::fork_waiting`], with variables of the environment set for the command only.
     ///
     /// # Errors
-    /// As [`Self::prepare`].
-    pub fn prepare_with(
+    /// As [`Self::fork_waiting`].
+    pub fn fork_waiting_with(
         command: &[String],
         environment: &[(&str, OsString)],
     ) -> Result<Self, Error> {
@@ -72,8 +73,8 @@ impl Launched {
             .collect::<Result<_, _>>()?;
         let environment = null_terminated(&environment);
 
-        let (go_read, go_write) = pipe()?;
-        let (failed_read, failed_write) = pipe()?;
+        let (go_read, go_write) = open_pipe()?;
+        let (failed_read, failed_write) = open_pipe()?;
         // SAFETY: until it executes the command the child calls only async-signal-safe functions
         // (read, write, signal, _exit) and execvp on memory made before the fork.
         let pid = unsafe { libc::fork() };
@@ -131,7 +132,9 @@ impl Launched {
                 let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
                 let program = self.program.clone();
                 if source.kind() == io::ErrorKind::NotFound {
-                    if let Some(interpreter) = interpreter(Path::new(&program)) {
+                    let line = script_interpreter(Path::new(&program)).unwrap_or_default();
+                    if let Some(interpreter) = line.split_whitespace().next() {
+                        let interpreter = interpreter.to_owned();
                         return Err(Error::NoInterpreter {
                             program,
                             interpreter,
@@ -146,7 +149,7 @@ impl Launched {
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: libc::c_int) {
+    pub fn send_signal(&self, signal: libc::c_int) {
         if self.exit.is_none() {
             // SAFETY: a system call on our own child, which has not been waited for.
             unsafe { libc::kill(self.pid as libc::pid_t, signal) };
@@ -218,19 +221,7 @@ unsafe fn become_command(
     }
 }
 
-/// Returns what the first line of a script names; nothing if the file is no script.
-fn interpreter(script: &Path) -> Option<String> {
-    let mut line = Vec::new();
-    let file = std::fs::File::open(script).ok()?;
-    // The kernel reads no more of it.
-    BufReader::new(file.take(256))
-        .read_until(b'\n', &mut line)
-        .ok()?;
-    let words = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
-    words.split_whitespace().next().map(str::to_owned)
-}
-
-fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+fn open_pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     let mut fds = [0; 2];
     // SAFETY: the kernel writes two descriptors into the array.
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
@@ -246,7 +237,7 @@ mod tests {
 
     fn command(words: &[&str]) -> Launched {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        Launched::prepare(&words).unwrap()
+        Launched::fork_waiting(&words).unwrap()
     }
 
     #[test]
@@ -254,7 +245,7 @@ mod tests {
         for (script, code) in [("exit 7", 7), ("kill -TERM $$", 128 + 15)] {
             let mut child = command(&["sh", "-c", script]);
             child.start().unwrap();
-            assert_eq!(child.wait().unwrap().code(), code);
+            assert_eq!(child.wait().unwrap().exit_code(), code);
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::events::records::{Body, Record};
 use crate::processes::images::{ImageTable, UNKNOWN, open_mapped};
-use profile::{BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, ProcessAddress};
+use profile::{
+    BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, MapsLine, ProcessAddress,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,7 +47,7 @@ impl Program {
         let holds = |old: &&ReplacedMapping| (old.start..old.mapping.end).contains(&address);
         match self.replaced[later..].iter().find(holds) {
             Some(old) => Some((old.start, old.mapping)),
-            None => find(&self.mappings, address),
+            None => find_mapping(&self.mappings, address),
         }
     }
 }
@@ -65,7 +67,7 @@ pub(crate) struct ProcessMaps {
 
 impl ProcessMaps {
     /// Takes in a record.
-    pub fn apply(&mut self, record: Record, images: &mut ImageTable) {
+    pub fn apply_record(&mut self, record: Record, images: &mut ImageTable) {
         let pid = record.pid;
         match record.body {
             Body::Mmap {
@@ -85,7 +87,7 @@ impl ProcessMaps {
                     images.set_build_id(image, build_id);
                 }
                 if file.is_some() {
-                    images.hold(image, pid, Some(start..start.saturating_add(length)));
+                    images.hold_file(image, pid, Some(start..start.saturating_add(length)));
                 }
                 if path.ends_with(&format!("/jit-{pid}.dump")) {
                     self.jitdumps.insert(pid, path);
@@ -95,8 +97,8 @@ impl ProcessMaps {
                     file_offset,
                     image,
                 };
-                let program = self.change(pid, record.time);
-                let replaced = insert(&mut program.mappings, start, mapping);
+                let program = self.current_program(pid, record.time);
+                let replaced = insert_mapping(&mut program.mappings, start, mapping);
                 let replaced = replaced
                     .into_iter()
                     .map(|(start, mapping)| ReplacedMapping {
@@ -107,7 +109,7 @@ impl ProcessMaps {
                 program.replaced.extend(replaced);
             }
             Body::Comm { exec: true, .. } => {
-                self.begin(pid, record.time, Mappings::default());
+                self.begin_program(pid, record.time, Mappings::default());
             }
             Body::Fork { parent } if parent != pid => {
                 let mappings = self
@@ -115,7 +117,7 @@ impl ProcessMaps {
                     .get(&parent)
                     .and_then(|programs| programs.last())
                     .map_or_else(Mappings::default, |program| program.mappings.clone());
-                self.begin(pid, record.time, mappings);
+                self.begin_program(pid, record.time, mappings);
             }
             Body::Exit if record.pid == record.tid => self.ended.push((pid, record.time)),
             _ => {}
@@ -140,7 +142,7 @@ impl ProcessMaps {
         }
     }
 
-    fn begin(&mut self, pid: u32, from: u64, mappings: Mappings) -> &mut Program {
+    fn begin_program(&mut self, pid: u32, from: u64, mappings: Mappings) -> &mut Program {
         self.versions += 1;
         let programs = self.processes.entry(pid).or_default();
         programs.push(Program {
@@ -154,9 +156,9 @@ impl ProcessMaps {
     }
 
     /// Returns what a process runs now, to change its mappings.
-    fn change(&mut self, pid: u32, time: u64) -> &mut Program {
+    fn current_program(&mut self, pid: u32, time: u64) -> &mut Program {
         if self.processes.get(&pid).is_none_or(Vec::is_empty) {
-            return self.begin(pid, time, Mappings::default());
+            return self.begin_program(pid, time, Mappings::default());
         }
         self.versions += 1;
         let programs = self.processes.entry(pid).or_default();
@@ -171,27 +173,25 @@ impl ProcessMaps {
             return; // it has ended, or it is not ours
         };
         let mut mappings = BTreeMap::new();
-        for line in String::from_utf8_lossy(&text).lines() {
-            if let Some((start, end, file_offset, file, path)) = parse_maps_line(line) {
-                let image = match file {
-                    Some(file) => images.file_of_any_generation(file, path),
-                    None => image_of(images, pid, None, path),
-                };
-                if file.is_some() {
-                    images.hold(image, pid, Some(start..end));
-                }
-                mappings.insert(
-                    start,
-                    Mapping {
-                        end,
-                        file_offset,
-                        image,
-                    },
-                );
+        let text = String::from_utf8_lossy(&text);
+        for line in MapsLine::parse_all(&text).filter(|line| line.executable) {
+            let image = match line.file {
+                Some(file) => images.file_of_any_generation(file, line.path),
+                None => image_of(images, pid, None, line.path),
+            };
+            let (start, end) = (line.addresses.start, line.addresses.end);
+            if line.file.is_some() {
+                images.hold_file(image, pid, Some(line.addresses));
             }
+            let mapping = Mapping {
+                end,
+                file_offset: line.file_offset,
+                image,
+            };
+            mappings.insert(start, mapping);
         }
         self.processes.remove(&pid);
-        self.begin(pid, 0, Rc::new(mappings));
+        self.begin_program(pid, 0, Rc::new(mappings));
     }
 
     /// Reads what every process that runs now has mapped.
@@ -217,7 +217,7 @@ impl ProcessMaps {
     }
 
     /// Returns how many of them have ended.
-    pub fn ended(&self) -> usize {
+    pub fn ended_count(&self) -> usize {
         self.ended.len()
     }
 
@@ -226,6 +226,26 @@ impl ProcessMaps {
         let programs = self.processes.values().flatten();
         let mappings = programs.flat_map(|program| program.mappings.values());
         mappings.map(|mapping| mapping.image).collect()
+    }
+
+    /// The processes that have one of these images mapped and did not end.
+    pub fn processes_with(&self, images: &FxHashSet<ImageId>) -> FxHashSet<u32> {
+        let ended: FxHashSet<u32> = self.ended.iter().map(|(pid, _)| *pid).collect();
+        let has = |programs: &Vec<Program>| {
+            let mut mappings = programs.iter().next_back().map(|p| p.mappings.values());
+            mappings
+                .iter_mut()
+                .flatten()
+                .any(|mapping| images.contains(&mapping.image))
+        };
+        let running = self
+            .processes
+            .iter()
+            .filter(|(pid, _)| !ended.contains(pid));
+        running
+            .filter(|(_, programs)| has(programs))
+            .map(|(pid, _)| *pid)
+            .collect()
     }
 
     /// Opens the file of an image by where a process that is still there has it mapped.
@@ -254,7 +274,7 @@ impl ProcessMaps {
     }
 
     /// Where an address of a process was at a time.
-    pub fn locate(
+    pub fn locate_address(
         &self,
         pid: u32,
         time: u64,
@@ -319,23 +339,26 @@ impl ProcessMaps {
 }
 
 /// The mapping that holds an address, with its start.
-pub(crate) fn find(mappings: &BTreeMap<u64, Mapping>, address: u64) -> Option<(u64, Mapping)> {
+pub(crate) fn find_mapping(
+    mappings: &BTreeMap<u64, Mapping>,
+    address: u64,
+) -> Option<(u64, Mapping)> {
     let (start, mapping) = mappings.range(..=address).next_back()?;
     (address < mapping.end).then_some((*start, *mapping))
 }
 
 fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path: &str) -> ImageId {
     match file {
-        Some(file) => images.file(file, path),
-        _ if path == "[vdso]" => images.named(ImageKind::Vdso, path),
-        _ if path == "[vsyscall]" => images.named(ImageKind::Unknown, path),
-        _ => images.anonymous(pid),
+        Some(file) => images.file_image(file, path),
+        _ if path == "[vdso]" => images.named_image(ImageKind::Vdso, path),
+        _ if path == "[vsyscall]" => images.named_image(ImageKind::Unknown, path),
+        _ => images.anonymous_image(pid),
     }
 }
 
 /// Adds a mapping; what it overlaps is cut, as mmap(2) does. Returns what it overlapped, where that
 /// was anything else.
-fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
+fn insert_mapping(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
     let mut replaced = Vec::new();
     let mappings = Rc::make_mut(mappings);
     let end = mapping.end;
@@ -364,34 +387,6 @@ fn insert(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Ma
     }
     mappings.insert(start, mapping);
     replaced
-}
-
-type MapsLine<'a> = (u64, u64, u64, Option<FileIdentity>, &'a str);
-
-/// An executable mapping out of `/proc/PID/maps`: start, end, file offset, file, path.
-fn parse_maps_line(line: &str) -> Option<MapsLine<'_>> {
-    let mut rest = line;
-    let mut field = || {
-        let trimmed = rest.trim_start();
-        let (first, tail) = trimmed.split_once(' ').unwrap_or((trimmed, ""));
-        rest = tail;
-        first
-    };
-    let (range, permissions, offset, device, inode) = (field(), field(), field(), field(), field());
-    if !permissions.contains('x') {
-        return None;
-    }
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = range.split_once('-')?;
-    let (major, minor) = device.split_once(':')?;
-    let inode: u64 = inode.parse().ok()?;
-    let file = (inode != 0).then_some(FileIdentity {
-        major: hex(major)? as u32,
-        minor: hex(minor)? as u32,
-        inode,
-        generation: 0,
-    });
-    Some((hex(start)?, hex(end)?, hex(offset)?, file, rest.trim()))
 }
 
 #[cfg(test)]
@@ -425,7 +420,7 @@ mod tests {
     }
 
     fn at(maps: &ProcessMaps, images: &mut ImageTable, pid: u32, time: u64, ip: u64) -> String {
-        let location = maps.locate(pid, time, ProcessAddress(ip), images);
+        let location = maps.locate_address(pid, time, ProcessAddress(ip), images);
         format!(
             "{}+{:#x}",
             images.get(location.image).path,
@@ -441,15 +436,15 @@ mod tests {
             name: "x".into(),
             exec: true,
         };
-        maps.apply(record(1, 10, mmap(0x1000, 0x1000, 5)), &mut images);
-        maps.apply(record(2, 20, Body::Fork { parent: 1 }), &mut images);
-        maps.apply(record(2, 30, exec()), &mut images);
-        maps.apply(record(2, 31, mmap(0x1000, 0x1000, 6)), &mut images);
+        maps.apply_record(record(1, 10, mmap(0x1000, 0x1000, 5)), &mut images);
+        maps.apply_record(record(2, 20, Body::Fork { parent: 1 }), &mut images);
+        maps.apply_record(record(2, 30, exec()), &mut images);
+        maps.apply_record(record(2, 31, mmap(0x1000, 0x1000, 6)), &mut images);
         assert_eq!(at(&maps, &mut images, 2, 25, 0x1010), "/bin/5+0x1010");
         assert_eq!(at(&maps, &mut images, 2, 40, 0x1010), "/bin/6+0x1010");
         assert_eq!(at(&maps, &mut images, 1, 40, 0x1010), "/bin/5+0x1010");
         assert_eq!(at(&maps, &mut images, 1, 40, 0x5000), "[unknown]+0x5000");
-        maps.apply(record(2, 50, Body::Exit), &mut images);
+        maps.apply_record(record(2, 50, Body::Exit), &mut images);
         maps.forget_ended(45);
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "/bin/6+0x1010");
         maps.forget_ended(60);
@@ -460,9 +455,9 @@ mod tests {
     fn time_tells_apart_what_was_mapped_at_the_same_address() {
         let mut images = ImageTable::new();
         let mut maps = ProcessMaps::default();
-        maps.apply(record(1, 10, mmap(0x1000, 0x3000, 5)), &mut images);
-        maps.apply(record(1, 20, mmap(0x1000, 0x3000, 6)), &mut images);
-        maps.apply(record(1, 30, mmap(0x2000, 0x1000, 5)), &mut images);
+        maps.apply_record(record(1, 10, mmap(0x1000, 0x3000, 5)), &mut images);
+        maps.apply_record(record(1, 20, mmap(0x1000, 0x3000, 6)), &mut images);
+        maps.apply_record(record(1, 30, mmap(0x2000, 0x1000, 5)), &mut images);
         let mut names = |time: u64| {
             [0x1010, 0x2010, 0x3010].map(|ip| at(&maps, &mut images, 1, time, ip)[..6].to_owned())
         };
@@ -479,8 +474,8 @@ mod tests {
     fn a_mapping_over_another_cuts_it() {
         let mut images = ImageTable::new();
         let mut maps = ProcessMaps::default();
-        maps.apply(record(1, 1, mmap(0x1000, 0x3000, 5)), &mut images);
-        maps.apply(record(1, 2, mmap(0x2000, 0x1000, 6)), &mut images);
+        maps.apply_record(record(1, 1, mmap(0x1000, 0x3000, 5)), &mut images);
+        maps.apply_record(record(1, 2, mmap(0x2000, 0x1000, 6)), &mut images);
         assert_eq!(at(&maps, &mut images, 1, 3, 0x1fff), "/bin/5+0x1fff");
         assert_eq!(at(&maps, &mut images, 1, 3, 0x2000), "/bin/6+0x1000");
         assert_eq!(at(&maps, &mut images, 1, 3, 0x3000), "/bin/5+0x3000");
@@ -505,22 +500,10 @@ mod tests {
                 bodies.reverse();
             }
             for (time, body) in bodies.into_iter().enumerate() {
-                maps.apply(record(1, time as u64, body), &mut images);
+                maps.apply_record(record(1, time as u64, body), &mut images);
             }
-            let location = maps.locate(1, 9, ProcessAddress(0x1000), &mut images);
+            let location = maps.locate_address(1, 9, ProcessAddress(0x1000), &mut images);
             assert_eq!(images.get(location.image).build_id, Some(id.clone()));
-        }
-    }
-
-    #[test]
-    fn lines_of_proc_maps() {
-        let line = "7f00-8f00 r-xp 00001000 fe:01 42   /opt/a b/lib.so (deleted)";
-        let (start, end, offset, file, path) = parse_maps_line(line).unwrap();
-        assert_eq!((start, end, offset), (0x7f00, 0x8f00, 0x1000));
-        assert_eq!(file.unwrap().major, 0xfe);
-        assert_eq!(path, "/opt/a b/lib.so (deleted)");
-        for bad in ["", "x", "1-2 r-xp", "1-2 rw-p 0 0:0 0 ", "g-h r-xp 0 0:0 0"] {
-            assert!(parse_maps_line(bad).is_none(), "{bad:?}");
         }
     }
 }

@@ -1,13 +1,20 @@
 //! Processes: launching and holding them, what is mapped in them, and the images that this names.
 
+pub(crate) mod cgroups;
+pub(crate) mod command_files;
+pub(crate) mod cpus;
 pub(crate) mod images;
 pub(crate) mod launch;
 pub(crate) mod maps;
+pub(crate) mod perf_map;
+pub(crate) mod startup_files;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tracee;
 pub(crate) mod unreadable;
 pub(crate) mod vdso;
 
+pub use command_files::find_program;
+pub use cpus::{parse_cpu_list, usable_cpus};
 pub use launch::{Exit, Launched};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
-pub use vdso::bytes as vdso_bytes;
+pub use vdso::own_vdso as vdso_bytes;

@@ -49,7 +49,7 @@ impl Tracee {
             stopped: false,
             breakpoint: None,
         };
-        if !tracee.interrupt() {
+        if !tracee.interrupt_process() {
             return None;
         }
         Some(tracee)
@@ -61,11 +61,11 @@ impl Tracee {
     }
 
     /// Reads its memory; `false` if it is not there.
-    pub fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
+    pub fn read_memory(&self, at: u64, buffer: &mut [u8]) -> bool {
         self.memory.read_exact_at(buffer, at).is_ok()
     }
 
-    fn integers(&self) -> Option<libc::user_regs_struct> {
+    fn integer_registers(&self) -> Option<libc::user_regs_struct> {
         let mut all = MaybeUninit::<libc::user_regs_struct>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();
         // SAFETY: the request fills the structure, which is plain data.
@@ -77,7 +77,7 @@ impl Tracee {
 
     /// Its registers.
     pub fn registers(&self) -> Option<Registers> {
-        let all = self.integers()?;
+        let all = self.integer_registers()?;
         Some(Registers {
             integer: [
                 all.rax, all.rcx, all.rdx, all.rbx, all.rsp, all.rbp, all.rsi, all.rdi, all.r8,
@@ -86,12 +86,12 @@ impl Tracee {
             flags: all.eflags,
             counter: all.rip,
             thread: Some(all.fs_base),
-            vector: self.vectors(),
+            vector: self.vector_registers(),
         })
     }
 
     /// Its vector registers, unless it rounds as nobody does.
-    fn vectors(&self) -> Option<[[u64; 2]; 16]> {
+    fn vector_registers(&self) -> Option<[[u64; 2]; 16]> {
         let mut all = MaybeUninit::<libc::user_fpregs_struct>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();
         // SAFETY: the request fills the structure, which is plain data.
@@ -111,7 +111,7 @@ impl Tracee {
         if passes > MOST_PASSES {
             return false;
         }
-        let Some(now) = self.integers() else {
+        let Some(now) = self.integer_registers() else {
             return false;
         };
         // Where it stands at the place it is held there first.
@@ -121,26 +121,28 @@ impl Tracee {
             Some(breakpoint) => breakpoint.move_to(place, times).is_ok(),
             none => {
                 let signal = signal_for(self.pid);
-                *none = signal.and_then(|of| Breakpoint::set(self.pid, place, times, of).ok());
+                *none = signal
+                    .and_then(|of| Breakpoint::set_breakpoint(self.pid, place, times, of).ok());
                 none.is_some()
             }
         };
         if !set {
             return false;
         }
-        self.go(libc::PTRACE_CONT) && self.integers().is_some_and(|now| now.rip == place)
+        self.resume_until_stop(libc::PTRACE_CONT)
+            && self.integer_registers().is_some_and(|now| now.rip == place)
     }
 
     /// Lets it go on and waits until it stops. `false` if it does not by itself, or for a signal
     /// of its own.
-    fn go(&mut self, how: libc::c_uint) -> bool {
+    fn resume_until_stop(&mut self, how: libc::c_uint) -> bool {
         if self.signal != 0 || !ptrace(how, self.pid, 0, 0) {
             return false;
         }
         self.stopped = false;
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
-            match stop(self.pid, libc::WNOHANG) {
+            match wait_for_stop(self.pid, libc::WNOHANG) {
                 Stop::Not if started.elapsed() < EAGER => {
                     std::thread::yield_now();
                 }
@@ -152,13 +154,13 @@ impl Tracee {
                 }
             }
         }
-        self.interrupt();
+        self.interrupt_process();
         false
     }
 
-    fn interrupt(&mut self) -> bool {
+    fn interrupt_process(&mut self) -> bool {
         if ptrace(libc::PTRACE_INTERRUPT, self.pid, 0, 0)
-            && let Stop::At(signal) = stop(self.pid, 0)
+            && let Stop::At(signal) = wait_for_stop(self.pid, 0)
         {
             self.stopped_for(signal);
         }
@@ -168,12 +170,12 @@ impl Tracee {
     /// Takes note of a stop. Signals of our breakpoints are not for the process.
     fn stopped_for(&mut self, signal: libc::c_int) {
         self.stopped = true;
-        let ours = signal != 0 && is_ours(signal, self.code());
+        let ours = signal != 0 && is_ours(signal, self.signal_code());
         self.signal = if ours { 0 } else { signal };
     }
 
     /// Returns what kind of thing sent the signal that it stopped for; 0 if that is not known.
-    fn code(&self) -> libc::c_int {
+    fn signal_code(&self) -> libc::c_int {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();
         // SAFETY: the request fills the structure, which is plain data.
@@ -212,7 +214,7 @@ enum Stop {
 }
 
 /// Waits until the process stops.
-fn stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
+fn wait_for_stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
     let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL | options;
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -241,14 +243,14 @@ fn stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::Interpreter;
+    use machine::CodeInterpreter;
     use std::process::Command;
 
     impl Tracee {
         /// Lets it execute one instruction.
         pub fn step(&mut self) -> bool {
             self.breakpoint = None;
-            self.go(libc::PTRACE_SINGLESTEP);
+            self.resume_until_stop(libc::PTRACE_SINGLESTEP);
             let stepped = self.stopped && self.signal == libc::SIGTRAP;
             if stepped {
                 self.signal = 0;
@@ -272,8 +274,8 @@ mod tests {
             };
             let start = tracee.registers().expect("registers");
             let mut said = Vec::new();
-            let read = |at, buffer: &mut [u8]| tracee.read(at, buffer);
-            Interpreter::new().walk(&start, 0, 6000, read, |one| said.push(one));
+            let read = |at, buffer: &mut [u8]| tracee.read_memory(at, buffer);
+            CodeInterpreter::new().walk(&start, 0, 6000, read, |one| said.push(one));
             let passes = |turn: usize| {
                 let branch = said[turn].branch;
                 said[..turn]

@@ -62,35 +62,50 @@ fn names_of(image: &Unreadable) -> Option<Vec<Named>> {
     let path = Path::new(&path);
     let mut found: Vec<Named> = match image.kind {
         Names::Elf => {
-            let elf = ImageSymbols::open(path, &symbols::Options::default()).ok()?;
+            let elf = ImageSymbols::open_image(path, &symbols::SymbolOptions::default()).ok()?;
             let named = |offset: &ImageOffset| elf_name(&elf, *offset);
             image.offsets.iter().filter_map(named).collect()
         }
         Names::PerfMap => {
             let text = read_limited(path)?;
             let (list, _) = symbols::parse_perf_map(&String::from_utf8_lossy(&text));
-            listed(&image.offsets, &list)?
+            listed_symbols(&image.offsets, &list)?
         }
         Names::JitDump => {
             let list = symbols::parse_jitdump(path, &read_limited(path)?).ok()?;
-            listed(&image.offsets, &list)?
+            listed_symbols(&image.offsets, &list)?
         }
     };
     found.dedup();
     Some(found)
 }
 
-/// The procedure of an image at a place.
+/// The procedure of an image at a place: by its symbols, else, stripped as programs in containers mostly are, by its
+/// unwind table.
 pub(crate) fn elf_name(elf: &ImageSymbols, offset: ImageOffset) -> Option<Named> {
-    elf.procedure(offset).map(|procedure| Named {
-        start: procedure.start,
-        end: ImageOffset(procedure.start.0.saturating_add(procedure.size)),
-        name: String::from_utf8_lossy(procedure.name).into_owned(),
-    })
+    let named = |start: ImageOffset, size: u64, name: String| Named {
+        start,
+        end: ImageOffset(start.0.saturating_add(size)),
+        name,
+    };
+    match elf.procedure_at(offset) {
+        Some(procedure) => {
+            let name = String::from_utf8_lossy(procedure.name).into_owned();
+            Some(named(procedure.start, procedure.size, name))
+        }
+        None => {
+            let procedure = elf.unwind_procedure(offset)?;
+            Some(named(
+                procedure.start,
+                procedure.size,
+                procedure.name.to_string(),
+            ))
+        }
+    }
 }
 
 /// Those of a list, by start, that the places are in; `None` of an empty list.
-fn listed(offsets: &[ImageOffset], list: &[ProcessSymbol]) -> Option<Vec<Named>> {
+fn listed_symbols(offsets: &[ImageOffset], list: &[ProcessSymbol]) -> Option<Vec<Named>> {
     let at = |offset: &ImageOffset| {
         let after = list.partition_point(|symbol| symbol.start.0 <= offset.0);
         let symbol = list.get(after.checked_sub(1)?)?;
@@ -140,10 +155,13 @@ mod tests {
     #[test]
     fn this_program_names_its_own_code() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        let elf = ImageSymbols::open(Path::new("/proc/self/exe"), &symbols::Options::default());
+        let elf = ImageSymbols::open_image(
+            Path::new("/proc/self/exe"),
+            &symbols::SymbolOptions::default(),
+        );
         let some = elf
             .unwrap()
-            .procedures()
+            .all_procedures()
             .find(|p| p.size > 8)
             .map(|p| (p.start, p.name.to_vec()));
         let (start, name) = some.unwrap();

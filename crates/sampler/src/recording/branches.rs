@@ -4,7 +4,7 @@
 use crate::events::records::Record;
 use crate::processes::images::open_same;
 use crate::recording::collection::Collection;
-use machine::{Interpreter, Registers, Seen, Slice};
+use machine::{CodeInterpreter, Registers, Slice, WayObservation};
 use object::Endianness;
 use object::elf::{EM_X86_64, FileHeader64, PF_W, PF_X, PT_LOAD, ProgramHeader64};
 use object::read::ReadCache;
@@ -40,7 +40,7 @@ struct Image {
     file: File,
     /// What of it is mapped, and is not written.
     segments: Vec<Segment>,
-    interpreter: Interpreter,
+    interpreter: CodeInterpreter,
 }
 
 /// A part of a file that is mapped to an address, but for where the image lies in the process.
@@ -53,26 +53,26 @@ struct Segment {
 
 impl Image {
     /// The file as it was when it was mapped, if it has code that can be interpreted: x86-64's.
-    fn open(collection: &Collection, id: ImageId) -> Option<Self> {
+    fn open_image(collection: &Collection, id: ImageId) -> Option<Self> {
         let image = collection.images.get(id);
         if image.kind != ImageKind::File {
             return None;
         }
-        let file = match collection.images.held(id) {
+        let file = match collection.images.held_file(id) {
             Some(file) => file.try_clone().ok(),
             None => open_same(&image.path, image.file?, None),
         }?;
-        let segments = segments(&file)?;
+        let segments = constant_segments(&file)?;
         Some(Self {
             file,
             segments,
-            interpreter: Interpreter::new(),
+            interpreter: CodeInterpreter::new(),
         })
     }
 }
 
 /// The segments of an ELF file of x86-64 that are not written.
-fn segments(file: &File) -> Option<Vec<Segment>> {
+fn constant_segments(file: &File) -> Option<Vec<Segment>> {
     let file = ReadCache::new(file);
     let header = FileHeader64::<Endianness>::parse(&file).ok()?;
     let endian = header.endian().ok()?;
@@ -104,7 +104,7 @@ fn code_at(segments: &[Segment], at: ImageOffset) -> Option<&Segment> {
 }
 
 /// Eight bytes at an address of an image that is not written.
-fn constant(file: &File, segments: &[Segment], at: u64) -> Option<u64> {
+fn read_constant(file: &File, segments: &[Segment], at: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let from = segments.iter().find_map(|one| {
         let from = at.checked_sub(one.address)?;
@@ -122,17 +122,18 @@ impl Branches {
         }
     }
 
-    fn image(&mut self, collection: &Collection, id: ImageId) -> Option<&mut Image> {
+    fn interpreted_image(&mut self, collection: &Collection, id: ImageId) -> Option<&mut Image> {
         if self.code.len() >= MOST_IMAGES && !self.code.contains_key(&id) {
             return None;
         }
         let code = self.code.entry(id);
-        code.or_insert_with(|| Image::open(collection, id)).as_mut()
+        code.or_insert_with(|| Image::open_image(collection, id))
+            .as_mut()
     }
 
     /// Counts the branches and the data addresses that follow from a process' registers at a place, and
     /// from its memory, as far as it is known by a slice, which learns what else is needed.
-    pub fn observe(
+    pub fn observe_sample(
         &mut self,
         collection: &mut Collection,
         pid: u32,
@@ -140,7 +141,7 @@ impl Branches {
         registers: &Registers,
         slice: Option<(&mut Slice, &[Option<u64>])>,
     ) {
-        let Some(image) = self.image(collection, at.image) else {
+        let Some(image) = self.interpreted_image(collection, at.image) else {
             return;
         };
         let Image {
@@ -167,21 +168,21 @@ impl Branches {
             registers,
             slice,
             |place, buffer| file.read_at(buffer, place.0).unwrap_or(0),
-            |word| constant(file, segments, word.wrapping_sub(moved?)),
+            |word| read_constant(file, segments, word.wrapping_sub(moved?)),
             |seen| match seen {
-                Seen::Branch(seen) => {
+                WayObservation::Branch(seen) => {
                     let (branch, target) = (ImageOffset(seen.branch.0), ImageOffset(seen.target.0));
                     // Calls through pointers may lead to other images.
                     if code_at(segments, target).is_some() {
                         branches.entry((at.image, branch, target)).or_default().0 += 1;
                     }
                 }
-                Seen::Access(seen) => way.push(OnWay {
+                WayObservation::Access(seen) => way.push(OnWay {
                     instruction: place(seen.instruction),
                     address: seen.address,
                     has_room: seen.has_room,
                 }),
-                Seen::Before(instruction, address) => {
+                WayObservation::Before(instruction, address) => {
                     if let Some(one) = accesses.get_mut(&place(instruction)) {
                         one.wait(space, address);
                     }
@@ -215,7 +216,7 @@ impl Branches {
         // Where an address is needs the table of images, and whether that is a file too.
         let images = RefCell::new(images);
         let (pid, time) = (record.pid, record.time);
-        let locate = |address| maps.locate(pid, time, address, &mut images.borrow_mut());
+        let locate = |address| maps.locate_address(pid, time, address, &mut images.borrow_mut());
         let is_file = |image| images.borrow().get(image).kind == ImageKind::File;
         stretches.add(stack, locate, is_file);
     }

@@ -12,7 +12,7 @@
 
 use crate::processes::tracee::Tracee;
 use crate::recording::collection::Collection;
-use machine::{Interpreter, Registers, Walk};
+use machine::{CodeInterpreter, Registers, WalkExtent};
 use profile::{ImageKind, ProcessAddress};
 use std::mem::MaybeUninit;
 
@@ -55,7 +55,7 @@ pub(crate) struct Bursts {
     credit: f64,
     /// Its CPU time when the credit was last reckoned.
     used: u64,
-    interpreter: Interpreter,
+    interpreter: CodeInterpreter,
     /// The version of the mappings that the interpreter has seen code of.
     version: u64,
     taken: u64,
@@ -70,7 +70,7 @@ impl Bursts {
             share: percent / 100.0,
             credit: 0.0,
             used: 0,
-            interpreter: Interpreter::new(),
+            interpreter: CodeInterpreter::new(),
             version: 0,
             taken: 0,
             steps: 0,
@@ -86,7 +86,7 @@ impl Bursts {
         self.credit += self.share * used.saturating_sub(self.used) as f64;
         self.used = used;
         // It may have fallen asleep since it used that time.
-        if self.credit <= 0.0 || !runs(self.pid) {
+        if self.credit <= 0.0 || !wants_to_run(self.pid) {
             return;
         }
         let now = crate::clock::monotonic_ns();
@@ -94,17 +94,17 @@ impl Bursts {
         let mappings = collection.maps.mappings_at(pid, now);
         let version = mappings.map_or(0, |(_, version)| version);
         if version != self.version {
-            self.interpreter = Interpreter::new();
+            self.interpreter = CodeInterpreter::new();
             self.version = version;
         }
-        let seen = self.follow();
+        let seen = self.follow_stretch();
         let took = crate::clock::monotonic_ns() - now;
         self.credit -= took as f64;
         self.stopped_ns += took;
         self.taken += 1;
         for (branch, target) in seen {
-            let branch = collection.locate(pid, now, ProcessAddress(branch));
-            let target = collection.locate(pid, now, ProcessAddress(target));
+            let branch = collection.locate_address(pid, now, ProcessAddress(branch));
+            let target = collection.locate_address(pid, now, ProcessAddress(target));
             if branch.image == target.image
                 && collection.images.get(branch.image).kind == ImageKind::File
             {
@@ -115,7 +115,7 @@ impl Bursts {
     }
 
     /// Returns what there was, in a sentence.
-    pub fn summary(&self) -> String {
+    pub fn describe_bursts(&self) -> String {
         format!(
             "{} instructions were followed in {} path bursts, for which the command was stopped {:.2} s",
             self.steps,
@@ -125,7 +125,7 @@ impl Bursts {
     }
 
     /// The branches of a stretch, and where they went.
-    fn follow(&mut self) -> Vec<(u64, u64)> {
+    fn follow_stretch(&mut self) -> Vec<(u64, u64)> {
         let mut seen = Vec::new();
         let Some(mut tracee) = Tracee::attach(self.pid) else {
             return seen;
@@ -139,7 +139,7 @@ impl Bursts {
                 &registers,
                 SKIPPED.saturating_sub(done),
                 FOLLOWED - done,
-                |at, buffer| tracee.read(at, buffer),
+                |at, buffer| tracee.read_memory(at, buffer),
                 |one| seen.push((one.branch.0, one.target.0)),
             );
             done += walk.steps;
@@ -154,7 +154,7 @@ impl Bursts {
 }
 
 /// Lets the process do itself what could not be followed. `false` if that is not possible.
-fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &Walk) -> bool {
+fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &WalkExtent) -> bool {
     let Some(blocked) = walk.blocked else {
         return false;
     };
@@ -186,7 +186,7 @@ fn cpu_time(pid: libc::pid_t) -> Option<u64> {
 }
 
 /// Returns whether it runs, or wants to.
-fn runs(pid: libc::pid_t) -> bool {
+fn wants_to_run(pid: libc::pid_t) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
         .next()
@@ -213,14 +213,14 @@ mod tests {
         let mut scanned = false;
         while child.try_wait().expect("a child").is_none() {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            if !scanned && runs(pid as libc::pid_t) {
+            if !scanned && wants_to_run(pid as libc::pid_t) {
                 collection.maps.scan_process(pid, &mut collection.images);
                 scanned = true;
             }
             bursts.tick(&mut collection);
         }
         assert_eq!(child.wait().expect("a child").code(), Some(7));
-        assert!(bursts.steps > 0, "{}", bursts.summary());
+        assert!(bursts.steps > 0, "{}", bursts.describe_bursts());
         let walked: u64 = collection.branches.values().map(|count| count.1).sum();
         assert!(walked > 0);
     }
@@ -238,8 +238,8 @@ mod tests {
             };
             let start = tracee.registers().expect("registers");
             let mut said = Vec::new();
-            let read = |at, buffer: &mut [u8]| tracee.read(at, buffer);
-            let walk = Interpreter::new().walk(&start, 0, 2000, read, |one| {
+            let read = |at, buffer: &mut [u8]| tracee.read_memory(at, buffer);
+            let walk = CodeInterpreter::new().walk(&start, 0, 2000, read, |one| {
                 said.push((one.branch.0, one.target.0));
             });
             walked += walk.steps;

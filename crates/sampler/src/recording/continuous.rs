@@ -14,7 +14,7 @@ use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf;
-use crate::host::{host, online_cpus};
+use crate::host::{online_cpus, read_host};
 use crate::options::Rate;
 use crate::processes::unreadable::FindNames;
 use crate::recording::collection::{Collection, Total};
@@ -125,7 +125,7 @@ impl<'memory> Continuous<'memory> {
         options: ContinuousOptions,
         memory: &'memory mut LoaderMemory,
     ) -> Result<Self, Error> {
-        let specs = crate::recording::session::chosen(&options.events)?;
+        let specs = crate::recording::session::choose_events(&options.events)?;
         if specs.len() > MAX_EVENTS {
             return Err(Error::TooManyEvents {
                 asked: specs.len(),
@@ -138,7 +138,7 @@ impl<'memory> Continuous<'memory> {
                 reason: "branch records do not come while samples are counted in the kernel; use vitalfew record --branches".into(),
             });
         }
-        let capabilities = crate::capabilities::probe();
+        let capabilities = crate::capabilities::probe_machine();
         if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
             return Err(Error::Refused {
                 what: "counting in the kernel".into(),
@@ -167,7 +167,7 @@ impl<'memory> Continuous<'memory> {
             .collect();
         let can_cease = options.pins.is_some() && source.limits_spare_handled().unwrap_or(false);
         // The loader lets events run as soon as programs are attached.
-        source.hold(true);
+        source.hold_programs(true);
         source.open_events(&events, None, &cpus)?;
         // Before it is pinned: from then on it may be left alone.
         source.expect_until(
@@ -176,8 +176,8 @@ impl<'memory> Continuous<'memory> {
         )?;
         let pinned = match &options.pins {
             None => Err("there is no BPF file system".to_owned()),
-            Some(directory) => source.pin(directory).map_err(|error| {
-                let _ = pins::unpin(directory);
+            Some(directory) => source.pin_collector(directory).map_err(|error| {
+                let _ = pins::remove_pins(directory);
                 error.to_string()
             }),
         };
@@ -205,7 +205,7 @@ impl<'memory> Continuous<'memory> {
     fn describe_events(&mut self) -> Result<(), Error> {
         let described = self.described_events();
         match (&self.options.pins, &self.pinned) {
-            (Some(directory), Ok(())) => pins::describe(directory, &described),
+            (Some(directory), Ok(())) => pins::describe_events(directory, &described),
             _ => Ok(()),
         }
     }
@@ -221,7 +221,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Whether the collector would outlive this process, or why not.
-    pub fn pinned(&self) -> Result<(), &str> {
+    pub fn pinned_or_reason(&self) -> Result<(), &str> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
 
@@ -236,7 +236,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Names of the events.
-    pub fn events(&self) -> impl Iterator<Item = &str> {
+    pub fn event_names(&self) -> impl Iterator<Item = &str> {
         self.source
             .events
             .iter()
@@ -244,7 +244,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Images and processes that are remembered.
-    pub fn remembered(&self) -> (usize, usize) {
+    pub fn remembered_counts(&self) -> (usize, usize) {
         (self.collection.images.len(), self.collection.maps.len())
     }
 
@@ -256,7 +256,7 @@ impl<'memory> Continuous<'memory> {
         if !self.unstored && self.drains == 0 {
             (self.drained_unix_ns, self.drained_ns) = (unix_ns(), monotonic_ns());
         }
-        self.source.hold(false);
+        self.source.hold_programs(false);
         self.source.enable()
     }
 
@@ -266,7 +266,7 @@ impl<'memory> Continuous<'memory> {
     /// [`Error::System`].
     pub fn disable(&mut self) -> Result<(), Error> {
         self.cpus.1.clear();
-        self.source.hold(true);
+        self.source.hold_programs(true);
         self.source.disable()
     }
 
@@ -292,9 +292,9 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Waits for so long, or until records of processes have to be read.
-    pub fn wait(&self, timeout: Duration) {
+    pub fn wait_for_records(&self, timeout: Duration) {
         let descriptors: Vec<_> = self.source.descriptors().collect();
-        crate::recording::session::poll(&descriptors, timeout);
+        crate::recording::session::poll_descriptors(&descriptors, timeout);
     }
 
     /// To be called some times a second: new random periods, records of processes, and word that
@@ -303,13 +303,13 @@ impl<'memory> Continuous<'memory> {
     /// # Errors
     /// [`Error::System`].
     pub fn tick(&mut self) -> Result<DrainDue, Error> {
-        self.attend()?;
+        self.hold_switch()?;
         self.source.set_periods();
         self.source.read_bookkeeping(&mut self.collection);
         let age = monotonic_ns().saturating_sub(self.drained_ns);
         let events = self.collection.totals.len();
-        let full =
-            self.collection.maps.ended() >= ENDED_MOST || self.source.is_filling_up(events)?;
+        let full = self.collection.maps.ended_count() >= ENDED_MOST
+            || self.source.is_filling_up(events)?;
         Ok(match age >= self.options.interval.as_nanos() as u64 {
             _ if full => DrainDue::Room,
             true => DrainDue::Interval,
@@ -318,7 +318,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Holds the dead-man's switch, and begins again if it was let go for too long.
-    fn attend(&mut self) -> Result<(), Error> {
+    fn hold_switch(&mut self) -> Result<(), Error> {
         let now = monotonic_ns();
         let until = now + self.options.outlive.as_nanos() as u64;
         self.source.expect_until(until, false)?;
@@ -334,7 +334,7 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Reads what was counted since the last drain. The kernel forgets it only by
-    /// [`stored`](Self::stored), which must come before the next drain.
+    /// [`forget_stored`](Self::forget_stored), which must come before the next drain.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
@@ -342,20 +342,20 @@ impl<'memory> Continuous<'memory> {
         let mut until = self.drained_ns;
         if !self.unstored {
             until = monotonic_ns();
-            self.source.flip();
+            self.source.flip_buffers();
             self.unstored = true;
         }
-        let number = self.source.fill().wrapping_sub(1);
-        let mut recording = self.recording();
+        let number = self.source.fill_number().wrapping_sub(1);
+        let mut recording = self.empty_since_drain();
         // After the flip: whatever was mapped before a sample in the buffer has its record.
         self.source.read_bookkeeping(&mut self.collection);
-        let tables = self.source.tables(number & 1);
-        read(&mut self.collection, &tables, self.source.events.len())?;
+        let tables = self.source.buffer_tables(number & 1);
+        read_buffer(&mut self.collection, &tables, self.source.events.len())?;
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.source.multiplex_scale(number);
             recording
                 .events
-                .push(event(&self.source.events[number], *total, scale));
+                .push(drained_event(&self.source.events[number], *total, scale));
         }
         self.move_samples(&mut recording);
         // Samples of processes that had ended by the flip are all in.
@@ -370,10 +370,10 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// A recording of the time since the last drain, without its samples.
-    fn recording(&mut self) -> Recording {
+    fn empty_since_drain(&mut self) -> Recording {
         let (unix, now) = (unix_ns(), monotonic_ns());
         let passed = now.saturating_sub(self.drained_ns);
-        let mut recording = empty();
+        let mut recording = empty_recording();
         recording.duration_ns = passed;
         recording.start_unix_ns = unix.saturating_sub(passed);
         let expected = self.drained_unix_ns.saturating_add(passed);
@@ -410,10 +410,10 @@ impl<'memory> Continuous<'memory> {
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn stored(&mut self) -> Result<(), Error> {
+    pub fn forget_stored(&mut self) -> Result<(), Error> {
         if self.unstored {
             self.source
-                .tables(self.source.fill().wrapping_sub(1) & 1)
+                .buffer_tables(self.source.fill_number().wrapping_sub(1) & 1)
                 .clear()?;
             self.unstored = false;
         }
@@ -433,24 +433,30 @@ impl<'memory> Continuous<'memory> {
         is_stored: impl Fn(u32) -> bool,
     ) -> Result<Vec<Drain>, Error> {
         let events = left.events()?;
-        let fill = left.fill()?;
+        let fill = left.fill_number()?;
         let ceased_ago_ns = left.ceased_ago_ns()?;
         let until = unix_ns().saturating_sub(ceased_ago_ns.unwrap_or(0));
         let mut drains = Vec::new();
+        // The older one first: it was being stored when the daemon died, the newer one was being filled.
         for number in [fill.wrapping_sub(1), fill] {
-            let tables = left.tables(number & 1)?;
-            let taken: u64 = tables.accounts(events.len())?.iter().map(|a| a.taken).sum();
+            let tables = left.buffer_tables(number & 1)?;
+            let taken: u64 = tables
+                .sum_accounts(events.len())?
+                .iter()
+                .map(|a| a.taken)
+                .sum();
             if taken == 0 || is_stored(number) {
                 continue;
             }
-            let mut recording = empty();
+            let mut recording = empty_recording();
             recording.start_unix_ns = since_unix_ns.min(until);
             recording.duration_ns = until - recording.start_unix_ns;
+            // The totals of the other collector's events are apart: it may have counted others than this one.
             let own = std::mem::replace(
                 &mut self.collection.totals,
                 vec![Total::default(); events.len()],
             );
-            let result = read(&mut self.collection, &tables, events.len());
+            let result = read_buffer(&mut self.collection, &tables, events.len());
             let totals = std::mem::replace(&mut self.collection.totals, own);
             result?;
             for (event, total) in events.iter().zip(totals) {
@@ -480,7 +486,7 @@ impl<'memory> Continuous<'memory> {
     /// The events as a recording has them, for those who take over.
     fn described_events(&self) -> Vec<Event> {
         let open = self.source.events.iter();
-        open.map(|open| event(open, Total::default(), 1.0))
+        open.map(|open| drained_event(open, Total::default(), 1.0))
             .collect()
     }
 
@@ -489,25 +495,25 @@ impl<'memory> Continuous<'memory> {
     /// # Errors
     /// [`Error::System`].
     pub fn is_counting(&self) -> Result<bool, Error> {
-        let tables = self.source.tables(self.source.fill() & 1);
-        let accounts = tables.accounts(self.collection.totals.len())?;
+        let tables = self.source.buffer_tables(self.source.fill_number() & 1);
+        let accounts = tables.sum_accounts(self.collection.totals.len())?;
         Ok(accounts.iter().any(|account| account.taken > 0))
     }
 
     /// Lets a pinned collector go on when this value is gone.
-    pub fn leave(&mut self) {
-        self.source.leave();
+    pub fn leave_running(&mut self) {
+        self.source.leave_running();
     }
 
     /// Ends the collector and removes its pins.
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn end(&mut self) -> Result<(), Error> {
-        self.source.detach();
+    pub fn end_collector(&mut self) -> Result<(), Error> {
+        self.source.detach_programs();
         match &self.options.pins {
             Some(directory) => {
-                pins::unpin(directory)?;
+                pins::remove_pins(directory)?;
                 // Others may be pinned beside it.
                 let _ = directory.parent().map(std::fs::remove_dir);
                 Ok(())
@@ -531,11 +537,16 @@ fn changed_cpus(sampled: &[i32], online: &[i32], before: &[u64], after: &[u64]) 
     Some(format!("CPU {cpu} was offline for a while"))
 }
 
-fn empty() -> Recording {
-    Recording::new(host(), Target::Machine, Collector::Bpf, CallGraph::None)
+fn empty_recording() -> Recording {
+    Recording::new(
+        read_host(),
+        Target::Machine,
+        Collector::Bpf,
+        CallGraph::None,
+    )
 }
 
-fn event(
+fn drained_event(
     open: &crate::recording::kernel_source::Open,
     total: Total,
     multiplex_scale: f64,
@@ -556,9 +567,14 @@ fn event(
 }
 
 /// Reads a buffer into the collection, whose totals are then those of the buffer.
-fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Result<(), Error> {
+fn read_buffer(
+    collection: &mut Collection,
+    tables: &Tables<'_>,
+    events: usize,
+) -> Result<(), Error> {
     let mut stored = vec![0u64; MAX_EVENTS];
     let setting = SETTING;
+    collection.add_cgroups(tables)?;
     tables.read_places(|place| {
         if let Some(stored) = stored.get_mut(usize::from(place.event)) {
             *stored += u64::from(place.count);
@@ -566,7 +582,7 @@ fn read(collection: &mut Collection, tables: &Tables<'_>, events: usize) -> Resu
         }
     })?;
     tables.read_threads(|key, count| count_thread(collection, key, count))?;
-    let accounts = tables.accounts(events)?;
+    let accounts = tables.sum_accounts(events)?;
     for (number, account) in accounts.iter().enumerate() {
         let Accounting { taken, dropped, .. } = *account;
         let stored = stored[number];

@@ -3,8 +3,10 @@
 
 use crate::processes::images::{ImageTable, KERNEL, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
+use crate::processes::perf_map::open_perf_map;
 use crate::processes::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
 use crate::recording::collection::Collection;
+use crate::recording::python_functions::PythonFunctions;
 use profile::{
     AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
     Location, ProcessAddress, Recording, StretchCount,
@@ -17,7 +19,7 @@ use std::path::Path;
 use symbols::{ImageSymbols, KernelSymbols};
 
 /// Moves everything gathered into the recording.
-pub(crate) fn finish(mut collection: Collection, recording: &mut Recording) {
+pub(crate) fn finish_recording(mut collection: Collection, recording: &mut Recording) {
     if collection.images.has_nameless() {
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
@@ -39,6 +41,7 @@ pub(crate) fn move_samples(
     let tally = collection.take_tally();
     let mut finisher = Finisher {
         images: &collection.images,
+        functions: &collection.functions,
         maps: &collection.maps,
         kernel: kernel.map(Some),
         new: Vec::new(),
@@ -48,12 +51,12 @@ pub(crate) fn move_samples(
         embedded: BTreeSet::new(),
         warnings: BTreeSet::new(),
     };
-    tally.finish(recording, |location| finisher.place(location));
+    tally.move_into(recording, |location| finisher.place_in_recording(location));
     let branches = std::mem::take(&mut collection.branches).into_iter();
     recording.branches = branches
         .map(
             |((image, branch, target), (observed, walked))| BranchCount {
-                image: finisher.image(image),
+                image: finisher.image_in_recording(image),
                 branch,
                 target,
                 observed,
@@ -64,14 +67,14 @@ pub(crate) fn move_samples(
     recording.branches.sort_unstable();
     let stretches = std::mem::take(&mut collection.stretches);
     let finished = |one: StretchCount| StretchCount {
-        image: finisher.image(one.image),
+        image: finisher.image_in_recording(one.image),
         ..one
     };
     recording.stretches = stretches.iter().map(finished).collect();
     recording.stretches.sort_unstable();
     let accesses = std::mem::take(&mut collection.accesses).into_iter();
     let finished = |((image, instruction), accesses)| AccessCount {
-        image: finisher.image(image),
+        image: finisher.image_in_recording(image),
         instruction,
         accesses,
     };
@@ -93,6 +96,8 @@ pub(crate) fn move_samples(
 enum Source {
     /// From nowhere: the reader finds them in the file.
     Later,
+    /// From the interpreter; by the number that the image had.
+    Script(ImageId),
     /// An ELF image in memory.
     Elf(Box<ImageSymbols>),
     /// A file that names the places that are collected here.
@@ -101,6 +106,7 @@ enum Source {
 
 struct Finisher<'a> {
     images: &'a ImageTable,
+    functions: &'a PythonFunctions,
     maps: &'a ProcessMaps,
     kernel: Option<Option<KernelSymbols>>,
     new: Vec<Image>,
@@ -116,24 +122,24 @@ struct Finisher<'a> {
 
 impl Finisher<'_> {
     /// Where a location is in the recording.
-    fn place(&mut self, location: Location) -> Location {
+    fn place_in_recording(&mut self, location: Location) -> Location {
         if location.image == KERNEL {
             return self.place_in_kernel(ProcessAddress(location.offset.0));
         }
-        let image = self.image(location.image);
-        self.embed(image, location.offset);
+        let image = self.image_in_recording(location.image);
+        self.embed_symbol(image, location.offset);
         Location { image, ..location }
     }
 
     /// The number in the recording of what is not the kernel.
-    fn image(&mut self, old: ImageId) -> ImageId {
+    fn image_in_recording(&mut self, old: ImageId) -> ImageId {
         match self.moved.get(&old) {
             Some(id) => *id,
             None => self.take_image(old),
         }
     }
 
-    fn add(&mut self, image: Image, source: Source) -> ImageId {
+    fn add_image(&mut self, image: Image, source: Source) -> ImageId {
         let id = ImageId(self.new.len() as u32);
         self.new.push(image);
         self.sources.push(source);
@@ -141,11 +147,14 @@ impl Finisher<'_> {
     }
 
     fn take_image(&mut self, old: ImageId) -> ImageId {
-        let mut image = self.images.finished(old);
+        let mut image = self.images.finished_image(old);
         let source = match image.kind {
             ImageKind::File => self.file_source(old, &mut image),
-            ImageKind::Vdso => crate::processes::vdso::bytes().map_or(Source::Later, vdso_source),
+            ImageKind::Vdso => {
+                crate::processes::vdso::own_vdso().map_or(Source::Later, vdso_source)
+            }
             ImageKind::Anonymous => self.generated_code(&image),
+            ImageKind::Script => Source::Script(old),
             _ => Source::Later,
         };
         if let Source::Elf(elf) = &source
@@ -153,7 +162,7 @@ impl Finisher<'_> {
         {
             image.build_id = elf.build_id().cloned();
         }
-        let id = self.add(image, source);
+        let id = self.add_image(image, source);
         self.moved.insert(old, id);
         id
     }
@@ -170,7 +179,10 @@ impl Finisher<'_> {
             return Source::Later;
         }
         image.gone = true;
-        let held = self.images.held(id).and_then(|file| file.try_clone().ok());
+        let held = self
+            .images
+            .held_file(id)
+            .and_then(|file| file.try_clone().ok());
         match held.or_else(|| self.maps.open_mapped(id, identity)) {
             Some(file) => {
                 if image.build_id.is_none() {
@@ -187,23 +199,25 @@ impl Finisher<'_> {
         let Some(pid) = generating_process(image) else {
             return Source::Later;
         };
-        let own = format!("/proc/{pid}/root/tmp/perf-{pid}.map");
-        let maps = [own, format!("/tmp/perf-{pid}.map")].into_iter();
-        let maps = maps.map(|path| (path, Names::PerfMap));
-        let dump = self.maps.jitdumps().get(&pid).cloned();
-        maps.chain(dump.map(|path| (path, Names::JitDump)))
-            .find_map(|(path, kind)| {
-                let file = open_regular(&path)?;
-                let filled = file.metadata().is_ok_and(|meta| meta.len() > 0);
-                filled.then(|| Source::Places(file, kind, BTreeSet::new()))
-            })
-            .unwrap_or(Source::Later)
+        if let Some(file) = open_perf_map(pid) {
+            return Source::Places(file, Names::PerfMap, BTreeSet::new());
+        }
+        let dump = self.maps.jitdumps().get(&pid);
+        let file = dump.and_then(|path| open_regular(path));
+        let file = file.filter(|file| file.metadata().is_ok_and(|data| data.len() > 0));
+        file.map_or(Source::Later, |file| {
+            Source::Places(file, Names::JitDump, BTreeSet::new())
+        })
     }
 
     /// Sees to it that the recording has the symbol at a place, if the reader could not find it.
-    fn embed(&mut self, image: ImageId, offset: ImageOffset) {
+    fn embed_symbol(&mut self, image: ImageId, offset: ImageOffset) {
         match &mut self.sources[image.0 as usize] {
             Source::Later => {}
+            Source::Script(old) => {
+                let named = self.functions.embedded_symbol(*old, offset, image);
+                self.embedded.extend(named);
+            }
             Source::Elf(elf) => {
                 self.embedded
                     .extend(elf_name(elf, offset).map(|named| EmbeddedSymbol {
@@ -259,7 +273,7 @@ impl Finisher<'_> {
 
     fn place_in_kernel(&mut self, address: ProcessAddress) -> Location {
         let warnings = &mut self.warnings;
-        let kernel = self.kernel.get_or_insert_with(|| match KernelSymbols::read() {
+        let kernel = self.kernel.get_or_insert_with(|| match KernelSymbols::read_running_kernel() {
             Ok(kernel) => Some(kernel),
             Err(error) => {
                 warnings.insert(format!(
@@ -309,14 +323,14 @@ impl Finisher<'_> {
             file: None,
             gone: false,
         };
-        let id = self.add(image, Source::Later);
+        let id = self.add_image(image, Source::Later);
         self.named.insert(name.to_owned(), id);
         id
     }
 }
 
 fn vdso_source(bytes: Vec<u8>) -> Source {
-    let options = symbols::Options::default();
+    let options = symbols::SymbolOptions::default();
     let elf = ImageSymbols::from_bytes(Path::new("[vdso]"), bytes, &options);
     elf.map_or(Source::Later, |elf| Source::Elf(Box::new(elf)))
 }
@@ -370,7 +384,7 @@ pub fn name_kernel(recording: &mut Recording) {
     if running.is_none() || !kernels.clone().all(same) || kernels.count() == 0 {
         return;
     }
-    let Ok(kernel) = KernelSymbols::read() else {
+    let Ok(kernel) = KernelSymbols::read_running_kernel() else {
         return; // hidden from this user
     };
     let mut embedded: BTreeSet<EmbeddedSymbol> = recording.symbols.drain(..).collect();

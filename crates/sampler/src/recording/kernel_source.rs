@@ -4,6 +4,7 @@ use crate::bpf::kernel::{self, Kernel, LoaderMemory, Setting};
 use crate::bpf::layout::{
     self, Accounting, Count, Frames, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
 };
+use crate::bpf::python::CodeRecords;
 use crate::bpf::tables::Tables;
 use crate::clock::{monotonic_ns, own_cpu_ns};
 use crate::events::cost;
@@ -12,6 +13,7 @@ use crate::events::perf::{self, Scope};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
+use crate::recording::walked_stacks::DrainedFrames;
 use crate::unwinding::Unwinding;
 use crate::{Error, EventSpec, Options};
 use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
@@ -44,6 +46,8 @@ pub(crate) struct KernelSource<'memory> {
     jitter: Option<Jitter>,
     /// Makes unwind tables, where stacks are walked by them.
     unwinding: Option<Unwinding>,
+    /// Says what code objects are.
+    codes: Option<CodeRecords>,
     /// Stacks by their number, and the drain in which they were last seen.
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
@@ -82,6 +86,7 @@ impl<'memory> KernelSource<'memory> {
             setting,
             jitter,
             unwinding: None,
+            codes: None,
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
@@ -93,9 +98,15 @@ impl<'memory> KernelSource<'memory> {
         let maps = self.kernel.walk_maps()?;
         let directory = options.table_directory.as_deref();
         let mut unwinding = Unwinding::start(maps, options.table_memory, directory)?;
-        unwinding.prepare(files, LONGEST_PREPARATION);
+        self.codes = Some(self.kernel.code_records()?);
+        unwinding.prepare_tables(files, LONGEST_PREPARATION);
         self.unwinding = Some(unwinding);
         Ok(())
+    }
+
+    /// Returns whether a process is sampled.
+    pub fn is_target(&self, pid: u32) -> bool {
+        !self.setting.only_targets || self.kernel.is_target(pid)
     }
 
     /// Returns whether user stacks are walked by unwind tables.
@@ -105,9 +116,12 @@ impl<'memory> KernelSource<'memory> {
 
     /// Returns what to say of the walks up stacks.
     pub fn walk_notes(&self) -> Vec<String> {
-        self.unwinding
-            .as_ref()
-            .map_or_else(Vec::new, Unwinding::notes)
+        let Some(unwinding) = &self.unwinding else {
+            return Vec::new();
+        };
+        let mut notes = unwinding.notes();
+        notes.extend(self.kernel.python_counts().warn_of_missing());
+        notes
     }
 
     /// Starts the records about processes.
@@ -121,15 +135,15 @@ impl<'memory> KernelSource<'memory> {
         if self.setting.only_targets {
             self.kernel.add_target(own, true)?;
         }
-        let attr = perf::attributes(spec, spec.period_at(cost::PROBE_HERTZ));
-        let cost = cost::measure(spec, &attr, |fd| self.kernel.attach_event(fd, 0, false))?;
+        let attr = perf::event_attributes(spec, spec.period_at(cost::PROBE_HERTZ));
+        let cost = cost::measure_gap(spec, &attr, |fd| self.kernel.attach_event(fd, 0, false))?;
         self.kernel.detach();
         if self.setting.only_targets {
             self.kernel.remove_target(own);
         }
         // What we counted of ourselves goes.
-        let buffer = self.kernel.flip();
-        self.kernel.tables(buffer).clear()?;
+        let buffer = self.kernel.flip_buffers();
+        self.kernel.buffer_tables(buffer).clear()?;
         self.kernel.drain_stacks(buffer, |_, _| ())?;
         self.kernel.drain_frames(buffer, |_, _| ())?;
         Ok(cost)
@@ -147,7 +161,7 @@ impl<'memory> KernelSource<'memory> {
         }
         for (number, (spec, period)) in events.iter().enumerate() {
             let start = match &mut self.jitter {
-                Some(jitter) if spec.is_timed() => jitter.period(*period),
+                Some(jitter) if spec.is_timed() => jitter.random_period(*period),
                 _ => *period,
             };
             let number = number as u16;
@@ -164,7 +178,7 @@ impl<'memory> KernelSource<'memory> {
     /// Starts counting.
     pub fn enable(&mut self) -> Result<(), Error> {
         self.drained_at = monotonic_ns();
-        self.all_fds().try_for_each(perf::enable)
+        self.all_fds().try_for_each(perf::enable_event)
     }
 
     fn all_fds(&self) -> impl Iterator<Item = &OwnedFd> {
@@ -181,7 +195,7 @@ impl<'memory> KernelSource<'memory> {
         self.set_periods();
         let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
         if due || self.kernel.is_filling_up(collection.totals.len())? {
-            self.drain(collection)
+            self.drain_full(collection)
         } else {
             self.read_bookkeeping(collection);
             Ok(())
@@ -192,7 +206,7 @@ impl<'memory> KernelSource<'memory> {
     pub fn set_periods(&mut self) {
         if let Some(jitter) = &mut self.jitter {
             for event in self.events.iter().filter(|event| event.spec.is_timed()) {
-                jitter.set(&event.fds, event.period);
+                jitter.set_periods(&event.fds, event.period);
             }
         }
     }
@@ -203,35 +217,38 @@ impl<'memory> KernelSource<'memory> {
     }
 
     /// The samples that lie in the tables that are being filled.
-    pub fn undrained(&self, events: usize) -> u64 {
-        let accounts = self.kernel.tables(self.kernel.fill() & 1).accounts(events);
+    pub fn undrained_samples(&self, events: usize) -> u64 {
+        let accounts = self
+            .kernel
+            .buffer_tables(self.kernel.fill_number() & 1)
+            .sum_accounts(events);
         let stored = |account: &Accounting| account.stored;
         accounts.map_or(0, |all| all.iter().map(stored).sum())
     }
 
     /// Lets the other buffer be filled.
-    pub fn flip(&mut self) {
-        self.kernel.flip();
+    pub fn flip_buffers(&mut self) {
+        self.kernel.flip_buffers();
     }
 
     /// Lets the programs count nothing, or go on.
-    pub fn hold(&mut self, stopped: bool) {
-        self.kernel.hold(stopped);
+    pub fn hold_programs(&mut self, stopped: bool) {
+        self.kernel.hold_programs(stopped);
     }
 
     /// The number of what is being filled.
-    pub fn fill(&self) -> u32 {
-        self.kernel.fill()
+    pub fn fill_number(&self) -> u32 {
+        self.kernel.fill_number()
     }
 
     /// The tables of a buffer.
-    pub fn tables(&self, buffer: u32) -> Tables<'_> {
-        self.kernel.tables(buffer)
+    pub fn buffer_tables(&self, buffer: u32) -> Tables<'_> {
+        self.kernel.buffer_tables(buffer)
     }
 
     /// Pins the collector.
-    pub fn pin(&self, directory: &Path) -> Result<(), Error> {
-        crate::bpf::pins::pin(&self.kernel, directory)
+    pub fn pin_collector(&self, directory: &Path) -> Result<(), Error> {
+        crate::bpf::pins::pin_collector(&self.kernel, directory)
     }
 
     /// Lets the programs sample until then (monotonic clock), unless they are given more time. With `arm`, the events are
@@ -253,49 +270,50 @@ impl<'memory> KernelSource<'memory> {
     /// depends on more than the release.
     pub fn limits_spare_handled(&mut self) -> Result<bool, Error> {
         let spec = EventSpec::cpu_clock();
-        let attr = perf::attributes(&spec, spec.period_at(cost::PROBE_HERTZ));
+        let attr = perf::event_attributes(&spec, spec.period_at(cost::PROBE_HERTZ));
         let own = Scope { pid: 0, cpu: -1 };
-        let fd =
-            perf::open(&attr, own).map_err(|e| crate::events::advice::event_refused(&spec, e))?;
+        let fd = perf::open_event(&attr, own)
+            .map_err(|e| crate::events::advice::event_refused(&spec, e))?;
         self.kernel.attach_event(&fd, 0, true)?;
         perf::allow_one_overflow(&fd)?;
         let period_ns = 1_000_000_000 / cost::PROBE_HERTZ;
         // Some periods of our own CPU time, of which the event must have seen more than one.
         let begin = own_cpu_ns();
         while own_cpu_ns() - begin < 20 * period_ns {}
-        let enabled_ns = perf::times(&fd).map_or(0, |(enabled, _)| enabled);
+        let enabled_ns = perf::event_times(&fd).map_or(0, |(enabled, _)| enabled);
         self.kernel.detach();
         Ok(enabled_ns > 10 * period_ns)
     }
 
     /// Stops counting.
     pub fn disable(&self) -> Result<(), Error> {
-        self.all_fds().try_for_each(perf::disable)
+        self.all_fds().try_for_each(perf::disable_event)
     }
 
     /// Takes the programs off the events.
-    pub fn detach(&mut self) {
+    pub fn detach_programs(&mut self) {
         self.kernel.detach();
     }
 
     /// Leaves the programs on the events when this value is gone, if something else holds them.
-    pub fn leave(&mut self) {
-        self.kernel.leave();
+    pub fn leave_running(&mut self) {
+        self.kernel.leave_running();
     }
 
     /// Stops counting and takes in what is left.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
-        self.all_fds().try_for_each(perf::disable)?;
+        self.all_fds().try_for_each(perf::disable_event)?;
         self.kernel.detach();
         let end = monotonic_ns();
-        self.drain(collection)?; // the tables that were being filled
+        self.drain_full(collection)?; // the tables that were being filled
         let mut unfinished = Vec::new();
-        self.kernel.waiting(|waiting| unfinished.push(*waiting));
+        self.kernel
+            .each_waiting(|waiting| unfinished.push(*waiting));
         for waiting in unfinished {
             self.unfinished_wait(collection, &waiting, end);
         }
         if let Some(unwinding) = &mut self.unwinding {
-            unwinding.finish();
+            unwinding.remember_used();
         }
         self.bookkeeping.disable()
     }
@@ -304,7 +322,7 @@ impl<'memory> KernelSource<'memory> {
     /// that cannot be read any more.
     pub fn enabled_times(&self) -> Vec<u64> {
         let per_cpu = self.events.iter().find(|event| !event.fds.is_empty());
-        let times = |fd| perf::times(fd).map_or(0, |(enabled, _)| enabled);
+        let times = |fd| perf::event_times(fd).map_or(0, |(enabled, _)| enabled);
         per_cpu.map_or_else(Vec::new, |event| event.fds.iter().map(times).collect())
     }
 
@@ -317,49 +335,53 @@ impl<'memory> KernelSource<'memory> {
     }
 
     pub fn read_bookkeeping(&mut self, collection: &mut Collection) {
+        if let Some(codes) = &self.codes {
+            collection.functions.add_objects(codes.take());
+        }
         let Collection { images, maps, .. } = collection;
         let mut lost = 0;
         self.bookkeeping.read(monotonic_ns(), |record| {
             if let crate::events::records::Body::Lost { count } = record.body {
                 lost += count;
             }
-            maps.apply(record, images);
+            maps.apply_record(record, images);
         });
         if let Some(unwinding) = &mut self.unwinding {
-            unwinding.look(images, maps);
+            unwinding.serve_wanted(images, maps);
         }
         if lost > 0 {
             collection.warnings.insert(rings::RECORDS_LOST.into());
         }
     }
 
-    fn drain(&mut self, collection: &mut Collection) -> Result<(), Error> {
+    fn drain_full(&mut self, collection: &mut Collection) -> Result<(), Error> {
         let before = self.drained_at;
-        let buffer = self.kernel.flip();
+        let buffer = self.kernel.flip_buffers();
         self.drained_at = monotonic_ns();
         // After the flip: whatever was mapped before a sample in `buffer` has its record.
         self.read_bookkeeping(collection);
         self.drains += 1;
+        collection.add_cgroups(&self.kernel.buffer_tables(buffer))?;
         let mut stored = vec![0; layout::MAX_EVENTS];
         self.take_places(collection, buffer, &mut stored)?;
         self.take_stacks(collection, buffer, &mut stored)?;
         self.take_waits(collection, buffer, &mut stored)?;
         self.take_threads(collection, buffer)?;
-        self.settle(collection, buffer, &stored)?;
+        self.settle_accounts(collection, buffer, &stored)?;
         self.forget_frames();
         collection.maps.forget_ended(before);
         Ok(())
     }
 
     /// Checks that nothing was lost unseen, and adds up the accounts.
-    fn settle(
+    fn settle_accounts(
         &self,
         collection: &mut Collection,
         buffer: u32,
         stored: &[u64],
     ) -> Result<(), Error> {
-        let tables = self.kernel.tables(buffer);
-        let accounts = tables.accounts(collection.totals.len())?;
+        let tables = self.kernel.buffer_tables(buffer);
+        let accounts = tables.sum_accounts(collection.totals.len())?;
         tables.clear_accounts()?;
         for (event, account) in accounts.iter().enumerate() {
             let Accounting { taken, dropped, .. } = *account;
@@ -387,7 +409,7 @@ impl<'memory> KernelSource<'memory> {
             return Ok(());
         }
         let setting = self.setting;
-        self.kernel.tables(buffer).drain_places(|place| {
+        self.kernel.buffer_tables(buffer).drain_places(|place| {
             stored[usize::from(place.event)] += u64::from(place.count);
             count_place(collection, setting, place);
         })
@@ -399,35 +421,54 @@ impl<'memory> KernelSource<'memory> {
         buffer: u32,
         stored: &mut [u64],
     ) -> Result<(), Error> {
-        let (frames, drain) = (&mut self.frames, self.drains);
-        if self.setting.stacks || self.setting.off_cpu {
+        let (frames, drain, setting) = (&mut self.frames, self.drains, self.setting);
+        if let Some(unwinding) = &mut self.unwinding {
+            collection.labelled.extend(unwinding.take_labelled());
+        }
+        // Waits come back to frames of former drains.
+        let in_one_drain = setting.tables && !setting.off_cpu;
+        let mut drained = DrainedFrames::default();
+        if setting.stacks || setting.off_cpu {
             self.kernel.drain_frames(buffer, |&number, kept: Frames| {
-                frames.insert(number, (kept.addresses().to_vec(), drain));
+                if in_one_drain {
+                    drained.add_words(number, kept.addresses());
+                } else {
+                    frames.insert(number, (kept.addresses().to_vec(), drain));
+                }
             })?;
         }
-        if !self.setting.stacks {
+        if !setting.stacks {
             return Ok(());
         }
+        let mut counts = Vec::new();
+        self.kernel
+            .drain_stacks(buffer, |key, count| counts.push((*key, count)))?;
+        if in_one_drain {
+            collection.add_walked_users(counts.iter().map(|(key, _)| key.user), &drained);
+        }
         let mut resolved: FxHashMap<(u64, u64, u32, u32), Option<StackId>> = FxHashMap::default();
-        self.kernel.drain_stacks(buffer, |key, count| {
-            let place = (key.user, key.kernel, key.tgid, key.space);
-            let stack = *resolved
-                .entry(place)
-                .or_insert_with(|| stack(collection, frames, key, count.first_ns));
-            // A collector that could not keep the frames has dropped the sample.
-            let Some(stack) = stack else { return };
-            let process = collection.name(&key.name);
-            let key = SampleKey {
-                event: EventId(key.event),
-                process,
-                pid: self.setting.per_process.then_some(key.tgid),
-                tid: self.setting.per_thread.then_some(key.tid),
-                stack,
-                waker: None,
+        for (key, count) in &counts {
+            let known = match in_one_drain {
+                true => collection.known_stack(key.user, key.kernel, &drained),
+                false => None,
             };
-            stored[key.event.0 as usize] += count.count;
-            collection.tally.sample(key, samples(count.count));
-        })
+            let place = (key.user, key.kernel, key.tgid, key.space);
+            let stack = known.unwrap_or_else(|| {
+                *resolved.entry(place).or_insert_with(|| match in_one_drain {
+                    true => {
+                        let (user, kernel) =
+                            (drained.frames_of(key.user), drained.frames_of(key.kernel));
+                        collection.walked_stack(key.tgid, count.first_ns, user, kernel)
+                    }
+                    false => thread_stack(collection, frames, setting, key, count.first_ns),
+                })
+            });
+            // A collector that could not keep the frames has dropped the sample.
+            let Some(stack) = stack else { continue };
+            count_stack(collection, setting, key, stack, count.count);
+            stored[key.event as usize] += count.count;
+        }
+        Ok(())
     }
 
     fn take_waits(
@@ -451,7 +492,7 @@ impl<'memory> KernelSource<'memory> {
     }
 
     fn take_threads(&mut self, collection: &mut Collection, buffer: u32) -> Result<(), Error> {
-        let tables = self.kernel.tables(buffer);
+        let tables = self.kernel.buffer_tables(buffer);
         tables.drain_threads(|key, count| count_thread(collection, key, count))
     }
 
@@ -484,7 +525,7 @@ impl<'memory> KernelSource<'memory> {
     /// Drops the stacks that no table can refer to any more.
     fn forget_frames(&mut self) {
         let mut used = FxHashSet::default();
-        self.kernel.waiting(|waiting| {
+        self.kernel.each_waiting(|waiting| {
             let key = &waiting.key;
             used.extend([key.thread.user, key.thread.kernel]);
             used.extend([key.waker_user, key.waker_kernel]);
@@ -501,23 +542,45 @@ impl<'memory> KernelSource<'memory> {
     }
 }
 
-fn samples(count: u64) -> Amount {
+fn amount_of_samples(count: u64) -> Amount {
     Amount {
         count,
         weight: count,
     }
 }
 
+/// Counts the samples of a stack.
+fn count_stack(
+    collection: &mut Collection,
+    setting: Setting,
+    key: &StackKey,
+    stack: StackId,
+    count: u64,
+) {
+    let process = collection.field_name(&key.name);
+    let key = SampleKey {
+        event: EventId(key.event),
+        process,
+        pid: setting.per_process.then_some(key.tgid),
+        tid: setting.per_thread.then_some(key.tid),
+        cgroup: Some(collection.cgroup(key.cgroup)),
+        stack,
+        waker: None,
+    };
+    collection.tally.count_sample(key, amount_of_samples(count));
+}
+
 /// Counts the samples of a place.
 pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: &Place) {
     let key = tally::PlaceKey {
-        location: location(collection, place),
+        location: place_location(collection, place),
         event: EventId(place.event.into()),
-        process: collection.name(&place.name),
+        process: collection.field_name(&place.name),
         pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
         tid: NonZeroU32::new(place.tid), // kept only where threads are
+        cgroup: collection.cgroup(place.cgroup()),
     };
-    collection.tally.place(key, place.count.into());
+    collection.tally.count_at_place(key, place.count.into());
 }
 
 /// Counts the samples of a thread.
@@ -526,13 +589,16 @@ pub(crate) fn count_thread(collection: &mut Collection, key: &layout::ThreadKey,
         event: EventId(key.event),
         pid: key.tgid,
         tid: key.tid,
-        process: collection.name(&key.name),
+        process: collection.field_name(&key.name),
+        cgroup: Some(collection.cgroup(key.cgroup)),
     };
-    collection.tally.thread(key, samples(count.count));
+    collection
+        .tally
+        .count_in_thread(key, amount_of_samples(count.count));
 }
 
 /// Where a counted place is.
-fn location(collection: &mut Collection, place: &Place) -> Location {
+fn place_location(collection: &mut Collection, place: &Place) -> Location {
     match place.kind {
         PLACE_KERNEL => kernel_location(place.offset),
         PLACE_FILE => Location {
@@ -540,13 +606,13 @@ fn location(collection: &mut Collection, place: &Place) -> Location {
                 major: place.device >> 20,
                 minor: place.device & 0xf_ffff,
                 inode: place.inode,
-                generation: place.generation.into(),
+                generation: place.generation().into(),
             }),
             offset: ImageOffset(place.offset),
         },
         _ => {
             let address = ProcessAddress(place.offset);
-            collection.maps.locate(
+            collection.maps.locate_address(
                 place.tgid,
                 place.first_ns(),
                 address,
@@ -559,14 +625,19 @@ fn location(collection: &mut Collection, place: &Place) -> Location {
 type FrameTable = FxHashMap<u64, (Vec<u64>, u64)>;
 
 /// The stack of a thread's key.
-fn stack(
+fn thread_stack(
     collection: &mut Collection,
     frames: &FrameTable,
+    setting: Setting,
     key: &StackKey,
     first_ns: u64,
 ) -> Option<StackId> {
     let of = |number: u64| frames.get(&number).map_or(&[][..], |kept| &kept.0);
-    collection.stack(key.tgid, first_ns, of(key.user), of(key.kernel))
+    let (user, kernel) = (of(key.user), of(key.kernel));
+    match setting.tables {
+        true => collection.walked_stack(key.tgid, first_ns, user, kernel),
+        false => collection.add_stack(key.tgid, first_ns, user, kernel),
+    }
 }
 
 fn count_wait(
@@ -578,8 +649,9 @@ fn count_wait(
     amount: Amount,
 ) {
     let thread = &key.thread;
-    let process = collection.name(&thread.name);
-    let stack = stack(collection, frames, thread, first_ns).unwrap_or_else(|| {
+    let process = collection.field_name(&thread.name);
+    let cgroup = Some(collection.cgroup(thread.cgroup));
+    let stack = thread_stack(collection, frames, setting, thread, first_ns).unwrap_or_else(|| {
         // Neither stack could be read: the wait is still counted, at an unknown place.
         let unknown = Location {
             image: crate::processes::images::UNKNOWN,
@@ -587,26 +659,35 @@ fn count_wait(
         };
         collection.tally.stacks.intern(unknown, None)
     });
-    let waker = (key.waker_name[0] != 0).then(|| waker(collection, frames, key, first_ns));
+    let waker =
+        (key.waker_name[0] != 0).then(|| waker_key(collection, frames, setting, key, first_ns));
     let sample = SampleKey {
         event: EventId(thread.event),
         process,
         pid: setting.per_process.then_some(thread.tgid),
         tid: setting.per_thread.then_some(thread.tid),
+        cgroup,
         stack,
         waker,
     };
-    collection.tally.sample(sample, amount);
+    collection.tally.count_sample(sample, amount);
     let thread = ThreadKey {
         event: EventId(thread.event),
         pid: thread.tgid,
         tid: thread.tid,
         process,
+        cgroup,
     };
-    collection.tally.thread(thread, amount);
+    collection.tally.count_in_thread(thread, amount);
 }
 
-fn waker(collection: &mut Collection, frames: &FrameTable, key: &OffKey, first_ns: u64) -> Waker {
+fn waker_key(
+    collection: &mut Collection,
+    frames: &FrameTable,
+    setting: Setting,
+    key: &OffKey,
+    first_ns: u64,
+) -> Waker {
     let thread = StackKey {
         user: key.waker_user,
         kernel: key.waker_kernel,
@@ -615,8 +696,8 @@ fn waker(collection: &mut Collection, frames: &FrameTable, key: &OffKey, first_n
         ..Default::default()
     };
     Waker {
-        process: collection.name(&key.waker_name),
+        process: collection.field_name(&key.waker_name),
         tid: key.waker_tid,
-        stack: stack(collection, frames, &thread, first_ns),
+        stack: thread_stack(collection, frames, setting, &thread, first_ns),
     }
 }

@@ -7,13 +7,17 @@ pub(crate) mod bursts;
 pub(crate) mod collection;
 pub(crate) mod continuous;
 pub(crate) mod finish;
+pub(crate) mod jvm_names;
 pub(crate) mod kernel_source;
+pub(crate) mod known_stacks;
+pub(crate) mod python_functions;
 pub(crate) mod replay;
 pub(crate) mod ring_source;
 pub(crate) mod session;
 pub(crate) mod stacks;
 pub(crate) mod tally;
 pub(crate) mod wakers;
+pub(crate) mod walked_stacks;
 
 pub use continuous::{
     Continuous, ContinuousOptions, Drain, DrainDue, left_behind, sample_continuously,

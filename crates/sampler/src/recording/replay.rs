@@ -1,6 +1,6 @@
 //! What would have been recorded, had these records been in the ring buffers.
 
-use crate::host::host;
+use crate::host::read_host;
 use crate::recording::branches;
 use crate::recording::collection::Collection;
 use crate::recording::ring_source::RingSource;
@@ -28,7 +28,12 @@ pub fn replay<'a>(
         source.pretend(kind, misc, body);
     }
     source.finish(&mut collection)?;
-    let mut recording = Recording::new(host(), Target::Machine, Collector::Ring, CallGraph::None);
+    let mut recording = Recording::new(
+        read_host(),
+        Target::Machine,
+        Collector::Ring,
+        CallGraph::None,
+    );
     for (spec, total) in events.iter().zip(&collection.totals) {
         recording.events.push(Event {
             taken: total.taken + total.lost,
@@ -41,6 +46,6 @@ pub fn replay<'a>(
     recording
         .warnings
         .extend(branches::summary(&collection.stretches));
-    crate::recording::finish::finish(collection, &mut recording);
+    crate::recording::finish::finish_recording(collection, &mut recording);
     Ok(recording)
 }

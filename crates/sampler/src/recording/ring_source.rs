@@ -7,6 +7,7 @@ use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
 use crate::events::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::events::rings::{self, Mappings, Rings};
+use crate::processes::cgroups::path_of_process;
 use crate::recording::branches::Branches;
 use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::stacks::StackReader;
@@ -50,6 +51,17 @@ pub(crate) enum Tasks {
 }
 
 impl Tasks {
+    /// The process that was asked for; `None`: all are.
+    pub fn process(self) -> Option<u32> {
+        match self {
+            Self::All => None,
+            Self::Command(pid)
+            | Self::Process(pid)
+            | Self::AllForCommand(pid)
+            | Self::AllForProcess(pid) => Some(pid),
+        }
+    }
+
     fn on_each_cpu(self) -> bool {
         !matches!(self, Self::Command(_) | Self::Process(_))
     }
@@ -75,6 +87,8 @@ pub(crate) struct RingSource {
     timed_events: FxHashSet<usize>,
     on_each_cpu: bool,
     names: FxHashMap<u32, NameId>,
+    /// By process: the path of its control group.
+    cgroups: FxHashMap<u32, Option<NameId>>,
     /// The processes whose samples are kept; `None`: all.
     followed: Option<FxHashSet<u32>>,
     /// The process that is followed from its next program on.
@@ -108,6 +122,7 @@ impl RingSource {
             timed_events: FxHashSet::default(),
             on_each_cpu: false,
             names: FxHashMap::default(),
+            cgroups: FxHashMap::default(),
             followed: None,
             awaited: None,
             separation: options.separation,
@@ -271,7 +286,7 @@ impl RingSource {
         if let Some(jitter) = &mut self.jitter
             && spec.is_timed()
         {
-            attr.__bindgen_anon_1.sample_period = jitter.period(nominal);
+            attr.__bindgen_anon_1.sample_period = jitter.random_period(nominal);
         }
         let fd = match self.rings.open(&attr, scope) {
             Ok(fd) => fd,
@@ -283,7 +298,7 @@ impl RingSource {
             }
             Err(source) => return Err(crate::events::advice::event_refused(spec, source)),
         };
-        self.numbers.insert(perf::id(fd)?, number);
+        self.numbers.insert(perf::event_id(fd)?, number);
         match (&mut self.snapshots, &mut self.filter) {
             (Some(snapshots), _) if !spec.branches => snapshots.attach(fd)?,
             (_, Some(filter)) => filter.attach(fd)?,
@@ -327,7 +342,7 @@ impl RingSource {
             && new_periods
         {
             for (fd, nominal) in &self.timed {
-                jitter.set(std::slice::from_ref(fd), *nominal);
+                jitter.set_periods(std::slice::from_ref(fd), *nominal);
             }
         }
         if self.read(collection, crate::clock::monotonic_ns()) > TOO_FULL {
@@ -407,7 +422,7 @@ impl RingSource {
     }
 
     fn read(&mut self, collection: &mut Collection, until: u64) -> f64 {
-        let snapshots = self.snapshots.as_mut().map(|all| all.take(until));
+        let snapshots = self.snapshots.as_mut().map(|all| all.take_until(until));
         let mut records = Vec::new();
         let fullest = self.rings.read(until, |record| records.push(record));
         let mut last = 0;
@@ -446,6 +461,10 @@ impl RingSource {
                         }
                         let name = collection.tally.names.intern(name);
                         self.names.insert(record.tid, name);
+                        if *exec {
+                            // Who starts a container moves the process into it before that.
+                            self.cgroups.remove(&record.pid);
+                        }
                     }
                     Body::Fork { parent } => {
                         if let Some(followed) = &mut self.followed
@@ -458,6 +477,12 @@ impl RingSource {
                                 followed.remove(&record.pid);
                             }
                         }
+                        // It starts where its parent is, and may have ended when it is asked for.
+                        match self.cgroups.get(parent).copied() {
+                            _ if *parent == record.pid => {}
+                            Some(cgroup) => _ = self.cgroups.insert(record.pid, cgroup),
+                            None => _ = self.cgroups.remove(&record.pid),
+                        }
                         // A thread starts with the name of the one that made it, and not of the last
                         // that had its id.
                         match self.names.get(parent).copied() {
@@ -467,7 +492,7 @@ impl RingSource {
                     }
                     _ => {}
                 }
-                collection.maps.apply(record, &mut collection.images);
+                collection.maps.apply_record(record, &mut collection.images);
             }
         }
     }
@@ -483,12 +508,12 @@ impl RingSource {
         if !self.is_asked_for(one.pid) {
             return;
         }
-        let at = collection.locate(one.pid, one.time, ProcessAddress(counter));
+        let at = collection.locate_address(one.pid, one.time, ProcessAddress(counter));
         let branches = &mut self.branches;
         if let Some(all) = &mut self.snapshots {
-            all.learn(counter, |slice| {
+            all.extend_slice(counter, |slice| {
                 let slice = slice.map(|slice| (slice, one.values.as_slice()));
-                branches.observe(collection, one.pid, at, &one.registers, slice);
+                branches.observe_sample(collection, one.pid, at, &one.registers, slice);
             });
         }
     }
@@ -513,6 +538,7 @@ impl RingSource {
         };
         collection.totals[event].stored += 1;
         let process = self.name(collection, record.pid, record.tid);
+        let cgroup = self.cgroup(collection, record.pid);
         let one = Amount {
             count: 1,
             weight: 1,
@@ -523,17 +549,19 @@ impl RingSource {
             process,
             pid: (self.separation >= Separation::Processes).then_some(record.pid),
             tid: (self.separation >= Separation::Threads).then_some(record.tid),
+            cgroup,
             stack,
             waker: None,
         };
-        collection.tally.sample(key, one);
+        collection.tally.count_sample(key, one);
         let key = ThreadKey {
             event,
             pid: record.pid,
             tid: record.tid,
             process,
+            cgroup,
         };
-        collection.tally.thread(key, one);
+        collection.tally.count_in_thread(key, one);
     }
 
     fn stack(&mut self, collection: &mut Collection, record: &Record) -> Option<StackId> {
@@ -559,9 +587,10 @@ impl RingSource {
             && !in_kernel
         {
             let address = ProcessAddress(*ip);
-            let at = collection.locate(record.pid, record.time, address);
+            let at = collection.locate_address(record.pid, record.time, address);
             let pid = record.pid;
-            self.branches.observe(collection, pid, at, registers, None);
+            self.branches
+                .observe_sample(collection, pid, at, registers, None);
         }
         match self.call_graph {
             CallGraph::None => {
@@ -570,17 +599,26 @@ impl RingSource {
             }
             CallGraph::FramePointer | CallGraph::Tables => {
                 let (kernel, user) = split_callchain(callchain);
-                collection.stack(record.pid, record.time, &user, &kernel)
+                collection.add_stack(record.pid, record.time, &user, &kernel)
             }
             CallGraph::Dwarf => {
                 let (kernel, _) = split_callchain(callchain);
                 let user = stack.as_ref().map(|(registers, bytes)| {
-                    self.stacks.unwind(collection, record, registers, bytes)
+                    self.stacks
+                        .unwind_user(collection, record, registers, bytes)
                 });
                 let user = user.unwrap_or_default();
                 collection.unwound_stack(record.pid, record.time, &user, &kernel)
             }
         }
+    }
+
+    /// The control group of a process when it was first sampled.
+    fn cgroup(&mut self, collection: &mut Collection, pid: u32) -> Option<NameId> {
+        *self.cgroups.entry(pid).or_insert_with(|| {
+            let path = path_of_process(pid)?;
+            Some(collection.tally.names.intern(&path))
+        })
     }
 
     fn name(&mut self, collection: &mut Collection, pid: u32, tid: u32) -> NameId {
@@ -596,7 +634,7 @@ impl RingSource {
 fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool) -> Location {
     match in_kernel {
         true => kernel_location(ip),
-        false => collection.locate(record.pid, record.time, ProcessAddress(ip)),
+        false => collection.locate_address(record.pid, record.time, ProcessAddress(ip)),
     }
 }
 
@@ -668,10 +706,11 @@ mod tests {
                     process,
                     pid: None,
                     tid: None,
+                    cgroup: None,
                     stack,
                     waker: None,
                 };
-                collection.tally.sample(key, amount);
+                collection.tally.count_sample(key, amount);
                 let total = &mut collection.totals[usize::from(event)];
                 (total.taken, total.stored) =
                     (total.taken + amount.count, total.stored + amount.count);
@@ -688,13 +727,13 @@ mod tests {
         );
         assert_eq!(after[1], before[1], "no event of time");
         let mut recording = profile::Recording::new(
-            crate::host::host(),
+            crate::host::read_host(),
             profile::Target::Machine,
             profile::Collector::Ring,
             CallGraph::None,
         );
         let tally = collection.take_tally();
-        tally.finish(&mut recording, |location| location);
+        tally.move_into(&mut recording, |location| location);
         let kept = recording.samples.iter().filter(|one| one.event.0 == 0);
         let (count, places) = kept.fold((0, 0), |(n, places), one| (n + one.count, places + 1));
         assert_eq!(count, after[0]);

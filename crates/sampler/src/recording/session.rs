@@ -7,15 +7,18 @@ use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
-use crate::host::{host, online_cpus};
+use crate::host::{online_cpus, read_host};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
+use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
 use crate::recording::collection::Collection;
+use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
 use crate::recording::ring_source::{RingSource, Tasks};
 use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use rustc_hash::FxHashSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -34,6 +37,9 @@ const EARLY_LOOK: Duration = Duration::from_millis(4);
 
 /// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
+
+/// Words of a command that are looked at whether they are programs.
+const MOST_PROGRAM_WORDS: usize = 8;
 
 /// What a recording is doing, for people who wait.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +95,7 @@ pub fn record(
     });
     observe(Progress::Started {
         events: rates.collect(),
-        collector: session.collector(),
+        collector: session.collector_used(),
         sample_cost_ns: session.sample_cost_ns,
         notes: session
             .notes
@@ -98,8 +104,8 @@ pub fn record(
             .cloned()
             .collect(),
     });
-    let (start, start_unix_ns) = session.start()?;
-    let result = session.run(stop, start, observe);
+    let (start, start_unix_ns) = session.start_sampling()?;
+    let result = session.run_until_end(stop, start, observe);
     // Even if reading failed, what was gathered until then is kept.
     let finished = session.stop_collecting();
     if let Err(error) = result.and(finished) {
@@ -109,6 +115,7 @@ pub fn record(
             .insert(format!("the recording ended early: {error}"));
     }
     let duration_ns = monotonic_ns() - start;
+    session.finish_jvms();
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
@@ -133,6 +140,8 @@ struct Session<'a, 'memory> {
     launched: Option<Launched>,
     process: Option<OwnedFd>,
     accounts: TaskAccounts,
+    /// Asks JVMs for names, unless that is not wanted.
+    jvms: Option<JvmNames>,
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::recording::bursts::Bursts>,
     collection: Collection,
@@ -141,7 +150,7 @@ struct Session<'a, 'memory> {
 impl<'a, 'memory> Session<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
-        let mut specs = chosen(&options.events)?;
+        let mut specs = choose_events(&options.events)?;
         if options.branches && !specs.iter().any(|spec| spec.branches) {
             specs.push(EventSpec::branch_records());
             if options.events.is_empty() {
@@ -185,6 +194,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
             launched: None,
             process,
             accounts: TaskAccounts::open(&options.target),
+            jvms: options
+                .ask_runtimes
+                .then(|| JvmNames::new(!matches!(options.target, TargetSpec::Command(_)))),
             #[cfg(target_arch = "x86_64")]
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
@@ -218,7 +230,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
         // The doctor's probe picks the way and says why.
         if options.path == Path::Best && !options.off_cpu {
-            let capabilities = crate::capabilities::probe();
+            let capabilities = crate::capabilities::probe_machine();
             if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
                 self.notes.push(format!(
                     "samples come through ring buffers, because {}; {}",
@@ -248,7 +260,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 "stacks are followed by frame pointers: to unwind them by tables in the kernel takes Linux 6.1".into(),
             );
         }
-        let mut source = match KernelSource::open(memory, setting, cpus, self.jitter()) {
+        let mut source = match KernelSource::open(memory, setting, cpus, self.period_jitter()) {
             Ok(source) => Box::new(source),
             Err(error) if options.path == Path::Best && !options.off_cpu => {
                 self.notes.push(format!(
@@ -258,7 +270,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 return Ok(None);
             }
             Err(error) => {
-                let capabilities = crate::capabilities::probe();
+                let capabilities = crate::capabilities::probe_machine();
                 return Err(match capabilities.system_wide().and(capabilities.bpf()) {
                     Err(gap) => Error::Refused {
                         what: "counting in the kernel".into(),
@@ -277,15 +289,15 @@ impl<'a, 'memory> Session<'a, 'memory> {
             }
             TargetSpec::Command(_) => {}
         }
-        let cost = self.measured(specs, |spec| source.sample_cost(spec))?;
+        let cost = self.measure_cost(specs, |spec| source.sample_cost(spec))?;
         self.settle_periods(specs, cost);
         if setting.tables {
-            source.make_tables(options, &files_of_any_program(&options.target))?;
+            source.make_tables(options, &files_of_command(&options.target))?;
         }
         let target = match &options.target {
             TargetSpec::Machine => None,
             TargetSpec::Process(pid) => Some((*pid, true)),
-            TargetSpec::Command(command) => Some((self.launch(command)?, false)),
+            TargetSpec::Command(command) => Some((self.launch_command(command)?, false)),
         };
         source.open_events(&self.events, target, cpus)?;
         Ok(Some(source))
@@ -293,17 +305,19 @@ impl<'a, 'memory> Session<'a, 'memory> {
 
     fn ring_source(&mut self, specs: &[EventSpec], cpus: &[i32]) -> Result<(), Error> {
         let options = self.options;
-        let cost = self.measured(specs, |spec| RingSource::sample_cost(options, spec))?;
+        let cost = self.measure_cost(specs, |spec| RingSource::sample_cost(options, spec))?;
         self.settle_periods(specs, cost);
         // A clock that a process inherits starts anew with it, so that short processes are seen too
         // rarely. With the right to, every CPU is sampled, and what is not asked for passed over.
-        let all = crate::capabilities::probe().system_wide().is_ok();
+        let all = crate::capabilities::probe_machine().system_wide().is_ok();
         let tasks = match &options.target {
             TargetSpec::Machine => Tasks::All,
             TargetSpec::Process(pid) if all => Tasks::AllForProcess(*pid),
             TargetSpec::Process(pid) => Tasks::Process(*pid),
-            TargetSpec::Command(command) if all => Tasks::AllForCommand(self.launch(command)?),
-            TargetSpec::Command(command) => Tasks::Command(self.launch(command)?),
+            TargetSpec::Command(command) if all => {
+                Tasks::AllForCommand(self.launch_command(command)?)
+            }
+            TargetSpec::Command(command) => Tasks::Command(self.launch_command(command)?),
         };
         if matches!(tasks, Tasks::Command(_)) {
             self.notes.push(
@@ -311,7 +325,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                     .into(),
             );
         }
-        let source = RingSource::open(options, &self.events, &tasks, cpus, self.jitter())?;
+        let source = RingSource::open(options, &self.events, &tasks, cpus, self.period_jitter())?;
         if !source.kernel {
             self.notes.push(
                 "only user mode is sampled: kernel.perf_event_paranoid forbids the kernel to this user; as root: sysctl kernel.perf_event_paranoid=1".into(),
@@ -336,7 +350,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 
     /// Returns what a sample of the first timed event costs, if the rate depends on it.
-    fn measured(
+    fn measure_cost(
         &self,
         specs: &[EventSpec],
         measure: impl FnOnce(&EventSpec) -> Result<u64, Error>,
@@ -372,18 +386,18 @@ impl<'a, 'memory> Session<'a, 'memory> {
             .collect();
     }
 
-    fn launch(&mut self, command: &[String]) -> Result<u32, Error> {
-        let launched = Launched::prepare(command)?;
+    fn launch_command(&mut self, command: &[String]) -> Result<u32, Error> {
+        let launched = Launched::fork_waiting(command)?;
         let pid = launched.pid();
         self.launched = Some(launched);
         Ok(pid)
     }
 
-    fn jitter(&self) -> Option<Jitter> {
+    fn period_jitter(&self) -> Option<Jitter> {
         (!self.options.fixed_period).then(|| Jitter::new(unix_ns()))
     }
 
-    fn collector(&self) -> Collector {
+    fn collector_used(&self) -> Collector {
         match self.source {
             Source::Kernel(_) => Collector::Bpf,
             Source::Rings(..) => Collector::Ring,
@@ -411,7 +425,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 
     /// Lets the samples and the target begin; when, on the monotonic clock and since 1970.
-    fn start(&mut self) -> Result<(u64, u64), Error> {
+    fn start_sampling(&mut self) -> Result<(u64, u64), Error> {
         match &mut self.source {
             Source::Kernel(source) => source.enable()?,
             Source::Rings(source, tasks) => {
@@ -444,7 +458,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         Ok(start)
     }
 
-    fn run(
+    fn run_until_end(
         &mut self,
         stop: &AtomicBool,
         start: u64,
@@ -468,7 +482,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             let left = end.map_or(look, |end| {
                 Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(look)
             });
-            self.poll(left);
+            self.wait_for_work(left);
             if stop.load(Ordering::Relaxed) || end.is_some_and(|end| monotonic_ns() >= end) {
                 return Ok(());
             }
@@ -496,7 +510,33 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 bursts.tick(&mut self.collection);
             }
             self.accounts.tick();
+            self.look_at_jvms();
             observe(Progress::Samples(self.samples_taken()));
+        }
+    }
+
+    /// Has JVMs that are recorded write down names, if it is time.
+    fn look_at_jvms(&mut self) {
+        if let Some(mut jvms) = self.jvms.take() {
+            let Collection { maps, images, .. } = &self.collection;
+            jvms.ask_due(maps, images, |pid| self.is_target(pid));
+            self.jvms = Some(jvms);
+        }
+    }
+
+    /// The same in the end.
+    fn finish_jvms(&mut self) {
+        if let Some(mut jvms) = self.jvms.take() {
+            let Collection { maps, images, .. } = &self.collection;
+            jvms.ask_remaining(maps, images, |pid| self.is_target(pid));
+            self.collection.warnings.extend(jvms.notes());
+        }
+    }
+
+    fn is_target(&self, pid: u32) -> bool {
+        match &self.source {
+            Source::Kernel(source) => source.is_target(pid),
+            Source::Rings(_, tasks) => tasks.process().is_none_or(|process| process == pid),
         }
     }
 
@@ -505,20 +545,20 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let totals = &self.collection.totals;
         let drained: u64 = totals.iter().map(|total| total.stored).sum();
         match &self.source {
-            Source::Kernel(source) => drained + source.undrained(totals.len()),
+            Source::Kernel(source) => drained + source.undrained_samples(totals.len()),
             Source::Rings(..) => drained,
         }
     }
 
     /// Waits for the target's end, a ring that fills, or the time.
-    fn poll(&self, timeout: Duration) {
+    fn wait_for_work(&self, timeout: Duration) {
         let mut fds: Vec<RawFd> = match &self.source {
             Source::Kernel(source) => source.descriptors().collect(),
             Source::Rings(source, _) => source.descriptors().collect(),
         };
         fds.extend(self.launched.as_ref().map(|l| l.pidfd().as_raw_fd()));
         fds.extend(self.process.as_ref().map(|fd| fd.as_raw_fd()));
-        poll(&fds, timeout);
+        poll_descriptors(&fds, timeout);
     }
 
     fn stop_collecting(&mut self) -> Result<(), Error> {
@@ -547,7 +587,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 
     fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
-        let collector = self.collector();
+        let collector = self.collector_used();
         let options = self.options;
         let call_graph = self.call_graph();
         let target = match &options.target {
@@ -555,7 +595,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             TargetSpec::Process(pid) => Target::Process(*pid),
             TargetSpec::Machine => Target::Machine,
         };
-        let mut recording = Recording::new(host(), target, collector, call_graph);
+        let mut recording = Recording::new(read_host(), target, collector, call_graph);
         recording.start_unix_ns = start_unix_ns;
         recording.duration_ns = duration_ns;
         recording.kernel = match &self.source {
@@ -569,7 +609,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         #[cfg(target_arch = "x86_64")]
         recording
             .warnings
-            .extend(self.bursts.iter().map(|bursts| bursts.summary()));
+            .extend(self.bursts.iter().map(|bursts| bursts.describe_bursts()));
         recording
             .warnings
             .extend(branches::summary(&self.collection.stretches));
@@ -600,38 +640,24 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 lost: total.lost,
             });
         }
-        crate::recording::finish::finish(self.collection, &mut recording);
+        crate::recording::finish::finish_recording(self.collection, &mut recording);
         recording
     }
 }
 
-/// The command's file, and those that nearly every program runs, as we do (the C library).
-fn files_of_any_program(target: &TargetSpec) -> Vec<PathBuf> {
+/// What a command maps when it starts. A word may be a program, too, as in `timeout 9 make`.
+fn files_of_command(target: &TargetSpec) -> Vec<PathBuf> {
     let TargetSpec::Command(command) = target else {
         return Vec::new();
     };
-    let own = std::env::current_exe().unwrap_or_default();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mapped = maps.lines().filter(|line| line.contains(" r-xp "));
-    let libraries = mapped
-        .filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])))
-        .filter(|path| *path != own);
-    let command = command.first().and_then(|name| executable(name));
-    command.into_iter().chain(libraries).collect()
-}
-
-/// Where a command is found.
-fn executable(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(name.into());
-    }
-    let path = std::env::var_os("PATH")?;
-    let mut places = std::env::split_paths(&path).map(|directory| directory.join(name));
-    places.find(|place| place.is_file())
+    let words = command.iter().take(MOST_PROGRAM_WORDS);
+    let files = words.flat_map(|word| startup_files(word));
+    let mut seen = FxHashSet::default();
+    files.filter(|path| seen.insert(path.clone())).collect()
 }
 
 /// The events that were asked for; else cycles, where the machine has them; else the clock.
-pub(crate) fn chosen(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
+pub(crate) fn choose_events(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
     if !events.is_empty() {
         for (index, event) in events.iter().enumerate() {
             if events[..index].iter().any(|e| e.name == event.name) {
@@ -643,9 +669,9 @@ pub(crate) fn chosen(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
         }
         return Ok(events.to_vec());
     }
-    let mut cycles = perf::attributes(&EventSpec::cycles(), 1_000_000);
+    let mut cycles = perf::event_attributes(&EventSpec::cycles(), 1_000_000);
     cycles.set_exclude_kernel(1);
-    let available = perf::open(&cycles, Scope { pid: 0, cpu: -1 }).is_ok();
+    let available = perf::open_event(&cycles, Scope { pid: 0, cpu: -1 }).is_ok();
     Ok(vec![if available {
         EventSpec::cycles()
     } else {
@@ -672,7 +698,7 @@ fn check_rate(options: &Options) -> Result<(), Error> {
 }
 
 /// Waits until one of the descriptors is readable, or for so long.
-pub(crate) fn poll(fds: &[RawFd], timeout: Duration) {
+pub(crate) fn poll_descriptors(fds: &[RawFd], timeout: Duration) {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
         .map(|&fd| libc::pollfd {

@@ -7,7 +7,9 @@ use crate::recording::collection::Collection;
 use profile::{FileIdentity, ImageId, ImageKind, ProcessAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use unwind::{AddressSpace, ModuleCache, ModuleData, Outcome, Registers, Stack, Unwinder};
+use unwind::{
+    AddressSpace, ModuleCache, ModuleData, StackMemory, UnwindOutcome, UnwindRegisters, Unwinder,
+};
 
 /// Memory for unwind tables, in bytes.
 const TABLES: usize = 512 << 20;
@@ -27,7 +29,7 @@ pub(crate) struct StackReader {
 
 impl StackReader {
     pub fn new() -> Self {
-        let vdso = crate::processes::vdso::bytes()
+        let vdso = crate::processes::vdso::own_vdso()
             .and_then(|bytes| ModuleData::from_bytes("[vdso]", &bytes).ok())
             .map(Arc::new);
         Self {
@@ -53,7 +55,7 @@ impl StackReader {
     }
 
     /// The user frames of a sample, innermost first, callers inside their call instructions.
-    pub fn unwind(
+    pub fn unwind_user(
         &mut self,
         collection: &Collection,
         record: &Record,
@@ -79,25 +81,26 @@ impl StackReader {
             let mut space = AddressSpace::new();
             for (start, mapping) in mappings.iter() {
                 let range = ProcessAddress(*start)..ProcessAddress(mapping.end);
-                let module = module(collection, modules, vdso.as_ref(), mapping, record.pid);
+                let module = unwind_tables(collection, modules, vdso.as_ref(), mapping, record.pid);
                 space.add_module(range, mapping.file_offset, module);
             }
             space
         });
         #[cfg(target_arch = "x86_64")]
-        let registers = Registers::x86_64(registers.ip, registers.sp, registers.fp);
+        let registers = UnwindRegisters::x86_64(registers.ip, registers.sp, registers.fp);
         #[cfg(target_arch = "aarch64")]
-        let registers = Registers::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
-        let stack = Stack::new(registers.sp(), bytes);
+        let registers =
+            UnwindRegisters::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
+        let stack = StackMemory::new(registers.sp(), bytes);
         let outcome = unwinder.unwind(space, &registers, stack, &mut frames);
         *unwound += 1;
-        *truncated += u64::from(outcome == Outcome::Truncated);
+        *truncated += u64::from(outcome == UnwindOutcome::Truncated);
         frames
     }
 }
 
 /// The unwind tables of what a mapping maps.
-fn module(
+fn unwind_tables(
     collection: &Collection,
     modules: &mut ModuleCache,
     vdso: Option<&Arc<ModuleData>>,
@@ -108,7 +111,9 @@ fn module(
     let found = match (image.kind, image.file) {
         (ImageKind::Vdso, _) => vdso.cloned(),
         (ImageKind::File, Some(identity)) => modules
-            .get(identity, || load(collection, mapping.image, identity, pid))
+            .get(identity, || {
+                load_tables(collection, mapping.image, identity, pid)
+            })
             .ok(),
         _ => None,
     };
@@ -116,14 +121,14 @@ fn module(
     found.unwrap_or_else(|| Arc::new(ModuleData::without_tables()))
 }
 
-fn load(
+fn load_tables(
     collection: &Collection,
     image: ImageId,
     identity: FileIdentity,
     pid: u32,
 ) -> Result<ModuleData, unwind::Error> {
     let path = &collection.images.get(image).path;
-    match collection.images.held(image) {
+    match collection.images.held_file(image) {
         Some(file) => ModuleData::from_file(path, file),
         None => match open_same(path, identity, Some(pid)) {
             Some(file) => ModuleData::from_file(path, &file),

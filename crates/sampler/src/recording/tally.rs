@@ -1,7 +1,7 @@
 //! Samples counted together while they come in.
 
 use profile::{
-    EventId, Location, NameId, Names, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+    EventId, Location, NameId, NameSet, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
 };
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -14,6 +14,7 @@ pub(crate) struct SampleKey {
     pub process: NameId,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
+    pub cgroup: Option<NameId>,
     pub stack: StackId,
     pub waker: Option<Waker>,
 }
@@ -27,6 +28,7 @@ pub(crate) struct PlaceKey {
     pub process: NameId,
     pub pid: Option<NonZeroU32>,
     pub tid: Option<NonZeroU32>,
+    pub cgroup: NameId,
 }
 
 /// What makes two samples of the same thread.
@@ -36,6 +38,7 @@ pub(crate) struct ThreadKey {
     pub pid: u32,
     pub tid: u32,
     pub process: NameId,
+    pub cgroup: Option<NameId>,
 }
 
 /// How many, and how heavy in the unit of the event.
@@ -48,7 +51,7 @@ pub(crate) struct Amount {
 /// The samples so far.
 #[derive(Default)]
 pub(crate) struct Tally {
-    pub names: Names,
+    pub names: NameSet,
     pub stacks: StackTable,
     samples: FxHashMap<SampleKey, Amount>,
     places: FxHashMap<PlaceKey, u64>,
@@ -56,17 +59,17 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub fn sample(&mut self, key: SampleKey, amount: Amount) {
-        add(self.samples.entry(key), amount);
+    pub fn count_sample(&mut self, key: SampleKey, amount: Amount) {
+        add_amount(self.samples.entry(key), amount);
     }
 
     /// Counts samples, of an event that has no weight of its own, that have no call stack.
-    pub fn place(&mut self, key: PlaceKey, count: u64) {
+    pub fn count_at_place(&mut self, key: PlaceKey, count: u64) {
         *self.places.entry(key).or_default() += count;
     }
 
-    pub fn thread(&mut self, key: ThreadKey, amount: Amount) {
-        add(self.threads.entry(key), amount);
+    pub fn count_in_thread(&mut self, key: ThreadKey, amount: Amount) {
+        add_amount(self.threads.entry(key), amount);
     }
 
     /// Takes every second sample of the events that `is_thinned` accepts back, as if they had been
@@ -105,7 +108,7 @@ impl Tally {
 
     /// Moves everything into the recording, in no order; `moved` says where each location is in the
     /// end.
-    pub fn finish(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
+    pub fn move_into(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
         let mut stacks = StackTable::new();
         let mut ids: Vec<StackId> = Vec::with_capacity(self.stacks.len());
         for frame in self.stacks.frames() {
@@ -122,6 +125,7 @@ impl Tally {
                 process: key.process,
                 pid: key.pid,
                 tid: key.tid,
+                cgroup: key.cgroup,
                 stack: id(key.stack),
                 waker: key.waker.map(|waker| Waker {
                     stack: waker.stack.map(id),
@@ -140,6 +144,7 @@ impl Tally {
                 pid: key.pid,
                 tid: key.tid,
                 process: key.process,
+                cgroup: key.cgroup,
                 count: amount.count,
                 weight: amount.weight,
             })
@@ -159,7 +164,8 @@ fn add_places(
     let mut places: Vec<(PlaceKey, u64)> = places.into_iter().collect();
     places.sort_unstable_by_key(|(key, _)| {
         let Location { image, offset } = key.location;
-        (image, offset, key.event, key.process, key.pid, key.tid)
+        let ids = (key.pid, key.tid, key.cgroup);
+        (image, offset, key.event, key.process, ids)
     });
     recording.samples.reserve_exact(places.len());
     let mut last: Option<(Location, StackId)> = None;
@@ -174,6 +180,7 @@ fn add_places(
             process: key.process,
             pid: key.pid.map(NonZeroU32::get),
             tid: key.tid.map(NonZeroU32::get),
+            cgroup: Some(key.cgroup),
             stack,
             waker: None,
             count,
@@ -182,7 +189,7 @@ fn add_places(
     }
 }
 
-fn add<K>(entry: Entry<'_, K, Amount>, amount: Amount) {
+fn add_amount<K>(entry: Entry<'_, K, Amount>, amount: Amount) {
     let total = entry.or_default();
     total.count += amount.count;
     total.weight += amount.weight;

@@ -3,7 +3,7 @@
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::FRAMES_SUMMARY;
 
-/// `struct walk_counts` of unwind.h, summed over the CPUs.
+/// `struct walk_counts` of unwind_tables.h, summed over the CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WalkCounts {
     pub stacks: u64,
@@ -32,7 +32,7 @@ impl WalkCounts {
     const FIELDS: usize = 11;
 
     /// Reads the sums of all CPUs.
-    pub fn read(map: &MapHandle) -> Self {
+    pub fn read_sums(map: &MapHandle) -> Self {
         let mut sums = [0u64; Self::FIELDS];
         let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         for cpu in per_cpu.ok().flatten().unwrap_or_default() {
@@ -69,7 +69,7 @@ impl WalkCounts {
     }
 
     /// Sets the sums to zero.
-    pub fn clear(map: &MapHandle) {
+    pub fn clear_sums(map: &MapHandle) {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(0);
         let zeros = vec![vec![0; 8 * Self::FIELDS]; cpus];
         let _ = map.update_percpu(&0u32.to_ne_bytes(), &zeros, MapFlags::ANY);

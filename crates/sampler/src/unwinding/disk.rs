@@ -1,10 +1,11 @@
 //! Compiled tables on disk, by build-id: a file is written whole or not at all, and a bad one is made anew.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use unwind::CompactTable;
+use whole_file::WholeFile;
 
 /// The most that the files may take together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
@@ -27,26 +28,26 @@ impl TableFiles {
 
     /// A stripped copy has the build-id of the original, but not its `.debug_frame`: the size tells
     /// them apart.
-    fn path(&self, build_id: &[u8], size: u64) -> PathBuf {
+    fn table_path(&self, build_id: &[u8], size: u64) -> PathBuf {
         let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{digits}-{size:x}.rows"))
     }
 
     /// The size of a table's file, if it is there.
     pub fn size_of(&self, build_id: &[u8], size: u64) -> Option<u64> {
-        Some(fs::metadata(self.path(build_id, size)).ok()?.len())
+        Some(fs::metadata(self.table_path(build_id, size)).ok()?.len())
     }
 
     /// The programs and libraries whose tables were used last, the latest first.
-    pub fn recent(&self) -> Vec<PathBuf> {
+    pub fn recently_used(&self) -> Vec<PathBuf> {
         let text = fs::read_to_string(self.directory.join(RECENT)).unwrap_or_default();
         let lines = text.lines().filter(|line| line.starts_with('/'));
         lines.take(MOST_RECENT).map(PathBuf::from).collect()
     }
 
     /// Puts programs and libraries in front of those that were used before.
-    pub fn remember(&self, mut used: Vec<PathBuf>) {
-        let before = self.recent();
+    pub fn remember_used(&self, mut used: Vec<PathBuf>) {
+        let before = self.recently_used();
         let fresh: Vec<PathBuf> = before
             .iter()
             .filter(|p| !used.contains(p))
@@ -65,8 +66,8 @@ impl TableFiles {
     }
 
     /// Reads a table; `None` if it is not there, damaged, or of another version.
-    pub fn read(&self, build_id: &[u8], size: u64) -> Option<CompactTable> {
-        let path = self.path(build_id, size);
+    pub fn read_table(&self, build_id: &[u8], size: u64) -> Option<CompactTable> {
+        let path = self.table_path(build_id, size);
         let bytes = fs::read(&path).ok()?;
         let (table, sum) = bytes.split_last_chunk::<8>()?;
         if checksum(table).to_le_bytes() != *sum {
@@ -79,24 +80,22 @@ impl TableFiles {
     }
 
     /// Writes a table. Who cannot write has to make it again the next time.
-    pub fn write(&self, build_id: &[u8], size: u64, table: &CompactTable) {
+    pub fn write_table(&self, build_id: &[u8], size: u64, table: &CompactTable) {
         let mut bytes = table.to_bytes();
         bytes.extend(checksum(&bytes).to_le_bytes());
         self.make_room(bytes.len() as u64);
-        self.write_whole(&self.path(build_id, size), &bytes);
+        self.write_whole(&self.table_path(build_id, size), &bytes);
     }
 
     fn write_whole(&self, path: &Path, bytes: &[u8]) {
-        let temporary = self.directory.join(format!(".rows-{}", std::process::id()));
         let write = || {
             fs::create_dir_all(&self.directory)?;
-            let mut file = fs::File::create(&temporary)?;
+            let mut file = WholeFile::create(path)?;
             file.write_all(bytes)?;
-            fs::rename(&temporary, path)
+            file.commit_cached()
         };
-        if write().is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
+        // Whoever cannot write compiles the table anew the next time.
+        let _: io::Result<()> = write();
     }
 
     fn make_room(&self, size: u64) {
@@ -143,12 +142,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = TableFiles::new(directory.path());
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(files.recent(), paths(&[]));
-        files.remember(paths(&["/a", "/b"]));
-        files.remember(paths(&["/c", "/b"]));
-        assert_eq!(files.recent(), paths(&["/c", "/b", "/a"]));
-        files.remember((0..100).map(|n| PathBuf::from(format!("/{n}"))).collect());
-        assert_eq!(files.recent().len(), MOST_RECENT);
+        assert_eq!(files.recently_used(), paths(&[]));
+        files.remember_used(paths(&["/a", "/b"]));
+        files.remember_used(paths(&["/c", "/b"]));
+        assert_eq!(files.recently_used(), paths(&["/c", "/b", "/a"]));
+        files.remember_used((0..100).map(|n| PathBuf::from(format!("/{n}"))).collect());
+        assert_eq!(files.recently_used().len(), MOST_RECENT);
     }
 
     #[test]
@@ -157,21 +156,21 @@ mod tests {
         let files = TableFiles::new(&directory.path().join("rows"));
         let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
         let table = CompactTable::compile("this program", &module).unwrap();
-        assert_eq!(files.read(&[1, 2], 9), None);
-        files.write(&[1, 2], 9, &table);
-        assert_eq!(files.read(&[1, 2], 9), Some(table.clone()));
-        assert_eq!(files.read(&[1, 2], 8), None);
-        let path = files.path(&[1, 2], 9);
+        assert_eq!(files.read_table(&[1, 2], 9), None);
+        files.write_table(&[1, 2], 9, &table);
+        assert_eq!(files.read_table(&[1, 2], 9), Some(table.clone()));
+        assert_eq!(files.read_table(&[1, 2], 8), None);
+        let path = files.table_path(&[1, 2], 9);
         let whole = fs::read(&path).unwrap();
         for at in [0, 9, 21, whole.len() / 2, whole.len() - 1] {
             let mut bytes = whole.clone();
             bytes[at] ^= 4;
             fs::write(&path, &bytes).unwrap();
-            assert_eq!(files.read(&[1, 2], 9), None, "byte {at}");
+            assert_eq!(files.read_table(&[1, 2], 9), None, "byte {at}");
         }
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(files.read(&[1, 2], 9), None);
-        files.write(&[1, 2], 9, &table);
-        assert_eq!(files.read(&[1, 2], 9), Some(table));
+        assert_eq!(files.read_table(&[1, 2], 9), None);
+        files.write_table(&[1, 2], 9, &table);
+        assert_eq!(files.read_table(&[1, 2], 9), Some(table));
     }
 }

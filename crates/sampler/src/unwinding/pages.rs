@@ -17,7 +17,7 @@ impl PageAllocator {
     }
 
     /// The first stretch of so many pages; `None` if there is none.
-    pub fn take(&mut self, pages: u32) -> Option<Range<u32>> {
+    pub fn take_pages(&mut self, pages: u32) -> Option<Range<u32>> {
         let fits = |(start, end): (&u32, &u32)| (end - start >= pages).then_some((*start, *end));
         let (start, end) = self.free.iter().find_map(fits)?;
         self.free.remove(&start);
@@ -58,7 +58,7 @@ mod tests {
             let mut pages = PageAllocator::new(100);
             let mut held: Vec<Range<u32>> = Vec::new();
             for (count, which) in steps {
-                match pages.take(count) {
+                match pages.take_pages(count) {
                     Some(taken) => {
                         prop_assert!(taken.end <= 100);
                         prop_assert!(held.iter().all(|h| h.end <= taken.start || taken.end <= h.start));
@@ -71,7 +71,7 @@ mod tests {
                 prop_assert_eq!(free, 100 - used);
             }
             held.into_iter().for_each(|stretch| pages.give_back(stretch));
-            prop_assert_eq!(pages.take(100), Some(0..100));
+            prop_assert_eq!(pages.take_pages(100), Some(0..100));
         }
     }
 }

@@ -5,12 +5,13 @@ use super::disk::TableFiles;
 use super::store::{ImageKey, TableStore};
 use super::worker::{TableJob, Worker};
 use crate::Error;
+use crate::bpf::frame_words::{FIRST_LABEL, MOST_LABELS};
 use crate::bpf::kernel::WalkMaps;
 use crate::processes::images::{ImageTable, identity_of, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::FileIdentity;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,8 +28,11 @@ pub(crate) struct Unwinding {
     wanted: MapHandle,
     /// How many images had been asked for at the last look.
     seen: u32,
-    /// Images that were given to the thread.
-    given: FxHashSet<ImageKey>,
+    /// Images that were given to the thread, with their labels in stacks.
+    given: FxHashMap<ImageKey, u32>,
+    /// The file of each label from `FIRST_LABEL` on that nobody has taken yet.
+    labelled: Vec<FileIdentity>,
+    next_label: u32,
     /// Looks at images that could not be opened.
     looks: FxHashMap<ImageKey, u32>,
     jobs: u64,
@@ -47,7 +51,7 @@ impl Unwinding {
         let (numbers, counts) = (copy(&maps.numbers)?, copy(&maps.counts)?);
         let wanted = copy(&maps.wanted)?;
         // What walked before was our own measurement of what a sample costs.
-        WalkCounts::clear(&counts);
+        WalkCounts::clear_sums(&counts);
         for key in numbers.keys() {
             let _ = numbers.delete(&key);
         }
@@ -65,7 +69,9 @@ impl Unwinding {
             counts,
             wanted,
             seen: 0,
-            given: FxHashSet::default(),
+            given: FxHashMap::default(),
+            labelled: Vec::new(),
+            next_label: FIRST_LABEL,
             looks: FxHashMap::default(),
             jobs: 0,
             files: directory.map(TableFiles::new),
@@ -76,7 +82,7 @@ impl Unwinding {
 
     /// Makes tables of files before anybody asks, puts those in place that were used lately, and waits
     /// for that for a short while.
-    pub fn prepare(&mut self, files: &[PathBuf], longest: Duration) {
+    pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
         for path in files {
             self.prepare_file(path, u64::MAX);
@@ -85,7 +91,7 @@ impl Unwinding {
         for path in self
             .files
             .as_ref()
-            .map_or_else(Vec::new, TableFiles::recent)
+            .map_or_else(Vec::new, TableFiles::recently_used)
         {
             room -= self.prepare_file(&path, room);
         }
@@ -109,11 +115,14 @@ impl Unwinding {
         let size = kept.and_then(|(files, id)| files.size_of(id.as_bytes(), length));
         let key = key_of(identity);
         let wanted = limit == u64::MAX || size.is_some_and(|size| size <= limit);
-        if !wanted || !self.given.insert(key) {
+        if !wanted || self.given.contains_key(&key) {
             return 0;
         }
-        self.give(TableJob {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let label = self.image_label(key);
+        self.queue_job(TableJob {
             key,
+            label,
             name: path.to_string_lossy().into_owned(),
             file: Some(file),
             build_id,
@@ -122,19 +131,41 @@ impl Unwinding {
     }
 
     /// Remembers what was used, for the next time.
-    pub fn finish(&mut self) {
+    pub fn remember_used(&mut self) {
         if let Some(files) = &self.files {
-            files.remember(std::mem::take(&mut self.used));
+            files.remember_used(std::mem::take(&mut self.used));
         }
     }
 
-    fn give(&mut self, job: TableJob) {
+    /// The label of an image in stacks: always the same, as stacks may be kept that have it.
+    fn image_label(&mut self, key: ImageKey) -> u32 {
+        if let Some(label) = self.given.get(&key) {
+            return *label;
+        }
+        let label = match self.next_label {
+            MOST_LABELS.. => 0,
+            label => label,
+        };
+        if label > 0 {
+            self.next_label += 1;
+            self.labelled.push(identity_of_key(key));
+        }
+        self.given.insert(key, label);
+        label
+    }
+
+    /// The files of labels that were given since the last time, in the order of the labels.
+    pub fn take_labelled(&mut self) -> Vec<FileIdentity> {
+        std::mem::take(&mut self.labelled)
+    }
+
+    fn queue_job(&mut self, job: TableJob) {
         self.jobs += 1;
-        self.worker.give(job);
+        self.worker.queue_job(job);
     }
 
     /// To be called some times a second: has tables made of images that walks have met since.
-    pub fn look(&mut self, images: &mut ImageTable, maps: &ProcessMaps) {
+    pub fn serve_wanted(&mut self, images: &mut ImageTable, maps: &ProcessMaps) {
         let wanted = self.wanted.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let wanted = wanted
             .ok()
@@ -152,20 +183,22 @@ impl Unwinding {
             if let Some(key) = ImageKey::from_bytes(&bytes)
                 && let Some((0, tgid)) = value.and_then(|value| number_and_process(&value))
             {
-                self.find(key, tgid, images, maps);
+                self.find_file(key, tgid, images, maps);
             }
         }
     }
 
-    fn find(&mut self, key: ImageKey, tgid: u32, images: &mut ImageTable, maps: &ProcessMaps) {
+    fn find_file(&mut self, key: ImageKey, tgid: u32, images: &mut ImageTable, maps: &ProcessMaps) {
         // One that was forgotten is asked for again; a job that is under way is not.
         let done = self.worker.progress.done.load(Ordering::Acquire) == self.jobs;
-        if self.given.contains(&key) && !done {
+        if self.given.contains_key(&key) && !done {
             return;
         }
         let identity = identity_of_key(key);
         let image = images.file_without_path(identity);
-        let held = images.held(image).and_then(|file| file.try_clone().ok());
+        let held = images
+            .held_file(image)
+            .and_then(|file| file.try_clone().ok());
         let file = held
             .or_else(|| open_same(&images.get(image).path, identity, Some(tgid)))
             .or_else(|| maps.open_mapped(image, identity));
@@ -175,13 +208,14 @@ impl Unwinding {
             return;
         }
         self.looks.remove(&key);
-        self.given.insert(key);
+        let label = self.image_label(key);
         let known = images.get(image);
         if file.is_some() {
             self.used.push(PathBuf::from(&known.path));
         }
-        self.give(TableJob {
+        self.queue_job(TableJob {
             key,
+            label,
             name: known.path.clone(),
             build_id: known.build_id.clone(),
             file,
@@ -189,13 +223,13 @@ impl Unwinding {
     }
 
     /// Returns how the walks went so far.
-    pub fn counts(&self) -> WalkCounts {
-        WalkCounts::read(&self.counts)
+    pub fn walk_counts(&self) -> WalkCounts {
+        WalkCounts::read_sums(&self.counts)
     }
 
     /// Returns what the reader should know: each a sentence.
     pub fn notes(&self) -> Vec<String> {
-        let counts = self.counts();
+        let counts = self.walk_counts();
         let mut notes: Vec<String> = counts.summary().into_iter().collect();
         notes.extend(counts.warnings());
         let progress = &self.worker.progress;
@@ -213,7 +247,7 @@ impl Unwinding {
 }
 
 fn vdso_table() -> CompactTable {
-    let bytes = crate::processes::vdso::bytes();
+    let bytes = crate::processes::vdso::own_vdso();
     let module = bytes.and_then(|bytes| ModuleData::from_bytes("[vdso]", &bytes).ok());
     let table = module.and_then(|module| CompactTable::compile("[vdso]", &module).ok());
     table.unwrap_or_default()

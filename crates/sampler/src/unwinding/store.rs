@@ -3,14 +3,16 @@
 use super::pages::PageAllocator;
 use crate::Error;
 use crate::bpf::kernel::WalkMaps;
+use crate::bpf::python::InterpreterTable;
 use crate::bpf::tables::wait_for_running_programs;
+use languages::python::Interpreter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use unwind::{CompactKind, CompactRule, CompactTable};
 
-/// `ROW_PAGE_WORDS`, `CHUNK_PAGES`, `MOST_CHUNKS` and `MOST_IMAGES` of unwind.h.
+/// `ROW_PAGE_WORDS`, `CHUNK_PAGES`, `MOST_CHUNKS` and `MOST_IMAGES` of unwind_tables.h.
 const PAGE_WORDS: usize = 1024;
 const CHUNK_PAGES: u32 = 256;
 const MOST_CHUNKS: u32 = 1024;
@@ -53,6 +55,13 @@ impl ImageKey {
     }
 }
 
+/// An image with what stands for it in stacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelledImage {
+    pub key: ImageKey,
+    pub label: u32,
+}
+
 /// What became of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Installed {
@@ -78,6 +87,7 @@ pub(crate) struct TableStore {
     rules: FxHashMap<CompactRule, u16>,
     stored: FxHashMap<u32, StoredTable>,
     free_numbers: Vec<u32>,
+    interpreters: InterpreterTable,
     version: u32,
     round: u32,
 }
@@ -86,8 +96,14 @@ impl TableStore {
     /// A store of at most so many bytes of rows.
     pub fn new(maps: WalkMaps, limit: usize) -> Result<Self, Error> {
         let pages = u32::try_from(limit / (4 * PAGE_WORDS)).unwrap_or(u32::MAX);
+        let copy = |map: &MapHandle| {
+            MapHandle::try_from(map).map_err(Error::bpf("sharing the collector's tables"))
+        };
+        let interpreters =
+            InterpreterTable::new(copy(&maps.interpreters)?, copy(&maps.image_interpreters)?);
         let mut store = Self {
             maps,
+            interpreters,
             pages: PageAllocator::new(pages.min(MOST_CHUNKS * CHUNK_PAGES)),
             chunks: FxHashMap::default(),
             rules: FxHashMap::default(),
@@ -104,37 +120,45 @@ impl TableStore {
     /// Puts the table of the vDSO in place.
     pub fn install_vdso(&mut self, table: &CompactTable) -> Result<(), Error> {
         if !table.is_empty()
-            && let Some(pages) = self.pages.take(pages_of(table))
+            && let Some(pages) = self.pages.take_pages(pages_of(table))
         {
             self.write_rows(table, pages.clone())?;
             self.write_table(VDSO, table, pages.start)?;
         }
-        self.publish()
+        self.invalidate_lookups()
     }
 
-    /// Puts the table of an image in place; from then on walks use it.
-    pub fn install(&mut self, key: ImageKey, table: &CompactTable) -> Result<Installed, Error> {
+    /// Puts the table of an image in place, and says which interpreter it has; from then on walks use it.
+    pub fn install_table(
+        &mut self,
+        image: LabelledImage,
+        table: &CompactTable,
+        interpreter: Option<&Interpreter>,
+    ) -> Result<Installed, Error> {
         let (installed, number) = match table.is_empty() {
             true => (Installed::Empty, WITHOUT_TABLE),
             false => match self.make_room(pages_of(table)) {
                 Some((pages, number)) => {
                     self.write_rows(table, pages.clone())?;
                     self.write_table(number, table, pages.start)?;
+                    let key = image.key;
                     self.stored.insert(number, StoredTable { key, pages });
+                    self.interpreters.set_interpreter(number, interpreter)?;
                     (Installed::InUse, number)
                 }
                 None => (Installed::NoRoom, WITHOUT_TABLE),
             },
         };
-        self.number_image(key, number)?;
-        self.publish()?;
+        // Last: a walk that finds the number must find the whole table.
+        self.number_image(image, number)?;
+        self.invalidate_lookups()?;
         Ok(installed)
     }
 
     /// A second or so has passed: what is used from now on is used later.
     pub fn next_round(&mut self) -> Result<(), Error> {
         self.round += 1;
-        self.publish()
+        self.write_state()
     }
 
     /// Forgets images without tables, and all tables but the more recently used half, if there are nearly
@@ -144,10 +168,14 @@ impl TableStore {
         if keys.len() < MOST_IMAGES as usize * 3 / 4 {
             return Ok(());
         }
-        let mut by_use: Vec<(u32, u32)> = self.stored.keys().map(|n| (self.used(*n), *n)).collect();
+        let mut by_use: Vec<(u32, u32)> = self
+            .stored
+            .keys()
+            .map(|n| (self.last_used(*n), *n))
+            .collect();
         by_use.sort_unstable();
         for (_, number) in &by_use[..by_use.len() / 2] {
-            self.evict(*number)?;
+            self.evict_table(*number)?;
         }
         let kept: Vec<[u8; 16]> = self.stored.values().map(|s| s.key.to_bytes()).collect();
         for key in keys {
@@ -155,29 +183,30 @@ impl TableStore {
                 let _ = self.maps.numbers.delete(&key);
             }
         }
-        self.publish()
+        self.invalidate_lookups()
     }
 
     /// Pages and a number for a table; the tables that were not used for longest make room.
     fn make_room(&mut self, pages: u32) -> Option<(Range<u32>, u32)> {
         loop {
             if let Some(number) = self.free_numbers.last().copied()
-                && let Some(pages) = self.pages.take(pages)
+                && let Some(pages) = self.pages.take_pages(pages)
             {
                 self.free_numbers.pop();
                 return Some((pages, number));
             }
-            let by_use = self.stored.keys().map(|n| (self.used(*n), *n));
+            let by_use = self.stored.keys().map(|n| (self.last_used(*n), *n));
             let (used, number) = by_use.min()?;
+            // Whatever was evicted now would be asked for again at once.
             if used + ROUNDS_KEPT > self.round {
                 return None;
             }
-            self.evict(number).ok()?;
+            self.evict_table(number).ok()?;
         }
     }
 
     /// The round in which a table was last used.
-    fn used(&self, number: u32) -> u32 {
+    fn last_used(&self, number: u32) -> u32 {
         let table = self
             .maps
             .tables
@@ -187,14 +216,15 @@ impl TableStore {
         used.map_or(0, u32::from_ne_bytes)
     }
 
-    fn evict(&mut self, number: u32) -> Result<(), Error> {
+    fn evict_table(&mut self, number: u32) -> Result<(), Error> {
         let Some(stored) = self.stored.remove(&number) else {
             return Ok(());
         };
         // Asked for again, it is made again.
         let _ = self.maps.numbers.delete(&stored.key.to_bytes());
-        self.update(&self.maps.tables, number, &[0; 24])?;
-        self.publish()?;
+        self.update_map(&self.maps.tables, number, &[0; 24])?;
+        self.invalidate_lookups()?;
+        // Walks that have begun may still read the rows; only after them another table gets the room.
         wait_for_running_programs();
         for chunk in chunks_of(&stored.pages) {
             let Some((_, users)) = self.chunks.get_mut(&chunk) else {
@@ -232,7 +262,7 @@ impl TableStore {
                 {
                     place.copy_from_slice(&word.to_ne_bytes());
                 }
-                self.update(inner, page - first, &bytes)?;
+                self.update_map(inner, page - first, &bytes)?;
             }
         }
         Ok(())
@@ -278,7 +308,7 @@ impl TableStore {
             // Before Linux 6.0 such maps are not updated together.
             for (chunk, inner) in &maps {
                 let fd = inner.as_fd().as_raw_fd() as u32;
-                self.update(rows, *chunk, &fd.to_ne_bytes())?;
+                self.update_map(rows, *chunk, &fd.to_ne_bytes())?;
             }
         }
         let unused = maps.into_iter().map(|(chunk, inner)| (chunk, (inner, 0)));
@@ -293,9 +323,10 @@ impl TableStore {
         let unsupported = CompactRule::bare(CompactKind::Unsupported);
         let number = match u16::try_from(self.rules.len()) {
             Ok(number) if number < u16::MAX || rule == unsupported => number,
+            // Out of numbers: a walk stops at such a place, instead of going on by a wrong rule.
             _ => return self.number_of_rule(unsupported),
         };
-        self.update(&self.maps.rules, number.into(), &rule.to_bytes())?;
+        self.update_map(&self.maps.rules, number.into(), &rule.to_bytes())?;
         self.rules.insert(rule, number);
         Ok(number)
     }
@@ -305,28 +336,31 @@ impl TableStore {
         for word in [table.blocks(), page, self.round, 0] {
             bytes.extend(word.to_ne_bytes());
         }
-        self.update(&self.maps.tables, number, &bytes)
+        self.update_map(&self.maps.tables, number, &bytes)
     }
 
-    fn number_image(&self, key: ImageKey, number: u32) -> Result<(), Error> {
+    fn number_image(&self, image: LabelledImage, number: u32) -> Result<(), Error> {
         let mut value = [0; 16];
         value[..4].copy_from_slice(&number.to_ne_bytes());
-        let update = self
-            .maps
-            .numbers
-            .update(&key.to_bytes(), &value, MapFlags::ANY);
+        value[8..12].copy_from_slice(&image.label.to_ne_bytes());
+        let key = image.key.to_bytes();
+        let update = self.maps.numbers.update(&key, &value, MapFlags::ANY);
         update.map_err(Error::bpf("numbering an image"))
     }
 
-    /// Lets cached mappings be looked up anew, and tells the round.
-    fn publish(&mut self) -> Result<(), Error> {
+    /// Lets cached mappings be looked up anew.
+    fn invalidate_lookups(&mut self) -> Result<(), Error> {
         self.version += 1;
-        let mut state = self.version.to_ne_bytes().to_vec();
-        state.extend(self.round.to_ne_bytes());
-        self.update(&self.maps.state, 0, &state)
+        self.write_state()
     }
 
-    fn update(&self, map: &MapHandle, index: u32, value: &[u8]) -> Result<(), Error> {
+    fn write_state(&self) -> Result<(), Error> {
+        let mut state = self.version.to_ne_bytes().to_vec();
+        state.extend(self.round.to_ne_bytes());
+        self.update_map(&self.maps.state, 0, &state)
+    }
+
+    fn update_map(&self, map: &MapHandle, index: u32, value: &[u8]) -> Result<(), Error> {
         let update = map.update(&index.to_ne_bytes(), value, MapFlags::ANY);
         update.map_err(Error::bpf("writing unwind tables"))
     }

@@ -1,8 +1,9 @@
 //! The thread that makes tables.
 
 use super::disk::TableFiles;
-use super::store::{ImageKey, Installed, TableStore};
+use super::store::{ImageKey, Installed, LabelledImage, TableStore};
 use crate::Error;
+use languages::python::{Interpreter, NotSupported};
 use profile::BuildId;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +24,8 @@ const MOST_MESSAGES: usize = 8;
 /// An image whose table is to be made.
 pub(crate) struct TableJob {
     pub key: ImageKey,
+    /// What stands for the image in stacks; 0: nothing does.
+    pub label: u32,
     pub name: String,
     /// `None`: it cannot be read, and has none.
     pub file: Option<File>,
@@ -59,7 +62,7 @@ impl Worker {
         };
         let thread = std::thread::Builder::new()
             .name("unwind-tables".into())
-            .spawn(move || bench.run(&inbox))?;
+            .spawn(move || bench.serve_jobs(&inbox))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
@@ -67,7 +70,7 @@ impl Worker {
         })
     }
 
-    pub fn give(&self, job: TableJob) {
+    pub fn queue_job(&self, job: TableJob) {
         if let Some(jobs) = &self.jobs {
             // A thread that has ended makes no tables: frame pointers serve.
             let _ = jobs.send(job);
@@ -91,7 +94,7 @@ struct Workbench {
 }
 
 impl Workbench {
-    fn run(&mut self, inbox: &Receiver<TableJob>) {
+    fn serve_jobs(&mut self, inbox: &Receiver<TableJob>) {
         // SAFETY: system calls without pointers, about this thread only.
         unsafe {
             let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
@@ -101,8 +104,8 @@ impl Workbench {
         loop {
             match inbox.recv_timeout(ROUND) {
                 Ok(job) => {
-                    if let Err(error) = self.make(&job) {
-                        self.note(format!("no unwind table for {}: {error}", job.name));
+                    if let Err(error) = self.make_table(&job) {
+                        self.add_note(format!("no unwind table for {}: {error}", job.name));
                         self.progress.failed.store(true, Ordering::Relaxed);
                     }
                     self.progress.done.fetch_add(1, Ordering::Release);
@@ -117,30 +120,53 @@ impl Workbench {
                     .next_round()
                     .and_then(|()| self.store.forget_images());
                 if let Err(error) = tidied {
-                    self.note(format!("unwind tables: {error}"));
+                    self.add_note(format!("unwind tables: {error}"));
                 }
             }
         }
     }
 
-    fn make(&mut self, job: &TableJob) -> Result<(), Error> {
-        let table = job.file.as_ref().and_then(|file| self.table(job, file));
-        let installed = match &table {
-            Some(table) => self.store.install(job.key, table)?,
-            None => self.store.install(job.key, &CompactTable::default())?,
+    fn make_table(&mut self, job: &TableJob) -> Result<(), Error> {
+        let table = job
+            .file
+            .as_ref()
+            .and_then(|file| self.table_of_file(job, file));
+        let file = job.file.as_ref().filter(|_| table.is_some());
+        let interpreter = file.and_then(|file| self.find_interpreter(job, file));
+        let image = LabelledImage {
+            key: job.key,
+            label: job.label,
         };
+        let table = table.unwrap_or_default();
+        let installed = self
+            .store
+            .install_table(image, &table, interpreter.as_ref())?;
         if installed == Installed::NoRoom {
             self.progress.no_room.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
+    /// The interpreter that an image has.
+    fn find_interpreter(&self, job: &TableJob, file: &File) -> Option<Interpreter> {
+        let name = job.name.rsplit('/').next().unwrap_or_default();
+        match Interpreter::find(name, &object::ReadCache::new(file)) {
+            Ok(found) => found,
+            Err(NotSupported(reason)) => {
+                self.add_note(format!(
+                    "{reason}: its functions are not named, stacks have the interpreter's own"
+                ));
+                None
+            }
+        }
+    }
+
     /// The table of a file, from disk if it is there.
-    fn table(&self, job: &TableJob, file: &File) -> Option<CompactTable> {
+    fn table_of_file(&self, job: &TableJob, file: &File) -> Option<CompactTable> {
         let size = file.metadata().map_or(0, |data| data.len());
         let cached = self.files.as_ref().zip(job.build_id.as_ref());
         if let Some((files, build_id)) = cached
-            && let Some(table) = files.read(build_id.as_bytes(), size)
+            && let Some(table) = files.read_table(build_id.as_bytes(), size)
         {
             return Some(table);
         }
@@ -149,18 +175,18 @@ impl Workbench {
         match CompactTable::compile(&job.name, &module) {
             Ok(table) => {
                 if let Some((files, build_id)) = cached {
-                    files.write(build_id.as_bytes(), size, &table);
+                    files.write_table(build_id.as_bytes(), size, &table);
                 }
                 Some(table)
             }
             Err(error) => {
-                self.note(error.to_string());
+                self.add_note(error.to_string());
                 None
             }
         }
     }
 
-    fn note(&self, message: String) {
+    fn add_note(&self, message: String) {
         if let Ok(mut messages) = self.progress.messages.lock()
             && messages.len() < MOST_MESSAGES
         {

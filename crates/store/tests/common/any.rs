@@ -232,7 +232,10 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
             for raw in samples {
                 let stack = frames(&mut recording, &raw.stack);
                 let nowhere = [(raw.process, 0)];
+                // As many are in none as are in one.
+                let cgroup = names.get(raw.event.index(2 * names.len())).copied();
                 let sample = Sample {
+                    cgroup,
                     event: EventId(raw.event.index(events) as u16),
                     process: names[raw.process.index(names.len())],
                     pid: raw.pid,
@@ -250,6 +253,7 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
             }
             for (event, process, pid, tid, count, weight) in threads {
                 recording.threads.push(ThreadCount {
+                    cgroup: names.get(process.index(2 * names.len())).copied(),
                     event: EventId(event.index(events) as u16),
                     process: names[process.index(names.len())],
                     pid,
@@ -283,7 +287,7 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                         branch: ImageOffset(branch),
                         target: target.map(ImageOffset),
                     },
-                    seen: Seen {
+                    seen: StretchSightings {
                         times,
                         judged,
                         mispredicted,

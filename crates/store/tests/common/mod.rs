@@ -222,6 +222,7 @@ pub fn compile_job(samples: usize) -> Recording {
     }
     for ((process, location), count) in counted {
         let sample = Sample {
+            cgroup: None,
             event: EventId(0),
             process: recording.names.intern(PROCESSES[process].0),
             pid: None,
@@ -245,6 +246,7 @@ fn threads(recording: &mut Recording, who: &Draw, random: &mut Random) {
         pid += 1 + random.below(4) as u32;
         let count = (3.0 / (random.unit() + 0.005)) as u64;
         recording.threads.push(ThreadCount {
+            cgroup: None,
             event: EventId(0),
             pid,
             tid: pid,

@@ -3,8 +3,8 @@
 use super::expression::{self, Operand};
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
 use super::table::CompactTable;
-use crate::module::{Kind, MAX_ENTRY, Slice, Table, sorted_entries};
-use crate::{Error, Machine, ModuleData};
+use crate::module::{MAX_ENTRY, Slice, TableKind, UnwindTable, sorted_entries};
+use crate::{Error, ModuleData, UnwindMachine};
 use gimli::{
     CfaRule, FrameDescriptionEntry, Register, RegisterRule, UnwindContext, UnwindExpression,
     UnwindSection, UnwindTableRow,
@@ -59,7 +59,8 @@ impl CompactTable {
         for table in &module.tables {
             compiler.take_table(table).map_err(refused)?;
         }
-        Self::pack(&compiler.changes()).map_err(|_| refused("more rows than 16 million"))
+        Self::pack_changes(&compiler.rule_changes())
+            .map_err(|_| refused("more rows than 16 million"))
     }
 }
 
@@ -74,20 +75,20 @@ fn code_ranges(module: &ModuleData) -> Vec<CodeRange> {
 
 /// Code with one rule.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct RuleStretch {
     start: u64,
     /// In bytes; the most code in an image is less than 4 GiB.
     length: u32,
     rule: u32,
 }
 
-impl Stretch {
+impl RuleStretch {
     fn end(&self) -> u64 {
         self.start + u64::from(self.length)
     }
 
     /// The part in a range; `None` if there is none.
-    fn within(&self, start: u64, end: u64) -> Option<Self> {
+    fn clip_to_range(&self, start: u64, end: u64) -> Option<Self> {
         let (start, end) = (self.start.max(start), self.end().min(end));
         (start < end).then(|| Self {
             start,
@@ -98,14 +99,14 @@ impl Stretch {
 }
 
 struct Compiler {
-    machine: Machine,
+    machine: UnwindMachine,
     code: Vec<CodeRange>,
     rules: Vec<CompactRule>,
     numbers: FxHashMap<CompactRule, u32>,
     /// Sorted, disjoint: of the tables so far.
-    done: Vec<Stretch>,
-    /// Of the table at work.
-    stretches: Vec<Stretch>,
+    done: Vec<RuleStretch>,
+    /// The rule stretches of the current table.
+    stretches: Vec<RuleStretch>,
     work: usize,
 }
 
@@ -115,13 +116,13 @@ impl Compiler {
         sizes.fold(0, u64::saturating_add)
     }
 
-    fn take_table(&mut self, table: &Table) -> Result<(), &'static str> {
+    fn take_table(&mut self, table: &UnwindTable) -> Result<(), &'static str> {
         let machine = self.machine;
         match table.kind {
-            Kind::EhFrame => {
+            TableKind::EhFrame => {
                 table.with_eh_frame(machine, |section| self.take_section(section, table))?;
             }
-            Kind::DebugFrame => {
+            TableKind::DebugFrame => {
                 table.with_debug_frame(machine, |section| self.take_section(section, table))?;
             }
         }
@@ -136,7 +137,7 @@ impl Compiler {
         self.done = fill_gaps(std::mem::take(&mut self.done), &more);
     }
 
-    fn take_section<'a, S>(&mut self, section: &S, table: &Table) -> Result<(), &'static str>
+    fn take_section<'a, S>(&mut self, section: &S, table: &UnwindTable) -> Result<(), &'static str>
     where
         S: UnwindSection<Slice<'a>>,
     {
@@ -162,7 +163,7 @@ impl Compiler {
     fn take_entry<'a, S>(
         &mut self,
         section: &S,
-        table: &Table,
+        table: &UnwindTable,
         entry: &FrameDescriptionEntry<Slice<'a>>,
         next: u64,
         context: &mut UnwindContext<usize>,
@@ -185,7 +186,7 @@ impl Compiler {
             let to = row.end_address().min(entry.end_address()).min(next);
             let parse = |code: &UnwindExpression<usize>| {
                 let code = code.get(section).ok()?;
-                expression::parse(code.0.slice(), machine)
+                expression::parse_expression(code.0.slice(), machine)
             };
             let translator = Translator {
                 parse: &parse,
@@ -194,8 +195,8 @@ impl Compiler {
                 signal,
                 row,
             };
-            let rule = translator.rule();
-            self.add(from..to, rule);
+            let rule = translator.translate_rule();
+            self.add_rule(from..to, rule);
             if self.stretches.len() > MOST_CHANGES {
                 return;
             }
@@ -205,11 +206,11 @@ impl Compiler {
     /// The kernel's code that returns from a signal handler, where the tables do not say so.
     fn take_signal_return(&mut self, code: u64) {
         let rule = CompactRule::bare(CompactKind::SignalReturn);
-        self.add(code.saturating_sub(1)..code.saturating_add(8), rule);
+        self.add_rule(code.saturating_sub(1)..code.saturating_add(8), rule);
         self.finish_table();
     }
 
-    fn add(&mut self, addresses: Range<u64>, rule: CompactRule) {
+    fn add_rule(&mut self, addresses: Range<u64>, rule: CompactRule) {
         let next = self.rules.len() as u32;
         let rule = *self.numbers.entry(rule).or_insert_with(|| {
             self.rules.push(rule);
@@ -220,7 +221,7 @@ impl Compiler {
             let within = |address: u64| address.saturating_sub(code.address).min(size);
             let (start, end) = (within(addresses.start), within(addresses.end));
             if start < end {
-                self.stretches.push(Stretch {
+                self.stretches.push(RuleStretch {
                     start: code.offsets.start + start,
                     length: (end - start) as u32,
                     rule,
@@ -230,7 +231,7 @@ impl Compiler {
     }
 
     /// Where the rule changes.
-    fn changes(self) -> Vec<(u64, CompactRule)> {
+    fn rule_changes(self) -> Vec<(u64, CompactRule)> {
         let mut changes = Vec::with_capacity(self.done.len() + 1);
         let uncovered = CompactRule::bare(CompactKind::Uncovered);
         let mut end = None;
@@ -254,21 +255,21 @@ impl Compiler {
 
 /// Adds the parts of `more`, sorted, that `first`, sorted and disjoint, leaves uncovered. Where
 /// stretches of `more` overlap, the one that begins last counts.
-fn fill_gaps(first: Vec<Stretch>, more: &[Stretch]) -> Vec<Stretch> {
-    let mut all: Vec<Stretch> = Vec::with_capacity(first.len() + more.len());
+fn fill_gaps(first: Vec<RuleStretch>, more: &[RuleStretch]) -> Vec<RuleStretch> {
+    let mut all: Vec<RuleStretch> = Vec::with_capacity(first.len() + more.len());
     let mut covers = first.into_iter().peekable();
     for (index, stretch) in more.iter().enumerate() {
         let next = more.get(index + 1).map_or(u64::MAX, |s| s.start);
         let (mut start, end) = (stretch.start, stretch.end().min(next));
         while let Some(cover) = covers.peek().filter(|cover| cover.start < end) {
-            all.extend(stretch.within(start, end.min(cover.start)));
+            all.extend(stretch.clip_to_range(start, end.min(cover.start)));
             start = start.max(cover.end());
             if cover.end() > end {
                 break;
             }
             all.extend(covers.next());
         }
-        all.extend(stretch.within(start, end));
+        all.extend(stretch.clip_to_range(start, end));
     }
     all.extend(covers);
     all
@@ -277,7 +278,7 @@ fn fill_gaps(first: Vec<Stretch>, more: &[Stretch]) -> Vec<Stretch> {
 /// Makes a compact rule of a row.
 struct Translator<'a> {
     parse: &'a dyn Fn(&UnwindExpression<usize>) -> Option<Operand>,
-    machine: Machine,
+    machine: UnwindMachine,
     /// The column of the return address.
     returns: usize,
     signal: bool,
@@ -285,7 +286,7 @@ struct Translator<'a> {
 }
 
 impl Translator<'_> {
-    fn rule(&self) -> CompactRule {
+    fn translate_rule(&self) -> CompactRule {
         let unsupported = CompactRule::bare(CompactKind::Unsupported);
         if self.signal {
             return CompactRule::bare(CompactKind::SignalReturn);
@@ -298,29 +299,33 @@ impl Translator<'_> {
     }
 
     fn returning_rule(&self) -> Result<CompactRule, Untranslated> {
-        let (link, return_offset) = self.link()?;
-        let mut rule = self.cfa()?;
+        let (link, return_offset) = self.translate_return()?;
+        let mut rule = self.translate_cfa()?;
         (rule.link, rule.return_offset) = (link, return_offset);
-        if let Some(RegisterRule::ValOffset(0)) | None = self.register(self.machine.sp()) {
+        if let Some(RegisterRule::ValOffset(0)) | None =
+            self.register_rule(self.machine.sp_column())
+        {
         } else {
             return Err(Untranslated::TooHard);
         }
-        (rule.frame, rule.frame_offset) = self.frame();
+        (rule.frame, rule.frame_offset) = self.translate_frame();
         rule.base_slot = self.base_slot();
         Ok(rule)
     }
 
-    fn register(&self, column: usize) -> Option<RegisterRule<usize>> {
+    fn register_rule(&self, column: usize) -> Option<RegisterRule<usize>> {
         self.row.register(Register(column as u16))
     }
 
-    fn link(&self) -> Result<(CompactReturn, i16), Untranslated> {
-        match self.register(self.returns) {
+    fn translate_return(&self) -> Result<(CompactReturn, i16), Untranslated> {
+        match self.register_rule(self.returns) {
             Some(RegisterRule::Offset(offset)) => {
                 let offset = i16::try_from(offset).map_err(|_| Untranslated::TooHard)?;
                 Ok((CompactReturn::AtCfa, offset))
             }
-            None | Some(RegisterRule::SameValue) if self.machine.lr() == Some(self.returns) => {
+            None | Some(RegisterRule::SameValue)
+                if self.machine.lr_column() == Some(self.returns) =>
+            {
                 Ok((CompactReturn::InLink, 0))
             }
             None | Some(RegisterRule::Undefined) => Err(Untranslated::Root),
@@ -328,12 +333,12 @@ impl Translator<'_> {
         }
     }
 
-    fn cfa(&self) -> Result<CompactRule, Untranslated> {
+    fn translate_cfa(&self) -> Result<CompactRule, Untranslated> {
         let (kind, extra, offset) = match self.row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 self.register_kind(usize::from(register.0), *offset)?
             }
-            CfaRule::Expression(expression) => match self.parse(expression)? {
+            CfaRule::Expression(expression) => match self.parse_operand(expression)? {
                 Operand::Register { register, offset } => self.register_kind(register, offset)?,
                 Operand::Memory {
                     register,
@@ -347,7 +352,7 @@ impl Translator<'_> {
         };
         Ok(CompactRule {
             extra,
-            cfa_offset: small(offset)?,
+            cfa_offset: to_small_offset(offset)?,
             ..CompactRule::bare(kind)
         })
     }
@@ -358,10 +363,10 @@ impl Translator<'_> {
         offset: i64,
     ) -> Result<(CompactKind, u8, i64), Untranslated> {
         let kind = match register {
-            _ if register == self.machine.sp() => CompactKind::StackPointer,
-            _ if register == self.machine.fp() => CompactKind::FramePointer,
-            _ if Some(register) == self.machine.base() => CompactKind::BaseRegister,
-            _ if register < self.machine.pc() => {
+            _ if register == self.machine.sp_column() => CompactKind::StackPointer,
+            _ if register == self.machine.fp_column() => CompactKind::FramePointer,
+            _ if Some(register) == self.machine.base_column() => CompactKind::BaseRegister,
+            _ if register < self.machine.pc_column() => {
                 return Ok((CompactKind::Register, register as u8, offset));
             }
             _ => return Err(Untranslated::TooHard),
@@ -371,22 +376,24 @@ impl Translator<'_> {
 
     fn memory_kind(&self, register: usize) -> Result<CompactKind, Untranslated> {
         match register {
-            _ if register == self.machine.sp() => Ok(CompactKind::StackMemory),
-            _ if register == self.machine.fp() => Ok(CompactKind::FrameMemory),
+            _ if register == self.machine.sp_column() => Ok(CompactKind::StackMemory),
+            _ if register == self.machine.fp_column() => Ok(CompactKind::FrameMemory),
             _ => Err(Untranslated::TooHard),
         }
     }
 
-    fn frame(&self) -> (CompactFrame, i32) {
+    fn translate_frame(&self) -> (CompactFrame, i32) {
         let lost = (CompactFrame::Lost, 0);
-        match self.register(self.machine.fp()) {
+        match self.register_rule(self.machine.fp_column()) {
             None | Some(RegisterRule::SameValue) => (CompactFrame::Same, 0),
             Some(RegisterRule::Offset(offset)) => {
-                small(offset).map_or(lost, |offset| (CompactFrame::AtCfa, offset))
+                to_small_offset(offset).map_or(lost, |offset| (CompactFrame::AtCfa, offset))
             }
-            Some(RegisterRule::Expression(expression)) => match self.parse(&expression) {
-                Ok(Operand::Register { register, offset }) if register == self.machine.fp() => {
-                    small(offset).map_or(lost, |offset| (CompactFrame::AtFrame, offset))
+            Some(RegisterRule::Expression(expression)) => match self.parse_operand(&expression) {
+                Ok(Operand::Register { register, offset })
+                    if register == self.machine.fp_column() =>
+                {
+                    to_small_offset(offset).map_or(lost, |offset| (CompactFrame::AtFrame, offset))
                 }
                 _ => lost,
             },
@@ -395,7 +402,10 @@ impl Translator<'_> {
     }
 
     fn base_slot(&self) -> u16 {
-        let rule = self.machine.base().map(|base| self.register(base));
+        let rule = self
+            .machine
+            .base_column()
+            .map(|base| self.register_rule(base));
         match rule.flatten() {
             None | Some(RegisterRule::SameValue) => 0,
             Some(RegisterRule::Offset(offset)) if offset < 0 && offset % 8 == 0 => {
@@ -405,7 +415,7 @@ impl Translator<'_> {
         }
     }
 
-    fn parse(&self, expression: &UnwindExpression<usize>) -> Result<Operand, Untranslated> {
+    fn parse_operand(&self, expression: &UnwindExpression<usize>) -> Result<Operand, Untranslated> {
         (self.parse)(expression).ok_or(Untranslated::TooHard)
     }
 }
@@ -416,6 +426,6 @@ enum Untranslated {
     TooHard,
 }
 
-fn small(offset: i64) -> Result<i32, Untranslated> {
+fn to_small_offset(offset: i64) -> Result<i32, Untranslated> {
     i32::try_from(offset).map_err(|_| Untranslated::TooHard)
 }

@@ -1,8 +1,8 @@
 //! The few DWARF expressions that unwind tables of real programs have.
 
-use crate::Machine;
+use crate::UnwindMachine;
 
-/// What an expression computes.
+/// The result of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// Register and offset.
@@ -32,26 +32,27 @@ const BREG31: u8 = 0x8f;
 const BREGX: u8 = 0x92;
 
 /// Parses an expression; `None` for one of another form.
-pub(crate) fn parse(code: &[u8], machine: Machine) -> Option<Operand> {
-    let mut code = Code(code);
-    let (register, offset) = code.register()?;
-    match code.byte() {
+pub(crate) fn parse_expression(code: &[u8], machine: UnwindMachine) -> Option<Operand> {
+    let mut code = ExpressionCode(code);
+    let (register, offset) = code.read_register()?;
+    match code.read_byte() {
         None => Some(Operand::Register { register, offset }),
         Some(DEREF) => Some(Operand::Memory {
             register,
             offset,
-            added: code.added()?,
+            added: code.read_added()?,
         }),
-        Some(next) if register == machine.sp() => {
+        Some(next) if register == machine.sp_column() => {
             let (counter, 0) = code.register_at(next)? else {
                 return None;
             };
-            let (lit15, and) = (code.byte()?, code.byte()?);
-            let (threshold, rest) = (code.byte()?, code.0);
-            let known = (counter, lit15, and) == (machine.pc(), LIT15, AND)
+            let (lit15, and) = (code.read_byte()?, code.read_byte()?);
+            let (threshold, rest) = (code.read_byte()?, code.0);
+            let known = (counter, lit15, and) == (machine.pc_column(), LIT15, AND)
                 && (LIT0..=LIT15).contains(&threshold)
                 && rest == [GE, LIT3, SHL, PLUS];
-            known.then_some(Operand::Stub {
+            // Not before it is known that the threshold is no less.
+            known.then(|| Operand::Stub {
                 offset,
                 threshold: threshold - LIT0,
             })
@@ -60,44 +61,44 @@ pub(crate) fn parse(code: &[u8], machine: Machine) -> Option<Operand> {
     }
 }
 
-struct Code<'a>(&'a [u8]);
+struct ExpressionCode<'a>(&'a [u8]);
 
-impl Code<'_> {
-    fn byte(&mut self) -> Option<u8> {
+impl ExpressionCode<'_> {
+    fn read_byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    fn register(&mut self) -> Option<(usize, i64)> {
-        let operation = self.byte()?;
+    fn read_register(&mut self) -> Option<(usize, i64)> {
+        let operation = self.read_byte()?;
         self.register_at(operation)
     }
 
     fn register_at(&mut self, operation: u8) -> Option<(usize, i64)> {
         let register = match operation {
             BREG0..=BREG31 => usize::from(operation - BREG0),
-            BREGX => usize::try_from(self.unsigned()?).ok()?,
+            BREGX => usize::try_from(self.read_unsigned()?).ok()?,
             _ => return None,
         };
-        Some((register, self.signed()?))
+        Some((register, self.read_signed()?))
     }
 
     /// Returns what is added at the end of the expression.
-    fn added(&mut self) -> Option<u8> {
-        let added = match self.byte() {
+    fn read_added(&mut self) -> Option<u8> {
+        let added = match self.read_byte() {
             None => return Some(0),
-            Some(PLUS_UCONST) => self.unsigned()?,
-            Some(literal @ LIT0..=LIT31) if self.byte()? == PLUS => u64::from(literal - LIT0),
+            Some(PLUS_UCONST) => self.read_unsigned()?,
+            Some(literal @ LIT0..=LIT31) if self.read_byte()? == PLUS => u64::from(literal - LIT0),
             Some(_) => return None,
         };
         self.0.is_empty().then_some(u8::try_from(added).ok()?)
     }
 
-    fn unsigned(&mut self) -> Option<u64> {
+    fn read_unsigned(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0u64, 0);
         loop {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             value |= u64::from(byte & 0x7f).checked_shl(shift)?;
             shift += 7;
             if byte & 0x80 == 0 {
@@ -106,10 +107,10 @@ impl Code<'_> {
         }
     }
 
-    fn signed(&mut self) -> Option<i64> {
+    fn read_signed(&mut self) -> Option<i64> {
         let (mut value, mut shift) = (0i64, 0);
         loop {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             value |= i64::from(byte & 0x7f).checked_shl(shift)?;
             shift += 7;
             if byte & 0x80 == 0 {
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     fn x86(code: &[u8]) -> Option<Operand> {
-        parse(code, Machine::X86_64)
+        parse_expression(code, UnwindMachine::X86_64)
     }
 
     #[test]
@@ -154,6 +155,25 @@ mod tests {
             offset: 0,
         };
         assert_eq!(x86(&[0x76, 0]), Some(plain));
+    }
+
+    #[test]
+    fn a_stub_with_another_byte_is_read_or_refused() {
+        let stub = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        for byte in 0..=u8::MAX {
+            for position in 0..stub.len() {
+                let mut changed = stub;
+                changed[position] = byte;
+                let is_stub = matches!(x86(&changed), Some(Operand::Stub { .. }));
+                let may_vary = match position {
+                    // The offset of the stack pointer, in one byte.
+                    1 => byte < 0x80,
+                    6 => (LIT0..=LIT15).contains(&byte),
+                    _ => byte == stub[position],
+                };
+                assert_eq!(is_stub, may_vary, "{byte:#x} at {position}");
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The unwind rule of a place in a form that fits into 16 bytes and needs no evaluation.
 
-/// How the canonical frame address (CFA) of a frame is found, and whether there is a caller.
+/// The way to a frame's canonical frame address (CFA), and whether there is a caller.
 ///
 /// `cfa_offset` and `extra` are those of the [`CompactRule`]; the numbers are those that the
-/// collector's BPF program (`unwind.h` of crate `sampler`) knows.
+/// collector's BPF program (`unwind_rules.h` and `unwind_steps.h` of crate `sampler`) knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactKind {
@@ -56,10 +56,10 @@ pub enum CompactReturn {
     InLink = 1,
 }
 
-/// How the caller of a place is found.
+/// The way to the caller of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompactRule {
-    /// What the canonical frame address builds on.
+    /// The base of the canonical frame address.
     pub kind: CompactKind,
     /// Where the caller's frame pointer is.
     pub frame: CompactFrame,

@@ -35,7 +35,7 @@ pub(crate) struct TableFull;
 impl CompactTable {
     /// Packs changes of the rule, sorted by the offset from which on they hold. The last one ends
     /// the table.
-    pub(crate) fn pack(changes: &[(u64, CompactRule)]) -> Result<Self, TableFull> {
+    pub(crate) fn pack_changes(changes: &[(u64, CompactRule)]) -> Result<Self, TableFull> {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
             return Ok(Self::default());
         };
@@ -44,12 +44,12 @@ impl CompactTable {
         if blocks > MOST_WORDS as u64 / 2 {
             return Err(TableFull);
         }
-        let mut packer = Packer::new(start, blocks as usize);
+        let mut packer = TablePacker::new(start, blocks as usize);
         let mut rest = changes;
         for block in 0..blocks {
             let end = start + ((block + 1) << BLOCK_BITS);
             let count = rest.partition_point(|(offset, _)| *offset < end);
-            packer.block(block as usize, &rest[..count])?;
+            packer.pack_block(block as usize, &rest[..count])?;
             rest = &rest[count..];
         }
         Ok(Self {
@@ -188,7 +188,7 @@ impl CompactTable {
 }
 
 /// Makes the words of a table, block by block.
-struct Packer {
+struct TablePacker {
     start: u64,
     words: Vec<u32>,
     rules: Vec<CompactRule>,
@@ -199,7 +199,7 @@ struct Packer {
     rule: CompactRule,
 }
 
-impl Packer {
+impl TablePacker {
     fn new(start: u64, blocks: usize) -> Self {
         Self {
             start,
@@ -223,7 +223,11 @@ impl Packer {
         })
     }
 
-    fn block(&mut self, block: usize, changes: &[(u64, CompactRule)]) -> Result<(), TableFull> {
+    fn pack_block(
+        &mut self,
+        block: usize,
+        changes: &[(u64, CompactRule)],
+    ) -> Result<(), TableFull> {
         let begin = self.start + ((block as u64) << BLOCK_BITS);
         let mut rows: Vec<(u32, CompactRule)> = vec![(0, self.rule)];
         for (offset, rule) in changes {
@@ -240,13 +244,13 @@ impl Packer {
             .into_iter()
             .map(|(within, rule)| within << 16 | u32::from(self.number_of(rule)))
             .collect();
-        let position = self.place(&rows)?;
+        let position = self.place_rows(&rows)?;
         self.words[block] = (position as u32) << 8 | (rows.len() as u32 - 1);
         Ok(())
     }
 
     /// Where the rows of a block stand, within one page.
-    fn place(&mut self, rows: &[u32]) -> Result<usize, TableFull> {
+    fn place_rows(&mut self, rows: &[u32]) -> Result<usize, TableFull> {
         let alone = match rows {
             [row] => Some((row & 0xffff) as u16),
             _ => None,
@@ -299,7 +303,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_search_finds_the_last_change_before(changes in changes(), asked in 0u64..20_000) {
-            let table = CompactTable::pack(&changes).unwrap();
+            let table = CompactTable::pack_changes(&changes).unwrap();
             prop_assert!(table.is_sound());
             let behind = changes.partition_point(|(offset, _)| *offset <= asked);
             let end = changes.last().unwrap().0;
@@ -317,7 +321,7 @@ mod tests {
         fn damaged_bytes_are_refused_or_sound(
             changes in changes(), at in any::<prop::sample::Index>(), byte: u8, asked in 0u64..20_000,
         ) {
-            let mut bytes = CompactTable::pack(&changes).unwrap().to_bytes();
+            let mut bytes = CompactTable::pack_changes(&changes).unwrap().to_bytes();
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if let Some(table) = CompactTable::from_bytes(&bytes) {
@@ -333,7 +337,7 @@ mod tests {
         let changes: Vec<_> = (0..40_000u64)
             .map(|n| (3 * n, rule((n % 7) as i32)))
             .collect();
-        let table = CompactTable::pack(&changes).unwrap();
+        let table = CompactTable::pack_changes(&changes).unwrap();
         assert!(table.is_sound());
         assert!(table.words().len() > 10 * PAGE_WORDS);
         for (offset, expected) in &changes[..39_999] {

@@ -1,15 +1,15 @@
-//! What the collector's BPF program does with compact tables, step by step the same.
+//! A model of the collector's BPF program on compact tables, step by step the same.
 
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
 use super::table::CompactTable;
-use crate::evaluate::strip;
-use crate::failure::{Failure, Stop};
-use crate::stack::Missing;
-use crate::{AddressSpace, MAX_FRAMES, Machine, Outcome, Registers, Stack};
+use crate::caller::{FramePointers, check_advance, check_return_address, frame_record};
+use crate::evaluate::strip_signature;
+use crate::failure::{UnwindFailure, UnwindStop};
+use crate::{AddressSpace, MAX_FRAMES, StackMemory, UnwindMachine, UnwindOutcome, UnwindRegisters};
 use profile::ProcessAddress;
 use rustc_hash::FxHashMap;
 
-/// Unwinds stacks by [`CompactTable`]s: the model that `unwind.h` of crate `sampler` is held to.
+/// Unwinds stacks by [`CompactTable`]s: the model that `unwind_steps.h` of crate `sampler` is held to.
 ///
 /// Of the registers only program counter, stack pointer, frame pointer and link register are
 /// followed from frame to frame.
@@ -21,7 +21,7 @@ pub struct CompactUnwinder {
 
 /// A frame on the way up.
 #[derive(Clone, Copy)]
-struct Position {
+struct CompactPosition {
     pc: u64,
     sp: u64,
     /// `None`: the tables do not say where it is.
@@ -33,20 +33,21 @@ struct Position {
     interrupted: bool,
 }
 
-impl Position {
-    fn address(&self) -> u64 {
+impl CompactPosition {
+    fn code_address(&self) -> u64 {
+        // A call may be the last instruction of a function: its return address is in the next one.
         self.pc - u64::from(!self.interrupted)
     }
 }
 
 /// One step of the way.
-struct Step<'a> {
-    machine: Machine,
+struct CompactStep<'a> {
+    machine: UnwindMachine,
     space: &'a AddressSpace,
-    stack: Stack<'a>,
-    /// Of the innermost frame.
-    registers: &'a Registers,
-    at: Position,
+    stack: StackMemory<'a>,
+    /// Registers of the innermost frame.
+    registers: &'a UnwindRegisters,
+    at: CompactPosition,
     innermost: bool,
 }
 
@@ -60,30 +61,35 @@ impl CompactUnwinder {
     pub fn unwind(
         &mut self,
         space: &AddressSpace,
-        registers: &Registers,
-        stack: Stack<'_>,
+        registers: &UnwindRegisters,
+        stack: StackMemory<'_>,
         out: &mut Vec<ProcessAddress>,
-    ) -> Outcome {
+    ) -> UnwindOutcome {
         out.clear();
         let machine = registers.machine();
-        let mut at = Position {
+        let mut at = CompactPosition {
             pc: registers.pc(),
             sp: registers.sp(),
-            fp: registers.get(machine.fp()),
-            base: machine.base().and_then(|base| registers.get(base)),
-            lr: machine.lr().and_then(|lr| registers.get(lr)).unwrap_or(0),
+            fp: registers.get_column(machine.fp_column()),
+            base: machine
+                .base_column()
+                .and_then(|base| registers.get_column(base)),
+            lr: machine
+                .lr_column()
+                .and_then(|lr| registers.get_column(lr))
+                .unwrap_or(0),
             interrupted: true,
         };
         loop {
             if out.len() == MAX_FRAMES {
-                return Outcome::TooDeep;
+                return UnwindOutcome::TooDeep;
             }
-            let rule = self.rule(space, machine, at.address());
+            let rule = self.rule_at(space, machine, at.code_address());
             // Where handlers return to, no call stands before.
             let returns = rule.is_some_and(|rule| rule.kind == CompactKind::SignalReturn);
-            let place = if returns { at.pc } else { at.address() };
+            let place = if returns { at.pc } else { at.code_address() };
             out.push(ProcessAddress(place));
-            let step = Step {
+            let step = CompactStep {
                 machine,
                 space,
                 stack,
@@ -91,26 +97,22 @@ impl CompactUnwinder {
                 at,
                 innermost: out.len() == 1,
             };
-            match step.caller(rule) {
+            match step.caller_position(rule) {
                 Ok(Some(caller)) => at = caller,
-                Ok(None) => return Outcome::Complete,
-                Err(Stop::Missing(Missing::Beyond)) => return Outcome::Truncated,
-                Err(Stop::Missing(Missing::Below)) => {
-                    return Outcome::Failed(Failure::NotAdvancing);
-                }
-                Err(Stop::Failure(failure)) => return Outcome::Failed(failure),
+                Ok(None) => return UnwindOutcome::Complete,
+                Err(stop) => return stop.into(),
             }
         }
     }
 
     /// The rule of an address; `None` where no tables are mapped.
-    fn rule(
+    fn rule_at(
         &mut self,
         space: &AddressSpace,
-        machine: Machine,
+        machine: UnwindMachine,
         address: u64,
     ) -> Option<CompactRule> {
-        let mapping = space.find(address)?;
+        let mapping = space.mapping_at(address)?;
         let module = &*mapping.module;
         if module.machine != Some(machine) {
             return None;
@@ -124,30 +126,34 @@ impl CompactUnwinder {
     }
 }
 
-impl Step<'_> {
-    fn caller(&self, rule: Option<CompactRule>) -> Result<Option<Position>, Stop> {
+impl CompactStep<'_> {
+    fn caller_position(
+        &self,
+        rule: Option<CompactRule>,
+    ) -> Result<Option<CompactPosition>, UnwindStop> {
         let Some(rule) = rule else {
             return self.by_frame_pointer();
         };
         match rule.kind {
-            CompactKind::Uncovered => match self.frameless() {
-                Some((pc, sp)) => self.checked(pc, sp, self.at.fp, self.at.base),
+            CompactKind::Uncovered => match self.frameless_caller() {
+                Some((pc, sp)) => self.check_caller(pc, sp, self.at.fp, self.at.base),
                 None => self.by_frame_pointer(),
             },
             CompactKind::Root => Ok(None),
-            CompactKind::Unsupported => Err(Failure::BadTable.into()),
+            CompactKind::Unsupported => Err(UnwindFailure::BadTable.into()),
             CompactKind::SignalReturn => self.interrupted_by_signal(),
             _ => self.by_rule(rule),
         }
     }
 
-    fn by_rule(&self, rule: CompactRule) -> Result<Option<Position>, Stop> {
-        let cfa = self.cfa(rule)?;
+    fn by_rule(&self, rule: CompactRule) -> Result<Option<CompactPosition>, UnwindStop> {
+        let cfa = self.compute_cfa(rule)?;
         let at = |base: u64, offset: i32| base.wrapping_add_signed(offset.into());
         let pc = match rule.link {
-            CompactReturn::AtCfa => self.stack.word(at(cfa, rule.return_offset.into()))?,
+            CompactReturn::AtCfa => self.stack.read_word(at(cfa, rule.return_offset.into()))?,
             CompactReturn::InLink if self.at.interrupted => self.at.lr,
-            CompactReturn::InLink => return Err(Failure::NotAdvancing.into()),
+            // The link register holds one return address, which a frame further down has used.
+            CompactReturn::InLink => return Err(UnwindFailure::NotAdvancing.into()),
         };
         let fp = match rule.frame {
             CompactFrame::Same => self.at.fp,
@@ -166,7 +172,7 @@ impl Step<'_> {
                 self.saved_word(address, self.at.base)
             }
         };
-        self.checked(pc, cfa, fp, base)
+        self.check_caller(pc, cfa, fp, base)
     }
 
     /// A register on the stack. An epilogue has popped it already where it lies below the stack
@@ -175,101 +181,102 @@ impl Step<'_> {
         if self.at.interrupted && address < self.at.sp {
             return register;
         }
-        self.stack.word(address).ok()
+        self.stack.read_word(address).ok()
     }
 
-    fn cfa(&self, rule: CompactRule) -> Result<u64, Stop> {
+    fn compute_cfa(&self, rule: CompactRule) -> Result<u64, UnwindStop> {
         let plus = |base: u64| base.wrapping_add_signed(rule.cfa_offset.into());
         let fp = || {
-            let register = self.machine.fp() as u16;
-            self.at.fp.ok_or(Failure::UnknownRegister(register))
+            let register = self.machine.fp_column() as u16;
+            self.at.fp.ok_or(UnwindFailure::UnknownRegister(register))
         };
         let extra = u64::from(rule.extra);
         Ok(match rule.kind {
             CompactKind::FramePointer => plus(fp()?),
-            CompactKind::StackMemory => self.stack.word(plus(self.at.sp))?.wrapping_add(extra),
-            CompactKind::FrameMemory => self.stack.word(plus(fp()?))?.wrapping_add(extra),
+            CompactKind::StackMemory => self.stack.read_word(plus(self.at.sp))?.wrapping_add(extra),
+            CompactKind::FrameMemory => self.stack.read_word(plus(fp()?))?.wrapping_add(extra),
+            // Stubs of 16 bytes push a number on the way: behind that the return address lies a word higher.
             CompactKind::LinkageStub => {
                 plus(self.at.sp).wrapping_add(if self.at.pc & 15 >= extra { 8 } else { 0 })
             }
             CompactKind::BaseRegister => {
-                let register = self.machine.base().unwrap_or_default() as u16;
-                plus(self.at.base.ok_or(Failure::UnknownRegister(register))?)
+                let register = self.machine.base_column().unwrap_or_default() as u16;
+                plus(
+                    self.at
+                        .base
+                        .ok_or(UnwindFailure::UnknownRegister(register))?,
+                )
             }
             CompactKind::Register => {
-                let known = self.registers.get(usize::from(rule.extra));
+                let known = self.registers.get_column(usize::from(rule.extra));
                 let known = known.filter(|_| self.innermost);
-                plus(known.ok_or(Failure::UnknownRegister(rule.extra.into()))?)
+                plus(known.ok_or(UnwindFailure::UnknownRegister(rule.extra.into()))?)
             }
             _ => plus(self.at.sp),
         })
     }
 
     /// Refuses a caller that cannot be one.
-    fn checked(
+    fn check_caller(
         &self,
         pc: u64,
         sp: u64,
         fp: Option<u64>,
         base: Option<u64>,
-    ) -> Result<Option<Position>, Stop> {
-        let pc = strip(self.machine, pc);
+    ) -> Result<Option<CompactPosition>, UnwindStop> {
+        let pc = strip_signature(self.machine, pc);
         if pc == 0 {
             return Ok(None);
         }
-        if pc < 4096 || pc >> 63 != 0 {
-            return Err(Failure::BadReturnAddress.into());
-        }
-        // AArch64's innermost function need not have a frame.
-        let leaf = self.at.interrupted && self.machine.lr().is_some() && pc != self.at.pc;
-        if sp > self.at.sp || leaf && sp == self.at.sp {
-            return Ok(Some(Position {
-                pc,
-                sp,
-                fp,
-                base,
-                lr: 0,
-                interrupted: false,
-            }));
-        }
-        Err(Failure::NotAdvancing.into())
+        check_return_address(pc)?;
+        let callee = FramePointers {
+            pc: self.at.pc,
+            sp: self.at.sp,
+        };
+        let caller = FramePointers { pc, sp };
+        check_advance(self.machine, callee, self.at.interrupted, caller)?;
+        Ok(Some(CompactPosition {
+            pc,
+            sp,
+            fp,
+            base,
+            lr: 0,
+            interrupted: false,
+        }))
     }
 
     /// The caller of assembly without tables in an image that has some: it mostly has no frame, so
     /// that the return address is where a call put it: that address, and the caller's stack pointer.
-    fn frameless(&self) -> Option<(u64, u64)> {
+    fn frameless_caller(&self) -> Option<(u64, u64)> {
         if !self.at.interrupted {
             return None;
         }
-        let (pc, sp) = match self.machine.lr() {
+        let (pc, sp) = match self.machine.lr_column() {
             None => (
-                self.stack.word(self.at.sp).ok()?,
+                self.stack.read_word(self.at.sp).ok()?,
                 self.at.sp.wrapping_add(8),
             ),
-            Some(_) => (strip(self.machine, self.at.lr), self.at.sp),
+            Some(_) => (strip_signature(self.machine, self.at.lr), self.at.sp),
         };
-        self.space.find(pc.wrapping_sub(1))?;
+        self.space.mapping_at(pc.wrapping_sub(1))?;
         Some((pc, sp))
     }
 
-    fn by_frame_pointer(&self) -> Result<Option<Position>, Stop> {
-        let fp = self.at.fp.ok_or(Failure::NoTable)?;
-        match fp {
-            0 if self.innermost => return Err(Failure::NoTable.into()),
-            0 => return Ok(None),
-            _ if fp < self.at.sp || fp % 8 != 0 => return Err(Failure::NoTable.into()),
-            _ => {}
-        }
-        let (saved, pc) = (self.stack.word(fp)?, self.stack.word(fp.wrapping_add(8))?);
-        self.checked(pc, fp.wrapping_add(16), Some(saved), None)
+    fn by_frame_pointer(&self) -> Result<Option<CompactPosition>, UnwindStop> {
+        let record = frame_record(self.stack, self.at.fp, self.at.sp, self.innermost)?;
+        let Some((saved, pc)) = record else {
+            return Ok(None);
+        };
+        let sp = self.at.fp.unwrap_or(0).wrapping_add(16);
+        self.check_caller(pc, sp, Some(saved), None)
     }
 
     /// The registers that the kernel put on the stack in front of a signal handler.
-    fn interrupted_by_signal(&self) -> Result<Option<Position>, Stop> {
-        let word = |offset: u64| self.stack.word(self.at.sp.wrapping_add(offset));
+    fn interrupted_by_signal(&self) -> Result<Option<CompactPosition>, UnwindStop> {
+        let word = |offset: u64| self.stack.read_word(self.at.sp.wrapping_add(offset));
         let at = match self.machine {
             // struct ucontext, of which uc_mcontext begins at 40.
-            Machine::X86_64 => Position {
+            UnwindMachine::X86_64 => CompactPosition {
                 pc: word(168)?,
                 sp: word(160)?,
                 fp: Some(word(120)?),
@@ -278,7 +285,7 @@ impl Step<'_> {
                 interrupted: true,
             },
             // siginfo (128), then ucontext with uc_mcontext at 176, whose registers begin at 8.
-            Machine::Aarch64 => Position {
+            UnwindMachine::Aarch64 => CompactPosition {
                 pc: word(312 + 8 * 32)?,
                 sp: word(312 + 8 * 31)?,
                 fp: Some(word(312 + 8 * 29)?),
@@ -287,11 +294,10 @@ impl Step<'_> {
                 interrupted: true,
             },
         };
-        match at.pc {
-            0 => Ok(None),
-            1..4096 => Err(Failure::BadReturnAddress.into()),
-            pc if pc >> 63 != 0 => Err(Failure::BadReturnAddress.into()),
-            _ => Ok(Some(at)),
+        if at.pc == 0 {
+            return Ok(None);
         }
+        check_return_address(at.pc)?;
+        Ok(Some(at))
     }
 }

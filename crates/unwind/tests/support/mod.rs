@@ -2,13 +2,13 @@
 #![allow(dead_code, missing_docs)]
 
 use object::{Object, ObjectSymbol};
-use profile::{FileIdentity, ProcessAddress};
+use profile::{MapsLine, ProcessAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use unwind::{AddressSpace, ModuleCache, ModuleData, Registers};
+use unwind::{AddressSpace, ModuleCache, ModuleData, UnwindRegisters};
 
 /// As much of the stack as perf copies at most, less its header.
 pub const STACK_COPY: usize = 65_528;
@@ -152,7 +152,7 @@ impl Traced {
     }
 
     #[cfg(target_arch = "x86_64")]
-    pub fn registers(&self) -> Registers {
+    pub fn registers(&self) -> UnwindRegisters {
         // SAFETY: all zeroes is valid, and it outlives the call.
         let r = unsafe {
             let mut r: libc::user_regs_struct = std::mem::zeroed();
@@ -164,7 +164,7 @@ impl Traced {
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
             r.r12, r.r13, r.r14, r.r15,
         ];
-        let start = Registers::x86_64(r.rip, r.rsp, r.rbp);
+        let start = UnwindRegisters::x86_64(r.rip, r.rsp, r.rbp);
         (0..)
             .zip(all)
             .fold(start, |regs, (n, value)| regs.with(n, value))
@@ -199,15 +199,9 @@ impl Traced {
     pub fn maps(&self, cache: &mut ModuleCache) -> (AddressSpace, Symbols) {
         let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap();
         let (mut space, mut symbols) = (AddressSpace::new(), Symbols::default());
-        for line in text.lines() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let (start, end) = fields[0].split_once('-').unwrap();
-            let hex = |s: &str| u64::from_str_radix(s, 16).unwrap();
-            let (start, end, offset) = (hex(start), hex(end), hex(fields[2]));
-            let path = fields.get(5).copied().unwrap_or_default();
-            if !fields[1].contains('x') {
-                continue;
-            }
+        for line in MapsLine::parse_all(&text).filter(|line| line.executable) {
+            let (start, end) = (line.addresses.start, line.addresses.end);
+            let (offset, path) = (line.file_offset, line.path);
             let module = if path == "[vdso]" {
                 let mut bytes = vec![0; (end - start) as usize];
                 assert_eq!(self.memory(start, &mut bytes), bytes.len());
@@ -215,14 +209,8 @@ impl Traced {
                 Arc::new(ModuleData::from_bytes(path, &bytes).unwrap())
             } else if path.starts_with('/') {
                 symbols.add(start..end, offset, &std::fs::read(path).unwrap());
-                let file = FileIdentity {
-                    major: 0,
-                    minor: 0,
-                    inode: fields[4].parse().unwrap(),
-                    generation: 0,
-                };
                 cache
-                    .get(file, || ModuleData::open(Path::new(path)))
+                    .get(line.file.unwrap(), || ModuleData::open(Path::new(path)))
                     .unwrap()
             } else {
                 continue;

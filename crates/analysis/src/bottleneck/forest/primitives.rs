@@ -45,11 +45,11 @@ impl Profile for Forest {
     }
 
     fn extend_top(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), End::Top).pop()
+        self.extended_by(summary, Some(step), End::Top).pop()
     }
 
     fn extend_bottom(&self, summary: &CallSequence, step: Step) -> Option<CallSequence> {
-        self.extended(summary, Some(step), End::Bottom).pop()
+        self.extended_by(summary, Some(step), End::Bottom).pop()
     }
 
     fn trim_top(&self, summary: &CallSequence) -> Option<CallSequence> {
@@ -61,23 +61,23 @@ impl Profile for Forest {
     }
 
     fn base_of(&self, summary: &CallSequence) -> f64 {
-        self.weighted(self.bases(summary))
+        self.weighted_sum(self.tree_bases(summary))
     }
 
     fn cum_of(&self, summary: &CallSequence) -> f64 {
-        self.weighted(summary.parts.iter().map(|part| part.cum))
+        self.weighted_sum(summary.parts.iter().map(|part| part.cum))
     }
 
     fn total_base_of(&self, summaries: &[&CallSequence]) -> f64 {
         let cover = self.cover(summaries);
         let members = self.members.iter().zip(&cover.along);
-        self.weighted(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
+        self.weighted_sum(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
     }
 
     fn total_cum_of(&self, summaries: &[&CallSequence]) -> f64 {
         let cover = self.cover(summaries);
         let members = self.members.iter().zip(&cover.cover);
-        self.weighted(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
+        self.weighted_sum(members.map(|(m, nodes)| m.index.view().cost_of(nodes)))
     }
 
     fn whole(&self) -> f64 {
@@ -96,7 +96,7 @@ impl Profile for Forest {
                 let (a, b) = member
                     .index
                     .view()
-                    .sets(&summary.parts[at], summary.path.len());
+                    .along_and_below(&summary.parts[at], summary.path.len());
                 // Nothing is copied for the first, which is the only one as a rule.
                 along = if along.runs().is_empty() {
                     a
@@ -148,7 +148,7 @@ impl Profile for Forest {
                 view.cum(part, summary.path.len())
             }
         });
-        self.weighted(new)
+        self.weighted_sum(new)
     }
 
     fn interval_of(&self, summary: &CallSequence, metric: Metric) -> Option<Interval> {
@@ -178,7 +178,7 @@ impl Profile for Forest {
             let local: Vec<u32> = local.collect();
             match local.contains(&ABSENT) {
                 true => Paths::default(),
-                false => member.index.locate(&local),
+                false => member.index.locate_path(&local),
             }
         };
         let parts: Arc<[Paths]> = self.members.iter().map(part).collect();
@@ -192,11 +192,11 @@ impl Profile for Forest {
     }
 
     fn extended_top(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, End::Top)
+        self.extended_by(summary, None, End::Top)
     }
 
     fn extended_bottom(&self, summary: &CallSequence) -> Vec<CallSequence> {
-        self.extended(summary, None, End::Bottom)
+        self.extended_by(summary, None, End::Bottom)
     }
 
     fn smallest_reaching(&self, extensions: &[CallSequence], goal: f64) -> Option<usize> {
@@ -250,7 +250,7 @@ impl Forest {
 
 impl Left {
     fn new(member: &Member, nodes: &Spans) -> Self {
-        let prefix = member.index.view().left(nodes);
+        let prefix = member.index.view().costs_left(nodes);
         let methods = member.index.view_with(&prefix).metrics_of_methods();
         Self { prefix, methods }
     }
@@ -277,10 +277,10 @@ impl Forest {
 
     /// Returns what two covers share.
     pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
-        let (one, other) = (self.measured(one), self.measured(other));
+        let (one, other) = (self.measured_sets(one), self.measured_sets(other));
         let shared = |which: usize| {
             let pairs = one.iter().zip(other);
-            self.weighted(pairs.map(|(a, b)| a[which].shared_cost(&b[which])))
+            self.weighted_sum(pairs.map(|(a, b)| a[which].shared_cost(&b[which])))
         };
         Metrics {
             base: shared(0),
@@ -288,7 +288,7 @@ impl Forest {
         }
     }
 
-    fn measured<'c>(&self, cover: &'c CallCover) -> &'c [[Measured; 2]] {
+    fn measured_sets<'c>(&self, cover: &'c CallCover) -> &'c [[Measured; 2]] {
         cover.measured.get_or_init(|| {
             let pairs = cover.along.iter().zip(&cover.cover);
             let measure = |(member, (along, cover)): (&Member, (&Spans, &Spans))| {

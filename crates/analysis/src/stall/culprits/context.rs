@@ -1,8 +1,10 @@
-//! What surrounds an instruction: what is executed before it, the loops around it.
+//! Surroundings of an instruction: the instructions executed before it, the loops around it.
 
+use super::cause::{Cause, Culprit};
+use super::evidence::Evidence;
+use super::places::MEMORY;
 use super::residence::Residence;
 use super::rounds::NEST;
-use super::{Cause, Culprit, Evidence};
 use machine::{Instruction, RegisterSet};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -17,9 +19,6 @@ const REACH: usize = 16_384;
 /// each time would cost about a cycle.
 const RARE: f64 = 0.002;
 
-/// A miss that is served by memory costs no more cycles, on average.
-pub(super) const MEMORY: f64 = 600.0;
-
 pub(super) struct Context<'a> {
     pub evidence: &'a Evidence<'a>,
     /// For each block the edges that lead to it.
@@ -27,7 +26,7 @@ pub(super) struct Context<'a> {
     /// For each block its executions by those of entering the largest loop around it that stays in
     /// the instruction cache; `None` if there is none.
     pub repetition: Vec<Option<f64>>,
-    /// What stays in the caches.
+    /// Data that stay in the caches.
     pub residence: Residence<'a>,
     /// The jumps that may lead to any block.
     pub unresolved: Vec<usize>,
@@ -53,7 +52,7 @@ impl<'a> Context<'a> {
             repetition: Vec::new(),
             unresolved,
         };
-        context.repetition = context.repetitions();
+        context.repetition = context.block_repetitions();
         context
     }
 
@@ -70,7 +69,7 @@ impl<'a> Context<'a> {
     }
 
     /// The edges that lead to a block, but for rare ones.
-    pub fn ways(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn common_ways(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
         // Where edges are missing nothing is known to be rare.
         let rare = if self.evidence.graph.misses_edges() {
             0.0
@@ -85,7 +84,7 @@ impl<'a> Context<'a> {
     /// The instructions that can be executed right before one, as far as they are of the
     /// procedure, and, where samples come late, so many more before it in its block. A conditional branch may be
     /// executed as one with what sets its flags: both.
-    pub fn before(&self, block: usize, index: usize) -> Vec<usize> {
+    pub fn executed_before(&self, block: usize, index: usize) -> Vec<usize> {
         let graph = self.evidence.graph;
         let range = &graph.blocks[block].instructions;
         let mut found = Vec::new();
@@ -107,7 +106,7 @@ impl<'a> Context<'a> {
             found.dedup();
             return found;
         }
-        for edge in self.ways(block) {
+        for edge in self.common_ways(block) {
             if let Some(from) = graph.edges[edge].from {
                 let range = &graph.blocks[from].instructions;
                 if !range.is_empty() {
@@ -121,7 +120,7 @@ impl<'a> Context<'a> {
     /// Returns who wrote these registers last before an instruction that waits for them, with the number of
     /// instructions in between, in this block and those before; and whether it can be the caller.
     /// What was read in between was there then, and is not waited for.
-    pub fn writers(
+    pub fn last_writers(
         &self,
         block: usize,
         index: usize,
@@ -151,7 +150,7 @@ impl<'a> Context<'a> {
             }
             steps += 1;
             outside |= graph.misses_edges();
-            for edge in self.ways(block) {
+            for edge in self.common_ways(block) {
                 outside |= graph.edges[edge].from.is_none();
                 if let Some(from) = graph.edges[edge].from {
                     let before = asked.entry(from).or_default();
@@ -170,7 +169,7 @@ impl<'a> Context<'a> {
 
     /// Returns how often the code around each block is gone through once it is in the cache. A loop keeps
     /// it there if it fits in half of the cache and calls nothing.
-    fn repetitions(&self) -> Vec<Option<f64>> {
+    fn block_repetitions(&self) -> Vec<Option<f64>> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         if graph.misses_edges() {
             return vec![None; graph.blocks.len()];
@@ -195,7 +194,7 @@ impl<'a> Context<'a> {
 
     /// Lowers bounds to what sampled events allow: each cost a whole way to memory (section 6.3).
     /// Events skid, so those of the instructions around count too.
-    pub fn tighten(&self, index: usize, frequency: f64, all: &mut [Culprit]) {
+    pub fn tighten_bounds(&self, index: usize, frequency: f64, all: &mut [Culprit]) {
         const SKID: usize = 8;
         if let Some(kernel) = self.evidence.kernel {
             let faults = all.iter_mut().filter(|one| one.cause == Cause::PageFault);

@@ -1,17 +1,17 @@
-//! What each instruction takes at best, from the model of the processor.
+//! Best-case cycles of each instruction, from the model of the processor.
 
-use super::super::Frequencies;
-use super::Static;
-use machine::{Block, Cost, Graph, Held, Limit, Model};
+use super::cause::Static;
+use crate::stall::Frequencies;
+use machine::{Block, FlowGraph, Held, InstructionCost, Limit, ProcessorModel};
 
-/// What an instruction takes at best.
+/// The best case of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// Cycles that it takes if nothing stalls dynamically. In order: `M_i`. Out of order only those
     /// of the block are known; they are spread over its instructions as evenly as the samples
     /// allow.
     pub minimum: f64,
-    /// What of it is a static stall.
+    /// The part of it that is a static stall.
     pub stall: Option<(Static, f64)>,
     /// Cycles until its result can be used.
     pub latency: f64,
@@ -29,8 +29,8 @@ pub struct Expected {
 /// # Panics
 /// If samples and frequencies are not of this graph.
 pub fn expectations(
-    graph: &Graph,
-    model: &Model,
+    graph: &FlowGraph,
+    model: &ProcessorModel,
     samples: &[f64],
     frequencies: &Frequencies,
 ) -> Vec<Expected> {
@@ -45,7 +45,7 @@ pub fn expectations(
                 stall: None,
                 latency: f64::from(cost.latency),
                 chain: 0.0,
-                busy: busy(model, &cost),
+                busy: busy_cycles(model, &cost),
                 uops: f64::from(cost.uops),
             }
         })
@@ -58,7 +58,7 @@ pub fn expectations(
     }
     for (index, block) in graph.blocks.iter().enumerate() {
         let range = block.instructions.clone();
-        chains(graph, block, repeats[index], &mut expected);
+        result_chains(graph, block, repeats[index], &mut expected);
         if model.processor().in_order {
             for (one, scheduled) in expected[range]
                 .iter_mut()
@@ -76,7 +76,7 @@ pub fn expectations(
             continue;
         }
         let frequency = frequencies.blocks[index].map_or(0.0, |one| one.frequency);
-        spread(
+        spread_cycles(
             graph,
             model,
             block,
@@ -88,7 +88,7 @@ pub fn expectations(
     expected
 }
 
-fn busy(model: &Model, cost: &Cost<'_>) -> f64 {
+fn busy_cycles(model: &ProcessorModel, cost: &InstructionCost<'_>) -> f64 {
     let single = cost.units.iter().filter(|(resource, _)| {
         let resource = model.resources().get(usize::from(*resource));
         resource.is_some_and(|resource| resource.units == 1)
@@ -99,9 +99,9 @@ fn busy(model: &Model, cost: &Cost<'_>) -> f64 {
 }
 
 /// Spreads the cycles of the block over its instructions.
-fn spread(
-    graph: &Graph,
-    model: &Model,
+fn spread_cycles(
+    graph: &FlowGraph,
+    model: &ProcessorModel,
     block: &Block,
     samples: &[f64],
     frequency: f64,
@@ -116,7 +116,7 @@ fn spread(
             0.0
         }
     });
-    let level = level(seen.clone().collect(), cycles);
+    let level = cut_level(seen.clone().collect(), cycles);
     let total: f64 = seen.clone().map(|seen| seen.min(level)).sum();
     // What the samples do not reach is missing everywhere alike.
     let missing = (cycles - total).max(0.0) / samples.len().max(1) as f64;
@@ -133,7 +133,7 @@ fn spread(
 }
 
 /// The level up to which amounts have to be cut for a sum; infinite if they do not reach it.
-fn level(mut amounts: Vec<f64>, sum: f64) -> f64 {
+fn cut_level(mut amounts: Vec<f64>, sum: f64) -> f64 {
     amounts.sort_by(f64::total_cmp);
     let (mut left, mut count) = (sum, amounts.len());
     for amount in amounts {
@@ -148,7 +148,7 @@ fn level(mut amounts: Vec<f64>, sum: f64) -> f64 {
 
 /// The chains of results that end in each instruction. Where a block is a loop, what a chain grows by
 /// from one time to the next counts if it is more.
-fn chains(graph: &Graph, block: &Block, repeats: bool, expected: &mut [Expected]) {
+fn result_chains(graph: &FlowGraph, block: &Block, repeats: bool, expected: &mut [Expected]) {
     let mut ready = [0.0_f64; 128];
     for again in [false, true].into_iter().take(1 + usize::from(repeats)) {
         for place in block.instructions.clone() {
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_level_gives_the_sum() {
-        assert_eq!(level(vec![1.0, 10.0, 2.0], 5.0), 2.0);
-        assert_eq!(level(vec![1.0, 10.0, 2.0], 3.0), 1.0);
-        assert_eq!(level(vec![1.0, 2.0], 9.0), f64::INFINITY);
-        assert_eq!(level(vec![], 1.0), f64::INFINITY);
+        assert_eq!(cut_level(vec![1.0, 10.0, 2.0], 5.0), 2.0);
+        assert_eq!(cut_level(vec![1.0, 10.0, 2.0], 3.0), 1.0);
+        assert_eq!(cut_level(vec![1.0, 2.0], 9.0), f64::INFINITY);
+        assert_eq!(cut_level(vec![], 1.0), f64::INFINITY);
     }
 }

@@ -1,8 +1,11 @@
-//! How much of an instruction's latency can be seen as a stall, where execution is out of order.
+//! The part of an instruction's latency that can show as a stall, where execution is out of order.
 
-use super::causes::{LONG, front_end};
 use super::context::{Context, without};
+use super::front_end::front_end;
 use machine::{EdgeKind, Instruction, Register, RegisterSet};
+
+/// Results that take longer keep their unit busy.
+pub(super) const LONG: f64 = 10.0;
 
 /// Cycles that an empty window costs at least until something retires again.
 const REFILL: f64 = 3.0;
@@ -18,50 +21,57 @@ const STEPS: usize = 256;
 ///
 /// Nor is it seen where another instruction in between is done as late: one that waits for the
 /// same result, or one that came into the empty window before it.
-pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> f64 {
+pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: usize) -> f64 {
     let evidence = context.evidence;
-    let most = evidence.expected[suspect].latency;
+    let latency = evidence.expected[suspect].latency;
     let width = f64::from(evidence.processor.width);
     let blocks = &evidence.graph.blocks;
     let after = blocks.partition_point(|block| block.instructions.end <= suspect);
-    let often = context.of_block(after).unwrap_or(0.0);
-    let (mut waited, mut steps) = (0.0_f64, 0);
+    let executions = context.of_block(after).unwrap_or(0.0);
+    // What shows because an operand came shortly before, and what shows because the window was empty then.
+    let (mut by_operands, mut steps) = (0.0_f64, 0);
     // If the suspect itself came late, it waits for all of its latency. That it did shows at the stalled one too, if what
     // was before it hid the rest.
-    let shown = match front_end(context, after, suspect) > 0.0 {
-        true if evidence.trust(after).is_known() => {
-            evidence.samples[stalled] / REFILL / often.max(f64::MIN_POSITIVE)
+    let own_times = match front_end(context, after, suspect) > 0.0 {
+        true if evidence.cycle_trust(after).is_known() => {
+            evidence.samples[stalled] / REFILL / executions.max(f64::MIN_POSITIVE)
         }
         true => 1.0,
         false => 0.0,
     };
-    let mut late = vec![(most, emptying(context, after, suspect, often) + shown)];
+    let mut late = vec![Lateness {
+        cycles: latency,
+        times: window_emptied(context, after, suspect, executions) + own_times,
+    }];
     let mut work = vec![(after, suspect, Way::before(context.instruction(suspect)))];
     while let Some((block, end, mut way)) = work.pop() {
         for earlier in (blocks[block].instructions.start..end).rev() {
             steps += 1;
             way.distance += 1.0;
-            if way.distance >= most * width {
+            if way.distance >= latency * width {
                 break;
             }
-            let hidden = way.pass(context, earlier);
+            let hidden = way.pass_back_over(context, earlier);
             if let Some(hidden) = hidden {
-                waited = waited.max(most - hidden.max((way.distance / width).floor()));
+                by_operands = by_operands.max(latency - hidden.max((way.distance / width).floor()));
             }
-            if way.cover < most {
-                late.push((most - way.cover, emptying(context, block, earlier, often)));
+            if way.cover < latency {
+                late.push(Lateness {
+                    cycles: latency - way.cover,
+                    times: window_emptied(context, block, earlier, executions),
+                });
             }
         }
-        let done = way.cover >= most && way.wanted.is_empty();
-        if way.distance >= most * width || done {
+        let done = way.cover >= latency && way.wanted.is_empty();
+        if way.distance >= latency * width || done {
             continue;
         }
-        for edge in context.ways(block) {
+        for edge in context.common_ways(block) {
             let edge = &evidence.graph.edges[edge];
             let mut unseen = evidence.graph.misses_edges();
             match edge.from {
                 Some(from) if steps < STEPS => {
-                    let way = way.across(edge.kind);
+                    let way = way.across_edge(edge.kind);
                     work.push((from, blocks[from].instructions.end, way));
                     steps += 1;
                 }
@@ -69,33 +79,43 @@ pub(super) fn exposed(context: &Context<'_>, suspect: usize, stalled: usize) -> 
                 _ => unseen = true,
             }
             if unseen {
-                late.push((most - way.cover, 1.0));
+                late.push(Lateness {
+                    cycles: latency - way.cover,
+                    times: 1.0,
+                });
                 if !way.wanted.is_empty() {
-                    waited = waited.max(most - (way.distance / width).floor());
+                    by_operands = by_operands.max(latency - (way.distance / width).floor());
                 }
             }
         }
     }
-    waited.max(lost(late))
+    by_operands.max(most_lost(late))
 }
 
-/// The most that is lost for each execution by one of several ways, each of which costs so many cycles
-/// and happens so often.
-fn lost(mut ways: Vec<(f64, f64)>) -> f64 {
-    ways.sort_by(|one, other| other.0.total_cmp(&one.0));
+/// An instruction that may have come so late that the window was empty.
+struct Lateness {
+    /// What of the latency shows then.
+    cycles: f64,
+    /// How many times for each execution, at most.
+    times: f64,
+}
+
+/// Returns the most that is lost for each execution, if each of them is late in one way.
+fn most_lost(mut ways: Vec<Lateness>) -> f64 {
+    ways.sort_by(|one, other| other.cycles.total_cmp(&one.cycles));
     let (mut left, mut lost) = (1.0_f64, 0.0);
-    for (cycles, often) in ways {
-        let often = often.clamp(0.0, left);
-        lost += often * cycles.max(0.0);
-        left -= often;
+    for way in ways {
+        let times = way.times.clamp(0.0, left);
+        lost += times * way.cycles.max(0.0);
+        left -= times;
     }
     lost
 }
 
-/// What lies between an instruction and an earlier one.
+/// The path between an instruction and an earlier one.
 #[derive(Clone)]
 struct Way {
-    /// What the instruction waits for and was not written on the way.
+    /// Registers that the instruction waits for and that were not written on the path.
     wanted: RegisterSet,
     /// True if it accesses memory, and so waits for locked and serialising ones too.
     accesses: bool,
@@ -105,8 +125,8 @@ struct Way {
     distance: f64,
     /// Cycles that fetching them takes beyond issuing them.
     slower: f64,
-    /// How late the latest of those on the way is at least, by its latency, if all came into an
-    /// empty window: as much of the instruction's own is hidden.
+    /// The least completion time of the latest instruction on the path, by its latency, if all came
+    /// into an empty window: as much of the instruction's own latency is hidden.
     cover: f64,
 }
 
@@ -124,7 +144,7 @@ impl Way {
 
     /// Goes back over an instruction. If what is wanted is its result: how much others that want
     /// it hide.
-    fn pass(&mut self, context: &Context<'_>, index: usize) -> Option<f64> {
+    fn pass_back_over(&mut self, context: &Context<'_>, index: usize) -> Option<f64> {
         let (one, expected) = (
             context.instruction(index),
             &context.evidence.expected[index],
@@ -153,7 +173,7 @@ impl Way {
     }
 
     /// The same at the end of a block before; a jump that is taken costs fetching a cycle.
-    fn across(&self, kind: EdgeKind) -> Self {
+    fn across_edge(&self, kind: EdgeKind) -> Self {
         let mut way = self.clone();
         if kind != EdgeKind::Fall {
             way.slower += 1.0;
@@ -164,16 +184,16 @@ impl Way {
 
 /// Returns how many times for each of so many executions the window can have been empty before an
 /// instruction.
-fn emptying(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
+fn window_emptied(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
     let own = context.of_block(block).unwrap_or(0.0);
     if own <= 0.0 || often <= 0.0 {
         return 1.0;
     }
     // All cycles that it took: what is its best case is not known alone, but for the block. At most: of few samples some
     // may be missing by chance.
-    let (beyond, error) = context.evidence.beyond(index, own);
+    let (beyond, error) = context.evidence.cycles_beyond_best(index, own);
     let most = (beyond + context.evidence.expected[index].minimum + error).max(0.0);
-    let is_known = context.evidence.trust(block).is_known();
+    let is_known = context.evidence.cycle_trust(block).is_known();
     let most = if is_known { most } else { f64::INFINITY };
     most.min(front_end(context, block, index)) / REFILL * own / often
 }

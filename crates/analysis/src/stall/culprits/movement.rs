@@ -1,14 +1,15 @@
-//! How addresses move from one round of a loop to the next, by the code alone.
+//! Movement of addresses from one round of a loop to the next, by the code alone.
 
-use machine::{Instruction, Place, Register, RegisterSet};
+use machine::{Instruction, MemoryOperand, Register, RegisterSet};
 use rustc_hash::FxHashMap;
 
-/// What the code of a loop does to registers.
+/// Effects of a loop's code on registers.
 #[derive(Default)]
 struct Written {
     /// Anything, or something more than once in a round.
     otherwise: RegisterSet,
-    /// What is added to each, and subtracted, by instructions that are executed once in a round at most.
+    /// Constants added to each register, and subtracted, by instructions that are executed once in
+    /// a round at most.
     advances: FxHashMap<Register, [u64; 2]>,
     /// Nothing is known: it calls something, or is entered elsewhere than at its head.
     unknown: bool,
@@ -56,7 +57,7 @@ impl Movement {
 
     /// The bytes that a place moves on by in a round of a loop, at most, and always in the same direction;
     /// `None` if the code does not say it.
-    pub fn step(&self, index: usize, place: &Place) -> Option<u64> {
+    pub fn round_step(&self, index: usize, place: &MemoryOperand) -> Option<u64> {
         let written = &self.0[index];
         let base = place.base.map(|base| (base, 1));
         let (mut forward, mut back) = (0_u64, 0_u64);

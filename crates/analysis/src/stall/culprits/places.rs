@@ -1,10 +1,12 @@
 //! The places in memory that instructions access: pages or lines.
 
-use super::context::MEMORY;
 use profile::{Accesses, Footprint, Visits};
 use rustc_hash::FxHashMap;
 
-/// What is counted.
+/// A miss that is served by memory costs no more cycles, on average.
+pub(super) const MEMORY: f64 = 600.0;
+
+/// The unit that is counted: pages or lines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Unit {
     Page,
@@ -21,18 +23,18 @@ pub(super) fn at_most(count: f64, of: f64) -> f64 {
 /// An instruction that accesses memory.
 #[derive(Clone, Copy)]
 pub(super) struct Access<'a> {
-    /// How often it runs.
+    /// Its frequency.
     pub rate: f64,
     /// True if it is at one place all the time.
     pub fixed: bool,
-    /// How often it goes to a new page, and a new line, at most, by the code.
+    /// The highest rate at which it goes to a new page, and a new line, by the code.
     pub new: [f64; 2],
     pub seen: Option<&'a Accesses>,
 }
 
 impl<'a> Access<'a> {
     /// The share of executions of which nothing is known.
-    pub fn unknown(&self) -> f64 {
+    pub fn unknown_share(&self) -> f64 {
         self.seen.map_or(1.0, |seen| {
             let unknown = seen.unknown as f64;
             let all = seen.known.saturating_add(seen.unknown).max(1) as f64;
@@ -49,7 +51,7 @@ impl<'a> Access<'a> {
     }
 
     /// The largest share of executions that can be at another place than the one before.
-    pub fn moves(&self, unit: Unit) -> f64 {
+    pub fn share_moving(&self, unit: Unit) -> f64 {
         let Some(seen) = self.seen.filter(|_| !self.fixed) else {
             return if self.fixed { 0.0 } else { 1.0 };
         };
@@ -57,12 +59,12 @@ impl<'a> Access<'a> {
             Unit::Page => seen.new_page,
             Unit::Line => seen.new_line,
         };
-        let unknown = self.unknown();
+        let unknown = self.unknown_share();
         unknown + (1.0 - unknown) * at_most(new as f64, seen.origins as f64)
     }
 
     /// Returns how many places there are at most.
-    pub fn places(&self, unit: Unit) -> f64 {
+    pub fn most_places(&self, unit: Unit) -> f64 {
         let footprint = self.footprint(unit);
         let surely = if footprint.is_complete() { 1.0 } else { 1.6 };
         surely * footprint.distinct().max(1.0)
@@ -70,13 +72,13 @@ impl<'a> Access<'a> {
 
     /// The largest share of the executions that can miss, where others leave what was accessed for so long:
     /// each of its places is missed once in that time at most.
-    pub fn misses(&self, unit: Unit, time: f64) -> f64 {
+    pub fn share_missing(&self, unit: Unit, time: f64) -> f64 {
         let each = 1.0 / (self.rate * time);
         let Some(seen) = self.seen.filter(|seen| seen.known > 0 && !self.fixed) else {
             return if self.fixed { each.min(1.0) } else { 1.0 };
         };
         // Executions with an unknown address may be at any of these places.
-        let (known, unknown) = (seen.known as f64, self.unknown());
+        let (known, unknown) = (seen.known as f64, self.unknown_share());
         let share = |visits: Visits| match visits.seen {
             0 => 1.0,
             seen => (unknown + (1.0 - unknown) * seen as f64 / known).min(1.0),
@@ -91,7 +93,7 @@ impl<'a> Access<'a> {
     /// The most cycles that accesses can have cost each time to places that were not seen. What was seen
     /// once stands for these (Good and Turing): on the ways after samples, or among the samples right
     /// after the instruction.
-    pub fn beyond(&self, unit: Unit, after: Option<f64>) -> f64 {
+    pub fn cycles_unseen(&self, unit: Unit, after: Option<f64>) -> f64 {
         if self.fixed {
             return 0.0;
         }
@@ -100,13 +102,13 @@ impl<'a> Access<'a> {
             let all: f64 = counts.clone().map(|count| count as f64).sum();
             at_most(counts.filter(|count| *count == 1).count() as f64, all)
         };
-        let executed = MEMORY * (self.unknown() + share(|visits| visits.seen));
+        let executed = MEMORY * (self.unknown_share() + share(|visits| visits.seen));
         let waited = after.map_or(MEMORY, |cycles| cycles * share(|visits| visits.waited));
         executed.min(waited)
     }
 }
 
-/// How often a place is accessed, and how often it was seen.
+/// The rate of accesses to a place, and of sightings.
 #[derive(Clone, Copy, Default)]
 struct Rate {
     rate: f64,
@@ -115,7 +117,7 @@ struct Rate {
 
 /// One instruction's accesses to places, where these are many.
 struct Wide {
-    /// How often it runs, and how often it goes to another place.
+    /// Its frequency, and the rate at which it goes to another place.
     rate: f64,
     moves: f64,
     /// For how many places each chosen one stands, and how often each is accessed.
@@ -126,15 +128,15 @@ struct Wide {
 /// The places that some code accesses.
 #[derive(Default)]
 pub(super) struct Places {
-    /// Of those of instructions that access few each, by hash.
+    /// Rates by hash for instructions that access few places each.
     few: FxHashMap<u64, Rate>,
     many: Vec<Wide>,
-    /// How often there are accesses, and how often they go to a new place by the code: of all, and of those of which
-    /// nothing was seen. How often seen ones are to anywhere.
+    /// Rates of accesses, and of accesses that go to a new place by the code: of all, and of those
+    /// without observations. The rate of observed ones to anywhere.
     all: Vec<(f64, f64)>,
     unknown: Vec<(f64, f64)>,
     anywhere: f64,
-    /// How often it may be elsewhere, for all that was seen: the variance, and what was never seen.
+    /// The uncertainty of the share elsewhere: the variance, and the part that was never seen.
     variance: f64,
     unseen: f64,
 }
@@ -155,7 +157,7 @@ impl Places {
 
     fn add(&mut self, one: &Access<'_>, seen: &Accesses, unit: Unit) {
         let footprint = one.footprint(unit);
-        let unknown = one.unknown();
+        let unknown = one.unknown_share();
         self.anywhere += one.rate * unknown;
         let each = one.rate * (1.0 - unknown) / seen.known as f64;
         let once = footprint
@@ -182,7 +184,7 @@ impl Places {
         let weight = seen.known as f64 / covered.sum::<f64>().max(f64::MIN_POSITIVE);
         self.many.push(Wide {
             rate: one.rate,
-            moves: one.moves(unit),
+            moves: one.share_moving(unit),
             weight: weight.max(1.0),
             chosen,
         });
@@ -190,7 +192,7 @@ impl Places {
 
     /// Returns how many different ones are accessed in a time, at most. What was seen once stands for what
     /// was not seen (Good and Turing): it is another each time.
-    pub fn touched(&self, time: f64) -> f64 {
+    pub fn touched_within(&self, time: f64) -> f64 {
         let of = |rate: &Rate| match rate.times {
             0 | 1 => rate.rate * time,
             _ => (rate.rate * time).min(1.0),

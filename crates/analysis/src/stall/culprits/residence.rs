@@ -1,5 +1,6 @@
-//! Which data stay in the caches and tables of translations: bounds on how often an access misses them, by how
-//! the code computes addresses, and by those that registers at samples show (`record --registers`).
+//! Data that stay in the caches and tables of translations: bounds on how often an access misses
+//! them, by how the code computes addresses, and by those that registers at samples show (`record
+//! --registers`).
 //!
 //! A cache or table of `C` places that gives up the least recently used one misses a place again only if `C`
 //! others were accessed in between. How many different ones are accessed in a time follows from how
@@ -11,11 +12,11 @@
 //! Tables of pages are memory like any other, and their lines stay in the caches by the same argument: eight pages
 //! have one, so that a walk to the page after the last one mostly finds it in the second-level cache.
 
-use super::context::MEMORY;
-use super::places::{Access, Places, Unit, at_most};
+use super::cause::Cause;
+use super::evidence::Evidence;
+use super::places::{Access, MEMORY, Places, Unit, at_most};
 use super::reuse::Reuses;
 use super::rounds::{MOVING, Moving, Rounds, TABLE_LINE};
-use super::{Cause, Evidence};
 use machine::Register;
 use profile::Accesses;
 use std::cell::OnceCell;
@@ -39,7 +40,7 @@ struct Scope {
     places: [Places; 2],
     /// Cycles elsewhere, by the cycles between samples.
     elsewhere: f64,
-    /// How often it is entered after anything else, where that is not in `elsewhere`.
+    /// The rate at which it is entered after anything else, where that is not in `elsewhere`.
     entered: f64,
 }
 
@@ -54,20 +55,20 @@ impl Scope {
     }
 
     /// Returns how many different places are accessed in a time, at most. Each page may need a line of the page table.
-    fn touched(&self, unit: Unit, time: f64) -> f64 {
+    fn places_touched(&self, unit: Unit, time: f64) -> f64 {
         let elsewhere = self.elsewhere * time * ELSEWHERE[unit as usize];
-        let own = self.places[unit as usize].touched(time) + elsewhere;
+        let own = self.places[unit as usize].touched_within(time) + elsewhere;
         match unit {
             Unit::Page => own,
-            Unit::Line => own + self.touched(Unit::Page, time),
+            Unit::Line => own + self.places_touched(Unit::Page, time),
         }
     }
 
     /// For how long what was accessed stays among the last so many different places, at least.
-    fn stays(&self, unit: Unit, capacity: f64) -> f64 {
+    fn shortest_stay(&self, unit: Unit, capacity: f64) -> f64 {
         const FOREVER: f64 = 1e15;
         let (mut least, mut most) = (0.0, 1e-9);
-        while self.touched(unit, most) <= capacity {
+        while self.places_touched(unit, most) <= capacity {
             (least, most) = (most, 4.0 * most);
             if most > FOREVER {
                 return FOREVER;
@@ -75,7 +76,7 @@ impl Scope {
         }
         for _ in 0..24 {
             let middle = 0.5 * (least + most);
-            let fits = self.touched(unit, middle) <= capacity;
+            let fits = self.places_touched(unit, middle) <= capacity;
             (least, most) = if fits {
                 (middle, most)
             } else {
@@ -103,7 +104,7 @@ impl<'a> Residence<'a> {
     pub fn new(evidence: &'a Evidence<'a>, entering: Rc<[Vec<usize>]>) -> Self {
         let count = evidence.loops.loops.len();
         let rounds = Rounds::new(evidence);
-        let accessed = (0..count).map(|one| accessed(evidence, &rounds, one));
+        let accessed = (0..count).map(|one| loop_footprint(evidence, &rounds, one));
         let accessed = accessed.collect();
         Self {
             evidence,
@@ -117,7 +118,7 @@ impl<'a> Residence<'a> {
 
     /// The most cycles that the misses of all stores can have cost, but for those on the stack, as cycles each
     /// time multiplied by frequency.
-    pub fn stores(&self) -> f64 {
+    pub fn store_miss_cycles(&self) -> f64 {
         *self.stores.get_or_init(|| {
             let graph = self.evidence.graph;
             let stack = Register::stack_pointer(self.evidence.processor.architecture);
@@ -126,11 +127,11 @@ impl<'a> Residence<'a> {
                 .flat_map(|(block, of)| of.instructions.clone().map(move |index| (block, index)));
             let missed = all.map(|(block, index)| {
                 let one = &graph.instructions[index];
-                let often = self.evidence.often(block);
+                let often = self.evidence.block_frequency(block);
                 if !one.kind.store || one.reads.contains(stack) || often <= 0.0 {
                     return 0.0;
                 }
-                often * self.bound(Cause::DataCache, block, index, None)
+                often * self.miss_bound(Cause::DataCache, block, index, None)
             });
             missed.sum()
         })
@@ -138,7 +139,7 @@ impl<'a> Residence<'a> {
 
     /// Returns whether stores of others may be in the buffer when a block is executed: it is in no loop, or in one
     /// that calls something, and something else ran.
-    pub fn left(&self, block: usize) -> bool {
+    pub fn stores_left_over(&self, block: usize) -> bool {
         let elsewhere = self.evidence.elsewhere != Some(0.0);
         let loops = &self.evidence.loops;
         let alone = |one: usize| !self.rounds.calls[one] && !self.evidence.graph.misses_edges();
@@ -147,7 +148,7 @@ impl<'a> Residence<'a> {
 
     /// The most cycles that cache or DTLB misses of an instruction can have cost each time. If the
     /// time samples of some cycles each time are those right after it, by the addresses at these too.
-    pub fn bound(&self, cause: Cause, block: usize, index: usize, after: Option<f64>) -> f64 {
+    pub fn miss_bound(&self, cause: Cause, block: usize, index: usize, after: Option<f64>) -> f64 {
         let access = self.access(block, index);
         if !access.rate.is_finite() || access.rate <= 0.0 {
             return MEMORY;
@@ -160,7 +161,7 @@ impl<'a> Residence<'a> {
             Cause::DataTlb => Unit::Page,
             _ => Unit::Line,
         };
-        let moving: Vec<Moving> = self.rounds.moving(block, index).collect();
+        let moving: Vec<Moving> = self.rounds.moving_addresses(block, index).collect();
         let by_code = self.by_code(unit, block, &access, &moving);
         let by_code = by_code.min(self.by_reuse(unit, block, index, &access));
         by_code.min(self.by_addresses(unit, block, &access, after))
@@ -185,15 +186,15 @@ impl<'a> Residence<'a> {
         let Some(seen) = access.seen.filter(|_| !access.fixed) else {
             return MEMORY;
         };
-        let mut best = MEMORY * access.moves(unit);
+        let mut best = MEMORY * access.share_moving(unit);
         if let Some(cycles) = after {
-            best = best.min(strided(seen, unit, cycles));
+            best = best.min(strided_cycles(seen, unit, cycles));
         }
-        let beyond = access.beyond(unit, after);
-        for Timed(scope, stays) in self.scopes(block) {
+        let beyond = access.cycles_unseen(unit, after);
+        for Timed(scope, stays) in self.scopes_around(block) {
             let [first, behind] = stays[unit as usize];
-            let [near, far] = [first, behind].map(|time| access.misses(unit, time));
-            let cold = (scope.entered * access.places(unit) / access.rate).min(1.0);
+            let [near, far] = [first, behind].map(|time| access.share_missing(unit, time));
+            let cold = (scope.entered * access.most_places(unit) / access.rate).min(1.0);
             let missed = SECOND[unit as usize] * near + MEMORY * (far.min(near) + cold);
             best = best.min(missed + beyond);
         }
@@ -205,7 +206,7 @@ impl<'a> Residence<'a> {
     /// place; both where the loop is entered.
     fn by_code(&self, unit: Unit, block: usize, access: &Access<'_>, moving: &[Moving]) -> f64 {
         let mut best = MEMORY;
-        for Timed(scope, stays) in self.scopes(block) {
+        for Timed(scope, stays) in self.scopes_around(block) {
             let [first, behind] = stays[unit as usize].map(|time| 1.0 / time);
             let [_, [_, tables]] = stays;
             let mut add = |entered: f64, crosses: f64, crosses_tables: f64| {
@@ -242,15 +243,15 @@ impl<'a> Residence<'a> {
         };
         // Each page may need a line of the page table.
         let each = if is_page { 1.0 } else { 2.0 };
-        let crowded = self.capacities(unit).map(|places| {
+        let crowded = self.level_capacities(unit).map(|places| {
             let sets = f64::from(places.max(1)) / f64::from(WAYS);
-            reuse.crowds(WAYS, sets / each)
+            reuse.crowding_probability(WAYS, sets / each)
         });
         let stale = (reuse.stale / access.rate).min(1.0);
-        let crosses = (self.rounds.crosses(index, unit.bytes()) / access.rate).min(1.0);
+        let crosses = (self.rounds.crossing_rate(index, unit.bytes()) / access.rate).min(1.0);
         let [near, far] = crowded.map(|share| (share + crosses).min(1.0));
         let late = if is_page && crosses < 1.0 {
-            let tables = self.rounds.crosses(index, TABLE_LINE) / access.rate;
+            let tables = self.rounds.crossing_rate(index, TABLE_LINE) / access.rate;
             WALK * far + MEMORY * tables.min(1.0)
         } else {
             MEMORY * far
@@ -264,15 +265,15 @@ impl<'a> Residence<'a> {
 
     /// The code around a block: loops that call nothing, and the procedure, if it is known what else
     /// ran.
-    fn scopes(&self, block: usize) -> impl Iterator<Item = &Timed> {
+    fn scopes_around(&self, block: usize) -> impl Iterator<Item = &Timed> {
         let evidence = self.evidence;
         let around = evidence.loops.around(evidence.loops.innermost[block]);
         let around = around.take(MOVING).map_while(|one| self.of_loop(one));
         let whole = evidence.elsewhere.map(|elsewhere| {
             self.whole.get_or_init(|| {
                 let all = 0..evidence.graph.blocks.len();
-                let accesses: Vec<_> = accesses(evidence, &self.rounds, all).collect();
-                self.timed(Scope::new(&accesses, elsewhere, 0.0))
+                let accesses: Vec<_> = block_accesses(evidence, &self.rounds, all).collect();
+                self.timed_scope(Scope::new(&accesses, elsewhere, 0.0))
             })
         });
         around.chain(whole)
@@ -283,21 +284,21 @@ impl<'a> Residence<'a> {
             return Some(made);
         }
         let all = self.rounds.all_blocks(index)?;
-        let accesses: Vec<_> = accesses(self.evidence, &self.rounds, all).collect();
+        let accesses: Vec<_> = block_accesses(self.evidence, &self.rounds, all).collect();
         let scope = Scope::new(&accesses, 0.0, self.rounds.entered[index]);
-        Some(self.loops[index].get_or_init(|| self.timed(scope)))
+        Some(self.loops[index].get_or_init(|| self.timed_scope(scope)))
     }
 
-    fn timed(&self, scope: Scope) -> Timed {
+    fn timed_scope(&self, scope: Scope) -> Timed {
         let stays = [Unit::Page, Unit::Line].map(|unit| {
-            let places = self.capacities(unit);
-            places.map(|places| scope.stays(unit, f64::from(places) / 2.0))
+            let places = self.level_capacities(unit);
+            places.map(|places| scope.shortest_stay(unit, f64::from(places) / 2.0))
         });
         Timed(scope, stays)
     }
 
     /// Returns how many places both levels have.
-    fn capacities(&self, unit: Unit) -> [u32; 2] {
+    fn level_capacities(&self, unit: Unit) -> [u32; 2] {
         let processor = self.evidence.processor;
         match unit {
             Unit::Page => processor.data_tlbs,
@@ -308,7 +309,7 @@ impl<'a> Residence<'a> {
 
 /// The most cycles of those at samples right after an instruction in which it can have waited for a
 /// line or page that is another than the time before, by its stride; and when it did not keep to that.
-fn strided(seen: &Accesses, unit: Unit, cycles: f64) -> f64 {
+fn strided_cycles(seen: &Accesses, unit: Unit, cycles: f64) -> f64 {
     let new = match unit {
         Unit::Page => seen.waited_page,
         Unit::Line => seen.waited_line,
@@ -327,10 +328,10 @@ fn access<'a>(
 ) -> Access<'a> {
     let instruction = &evidence.graph.instructions[index];
     let stack = Register::stack_pointer(evidence.processor.architecture);
-    let rate = evidence.often(block);
+    let rate = evidence.block_frequency(block);
     let fixed = instruction.kind.fixed_address || instruction.reads.contains(stack);
     let new = [Unit::Page, Unit::Line].map(|unit| {
-        let moving = rounds.moving(block, index);
+        let moving = rounds.moving_addresses(block, index);
         let each = moving.map(|one| one.entered + one.crosses(unit));
         let least = each.fold(rate, f64::min);
         if fixed { 0.0 } else { least }
@@ -344,7 +345,7 @@ fn access<'a>(
 }
 
 /// The accesses of some blocks, but for what does not run.
-fn accesses<'a>(
+fn block_accesses<'a>(
     evidence: &Evidence<'a>,
     rounds: &Rounds<'_>,
     blocks: impl IntoIterator<Item = usize>,
@@ -363,13 +364,13 @@ fn accesses<'a>(
 }
 
 /// Returns how many pages and lines a loop accesses from entering it to leaving it, on average, at most.
-fn accessed(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
+fn loop_footprint(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
     let Some(blocks) = rounds.all_blocks(index) else {
         return [f64::INFINITY; 2];
     };
     let (mut pages, mut lines) = (0.0, 0.0);
     let entered = rounds.entered[index].max(f64::MIN_POSITIVE);
-    for one in accesses(evidence, rounds, blocks) {
+    for one in block_accesses(evidence, rounds, blocks) {
         let each = |new: f64| (one.rate / entered).min(1.0 + new / entered);
         pages += each(one.new[0]);
         lines += each(one.new[1]);

@@ -1,5 +1,5 @@
-//! Whether the same instruction, or another with the same operand, was at a place in memory shortly before, on all
-//! ways through the code.
+//! Reuse of places in memory: whether the same instruction, or another with the same operand,
+//! accessed the place shortly before, on all paths through the code.
 //!
 //! A way that comes from such an access is *fresh* if none of the registers of the address was written in between, but
 //! for adding a constant. How often an instruction is come to on ways that are not fresh follows from how often blocks
@@ -11,10 +11,10 @@
 //! way may end after each with the same chance. Code that comes back soon mostly, and very late now and then, is
 //! wrong here: bursts of that kind are not seen.
 
-use super::Evidence;
+use super::evidence::Evidence;
 use super::places::Unit;
-use super::rounds::leaves;
-use machine::{Instruction, Place, Register};
+use super::rounds::leaves_code;
+use machine::{Instruction, MemoryOperand, Register};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,14 +30,14 @@ const TIMES: usize = 64;
 /// Differences that no longer matter.
 const NEARLY: f64 = 1e-3;
 
-/// How an instruction is come to.
+/// The ways in which an instruction is reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reuse {
-    /// How often on ways that are not fresh.
+    /// The rate of paths that are not fresh.
     pub stale: f64,
     /// The most accesses on a fresh one; `None` if these may be more than some.
     pub between: Option<u32>,
-    /// How many there are on average, at most, of those that are different in loops.
+    /// The average number, at most, of those that are different in loops.
     pub average: f64,
 }
 
@@ -50,7 +50,7 @@ impl Reuse {
     };
 
     /// Returns how likely at least so many are in one of so many sets.
-    pub fn crowds(&self, ways: u32, sets: f64) -> f64 {
+    pub fn crowding_probability(&self, ways: u32, sets: f64) -> f64 {
         match self.between {
             Some(most) => at_least(ways, f64::from(most) / sets),
             None => {
@@ -73,7 +73,7 @@ fn at_least(count: u32, expected: f64) -> f64 {
     (1.0 - fewer).clamp(0.0, 1.0)
 }
 
-/// What is known of the ways to an instruction, and how often they are gone.
+/// Paths to an instruction, and their rates.
 #[derive(Clone, Copy, PartialEq)]
 struct Ways {
     reached: bool,
@@ -96,10 +96,10 @@ impl Ways {
 }
 
 /// By place, what comes into each block.
-type Known = FxHashMap<(Place, Unit, bool), Option<Vec<Ways>>>;
+type Known = FxHashMap<(MemoryOperand, Unit, bool), Option<Vec<Ways>>>;
 
 /// A place, what of it is asked for, and whether it is the page of the stack.
-type Asked<'p> = (&'p Place, Unit, bool);
+type Asked<'p> = (&'p MemoryOperand, Unit, bool);
 
 /// The places of a procedure.
 pub(super) struct Reuses<'a> {
@@ -140,36 +140,42 @@ impl<'a> Reuses<'a> {
         let mut known = self.known.borrow_mut();
         let into = known
             .entry((place, unit, whole))
-            .or_insert_with(|| self.spread((&place, unit, whole)));
+            .or_insert_with(|| self.spread_into_blocks((&place, unit, whole)));
         let mut ways = into.as_ref()?[block];
         let start = self.evidence.graph.blocks[block].instructions.start;
         for earlier in start..index {
-            self.pass((&place, unit, whole), block, earlier, &mut ways);
+            self.pass_over((&place, unit, whole), block, earlier, &mut ways);
         }
         Some(ways.reuse)
     }
 
-    fn is_stack(&self, place: &Place) -> bool {
+    fn is_stack(&self, place: &MemoryOperand) -> bool {
         let stack = Register::stack_pointer(self.evidence.processor.architecture);
         place.base == Some(stack) && place.index.is_none()
     }
 
     /// Goes on over an instruction.
-    fn pass(&self, (place, unit, whole): Asked<'_>, block: usize, index: usize, ways: &mut Ways) {
+    fn pass_over(
+        &self,
+        (place, unit, whole): Asked<'_>,
+        block: usize,
+        index: usize,
+        ways: &mut Ways,
+    ) {
         let one = &self.evidence.graph.instructions[index];
         let stale = Reuse {
-            stale: self.evidence.often(block),
+            stale: self.evidence.block_frequency(block),
             ..Reuse::FRESH
         };
         let accesses = one.kind.load || one.kind.store;
-        let same = |other: &Place| {
+        let same = |other: &MemoryOperand| {
             let same = (other.base, other.index) == (place.base, place.index);
-            let at = |place: &Place| place.displacement.div_euclid(unit.bytes() as i64);
+            let at = |place: &MemoryOperand| place.displacement.div_euclid(unit.bytes() as i64);
             let absolute = place.base.is_none() && place.index.is_none();
             let one_unit = absolute && at(other) == at(place);
             same && (whole || one_unit || other.displacement == place.displacement)
         };
-        if leaves(one) {
+        if leaves_code(one) {
             ways.reuse = if whole { Reuse::FRESH } else { stale };
         } else if accesses && !one.kind.prefetch && one.place.as_ref().is_some_and(same) {
             ways.reuse = Reuse::FRESH;
@@ -184,7 +190,7 @@ impl<'a> Reuses<'a> {
     }
 
     /// For each loop whether it, or one in it, accesses a place or makes it another.
-    fn concerned(&self, asked: Asked<'_>) -> Vec<bool> {
+    fn loops_concerned(&self, asked: Asked<'_>) -> Vec<bool> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         let mut found = vec![false; loops.loops.len()];
         for (block, of) in graph.blocks.iter().enumerate() {
@@ -199,7 +205,7 @@ impl<'a> Reuses<'a> {
                         ..Reuse::FRESH
                     },
                 };
-                self.pass(asked, block, index, &mut ways);
+                self.pass_over(asked, block, index, &mut ways);
                 ways.reuse.stale >= 0.0
             });
             found[innermost] = concerns;
@@ -216,23 +222,23 @@ impl<'a> Reuses<'a> {
     }
 
     /// Returns what comes into each block.
-    fn spread(&self, asked: Asked<'_>) -> Option<Vec<Ways>> {
+    fn spread_into_blocks(&self, asked: Asked<'_>) -> Option<Vec<Ways>> {
         let graph = self.evidence.graph;
         let mut into = vec![Ways::NONE; graph.blocks.len()];
         let mut out = into.clone();
-        let concerned = self.concerned(asked);
+        let concerned = self.loops_concerned(asked);
         for _ in 0..TIMES {
             let left = self.left.get().checked_sub(graph.instructions.len());
             self.left.set(left?);
             let mut changed = false;
             for (block, of) in graph.blocks.iter().enumerate() {
-                let ways = self.join(asked, &concerned, block, &out);
+                let ways = self.join_edges(asked, &concerned, block, &out);
                 into[block] = ways;
                 let mut after = ways;
                 // What a loop accesses counts where it is left.
-                let counts = self.outermost(block, &concerned).is_none();
+                let counts = self.outermost_unconcerned(block, &concerned).is_none();
                 for index in of.instructions.clone().filter(|_| counts) {
-                    self.pass(asked, block, index, &mut after);
+                    self.pass_over(asked, block, index, &mut after);
                 }
                 changed |= !out[block].is_near(&after);
                 out[block] = after;
@@ -245,14 +251,14 @@ impl<'a> Reuses<'a> {
     }
 
     /// The outermost loop around a block that does not concern a place.
-    fn outermost(&self, block: usize, concerned: &[bool]) -> Option<usize> {
+    fn outermost_unconcerned(&self, block: usize, concerned: &[bool]) -> Option<usize> {
         let loops = &self.evidence.loops;
         let around = loops.around(loops.innermost[block]);
         around.take_while(|one| !concerned[*one]).last()
     }
 
     /// Returns what comes into a block over its edges.
-    fn join(
+    fn join_edges(
         &self,
         (_, unit, whole): Asked<'_>,
         concerned: &[bool],
@@ -260,7 +266,7 @@ impl<'a> Reuses<'a> {
         out: &[Ways],
     ) -> Ways {
         let (mut joined, mut fresh) = (Ways::NONE, 0.0);
-        let around = self.outermost(block, concerned);
+        let around = self.outermost_unconcerned(block, concerned);
         for edge in &self.entering[block] {
             let often = self.evidence.often_taken(*edge);
             let from = self.evidence.graph.edges[*edge].from;
@@ -273,7 +279,7 @@ impl<'a> Reuses<'a> {
                 },
             };
             let mut before = from.map_or(entry, |from| out[from]);
-            let passed = from.and_then(|from| self.outermost(from, concerned));
+            let passed = from.and_then(|from| self.outermost_unconcerned(from, concerned));
             let is_head = around.is_some_and(|one| self.evidence.loops.loops[one].head == block);
             if !before.reached || passed.is_some() && passed == around && is_head {
                 continue;
@@ -297,13 +303,13 @@ impl<'a> Reuses<'a> {
             }
         }
         joined.reuse.average /= if fresh > 0.0 { fresh } else { 1.0 };
-        joined.reuse.stale = joined.reuse.stale.min(self.evidence.often(block));
+        joined.reuse.stale = joined.reuse.stale.min(self.evidence.block_frequency(block));
         joined
     }
 }
 
 /// Returns whether a place is another after an instruction than by a constant distance.
-fn is_lost(place: &Place, one: &Instruction) -> bool {
+fn is_lost(place: &MemoryOperand, one: &Instruction) -> bool {
     let mut registers = place
         .base
         .into_iter()

@@ -1,10 +1,10 @@
 //! The loops of a procedure: their blocks, how often they are entered and go round, and how addresses move in
 //! them.
 
-use super::Evidence;
+use super::evidence::Evidence;
 use super::movement::Movement;
 use super::places::Unit;
-use machine::{Flow, Instruction, Place, Register};
+use machine::{Flow, Instruction, MemoryOperand, Register};
 use rustc_hash::FxHashMap;
 
 /// Loops in one another, of a loop whose blocks are gathered.
@@ -23,7 +23,7 @@ const PAGE: f64 = 4096.0;
 pub(super) struct Moving {
     /// Bytes in each round, at most.
     pub step: f64,
-    /// How often there is a round, and how often the loop is entered.
+    /// The rates of rounds, and of entries of the loop.
     pub rounds: f64,
     pub entered: f64,
 }
@@ -41,7 +41,7 @@ impl Moving {
 }
 
 /// Returns whether other code runs before the next instruction does.
-pub(super) fn leaves(one: &Instruction) -> bool {
+pub(super) fn leaves_code(one: &Instruction) -> bool {
     one.flow.is_call() || one.kind.system_call
 }
 
@@ -53,13 +53,13 @@ pub(super) struct Rounds<'a> {
     blocks: Vec<Vec<usize>>,
     inner: Vec<Vec<usize>>,
     pub calls: Vec<bool>,
-    /// How many loops there are in one another in each.
+    /// The depth of nesting of each loop.
     height: Vec<usize>,
-    /// How often each is entered.
+    /// The rate at which each is entered.
     pub entered: Vec<f64>,
-    /// What is stored on the stack by the stack pointer; and whether anything else may write there, as the pointer is
-    /// copied or computed with.
-    stored: Vec<Place>,
+    /// Stores to the stack by the stack pointer; and whether anything else may write there, as the
+    /// pointer is copied or computed with.
+    stored: Vec<MemoryOperand>,
     pub shared: bool,
     movement: Movement,
     /// The constants that are added to each register, and how often.
@@ -78,7 +78,7 @@ impl<'a> Rounds<'a> {
             };
             blocks[innermost].push(block);
             let mut all = graph.instructions_of(&graph.blocks[block]).iter();
-            calls[innermost] |= all.any(leaves);
+            calls[innermost] |= all.any(leaves_code);
         }
         let mut height = vec![0; count];
         for (index, one) in loops.loops.iter().enumerate().rev() {
@@ -107,14 +107,14 @@ impl<'a> Rounds<'a> {
             movement,
             advances: FxHashMap::default(),
         };
-        rounds.frame();
-        rounds.advance();
-        rounds.enter();
+        rounds.scan_stack_stores();
+        rounds.gather_constants();
+        rounds.count_entries();
         rounds
     }
 
     /// Counts the entries of each loop.
-    fn enter(&mut self) {
+    fn count_entries(&mut self) {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         let around = |block: Option<usize>| {
             let innermost = block.and_then(|one| loops.innermost[one]);
@@ -129,7 +129,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Looks what may be stored on the stack. What is pushed are whole words.
-    fn frame(&mut self) {
+    fn scan_stack_stores(&mut self) {
         let stack = Register::stack_pointer(self.evidence.processor.architecture);
         let mut stored = Vec::new();
         for one in &self.evidence.graph.instructions {
@@ -156,10 +156,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// Gathers the constants that are added to registers.
-    fn advance(&mut self) {
+    fn gather_constants(&mut self) {
         let graph = self.evidence.graph;
         for (block, of) in graph.blocks.iter().enumerate() {
-            let often = self.evidence.often(block);
+            let often = self.evidence.block_frequency(block);
             for one in graph.instructions_of(of) {
                 if let Some((register, by)) = one.advances.filter(|_| often > 0.0) {
                     let by = by.unsigned_abs() as f64;
@@ -174,15 +174,19 @@ impl<'a> Rounds<'a> {
     }
 
     /// The loops around an instruction in which the code says how the address moves that it accesses.
-    pub fn moving(&self, block: usize, index: usize) -> impl Iterator<Item = Moving> + '_ {
+    pub fn moving_addresses(
+        &self,
+        block: usize,
+        index: usize,
+    ) -> impl Iterator<Item = Moving> + '_ {
         let place = self.evidence.graph.instructions[index].place;
         let loops = self.evidence.loops;
         let around = loops.around(loops.innermost[block]).take(MOVING);
         around.map_while(move |one| {
-            let step = self.movement.step(one, place.as_ref()?)?;
+            let step = self.movement.round_step(one, place.as_ref()?)?;
             Some(Moving {
                 step: step as f64,
-                rounds: self.evidence.often(loops.loops[one].head),
+                rounds: self.evidence.block_frequency(loops.loops[one].head),
                 entered: self.entered[one],
             })
         })
@@ -190,7 +194,7 @@ impl<'a> Rounds<'a> {
 
     /// Returns whether a load from the stack may be of bytes of which only some were stored together, which takes longer: some
     /// store of the procedure writes a part of them, or something else may write there.
-    pub fn forwards(&self, index: usize) -> bool {
+    pub fn load_of_parts(&self, index: usize) -> bool {
         let all = &self.evidence.graph.instructions;
         let Some(load) = all[index].place else {
             return true;
@@ -198,7 +202,7 @@ impl<'a> Rounds<'a> {
         if self.shared || load.index.is_some() || load.bytes == 0 {
             return true;
         }
-        let end = |place: &Place| place.displacement.saturating_add(place.bytes.into());
+        let end = |place: &MemoryOperand| place.displacement.saturating_add(place.bytes.into());
         self.stored.iter().any(|store| {
             let overlaps = store.displacement < end(&load) && load.displacement < end(store);
             let covers = store.displacement <= load.displacement && end(&load) <= end(store);
@@ -208,7 +212,7 @@ impl<'a> Rounds<'a> {
 
     /// Returns how often the place that an instruction accesses is moved on by a constant to another page or line, or line
     /// of the page table, whatever the loop.
-    pub fn crosses(&self, index: usize, bytes: f64) -> f64 {
+    pub fn crossing_rate(&self, index: usize, bytes: f64) -> f64 {
         let graph = self.evidence.graph;
         let place = graph.instructions[index].place;
         let base = place.and_then(|place| place.base).map(|base| (base, 1));

@@ -1,13 +1,14 @@
 //! Where the cycles went, added up (the paper's Figure 4).
 
-use super::{Account, Cause, Culprit, Static};
+use super::cause::{Cause, Culprit, Static};
+use super::evidence::Account;
 
 /// A range of samples: at least what nothing else can explain, at most all that it may explain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
-    /// What only this cause can explain.
+    /// The part that only this cause can explain.
     pub least: f64,
-    /// What it can explain at most.
+    /// The most that it can explain.
     pub most: f64,
 }
 
@@ -26,7 +27,7 @@ pub struct Summary {
     pub dynamic: Vec<Line>,
     /// Stalls that no cause can explain.
     pub unexplained_stall: f64,
-    /// What is missing to the best case, as a negative number.
+    /// The time missing to the best case, as a negative number.
     pub unexplained_gain: f64,
     /// All dynamic stalls, less the gain.
     pub subtotal_dynamic: f64,
@@ -34,7 +35,7 @@ pub struct Summary {
     pub statics: Vec<f64>,
     /// All static stalls.
     pub subtotal_static: f64,
-    /// What executing takes without any stall.
+    /// Execution time without any stall.
     pub execution: f64,
     /// Differences that are small enough for sampling error.
     pub error: f64,
@@ -51,7 +52,7 @@ impl Summary {
     }
 
     /// Adds an instruction with its samples.
-    pub fn add(&mut self, samples: f64, account: &Account) {
+    pub fn add_instruction(&mut self, samples: f64, account: &Account) {
         self.samples += samples;
         let frequency = account.frequency;
         self.executed += frequency;
@@ -148,7 +149,7 @@ mod tests {
             gain: 0.0,
             error: 0.0,
         };
-        account.charge(
+        account.charge_culprits(
             causes
                 .iter()
                 .map(|(cause, most)| culprit(*cause, *most))
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn what_is_not_listed_can_have_the_rest() {
         let mut summary = Summary::new();
-        summary.add(10.0, &account(10.0, &[(2, 9.3), (6, 0.9)]));
+        summary.add_instruction(10.0, &account(10.0, &[(2, 9.3), (6, 0.9)]));
         let line = summary.dynamic[2];
         assert!((line.least - 9.1).abs() < 1e-9 && (line.most - 9.3).abs() < 1e-9);
     }
@@ -180,7 +181,7 @@ mod tests {
             let mut all = 0.0;
             for (stall, causes, sure) in &stalls {
                 let account = Account { sure: *sure, ..account(*stall, causes) };
-                summary.add(*stall, &account);
+                summary.add_instruction(*stall, &account);
                 all += stall;
             }
             for line in &summary.dynamic {

@@ -1,7 +1,7 @@
 //! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
 
 use super::cycles::amount_text;
-use crate::output::{grouped, printable, shortened};
+use crate::output::{clean_name, group_digits, shorten_middle};
 use machine::{Edge, EdgeKind};
 use results::annotation::AnnotatedProcedure;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ const MOST: usize = 1000;
 const SHOWN: usize = 12;
 
 /// The file's contents; `None` if its name does not end in a format.
-pub fn render(path: &Path, analysed: &AnnotatedProcedure) -> Option<String> {
+pub fn render_graph(path: &Path, analysed: &AnnotatedProcedure) -> Option<String> {
     let drawing = Drawing::new(analysed);
     match path.extension()?.to_str()? {
-        "dot" => Some(drawing.dot()),
-        "svg" => Some(drawing.svg()),
+        "dot" => Some(drawing.render_dot()),
+        "svg" => Some(drawing.render_svg()),
         _ => None,
     }
 }
@@ -34,7 +34,9 @@ impl<'a> Drawing<'a> {
     fn new(analysed: &'a AnnotatedProcedure) -> Self {
         let mut blocks: Vec<usize> = (0..analysed.graph.blocks.len()).collect();
         if blocks.len() > MOST {
-            blocks.sort_by(|a, b| samples(analysed, *b).total_cmp(&samples(analysed, *a)));
+            blocks.sort_by(|a, b| {
+                block_samples(analysed, *b).total_cmp(&block_samples(analysed, *a))
+            });
             blocks.truncate(MOST);
             blocks.sort_unstable();
         }
@@ -42,14 +44,15 @@ impl<'a> Drawing<'a> {
     }
 
     /// Returns how hot a block is, from 0 to 1.
-    fn heat(&self, block: usize) -> f64 {
-        (samples(self.analysed, block) / self.analysed.total().max(f64::MIN_POSITIVE)).sqrt()
+    fn block_heat(&self, block: usize) -> f64 {
+        (block_samples(self.analysed, block) / self.analysed.total_samples().max(f64::MIN_POSITIVE))
+            .sqrt()
     }
 
-    fn text(&self, block: usize) -> Vec<String> {
+    fn block_lines(&self, block: usize) -> Vec<String> {
         let analysed = self.analysed;
         let one = &analysed.graph.blocks[block];
-        let sum = samples(analysed, block);
+        let sum = block_samples(analysed, block);
         let count = one.instructions.len().max(1) as f64;
         let best: f64 = analysed.expected[one.instructions.clone()]
             .iter()
@@ -64,7 +67,7 @@ impl<'a> Drawing<'a> {
         let mut lines = vec![format!(
             "{block}: {:x}  {:.1}%  best {:.2} actual {actual} CPI",
             one.start.0,
-            100.0 * sum / analysed.total().max(f64::MIN_POSITIVE),
+            100.0 * sum / analysed.total_samples().max(f64::MIN_POSITIVE),
             best / count
         )];
         let shown = hottest_places(&analysed.samples, one.instructions.clone());
@@ -72,13 +75,13 @@ impl<'a> Drawing<'a> {
         for place in shown {
             lines.extend(gap_text(next..place));
             next = place + 1;
-            lines.push(self.instruction(place));
+            lines.push(self.instruction_line(place));
         }
         lines.extend(gap_text(next..one.instructions.end));
         lines
     }
 
-    fn instruction(&self, place: usize) -> String {
+    fn instruction_line(&self, place: usize) -> String {
         let analysed = self.analysed;
         let known = analysed.accounts[place].iter();
         let known = known.flat_map(|account| &account.culprits);
@@ -87,13 +90,13 @@ impl<'a> Drawing<'a> {
         format!(
             "{:x} {}  {} {letters}",
             analysed.graph.instructions[place].address.0,
-            shortened(&printable(&analysed.texts[place].replace('\t', " ")), 36),
-            grouped(analysed.samples[place].round() as u64)
+            shorten_middle(&clean_name(&analysed.texts[place].replace('\t', " ")), 36),
+            group_digits(analysed.samples[place].round() as u64)
         )
     }
 
     /// The edges between drawn blocks, with the places of their ends.
-    fn edges(&self) -> impl Iterator<Item = (&'a Edge, usize, usize, Option<f64>)> + '_ {
+    fn drawn_edges(&self) -> impl Iterator<Item = (&'a Edge, usize, usize, Option<f64>)> + '_ {
         let place = |block: usize| self.blocks.binary_search(&block).ok();
         let frequencies = &self.analysed.frequencies.edges;
         self.analysed
@@ -108,23 +111,23 @@ impl<'a> Drawing<'a> {
             })
     }
 
-    fn dot(&self) -> String {
+    fn render_dot(&self) -> String {
         let mut out = String::from(
             "digraph procedure {\n  node [shape=box fontname=monospace style=filled];\n",
         );
         for block in &self.blocks {
             let text: String = self
-                .text(*block)
+                .block_lines(*block)
                 .iter()
-                .map(|line| quoted(line) + "\\l")
+                .map(|line| quote_dot(line) + "\\l")
                 .collect();
             let _ = writeln!(
                 out,
                 "  b{block} [label=\"{text}\" fillcolor=\"0.05 {:.2} 1.0\"];",
-                self.heat(*block)
+                self.block_heat(*block)
             );
         }
-        for (edge, from, to, often) in self.edges() {
+        for (edge, from, to, often) in self.drawn_edges() {
             let (from, to) = (self.blocks[from], self.blocks[to]);
             let label = often.map_or(String::new(), |often| format!(" [label=\"{often:.0}\"]"));
             let style = if edge.kind == EdgeKind::Fall {
@@ -139,11 +142,15 @@ impl<'a> Drawing<'a> {
     }
 
     /// Blocks below each other in the order of addresses; jumps down on the right, up on the left.
-    fn svg(&self) -> String {
+    fn render_svg(&self) -> String {
         const LINE: usize = 15;
         const WIDTH: usize = 560;
         const MARGIN: usize = 160;
-        let texts: Vec<Vec<String>> = self.blocks.iter().map(|block| self.text(*block)).collect();
+        let texts: Vec<Vec<String>> = self
+            .blocks
+            .iter()
+            .map(|block| self.block_lines(*block))
+            .collect();
         let mut tops = Vec::with_capacity(texts.len());
         let mut top = 20;
         for text in &texts {
@@ -155,10 +162,10 @@ impl<'a> Drawing<'a> {
              <title>{}</title>\n<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
              <path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
             WIDTH + 2 * MARGIN,
-            escaped(&self.analysed.name)
+            escape_xml(&self.analysed.name)
         );
         for ((block, text), top) in self.blocks.iter().zip(&texts).zip(&tops) {
-            let cold = (255.0 * (1.0 - self.heat(*block))) as u8;
+            let cold = (255.0 * (1.0 - self.block_heat(*block))) as u8;
             let height = text.len() * LINE + 8;
             let _ = writeln!(
                 out,
@@ -170,12 +177,12 @@ impl<'a> Drawing<'a> {
                     "<text x=\"{}\" y=\"{}\">{}</text>",
                     MARGIN + 6,
                     top + (row + 1) * LINE,
-                    escaped(line)
+                    escape_xml(line)
                 );
             }
         }
         let bottom = |place: usize| tops[place] + texts[place].len() * LINE + 8;
-        for (_, from, to, often) in self.edges() {
+        for (_, from, to, often) in self.drawn_edges() {
             let (start, end) = (bottom(from), tops[to]);
             let path = if to == from + 1 {
                 let middle = MARGIN + WIDTH / 2;
@@ -217,17 +224,17 @@ fn gap_text(places: Range<usize>) -> Option<String> {
     (count > 0).then(|| format!("... {count} more"))
 }
 
-fn samples(analysed: &AnnotatedProcedure, block: usize) -> f64 {
+fn block_samples(analysed: &AnnotatedProcedure, block: usize) -> f64 {
     let range = analysed.graph.blocks[block].instructions.clone();
     analysed.samples[range].iter().sum()
 }
 
-fn quoted(text: &str) -> String {
+fn quote_dot(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-fn escaped(text: &str) -> String {
-    printable(text)
+fn escape_xml(text: &str) -> String {
+    clean_name(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,6 +1,6 @@
-//! What registers at samples showed of the memory that instructions access, in words.
+//! Observed memory accesses of instructions, in words.
 
-use crate::output::grouped;
+use crate::output::group_digits;
 use profile::{Accesses, Footprint};
 use serde_json::{Value, json};
 
@@ -11,29 +11,29 @@ const ENOUGH: u64 = 20;
 const STEADY: f64 = 0.9;
 
 /// `stride 8 B, ~2,100 pages seen`; `None` if too little was seen.
-pub fn words(seen: &Accesses) -> Option<String> {
+pub fn describe_accesses(seen: &Accesses) -> Option<String> {
     let pages = &seen.pages;
     if seen.known.max(seen.waited) < ENOUGH {
         return None;
     }
-    let stride = stride(seen).map_or(String::new(), |bytes| format!("stride {bytes} B, "));
-    let count = places(pages);
+    let stride = kept_stride(seen).map_or(String::new(), |bytes| format!("stride {bytes} B, "));
+    let count = count_places(pages);
     let about = if pages.is_complete() { "" } else { "~" };
     let plural = if count == 1 { "" } else { "s" };
     Some(format!(
         "{stride}{about}{} page{plural} seen",
-        grouped(count)
+        group_digits(count)
     ))
 }
 
 /// The stride that it keeps to.
-fn stride(seen: &Accesses) -> Option<i64> {
+fn kept_stride(seen: &Accesses) -> Option<i64> {
     let steady = seen.strided as f64 >= STEADY * seen.origins as f64;
     (seen.origins >= ENOUGH && steady).then_some(seen.stride)
 }
 
 /// Returns how many places, to two digits if they are many.
-fn places(footprint: &Footprint) -> u64 {
+fn count_places(footprint: &Footprint) -> u64 {
     let count = footprint.distinct().round();
     if footprint.is_complete() {
         return count as u64;
@@ -43,17 +43,17 @@ fn places(footprint: &Footprint) -> u64 {
 }
 
 /// The same as JSON.
-pub fn value(seen: &Accesses) -> Value {
+pub fn accesses_json(seen: &Accesses) -> Value {
     let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
     json!({
         "known": seen.known,
         "unknown": seen.unknown,
         "waited": seen.waited,
-        "stride": stride(seen),
+        "stride": kept_stride(seen),
         "new_line": share(seen.new_line, seen.origins),
         "new_page": share(seen.new_page, seen.origins),
-        "lines": places(&seen.lines),
-        "pages": places(&seen.pages),
+        "lines": count_places(&seen.lines),
+        "pages": count_places(&seen.pages),
         "exact": seen.lines.is_complete(),
     })
 }
@@ -66,20 +66,23 @@ mod tests {
     #[test]
     fn it_is_said_in_a_few_words() {
         let mut seen = Accesses::default();
-        assert_eq!(words(&seen), None);
+        assert_eq!(describe_accesses(&seen), None);
         seen.known = ENOUGH;
         seen.pages.add(7, Visits::default());
-        assert_eq!(words(&seen).as_deref(), Some("1 page seen"));
+        assert_eq!(describe_accesses(&seen).as_deref(), Some("1 page seen"));
         (seen.origins, seen.strided, seen.stride) = (100, 89, -8);
-        assert_eq!(words(&seen).as_deref(), Some("1 page seen"));
+        assert_eq!(describe_accesses(&seen).as_deref(), Some("1 page seen"));
         seen.strided = 90;
-        assert_eq!(words(&seen).as_deref(), Some("stride -8 B, 1 page seen"));
+        assert_eq!(
+            describe_accesses(&seen).as_deref(),
+            Some("stride -8 B, 1 page seen")
+        );
         for place in 0..5000_u64 {
             let hash = (place << 51) + 1;
             seen.pages.add(hash, Visits::default());
         }
         assert_eq!(
-            words(&seen).as_deref(),
+            describe_accesses(&seen).as_deref(),
             Some("stride -8 B, ~8,500 pages seen")
         );
     }

@@ -1,19 +1,23 @@
 //! The documented JSON form.
 
-use super::cycles::{confidence_name, doubt_name, sample_range};
+use super::cycles::{confidence_name, doubt_name};
 use crate::claims::JsonClaims;
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
+use analysis::statistics::interval_of_count;
 use machine::{Block, Limit};
 use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, stall_findings};
+use results::command_words;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 
 /// Writes a procedure.
-pub fn write(
+pub fn write_procedure(
     out: &mut impl Write,
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,
+    recording: Option<&Path>,
 ) -> anyhow::Result<()> {
     let graph = &analysed.graph;
     let blocks: Vec<Value> = (graph.blocks.iter().enumerate())
@@ -34,7 +38,7 @@ pub fn write(
                 "frequency": estimate.map(|one| one.frequency),
                 "confidence": estimate.map(|one| confidence_name(one.confidence)),
                 "cycles_not_known": doubt,
-                "instructions": block.instructions.clone().map(|place| instruction(analysed, place)).collect::<Vec<_>>(),
+                "instructions": block.instructions.clone().map(|place| instruction_json(analysed, place)).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -48,24 +52,26 @@ pub fn write(
             })
         })
         .collect();
+    let mut next = command_words(&["annotate", &analysed.name]);
+    next.extend(recording.map(|path| path.display().to_string()));
     let value = json!({
         "schema": "vitalfew.annotate/1",
         "procedure": analysed.name,
         "image": analysed.image,
         "event": setting.event,
         "model": setting.model.processor().name,
-        "frequencies": basis(analysed.basis),
+        "frequencies": basis_name(analysed.basis),
         "branch_records": analysed.contradictions.1,
         "cycles_per_sample": setting.period,
         "total_samples": setting.total,
-        "samples": analysed.total(),
+        "samples": analysed.total_samples(),
         "misses_edges": graph.misses_edges(),
         "blocks": blocks,
         "edges": edges,
-        "summary": summary(&analysed.summary()),
-        "claims": JsonClaims::of_findings(stall_findings(analysed)),
+        "summary": summary_json(&analysed.cycle_summary()),
+        "claims": JsonClaims::of_findings(stall_findings(analysed, &next)),
     });
-    emit(out, &value)
+    write_value(out, &value)
 }
 
 /// Writes the summary of a profile.
@@ -81,9 +87,9 @@ pub fn write_summary(
         "model": setting.model.processor().name,
         "total_samples": setting.total,
         "procedures": procedures,
-        "summary": summary(sum),
+        "summary": summary_json(sum),
     });
-    emit(out, &value)
+    write_value(out, &value)
 }
 
 /// Returns what bounds the best case of a block, where it is not the width of the processor.
@@ -102,13 +108,13 @@ fn bound_name(
     }
 }
 
-fn emit(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
+fn write_value(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }
 
-fn basis(basis: FrequencyBasis) -> &'static str {
+fn basis_name(basis: FrequencyBasis) -> &'static str {
     match basis {
         FrequencyBasis::Counts => "counts",
         FrequencyBasis::Lines(_) => "counts of lines",
@@ -118,7 +124,7 @@ fn basis(basis: FrequencyBasis) -> &'static str {
     }
 }
 
-fn instruction(analysed: &AnnotatedProcedure, place: usize) -> Value {
+fn instruction_json(analysed: &AnnotatedProcedure, place: usize) -> Value {
     let address = |index: &usize| {
         analysed
             .graph
@@ -140,7 +146,7 @@ fn instruction(analysed: &AnnotatedProcedure, place: usize) -> Value {
             value
         });
         let culprits: Vec<Value> = bounded.collect();
-        let (low, high) = sample_range(analysed.samples[place]);
+        let (low, high) = interval_of_count(analysed.samples[place]);
         json!({
             "cycles": account.cycles,
             "cycles_range": [low / account.frequency, high / account.frequency],
@@ -160,13 +166,13 @@ fn instruction(analysed: &AnnotatedProcedure, place: usize) -> Value {
         "address": analysed.graph.instructions[place].address.0,
         "text": analysed.texts[place],
         "samples": analysed.samples[place],
-        "data": analysed.accesses[place].as_ref().map(super::data::value),
+        "data": analysed.accesses[place].as_ref().map(super::data::accesses_json),
         "account": analysed.accounts[place].as_ref().map(account),
         "suspects": analysed.suspects[place].iter().map(culprit).collect::<Vec<_>>(),
     })
 }
 
-fn summary(summary: &Summary) -> Value {
+fn summary_json(summary: &Summary) -> Value {
     let dynamic: serde_json::Map<String, Value> = (Cause::ALL.iter().zip(&summary.dynamic))
         .map(|(cause, line)| {
             let range = json!({"least": line.least, "most": line.most});

@@ -1,7 +1,7 @@
 //! The listing of a procedure (the paper's Figure 2).
 
 use super::cycles::{actual_text, amount_text};
-use crate::output::{grouped, printable, shortened};
+use crate::output::{clean_name, group_digits, shorten_middle};
 use crate::screen::warn_user;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
@@ -13,7 +13,7 @@ use symbols::ImageSymbols;
 /// Blocks with less than this share of the procedure's samples are passed over.
 const LEAST: f64 = 0.005;
 
-/// So many blocks are shown anyway.
+/// The number of blocks that are shown in any case.
 const FEW: usize = 10;
 
 /// The widest instruction, in characters.
@@ -53,50 +53,54 @@ impl Lines {
                     .collect()
             });
             let line = lines.get((line as usize).checked_sub(1)?)?.trim();
-            Some(shortened(&printable(line), 60))
+            Some(shorten_middle(&clean_name(line), 60))
         };
         let of = |instruction: &Instruction| {
-            let frames = debug.frames(instruction.address, None).ok()?;
+            let frames = debug.source_frames(instruction.address, None).ok()?;
             let frame = frames.into_iter().next()?;
             let (file, line) = (frame.file?, frame.line?);
             let short = file.rsplit('/').next().unwrap_or(&file);
             Some(match text(&file, line) {
-                Some(text) => format!("{}:{line} {text}", printable(short)),
-                None => format!("{}:{line}", printable(short)),
+                Some(text) => format!("{}:{line} {text}", clean_name(short)),
+                None => format!("{}:{line}", clean_name(short)),
             })
         };
         Self(analysed.graph.instructions.iter().map(of).collect())
     }
 }
 
-/// What the listing or summary is of.
-pub fn head(
+/// Writes the head of the listing or summary.
+pub fn write_head(
     out: &mut impl Write,
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,
 ) -> anyhow::Result<()> {
-    let total = analysed.total();
+    let total = analysed.total_samples();
     writeln!(
         out,
         "{} in {}",
-        printable(&analysed.name),
-        printable(&analysed.image)
+        clean_name(&analysed.name),
+        clean_name(&analysed.image)
     )?;
     writeln!(
         out,
         "{} of {} samples of {} ({:.1}%), model {}",
-        grouped(total.round() as u64),
-        grouped(setting.total.round() as u64),
+        group_digits(total.round() as u64),
+        group_digits(setting.total.round() as u64),
         setting.event,
         100.0 * total / setting.total,
         setting.model.processor().name
     )?;
     let records = analysed.contradictions.1;
-    writeln!(out, "{}\n", basis(setting, analysed.basis, records))?;
+    writeln!(
+        out,
+        "{}\n",
+        describe_basis(setting, analysed.basis, records)
+    )?;
     Ok(())
 }
 
-/// What the summary of a profile is of.
+/// Writes the head of the summary of a profile.
 pub fn whole_head(
     out: &mut impl Write,
     setting: &AnnotationSetting,
@@ -106,29 +110,29 @@ pub fn whole_head(
     writeln!(
         out,
         "{} samples of {} in {procedures} procedures, model {}",
-        grouped(setting.total.round() as u64),
+        group_digits(setting.total.round() as u64),
         setting.event,
         setting.model.processor().name
     )?;
     if let Some((found, records)) = found {
-        writeln!(out, "{}", basis(setting, found, records))?;
+        writeln!(out, "{}", describe_basis(setting, found, records))?;
     }
     writeln!(out)?;
     Ok(())
 }
 
 /// Where the frequencies come from, with so many stretches between branch records.
-fn basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u64) -> String {
+fn describe_basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u64) -> String {
     let estimated = match records {
         0 => "estimated".to_owned(),
         _ => format!(
             "estimated from {} stretches between branch records",
-            grouped(records)
+            group_digits(records)
         ),
     };
     let sample = || {
         let period = setting.period.unwrap_or(0.0);
-        format!("a sample is {} cycles", grouped(period as u64))
+        format!("a sample is {} cycles", group_digits(period as u64))
     };
     match basis {
         FrequencyBasis::Counts => format!("frequencies: exact counts; {}", sample()),
@@ -149,14 +153,14 @@ fn basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u64) -> St
 }
 
 /// Writes the listing.
-pub fn write(
+pub fn write_listing(
     out: &mut impl Write,
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,
     lines: &Lines,
     all: bool,
 ) -> anyhow::Result<()> {
-    let total = analysed.total();
+    let total = analysed.total_samples();
     let of = |block: &machine::Block| -> f64 {
         analysed.samples[block.instructions.clone()].iter().sum()
     };
@@ -176,29 +180,33 @@ pub fn write(
             continue;
         }
         shown += 1;
-        skipped(out, &mut passed, total)?;
+        write_skipped(out, &mut passed, total)?;
         block_head(out, setting, analysed, index, sum)?;
         let mut last_line = None;
         for place in block.instructions.clone() {
             match &analysed.accounts[place] {
-                Some(account) => bubble(out, analysed, place, account, &mut legend)?,
+                Some(account) => write_bubbles(out, analysed, place, account, &mut legend)?,
                 None if stands_out(analysed, block, place) => {
-                    suspicion(out, analysed, place, &mut legend)?;
+                    write_suspicion(out, analysed, place, &mut legend)?;
                 }
                 None => {}
             }
             let line = lines.0.get(place).and_then(Option::as_deref);
             let shown = line.filter(|line| last_line != Some(*line));
             last_line = line.or(last_line);
-            instruction(out, analysed, place, shown.unwrap_or(""))?;
+            write_instruction(out, analysed, place, shown.unwrap_or(""))?;
         }
         writeln!(out)?;
     }
-    skipped(out, &mut passed, total)?;
+    write_skipped(out, &mut passed, total)?;
     Ok(())
 }
 
-fn skipped(out: &mut impl Write, passed: &mut (usize, f64), total: f64) -> anyhow::Result<()> {
+fn write_skipped(
+    out: &mut impl Write,
+    passed: &mut (usize, f64),
+    total: f64,
+) -> anyhow::Result<()> {
     let (blocks, samples) = std::mem::take(passed);
     if blocks > 0 {
         let share = 100.0 * samples / total;
@@ -224,7 +232,7 @@ fn block_head(
         .iter()
         .map(|one| one.minimum)
         .sum();
-    let share = 100.0 * samples / analysed.total();
+    let share = 100.0 * samples / analysed.total_samples();
     let depth =
         analysed.loops.innermost[index].map_or(0, |one| analysed.loops.loops[one].depth + 1);
     let nested = match depth {
@@ -270,7 +278,7 @@ fn stands_out(analysed: &AnnotatedProcedure, block: &machine::Block, place: usiz
 }
 
 /// The bubble above an instruction whose cycles are not known: what it may have waited for.
-fn suspicion(
+fn write_suspicion(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
     place: usize,
@@ -282,7 +290,7 @@ fn suspicion(
         return Ok(());
     }
     bubble_line(out, &letters, "", &names, legend)?;
-    data(out, analysed, suspects)
+    write_accesses(out, analysed, suspects)
 }
 
 /// The letters of causes, and what they stand for.
@@ -296,7 +304,7 @@ fn named_causes(culprits: &[Culprit]) -> (String, Vec<(char, String)>) {
 }
 
 /// The bubbles above a stalled instruction: who may be guilty, for how long.
-fn bubble(
+fn write_bubbles(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
     place: usize,
@@ -329,11 +337,11 @@ fn bubble(
     let stall = amount_text(samples, account.frequency, account.minimum, 1);
     let stall = format!(" ... {stall}cy");
     bubble_line(out, &letters, &stall, &names, legend)?;
-    data(out, analysed, &account.culprits)
+    write_accesses(out, analysed, &account.culprits)
 }
 
-/// What was seen of the memory that the suspects for a data miss access.
-fn data(
+/// Writes the observed memory accesses of the suspects for a data miss.
+fn write_accesses(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
     culprits: &[Culprit],
@@ -343,7 +351,7 @@ fn data(
     let suspects: BTreeSet<usize> = suspects.flat_map(|one| one.at.iter().copied()).collect();
     for index in suspects {
         let seen = analysed.accesses.get(index).and_then(Option::as_ref);
-        if let Some(words) = seen.and_then(super::data::words) {
+        if let Some(words) = seen.and_then(super::data::describe_accesses) {
             let address = analysed.graph.instructions[index].address.0;
             writeln!(out, "                         {address:x}: {words}")?;
         }
@@ -373,7 +381,7 @@ fn bubble_line(
     Ok(())
 }
 
-fn instruction(
+fn write_instruction(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
     place: usize,
@@ -419,11 +427,11 @@ fn instruction(
     let text = format!(
         "{:>8x}  {:<WIDEST$} {:>10} {:>12}  {:<18}  {line}",
         one.address.0,
-        shortened(
-            &printable(&analysed.texts[place].replace('\t', " ")),
+        shorten_middle(
+            &clean_name(&analysed.texts[place].replace('\t', " ")),
             WIDEST
         ),
-        grouped(analysed.samples[place].round() as u64),
+        group_digits(analysed.samples[place].round() as u64),
         cycles,
         addresses.join(" ")
     );

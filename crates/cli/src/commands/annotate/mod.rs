@@ -9,15 +9,15 @@ mod summary;
 
 use crate::args::{Annotate as Args, Source};
 use crate::commands::skid;
-use crate::output::{grouped, printable, write_file};
+use crate::output::{clean_name, group_digits, write_file};
 use crate::screen::{Screen, tell_user, warn_user};
 use crate::source;
-use profile::{Collector, Recording, Unit};
+use profile::{Collector, Finding, Recording, Unit};
 use results::annotation::{
     AnnotatedProcedure, AnnotationOptions, AnnotationSetting, Annotator, FrequencyBasis,
     OmittedProcedure, SampleSelection,
 };
-use results::{event_named, inconclusive_refusal, usage_refusal};
+use results::{RecordingSource, event_named, inconclusive_refusal, usage_refusal};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -27,8 +27,8 @@ use symbols::ImageSymbols;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (wanted, source) = positional(args);
-    let recording = source::open(&source, Wanted::ALL)?;
+    let (wanted, source) = split_arguments(args);
+    let recording = source::open_source(&source, Wanted::ALL)?;
     if recording.collector == Collector::Import {
         return Err(usage_refusal(format!(
             "this is a profile of another tool ({}), without instructions; vitalfew bottlenecks and vitalfew report read it",
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let event = event_named(&recording, args.event.as_deref())?;
     if recording.event(event).unit != Unit::Samples {
         return Err(usage_refusal(format!(
-            "{} measures waiting; annotate is about time samples",
+            "{} measures waiting; annotate needs samples of time",
             recording.event(event).name
         )));
     }
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             setting.event
         )));
     }
-    setting.late = trust(&recording, &setting)?;
+    setting.late = refuse_skid(&recording, &setting)?;
     let annotator = Annotator {
         recording: &recording,
         setting: &setting,
@@ -69,29 +69,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(wanted) = wanted else {
         return show_whole(args, &annotator);
     };
-    let found = selection.choose(&wanted, &source.debug_dir)?;
+    let found = selection.choose_procedure(&wanted, &source.debug_dir)?;
     for other in &found.others {
         tell_user(&format!(
             "also '{}' of {}, {} samples",
             other.name,
             recording.image(other.image).path,
-            grouped(other.samples as u64)
+            group_digits(other.samples as u64)
         ));
     }
     let code = annotator.open_image(&found.chosen)?;
-    let annotated = annotator.annotate(&found.chosen, &code)?;
-    show(args, &setting, &annotated, &code)?;
+    let annotated = annotator.annotate_procedure(&found.chosen, &code)?;
+    show_procedure(args, &setting, &annotated, &code)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses samples that say nothing about single instructions; by how many they may be late.
-fn trust(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
+fn refuse_skid(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
     match skid::of_recording(&recording.host, &setting.event) {
         Some(skid) if !skid.is_one_instruction() => Err(inconclusive_refusal(format!(
             "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
              about single ones",
             setting.event,
-            skid::describe(&skid)
+            skid::describe_skid(&skid)
         ))),
         Some(skid) if skid.is_sharp() => Ok(0),
         Some(_) => Ok(setting.model.processor().width as usize),
@@ -105,14 +105,14 @@ fn trust(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<u
     }
 }
 
-fn show(
+fn show_procedure(
     args: &Args,
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,
     code: &ImageSymbols,
 ) -> anyhow::Result<()> {
     if let Some(path) = &args.cfg {
-        let text = cfg::render(path, analysed).ok_or_else(|| {
+        let text = cfg::render_graph(path, analysed).ok_or_else(|| {
             usage_refusal(format!(
                 "{}: write to a name that ends in .svg or .dot",
                 path.display()
@@ -120,37 +120,37 @@ fn show(
         })?;
         return write_file(path, |out| Ok(out.write_all(text.as_bytes())?));
     }
-    let mut out = Screen::open(args.json);
+    let mut out = Screen::open_output(args.json);
     if args.json {
-        json::write(&mut out, setting, analysed)?;
+        json::write_procedure(&mut out, setting, analysed, args.source.path.as_deref())?;
     } else {
-        listing::head(&mut out, setting, analysed)?;
+        listing::write_head(&mut out, setting, analysed)?;
         if args.summary {
-            summary::write(&mut out, &analysed.summary())?;
+            summary::write_summary(&mut out, &analysed.cycle_summary())?;
         } else {
             let lines = if args.lines {
                 listing::Lines::of(code, analysed)
             } else {
                 listing::Lines::default()
             };
-            listing::write(&mut out, setting, analysed, &lines, args.all)?;
+            listing::write_listing(&mut out, setting, analysed, &lines, args.all)?;
         }
     }
     out.flush()?;
-    warn(setting, analysed);
+    warn_of_doubts(setting, analysed);
     Ok(())
 }
 
 /// Shows the summary of all procedures.
 fn show_whole(args: &Args, annotator: &Annotator<'_>) -> anyhow::Result<ExitCode> {
-    let whole = annotator.summarize()?;
+    let whole = annotator.summarize_procedures()?;
     let setting = annotator.setting;
-    let mut out = Screen::open(args.json);
+    let mut out = Screen::open_output(args.json);
     if args.json {
         json::write_summary(&mut out, setting, &whole.summary, whole.procedures)?;
     } else {
         listing::whole_head(&mut out, setting, whole.procedures, whole.basis)?;
-        summary::write(&mut out, &whole.summary)?;
+        summary::write_summary(&mut out, &whole.summary)?;
     }
     out.flush()?;
     warn_of(&whole.failures);
@@ -173,7 +173,7 @@ fn write_compiler_profile(path: &Path, annotator: &Annotator<'_>) -> anyhow::Res
     let made = annotator.compiler_profile()?;
     let functions = &made.profile.functions;
     write_file(path, |out| {
-        Ok(formats::write::autofdo::write(functions, out)?)
+        Ok(formats::write::autofdo::write_autofdo(functions, out)?)
     })?;
     let total = annotator.selection.total;
     let share = 100.0 * made.profile.named / total;
@@ -181,7 +181,7 @@ fn write_compiler_profile(path: &Path, annotator: &Annotator<'_>) -> anyhow::Res
         "{}: {} functions of {}, {share:.1} % of the samples",
         path.display(),
         functions.len(),
-        printable(&made.image),
+        clean_name(&made.image),
     ));
     warn_omitted(&made.omitted, total);
     warn_of(&made.failures);
@@ -194,11 +194,11 @@ fn warn_omitted(omitted: &[OmittedProcedure], total: f64) {
     for one in omitted {
         let (sum, names) = by_reason.entry(one.reason).or_default();
         *sum += one.samples;
-        names.push(printable(&one.name));
+        names.push(clean_name(&one.name));
     }
     for (why, (samples, names)) in by_reason {
         warn_user(&format!(
-            "left out, for {why}: {} ({:.1} % of the samples); the compiler goes by its own guess there",
+            "left out, for {why}: {} ({:.1} % of the samples); the compiler uses its own estimate there",
             names.join(", "),
             100.0 * samples / total
         ));
@@ -206,7 +206,7 @@ fn warn_omitted(omitted: &[OmittedProcedure], total: f64) {
 }
 
 /// Returns what the arguments mean: a lone one that is a file is the recording.
-fn positional(args: &Args) -> (Option<String>, Source) {
+fn split_arguments(args: &Args) -> (Option<String>, Source) {
     let source = &args.source;
     let mut source = Source {
         path: source.path.clone(),
@@ -223,8 +223,31 @@ fn positional(args: &Args) -> (Option<String>, Source) {
     (wanted, source)
 }
 
-/// What makes the result doubtful.
-fn warn(setting: &AnnotationSetting, analysed: &AnnotatedProcedure) {
+/// Returns what the hottest procedures of a recording stall on, without a word.
+///
+/// # Errors
+/// Why nothing can be said of single instructions.
+pub fn hottest_stalls(recording: &Recording) -> anyhow::Result<Vec<Finding>> {
+    let event = event_named(recording, None)?;
+    if recording.event(event).unit != Unit::Samples {
+        return Err(inconclusive_refusal("there are no time samples".to_owned()));
+    }
+    let source = RecordingSource::default();
+    let options = AnnotationOptions::default();
+    let mut setting = AnnotationSetting::new(&options, &source, recording, event)?;
+    let selection = SampleSelection::new(recording, event, None);
+    setting.total = selection.total;
+    setting.late = refuse_skid(recording, &setting)?;
+    let annotator = Annotator {
+        recording,
+        setting: &setting,
+        selection: &selection,
+    };
+    Ok(annotator.hottest_stalls())
+}
+
+/// Warns of whatever makes the result doubtful.
+fn warn_of_doubts(setting: &AnnotationSetting, analysed: &AnnotatedProcedure) {
     let say = |what: &str| warn_user(what);
     let graph = &analysed.graph;
     if graph.misses_edges() {
@@ -247,19 +270,21 @@ fn warn(setting: &AnnotationSetting, analysed: &AnnotatedProcedure) {
         )
     {
         say(
-            "the counts have no line that is in one place of this procedure only; frequencies are estimated",
+            "no counted line belongs to one place of this procedure alone; frequencies are estimated",
         );
     }
     let (contradictions, stretches) = analysed.contradictions;
     if setting.records && stretches == 0 && analysed.basis != FrequencyBasis::Counts {
-        say("no branch record is of this procedure (in an image with the recording's build-id)");
+        say(
+            "no branch record belongs to this procedure (in an image with the recording's build-id)",
+        );
     }
     if contradictions as f64 > 0.01 * stretches as f64 {
         say(&format!(
-            "{contradictions} of {stretches} ways between branch records are none of this code: records are missing"
+            "{contradictions} of {stretches} paths between branch records do not exist in this code: records are missing"
         ));
     }
-    let astray = analysed.astray / analysed.total().max(f64::MIN_POSITIVE);
+    let astray = analysed.astray / analysed.total_samples().max(f64::MIN_POSITIVE);
     if astray > 0.01 {
         say(&format!(
             "{:.1} % of the samples are between instructions, in data",

@@ -6,7 +6,7 @@ use std::io::Write;
 const RULE: &str = "----------------------------------------";
 
 /// Writes the summary.
-pub fn write(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {
+pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {
     let total = summary.samples;
     let percent = |part: f64| 100.0 * part / total;
     if summary.executed > 0.0 {

@@ -56,7 +56,7 @@ pub struct Bottlenecks {
     #[arg(long, value_name = "N", default_value = "14")]
     pub count: NonZeroUsize,
     /// --auto: the percentage that they should cover; less makes them more specific
-    #[arg(long, value_name = "PERCENT", default_value_t = 90.0, value_parser = crate::args::percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 90.0, value_parser = crate::option_values::parse_percent)]
     pub coverage: f64,
     /// Zooming: the cutoff ratio
     #[arg(long, value_name = "RATIO", default_value_t = 0.95)]
@@ -97,7 +97,7 @@ pub struct Change {
     #[arg(long, value_name = "REGEX")]
     pub hide_library: Vec<Regex>,
     /// Make all functions with such a name one
-    #[arg(long, value_name = "REGEX=NAME", value_parser = merge)]
+    #[arg(long, value_name = "REGEX=NAME", value_parser = parse_merge)]
     pub merge: Vec<(Regex, String)>,
     /// Make all functions of a library with such a name one, with the library's name
     #[arg(long, value_name = "REGEX")]
@@ -155,7 +155,7 @@ fn own_suggester(text: &str) -> Result<OwnSuggester, String> {
     })
 }
 
-fn merge(text: &str) -> Result<(Regex, String), String> {
+fn parse_merge(text: &str) -> Result<(Regex, String), String> {
     let (regex, name) = text.rsplit_once('=').ok_or("expected REGEX=NAME")?;
     let regex = Regex::new(regex).map_err(|error| error.to_string())?;
     Ok((regex, name.to_owned()))

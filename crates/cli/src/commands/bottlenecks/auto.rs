@@ -1,14 +1,14 @@
-//! What the search by itself found, as text.
+//! The result of the automatic search, as text.
 
-use super::text::{amount, joined, share_of, total};
-use crate::output::{grouped, shortened};
+use super::text::{format_amount, format_total, join_path, share_of};
+use crate::output::{group_digits, shorten_middle};
 use analysis::bottleneck::auto::FoundSequences;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::Profile;
 use analysis::bottleneck::search::Row;
 use std::fmt::Write as _;
 
-/// What was found, with its rows in the same order.
+/// The result of a search, with its rows in the same order.
 pub struct Report<'a> {
     pub forest: &'a Forest,
     pub found: &'a FoundSequences,
@@ -19,14 +19,14 @@ pub struct Report<'a> {
 const SHOWN: (usize, usize) = (2, 6);
 
 /// The report.
-pub fn text(report: &Report<'_>, wide: bool) -> String {
+pub fn report_text(report: &Report<'_>, wide: bool) -> String {
     let Report {
         forest,
         found,
         rows,
     } = report;
     let value = forest.value_type();
-    let mut text = super::text::head(forest);
+    let mut text = super::text::head_text(forest);
     if rows.is_empty() {
         text.push_str(match forest.is_comparison() {
             true => "\nno difference found: no call sequence has a notable part of it\n",
@@ -36,7 +36,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
     }
     let share = |cost: f64| share_of(found.whole, cost);
     if found.cheaper {
-        text.push_str("A is cheaper on the whole: the sequences are what it saves\n");
+        text.push_str("A is cheaper on the whole: the sequences are its savings\n");
     }
     if found.whole > forest.whole() * 1.0001 {
         let (changed, whole) = (
@@ -46,7 +46,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
         let _ = writeln!(
             text,
             "other code changed the other way: below, 100% is what got {changed}, {}",
-            amount(value, whole)
+            format_amount(value, whole)
         );
     }
     for (number, (row, bottleneck)) in rows.iter().zip(&found.bottlenecks).enumerate() {
@@ -55,34 +55,34 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
             text,
             "\n{number}  {}, {}",
             share(bottleneck.new),
-            total(value, bottleneck.new)
+            format_total(value, bottleneck.new)
         );
         if (cost - bottleneck.new).abs() > 1e-3 * found.whole {
             let _ = write!(text, " added; {} with what others here have", share(cost));
         }
-        if let Some(gain) = speedup(forest, cost) {
+        if let Some(gain) = speedup_bound(forest, cost) {
             let _ = write!(text, "; without it {gain}");
         }
         if let Some(i) = bottleneck.interval {
             let _ = write!(text, "; 95%: {} to {}", share(i.low), share(i.high));
         }
-        let contexts = forest.contexts(&row.summary) as u64;
+        let contexts = forest.context_count(&row.summary) as u64;
         let _ = writeln!(
             text,
             "; {} context{}",
-            grouped(contexts),
+            group_digits(contexts),
             if contexts == 1 { "" } else { "s" }
         );
-        path(forest, row, wide, &mut text);
+        write_path(forest, row, wide, &mut text);
     }
     let covered = found.covered;
     let _ = write!(
         text,
         "\ntogether, overlap counted once: {}, {}",
         share(covered),
-        total(value, covered)
+        format_total(value, covered)
     );
-    if let Some(gain) = speedup(forest, covered) {
+    if let Some(gain) = speedup_bound(forest, covered) {
         let _ = write!(text, "; without all of them {gain}");
     }
     let _ = writeln!(
@@ -93,7 +93,7 @@ pub fn text(report: &Report<'_>, wide: bool) -> String {
     text
 }
 
-fn path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut String) {
+fn write_path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut String) {
     let path = forest.path_of(&row.summary);
     let (first, last) = SHOWN;
     let hidden = path.len().saturating_sub(first + last);
@@ -104,17 +104,17 @@ fn path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut String)
             }
             continue;
         }
-        let name = joined(forest, &[*step]);
+        let name = join_path(forest, &[*step]);
         let _ = writeln!(
             text,
             "     {}",
-            shortened(&name, if wide { usize::MAX } else { 100 })
+            shorten_middle(&name, if wide { usize::MAX } else { 100 })
         );
     }
 }
 
 /// Returns what a program would be without a cost: an upper bound, for nothing is ever free.
-fn speedup(forest: &Forest, cost: f64) -> Option<String> {
+fn speedup_bound(forest: &Forest, cost: f64) -> Option<String> {
     if forest.is_signed() {
         return None;
     }

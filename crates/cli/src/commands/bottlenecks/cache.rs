@@ -14,14 +14,15 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use whole_file::WholeFile;
 
 /// With the version of the form.
 const MAGIC: &[u8; 8] = b"VFTREE01";
 /// Smaller trees are read as fast as they are found.
 const SMALLEST: usize = 20_000;
-/// What all files together may take; the longest unused goes first.
+/// Limit on all files together; the least recently used are removed first.
 const LARGEST: u64 = 2 << 30;
-/// What a header may take.
+/// Limit on a header.
 const LARGEST_HEADER: u64 = 1 << 30;
 /// The tables of the readers that look at other files than the profile, whose change nobody sees.
 const UNCACHED: &[&str] = &["perf.data"];
@@ -54,7 +55,7 @@ impl Cache {
     /// The user's; `None` if there is no place for it.
     pub fn of_user() -> Option<Self> {
         Some(Self {
-            directory: crate::cache::directory()?.join("trees"),
+            directory: crate::cache::cache_directory()?.join("trees"),
             limit: LARGEST,
         })
     }
@@ -105,7 +106,7 @@ impl Entry {
     /// The tree, if there is one, and it is whole and of the profile as it is now.
     pub fn read(&self) -> Option<TreeProfile> {
         let file = File::open(&self.file).ok()?;
-        let profile = decode(&file, &self.key);
+        let profile = decode_tree(&file, &self.key);
         match profile {
             // So that the longest unused can be told.
             Some(_) => drop(file.set_modified(SystemTime::now())),
@@ -128,14 +129,13 @@ impl Entry {
     fn try_write(&self, profile: &TreeProfile, size: u64) -> io::Result<()> {
         fs::create_dir_all(&self.cache.directory)?;
         self.cache.make_room(size)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.cache.directory)?;
-        encode(profile, &self.key, file.as_file_mut())?;
-        file.persist(&self.file)?;
-        Ok(())
+        let mut file = WholeFile::create_private(&self.file)?;
+        encode_tree(profile, &self.key, file.file_mut())?;
+        file.commit_cached()
     }
 }
 
-fn encode(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<()> {
+fn encode_tree(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<()> {
     let tree = &profile.tree;
     let header = serde_json::to_vec(&Header {
         key: key.to_owned(),
@@ -173,7 +173,7 @@ fn encode(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<()> {
 /// Numbers that are written, or read and summed, at once.
 const BLOCK: usize = 1 << 16;
 
-fn decode(file: &File, key: &str) -> Option<TreeProfile> {
+fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
     let size = file.metadata().ok()?.len();
     let mut input = Summed {
         inner: BufReader::new(file),
@@ -342,7 +342,7 @@ mod tests {
 
     fn encoded(profile: &TreeProfile) -> Vec<u8> {
         let mut file = tempfile::tempfile().unwrap();
-        encode(profile, "key", &mut file).unwrap();
+        encode_tree(profile, "key", &mut file).unwrap();
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
@@ -353,7 +353,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         file.rewind().unwrap();
-        decode(&file, key)
+        decode_tree(&file, key)
     }
 
     proptest! {

@@ -25,7 +25,7 @@ pub enum Command {
     Quit,
 }
 
-/// What `set` sets.
+/// A setting of the `set` command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     Suggester(&'static Suggester),
@@ -45,7 +45,7 @@ pub enum ChosenSuggester {
     Own(usize),
 }
 
-/// What `set` knows.
+/// The names of the settings.
 pub const SETTINGS: &[&str] = &["suggester", "cutoff", "zoom", "limit"];
 
 /// The built-in suggesters, a line for each.
@@ -161,7 +161,7 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
         name => Ok(make(name.to_owned())),
     };
     match word {
-        "set" => set(rest).map(Command::Set),
+        "set" => parse_setting(rest).map(Command::Set),
         "suggest" => alone(Command::Suggest),
         "select" => rest.parse().map(Command::Select).map_err(|_| usage()),
         "show" => alone(Command::Show),
@@ -186,7 +186,7 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
         "help" => Ok(Command::Help((!rest.is_empty()).then(|| rest.to_owned()))),
         "quit" | "exit" => alone(Command::Quit),
         "go" | "find" => Err(usage()),
-        _ => Err(unknown(word)),
+        _ => Err(unknown_command(word)),
     }
 }
 
@@ -198,7 +198,7 @@ fn bad_regex(regex: &str, error: &regex::Error) -> Mistake {
     Mistake::Regex(regex.to_owned(), what.to_owned())
 }
 
-fn set(rest: &str) -> Result<Setting, Mistake> {
+fn parse_setting(rest: &str) -> Result<Setting, Mistake> {
     let (what, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let value = value.trim();
     let usage = |text| Err(Mistake::Usage(text));
@@ -230,7 +230,7 @@ fn unquoted(text: &str) -> &str {
     text.trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”' | '‘' | '’'))
 }
 
-fn unknown(word: &str) -> Mistake {
+fn unknown_command(word: &str) -> Mistake {
     let near = HELP
         .iter()
         .map(|entry| entry.0)

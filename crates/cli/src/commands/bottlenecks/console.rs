@@ -4,7 +4,7 @@ use super::args::{Bottlenecks, OwnSuggester};
 use super::auto;
 use super::command::{self, ChosenSuggester, Command, Setting};
 use super::{json, own_suggester, saved, text};
-use crate::output::printable;
+use crate::output::clean_name;
 use analysis::bottleneck::auto::Options;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::{Metric, Profile, Step};
@@ -23,7 +23,7 @@ pub struct Console<'f> {
     style: Style,
 }
 
-/// How results are written.
+/// The style of results.
 #[derive(Clone, Copy)]
 pub struct Style {
     pub json: bool,
@@ -51,69 +51,71 @@ impl<'f> Console<'f> {
     }
 
     /// Says what is searched.
-    pub fn head(&self) -> anyhow::Result<()> {
+    pub fn print_head(&self) -> anyhow::Result<()> {
         match self.style.json {
             true => Ok(()),
-            false => self.print(&text::head(self.search.profile())),
+            false => self.print(&text::head_text(self.search.profile())),
         }
     }
 
     /// Shows a command of a script before its result.
-    pub fn echo(&self, line: &str) -> anyhow::Result<()> {
+    pub fn echo_command(&self, line: &str) -> anyhow::Result<()> {
         match self.style.json {
             true => Ok(()),
-            false => self.print(&format!("\n> {}\n", printable(line))),
+            false => self.print(&format!("\n> {}\n", clean_name(line))),
         }
     }
 
     /// Does what a line says; returns whether to go on.
-    pub fn execute(&mut self, line: &str) -> anyhow::Result<bool> {
+    pub fn execute_line(&mut self, line: &str) -> anyhow::Result<bool> {
         match command::parse(line)? {
-            Command::Set(setting) => self.set(setting)?,
+            Command::Set(setting) => self.change_setting(setting)?,
             Command::Suggest => self.suggest()?,
             Command::Select(number) => {
                 let details = self.search.select(number)?;
-                self.details(&details)?;
+                self.print_details(&details)?;
             }
             Command::Show => {
                 let details = self.search.details()?;
-                self.details(&details)?;
+                self.print_details(&details)?;
             }
             Command::Back => {
                 let details = self.search.back()?;
-                self.details(&details)?;
+                self.print_details(&details)?;
             }
-            Command::Go(names) => self.go(&names)?,
+            Command::Go(names) => self.go_to_path(&names)?,
             Command::Find(regex) => {
                 let forest = self.search.profile();
                 let listing = self
                     .search
                     .find(|step| regex.is_match(forest.step_name(step)));
-                self.listing(&listing)?;
+                self.print_listing(&listing)?;
             }
             Command::Label(name) => self.search.label(&name)?,
             Command::Unlabel(name) => self.search.unlabel(&name)?,
-            Command::Labels => self.labels()?,
-            Command::Auto(count) => drop(self.auto(count)?),
-            Command::Save(path) => saved::save(&path, &self.search, self.suggester)?,
+            Command::Labels => self.print_labels()?,
+            Command::Auto(count) => drop(self.search_alone(count)?),
+            Command::Save(path) => saved::save_search(&path, &self.search, self.suggester)?,
             Command::Load(path) => {
-                let (suggester, missing) = saved::load(&path, &mut self.search)?;
+                let (suggester, missing) = saved::load_search(&path, &mut self.search)?;
                 if let Some(suggester) = suggester {
-                    self.set(Setting::Suggester(suggester))?;
+                    self.change_setting(Setting::Suggester(suggester))?;
                 }
                 for label in missing {
-                    let label = printable(&label);
-                    eprintln!("vitalfew: note: what was labelled {label} is not in this profile");
+                    let label = clean_name(&label);
+                    eprintln!(
+                        "vitalfew: note: the sequence labelled {label} is not in this profile"
+                    );
                 }
             }
-            Command::Help(about) => self.help(about.as_deref())?,
+            Command::Help(about) => self.print_help(about.as_deref())?,
             Command::Quit => return Ok(false),
         }
         io::stdout().flush()?;
         Ok(true)
     }
 
-    fn set(&mut self, setting: Setting) -> anyhow::Result<()> {
+    fn change_setting(&mut self, setting: Setting) -> anyhow::Result<()> {
         match setting {
             Setting::Suggester(chosen) => {
                 self.suggester = ChosenSuggester::BuiltIn(chosen);
@@ -151,24 +153,24 @@ impl<'f> Console<'f> {
                 ranking: Some(_), ..
             }) => self.search.suggest(),
             ChosenSuggester::BuiltIn(_) => {
-                self.auto(None)?;
+                self.search_alone(None)?;
                 return Ok(());
             }
             ChosenSuggester::Own(number) => {
-                let ranked = own_suggester::ask(&self.own[number], &self.search)?;
+                let ranked = own_suggester::ask_suggester(&self.own[number], &self.search)?;
                 let starts = ranked.into_iter().map(|s| (Relation::Start, s));
                 self.search.list(starts, Metric::Cum)
             }
         };
-        self.listing(&listing)
+        self.print_listing(&listing)
     }
 
     /// Searches by itself, and lists what was found; returns how much it is.
-    pub fn auto(&mut self, count: Option<usize>) -> anyhow::Result<usize> {
+    pub fn search_alone(&mut self, count: Option<usize>) -> anyhow::Result<usize> {
         let forest = self.search.profile();
         let mut options = self.options;
         options.count = count.unwrap_or(options.count);
-        let found = analysis::bottleneck::auto::search(forest, &options)?;
+        let found = analysis::bottleneck::auto::search_causes(forest, &options)?;
         let sequences = found
             .bottlenecks
             .iter()
@@ -182,19 +184,19 @@ impl<'f> Console<'f> {
             rows: &listing.rows,
         };
         match self.style.json {
-            true => self.print_json(&json::auto(&report))?,
-            false => self.print(&auto::text(&report, self.style.wide))?,
+            true => self.print_json(&json::report_json(&report))?,
+            false => self.print(&auto::report_text(&report, self.style.wide))?,
         }
         Ok(found.bottlenecks.len())
     }
 
-    fn go(&mut self, names: &[String]) -> anyhow::Result<()> {
+    fn go_to_path(&mut self, names: &[String]) -> anyhow::Result<()> {
         let forest = self.search.profile();
         let mut path = Vec::new();
         for name in names {
             let steps = (0..forest.methods().len() as u32).map(Step);
             // Names are shown without the characters that steer a terminal, and typed as they are shown.
-            let is_named = |shown: &str| shown == name || printable(shown) == *name;
+            let is_named = |shown: &str| shown == name || clean_name(shown) == *name;
             let mut same = steps.filter(|s| is_named(forest.step_name(*s)));
             match same.next() {
                 Some(step) => path.push(step),
@@ -205,37 +207,37 @@ impl<'f> Console<'f> {
             bail!("this call sequence does not occur");
         };
         let details = self.search.go_to(summary);
-        self.details(&details)
+        self.print_details(&details)
     }
 
-    fn labels(&mut self) -> anyhow::Result<()> {
+    fn print_labels(&mut self) -> anyhow::Result<()> {
         let (listing, total) = self.search.list_labels();
         if self.style.json {
-            return self.print_json(&json::labels(self.search.profile(), &listing, total));
+            return self.print_json(&json::labels_json(self.search.profile(), &listing, total));
         }
-        let text = text::labels(self.search.profile(), &listing, total, self.style.wide);
+        let text = text::labels_text(self.search.profile(), &listing, total, self.style.wide);
         self.print(&text)
     }
 
-    fn listing(&self, listing: &Listing<CallSequence>) -> anyhow::Result<()> {
+    fn print_listing(&self, listing: &Listing<CallSequence>) -> anyhow::Result<()> {
         let forest = self.search.profile();
         match self.style.json {
-            true => self.print_json(&json::listing(forest, listing)),
-            false => self.print(&text::listing(forest, listing, None, self.style.wide)),
+            true => self.print_json(&json::listing_json(forest, listing)),
+            false => self.print(&text::listing_text(forest, listing, None, self.style.wide)),
         }
     }
 
-    fn details(&self, details: &Details<CallSequence>) -> anyhow::Result<()> {
+    fn print_details(&self, details: &Details<CallSequence>) -> anyhow::Result<()> {
         let forest = self.search.profile();
         match self.style.json {
-            true => self.print_json(&json::details(forest, details)),
-            false => self.print(&text::details(forest, details, self.style.wide)),
+            true => self.print_json(&json::details_json(forest, details)),
+            false => self.print(&text::details_text(forest, details, self.style.wide)),
         }
     }
 
-    fn help(&self, about: Option<&str>) -> anyhow::Result<()> {
+    fn print_help(&self, about: Option<&str>) -> anyhow::Result<()> {
         let Some(about) = about else {
-            return self.print(&text::help());
+            return self.print(&text::help_text());
         };
         match command::HELP.iter().find(|entry| entry.0 == about) {
             Some((_, usage, what, "")) => self.print(&format!("{usage}: {what}\n")),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 const SCHEMA: &str = "vitalfew.bottlenecks/1";
 
-fn result(forest: &Forest, kind: &str, fields: Value) -> Value {
+fn result_json(forest: &Forest, kind: &str, fields: Value) -> Value {
     let mut object = Map::new();
     object.insert("schema".into(), SCHEMA.into());
     object.insert("kind".into(), kind.into());
@@ -23,23 +23,23 @@ fn result(forest: &Forest, kind: &str, fields: Value) -> Value {
     Value::Object(object)
 }
 
-fn path(forest: &Forest, summary: &CallSequence) -> Value {
+fn path_json(forest: &Forest, summary: &CallSequence) -> Value {
     let steps = forest.path_of(summary).iter();
     steps.map(|step| json!(forest.method(*step))).collect()
 }
 
-fn metrics(metrics: Metrics) -> Value {
+fn metrics_json(metrics: Metrics) -> Value {
     json!({ "base": metrics.base, "cum": metrics.cum })
 }
 
-fn interval(interval: Option<Interval>) -> Value {
+fn interval_json(interval: Option<Interval>) -> Value {
     interval.map_or(
         Value::Null,
         |i| json!({ "low": i.low, "high": i.high, "p": i.p }),
     )
 }
 
-fn row(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
+fn row_json(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
     let (relation, label) = match &row.relation {
         Relation::Start => ("start", None),
         Relation::Above => ("above", None),
@@ -52,50 +52,51 @@ fn row(forest: &Forest, number: usize, row: &Row<CallSequence>) -> Value {
         "number": number,
         "relation": relation,
         "label": label,
-        "path": path(forest, &row.summary),
+        "path": path_json(forest, &row.summary),
         "base": row.metrics.base,
         "cum": row.metrics.cum,
         "new": row.new,
-        "interval": interval(row.interval),
-        "contexts": forest.contexts(&row.summary),
+        "interval": interval_json(row.interval),
+        "contexts": forest.context_count(&row.summary),
     })
 }
 
-fn rows(forest: &Forest, list: &Listing<CallSequence>) -> Value {
+fn rows_json(forest: &Forest, list: &Listing<CallSequence>) -> Value {
     let rows = list.rows.iter().enumerate();
-    rows.map(|(number, r)| row(forest, number, r)).collect()
+    rows.map(|(number, r)| row_json(forest, number, r))
+        .collect()
 }
 
 /// `suggest`, `find`.
-pub fn listing(forest: &Forest, list: &Listing<CallSequence>) -> Value {
+pub fn listing_json(forest: &Forest, list: &Listing<CallSequence>) -> Value {
     let more: usize = list.more.iter().map(|(_, count)| count).sum();
-    let fields = json!({ "rows": rows(forest, list), "more": more, "noise": list.noise });
-    result(forest, "list", fields)
+    let fields = json!({ "rows": rows_json(forest, list), "more": more, "noise": list.noise });
+    result_json(forest, "list", fields)
 }
 
 /// `labels`.
-pub fn labels(forest: &Forest, list: &Listing<CallSequence>, total: Metrics) -> Value {
-    let fields = json!({ "rows": rows(forest, list), "total": metrics(total) });
-    result(forest, "labels", fields)
+pub fn labels_json(forest: &Forest, list: &Listing<CallSequence>, total: Metrics) -> Value {
+    let fields = json!({ "rows": rows_json(forest, list), "total": metrics_json(total) });
+    result_json(forest, "labels", fields)
 }
 
 /// `select`, `show`, `back`, `go`.
-pub fn details(forest: &Forest, details: &Details<CallSequence>) -> Value {
+pub fn details_json(forest: &Forest, details: &Details<CallSequence>) -> Value {
     let overlap = |(label, shared): &(String, Metrics)| json!({ "label": label, "base": shared.base, "cum": shared.cum });
     let overlaps: Vec<Value> = details.overlaps.iter().map(overlap).collect();
     let fields = json!({
-        "path": path(forest, &details.summary),
+        "path": path_json(forest, &details.summary),
         "labels": details.labels,
         "base": details.metrics.base,
         "cum": details.metrics.cum,
-        "base_interval": interval(details.intervals.0),
-        "cum_interval": interval(details.intervals.1),
-        "contexts": forest.contexts(&details.summary),
+        "base_interval": interval_json(details.intervals.0),
+        "cum_interval": interval_json(details.intervals.1),
+        "contexts": forest.context_count(&details.summary),
         "overlaps": overlaps,
-        "labelled": details.labelled.map(metrics),
-        "nearby": rows(forest, &details.nearby),
+        "labelled": details.labelled.map(metrics_json),
+        "nearby": rows_json(forest, &details.nearby),
     });
-    result(forest, "summary", fields)
+    result_json(forest, "summary", fields)
 }
 
 /// The interactive search of the same profiles.
@@ -112,7 +113,7 @@ fn next(forest: &Forest) -> Vec<String> {
 }
 
 /// `auto`.
-pub fn auto(report: &Report<'_>) -> Value {
+pub fn report_json(report: &Report<'_>) -> Value {
     let Report {
         forest,
         found,
@@ -120,14 +121,14 @@ pub fn auto(report: &Report<'_>) -> Value {
     } = report;
     let whole = found.whole;
     let bottleneck = |(number, row): (usize, &Row<CallSequence>)| {
-        let mut value = self::row(forest, number, row);
+        let mut value = self::row_json(forest, number, row);
         if let Value::Object(fields) = &mut value {
             let bottleneck = &found.bottlenecks[number];
             fields.insert("cost".into(), json!(bottleneck.cost));
             fields.insert("new".into(), json!(bottleneck.new));
             fields.insert("cost_share".into(), json!(bottleneck.cost / whole));
             fields.insert("new_share".into(), json!(bottleneck.new / whole));
-            fields.insert("interval".into(), interval(bottleneck.interval));
+            fields.insert("interval".into(), interval_json(bottleneck.interval));
         }
         value
     };
@@ -159,5 +160,5 @@ pub fn auto(report: &Report<'_>) -> Value {
         "notable_share": found.notable,
         "cheaper": found.cheaper,
     });
-    result(forest, "auto", fields)
+    result_json(forest, "auto", fields)
 }

@@ -3,37 +3,35 @@
 use super::args::{Bottlenecks, GroupArg, Normalize};
 use super::cache::Cache;
 use crate::args::Source;
-use crate::exit::{Coded, INCONCLUSIVE};
 use crate::source;
 use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
-use formats::read::{self, Group, ReadOptions, TreeProfile};
-use profile::{CallGraph, CallTree, EventId};
-use results::{symbol_gaps, symbolize};
-use std::fs::File;
-use std::io::Read;
+use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
+use profile::CallTree;
+use results::{
+    Refusal, RefusalReason, is_recording, resolve_all, tree_of_recording, usage_refusal,
+};
 use std::path::Path;
 use store::Wanted;
-use symbols::Detail;
 
 /// The profiles of the command line, and what their readers have to say.
-pub fn load(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
+pub fn load_forest(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
     let options = read_options(args);
     let count = args.profiles.len().max(1) + args.against.len();
     if args.normalize == Normalize::Work && args.work.len() != count {
-        return Err(usage(format!(
+        return Err(usage_refusal(format!(
             "--normalize work needs one --work for each of the {count} profiles"
         )));
     }
     let mut notes = Vec::new();
     let mut work = args.work.iter().copied();
     let mut run = |path: Option<&Path>| -> anyhow::Result<Run> {
-        let profile = read(path, args, &options)?;
+        let profile = read_tree(path, args, &options)?;
         let name = path.map_or_else(|| "the last recording".into(), |p| p.display().to_string());
         notes.extend(profile.notes.iter().map(|note| format!("{name}: {note}")));
-        let value = value(&name, &profile, args.value.as_deref())?;
-        let tree = changed(profile.tree.with_only(value), args)?;
+        let value = choose_value(&name, &profile, args.value.as_deref())?;
+        let tree = transform_tree(profile.tree.with_only(value), args)?;
         Ok(Run {
             name,
             tree,
@@ -56,11 +54,13 @@ pub fn load(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
         Normalize::Work => Normalisation::Work,
     };
     let forest = Forest::new(a, b, by).map_err(|error| match error {
-        ForestError::Empty(ref names, ref value) => Coded {
-            code: INCONCLUSIVE,
+        ForestError::Empty(ref names, ref value) => Refusal {
+            reason: RefusalReason::Inconclusive,
             message: match &args.change.focus {
                 Some(regex) => {
-                    format!("{names}: no {value} in calls of what --focus '{regex}' names")
+                    format!(
+                        "{names}: no {value} in calls of the functions that --focus '{regex}' names"
+                    )
                 }
                 None => error.to_string(),
             },
@@ -71,15 +71,11 @@ pub fn load(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
     Ok((forest, notes))
 }
 
-fn usage(message: String) -> anyhow::Error {
-    Coded { code: 2, message }.into()
-}
-
 fn read_options(args: &Bottlenecks) -> ReadOptions {
     let group = |group: &GroupArg| match group {
-        GroupArg::Host => Group::Host,
-        GroupArg::Process => Group::Process,
-        GroupArg::Thread => Group::Thread,
+        GroupArg::Host => GroupBy::Host,
+        GroupArg::Process => GroupBy::Process,
+        GroupArg::Thread => GroupBy::Thread,
     };
     ReadOptions {
         group_by: args.by.iter().map(group).collect(),
@@ -90,7 +86,7 @@ fn read_options(args: &Bottlenecks) -> ReadOptions {
     }
 }
 
-fn read(
+fn read_tree(
     path: Option<&Path>,
     args: &Bottlenecks,
     options: &ReadOptions,
@@ -101,7 +97,7 @@ fn read(
         if let Some(profile) = entry.as_ref().and_then(|entry| entry.read()) {
             return Ok(profile);
         }
-        let profile = read::read(path, options)?;
+        let profile = read::read_profile(path, options)?;
         if let Some(entry) = entry {
             entry.write(&profile);
         }
@@ -113,36 +109,13 @@ fn read(
         path: path.map(Path::to_owned),
         debug_dir: args.debug_dir.clone(),
     };
-    let recording = source::open(&source, Wanted::ALL)?;
-    let locations = recording.stacks.frames().iter().map(|frame| frame.location);
-    let resolved = symbolize(
-        &recording,
-        locations,
-        Detail::Lines,
-        &source.recording_source(),
-    );
-    let mut profile = read::from_recording(&recording, &resolved.table, options)?;
-    let gaps = symbol_gaps(&recording, Some(EventId(0)), &resolved, false);
-    profile.notes.extend(gaps);
-    if recording.call_graph == CallGraph::None {
-        profile
-            .notes
-            .push("recorded without call stacks: record with -g".into());
-    }
-    Ok(profile)
+    let mut recording = source::open_source(&source, Wanted::ALL)?;
+    profile::fold_interpreter_frames(&mut recording);
+    let resolved = resolve_all(&recording, &source.recording_source());
+    tree_of_recording(&recording, &resolved, options)
 }
 
-/// Returns whether it is of ours: a directory, or a zip file. All else is told by its reader.
-fn is_recording(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    if path.is_dir() {
-        return true;
-    }
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"PK\x03\x04"
-}
-
-fn value(name: &str, profile: &TreeProfile, wanted: Option<&str>) -> anyhow::Result<usize> {
+fn choose_value(name: &str, profile: &TreeProfile, wanted: Option<&str>) -> anyhow::Result<usize> {
     let Some(wanted) = wanted else {
         return Ok(profile.default_value);
     };
@@ -152,14 +125,14 @@ fn value(name: &str, profile: &TreeProfile, wanted: Option<&str>) -> anyhow::Res
         .position(|value| value.name == wanted)
         .ok_or_else(|| {
             let names: Vec<&str> = values.iter().map(|value| value.name.as_str()).collect();
-            usage(format!(
+            usage_refusal(format!(
                 "{name} has no value '{wanted}'; it has: {}",
                 names.join(", ")
             ))
         })
 }
 
-fn changed(mut tree: CallTree, args: &Bottlenecks) -> anyhow::Result<CallTree> {
+fn transform_tree(mut tree: CallTree, args: &Bottlenecks) -> anyhow::Result<CallTree> {
     let change = &args.change;
     let focus = change.focus.iter().cloned().map(Transform::Focus);
     let hide = change.hide.iter().cloned().map(Transform::HideFunctions);
@@ -180,7 +153,7 @@ fn changed(mut tree: CallTree, args: &Bottlenecks) -> anyhow::Result<CallTree> {
         .then_some(Transform::CollapseRecursion);
     let all = focus.chain(hide).chain(hide_library).chain(merge);
     for transform in all.chain(merge_library).chain(collapse) {
-        tree = transform::apply(&tree, &transform).context("changing the tree")?;
+        tree = transform::apply_transform(&tree, &transform).context("changing the tree")?;
     }
     Ok(tree)
 }

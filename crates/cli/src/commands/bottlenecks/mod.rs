@@ -12,11 +12,12 @@ mod prompt;
 mod saved;
 mod text;
 
-use crate::exit::{Coded, FAILURE, INCONCLUSIVE};
-use crate::output::printable;
+use crate::exit::INCONCLUSIVE;
+use crate::output::clean_name;
 use anyhow::Context;
 use args::Bottlenecks;
 use console::Console;
+use results::failure_refusal;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
@@ -24,27 +25,27 @@ use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &Bottlenecks) -> anyhow::Result<ExitCode> {
-    let (forest, notes) = load::load(args)?;
+    let (forest, notes) = load::load_forest(args)?;
     for note in &notes {
-        eprintln!("vitalfew: note: {}", printable(note));
+        eprintln!("vitalfew: note: {}", clean_name(note));
     }
     let mut console = Console::new(&forest, args)?;
     if args.auto || args.json && args.script.is_none() {
-        let found = console.auto(None)?;
+        let found = console.search_alone(None)?;
         let code = if found == 0 { INCONCLUSIVE } else { 0 };
         return Ok(ExitCode::from(code));
     }
     match &args.script {
         Some(path) if path != Path::new("-") => {
             let file = File::open(path).with_context(|| path.display().to_string())?;
-            script(
+            run_script(
                 &mut console,
                 BufReader::new(file),
                 &path.display().to_string(),
             )?;
         }
         None if io::stdin().is_terminal() => prompt::run(&mut console)?,
-        _ => script(&mut console, io::stdin().lock(), "standard input")?,
+        _ => run_script(&mut console, io::stdin().lock(), "standard input")?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -53,8 +54,12 @@ pub fn run(args: &Bottlenecks) -> anyhow::Result<ExitCode> {
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// Runs the commands of a script, and stops at the first that fails.
-fn script(console: &mut Console<'_>, mut input: impl BufRead, name: &str) -> anyhow::Result<()> {
-    console.head()?;
+fn run_script(
+    console: &mut Console<'_>,
+    mut input: impl BufRead,
+    name: &str,
+) -> anyhow::Result<()> {
+    console.print_head()?;
     for number in 1.. {
         let mut line = String::new();
         let read = input.by_ref().take(LONGEST_LINE).read_line(&mut line);
@@ -65,17 +70,13 @@ fn script(console: &mut Console<'_>, mut input: impl BufRead, name: &str) -> any
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        console.echo(line)?;
-        match console.execute(line) {
+        console.echo_command(line)?;
+        match console.execute_line(line) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
                 let message = format!("{name}, line {number}: {error:#}");
-                return Err(Coded {
-                    code: FAILURE,
-                    message,
-                }
-                .into());
+                return Err(failure_refusal(message));
             }
         }
     }

@@ -17,16 +17,20 @@ use std::process::{Command, Stdio};
 const LONGEST: u64 = 64 << 20;
 
 /// Runs the command and returns the methods that it suggests, by descending score.
-pub fn ask(own: &OwnSuggester, search: &Search<'_, Forest>) -> anyhow::Result<Vec<CallSequence>> {
-    let answer = run(own, &question(search)?).with_context(|| format!("suggester {}", own.name))?;
+pub fn ask_suggester(
+    own: &OwnSuggester,
+    search: &Search<'_, Forest>,
+) -> anyhow::Result<Vec<CallSequence>> {
+    let answer = run_suggester(own, &method_lines(search)?)
+        .with_context(|| format!("suggester {}", own.name))?;
     let initial = search.profile().initial();
-    let ranked = parse(&answer, initial.len());
+    let ranked = parse_answer(&answer, initial.len());
     let ranked = ranked.with_context(|| format!("suggester {}", own.name))?;
     Ok(ranked.into_iter().map(|at| initial[at].clone()).collect())
 }
 
 /// A line for each method.
-fn question(search: &Search<'_, Forest>) -> anyhow::Result<Vec<u8>> {
+fn method_lines(search: &Search<'_, Forest>) -> anyhow::Result<Vec<u8>> {
     let forest = search.profile();
     let mut text = Vec::new();
     for (number, summary) in forest.initial().iter().enumerate() {
@@ -39,7 +43,7 @@ fn question(search: &Search<'_, Forest>) -> anyhow::Result<Vec<u8>> {
             "base": metrics.base,
             "cum": metrics.cum,
             "new": search.new_cum(summary),
-            "contexts": forest.contexts(summary),
+            "contexts": forest.context_count(summary),
             "whole": forest.whole(),
         });
         serde_json::to_writer(&mut text, &line)?;
@@ -48,7 +52,7 @@ fn question(search: &Search<'_, Forest>) -> anyhow::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn run(own: &OwnSuggester, question: &[u8]) -> anyhow::Result<String> {
+fn run_suggester(own: &OwnSuggester, question: &[u8]) -> anyhow::Result<String> {
     let mut child = Command::new("sh")
         .args(["-c", &own.command])
         .stdin(Stdio::piped())
@@ -71,7 +75,7 @@ fn run(own: &OwnSuggester, question: &[u8]) -> anyhow::Result<String> {
 }
 
 /// The numbers by descending score; of equal scores in the order of the lines.
-fn parse(answer: &str, count: usize) -> anyhow::Result<Vec<usize>> {
+fn parse_answer(answer: &str, count: usize) -> anyhow::Result<Vec<usize>> {
     let mut ranked: Vec<(f64, usize)> = Vec::new();
     for (at, line) in answer.lines().enumerate() {
         let mut words = line.split_whitespace();
@@ -97,9 +101,12 @@ mod tests {
 
     #[test]
     fn answers_are_ranked_or_refused() {
-        assert_eq!(parse("0 1\n\n2 7.5\n1 1 comment\n", 3).unwrap(), [2, 0, 1]);
+        assert_eq!(
+            parse_answer("0 1\n\n2 7.5\n1 1 comment\n", 3).unwrap(),
+            [2, 0, 1]
+        );
         for bad in ["3 1", "x 1", "1", "1 NaN", "-1 1"] {
-            assert!(parse(bad, 3).is_err(), "{bad}");
+            assert!(parse_answer(bad, 3).is_err(), "{bad}");
         }
     }
 
@@ -110,8 +117,8 @@ mod tests {
             command: command.into(),
         };
         let question = vec![b'x'; 1 << 20];
-        assert_eq!(run(&own("echo 0 1"), &question).unwrap(), "0 1\n");
-        let error = run(&own("exit 3"), &question).unwrap_err();
+        assert_eq!(run_suggester(&own("echo 0 1"), &question).unwrap(), "0 1\n");
+        let error = run_suggester(&own("exit 3"), &question).unwrap_err();
         assert!(error.to_string().contains("exit status: 3"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::command::{HELP, SETTINGS};
 use super::console::Console;
-use crate::output::printable;
+use crate::output::clean_name;
 use analysis::bottleneck::interface::Profile;
 use analysis::bottleneck::suggesters::SUGGESTERS;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -24,17 +24,17 @@ pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
-    console.head()?;
+    console.print_head()?;
     println!("help lists the commands; suggest is a good start\n");
     loop {
         match editor.readline("bottlenecks> ") {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 let _ = editor.add_history_entry(line.trim());
-                match console.execute(&line) {
+                match console.execute_line(&line) {
                     Ok(true) => println!(),
                     Ok(false) => break,
-                    Err(error) => eprintln!("{}", printable(&format!("{error:#}"))),
+                    Err(error) => eprintln!("{}", clean_name(&format!("{error:#}"))),
                 }
                 if let Some(words) = editor.helper_mut() {
                     words.update_labels(console);
@@ -63,7 +63,7 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("vitalfew").join("bottlenecks-history"))
 }
 
-/// What words can be completed to.
+/// The words that can be completed.
 struct Words {
     methods: Vec<String>,
     labels: Vec<String>,
@@ -85,31 +85,31 @@ impl Words {
         let mut methods: Vec<String> = names.map(str::to_owned).collect();
         // As they can be typed and shown; `go` finds them by that.
         for name in &mut methods {
-            *name = printable(name);
+            *name = clean_name(name);
         }
         methods.sort();
         methods.dedup();
         Self {
             methods,
             labels: Vec::new(),
-            suggesters: console.own_suggesters().map(printable).collect(),
+            suggesters: console.own_suggesters().map(clean_name).collect(),
             files: FilenameCompleter::new(),
         }
     }
 
     fn update_labels(&mut self, console: &Console<'_>) {
         let labels = console.search.labelled_summaries().into_iter();
-        self.labels = labels.map(|(name, _)| printable(name)).collect();
+        self.labels = labels.map(|(name, _)| clean_name(name)).collect();
         self.labels.dedup();
     }
 
-    fn candidates(&self, command: &str, start: &str) -> Vec<String> {
+    fn completion_candidates(&self, command: &str, start: &str) -> Vec<String> {
         let pick = |words: &mut dyn Iterator<Item = &str>| -> Vec<String> {
             let fits = |word: &&str| {
                 let head = word.get(..start.len());
                 head.is_some_and(|head| head.eq_ignore_ascii_case(start))
             };
-            few(words.filter(fits).collect())
+            limit_candidates(words.filter(fits).collect())
         };
         match command {
             "" => pick(&mut HELP.iter().map(|entry| entry.0)),
@@ -129,7 +129,7 @@ impl Words {
 
 /// At most [`MOST`] of these words. What all of them begin with is what the chosen ones do, so that the
 /// line editor completes the line as far as all of them agree; of sorted words the first and the last tell.
-fn few(mut words: Vec<&str>) -> Vec<String> {
+fn limit_candidates(mut words: Vec<&str>) -> Vec<String> {
     if words.len() > MOST {
         words.sort_unstable();
         let last = words.len() - 1;
@@ -155,9 +155,12 @@ impl Completer for Words {
         position: usize,
         context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let (start, candidates) = match split(&line[..position]) {
+        let (start, candidates) = match split_at_word(&line[..position]) {
             ("save" | "load", _) => return self.files.complete(line, position, context),
-            (command, start) => (position - start.len(), self.candidates(command, start)),
+            (command, start) => (
+                position - start.len(),
+                self.completion_candidates(command, start),
+            ),
         };
         let pair = |word: String| Pair {
             display: word.clone(),
@@ -168,7 +171,7 @@ impl Completer for Words {
 }
 
 /// The command, and what is typed of the word that is to be completed. Names have spaces in them.
-fn split(line: &str) -> (&str, &str) {
+fn split_at_word(line: &str) -> (&str, &str) {
     let line = line.trim_start();
     let Some((command, rest)) = line.split_once(' ') else {
         return ("", line);
@@ -186,26 +189,32 @@ mod tests {
 
     #[test]
     fn the_word_at_the_end_is_completed() {
-        assert_eq!(split("su"), ("", "su"));
-        assert_eq!(split("set su"), ("set", "su"));
-        assert_eq!(split("set suggester Hi"), ("set suggester", "Hi"));
-        assert_eq!(split("go std::map<int, int> ; ma"), ("go", "ma"));
+        assert_eq!(split_at_word("su"), ("", "su"));
+        assert_eq!(split_at_word("set su"), ("set", "su"));
+        assert_eq!(split_at_word("set suggester Hi"), ("set suggester", "Hi"));
+        assert_eq!(split_at_word("go std::map<int, int> ; ma"), ("go", "ma"));
         let words = Words {
             methods: vec!["main".into(), "Map".into(), "é".into()],
             labels: vec!["lock".into()],
             suggesters: vec!["Locks".into()],
             files: FilenameCompleter::new(),
         };
-        assert_eq!(words.candidates("go", "ma"), ["main", "Map"]);
-        assert_eq!(words.candidates("label", ""), ["lock"]);
-        assert_eq!(words.candidates("set suggester", "highb"), ["HighBase"]);
-        assert_eq!(words.candidates("set suggester", "lo"), ["Locks"]);
+        assert_eq!(words.completion_candidates("go", "ma"), ["main", "Map"]);
+        assert_eq!(words.completion_candidates("label", ""), ["lock"]);
+        assert_eq!(
+            words.completion_candidates("set suggester", "highb"),
+            ["HighBase"]
+        );
+        assert_eq!(
+            words.completion_candidates("set suggester", "lo"),
+            ["Locks"]
+        );
     }
 
     #[test]
     fn many_candidates_are_thinned_out_to_what_fits_without_a_pager() {
         let names: Vec<String> = (0..5000).map(|n| format!("step{n:04}")).collect();
-        let chosen = few(names.iter().map(String::as_str).collect());
+        let chosen = limit_candidates(names.iter().map(String::as_str).collect());
         assert_eq!(chosen.len(), MOST);
         // What the chosen ones have in common at their beginning is what all have.
         assert_eq!(

@@ -2,23 +2,27 @@
 //! profile of the same program.
 
 use super::command::ChosenSuggester;
+use crate::kept_file::KeptFile;
 use analysis::bottleneck::forest::Forest;
 use analysis::bottleneck::interface::{Profile, Step};
 use analysis::bottleneck::search::Search;
 use analysis::bottleneck::suggesters::Suggester;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use profile::Method;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
+use whole_file::WholeFile;
 
 const SCHEMA: &str = "vitalfew.search/1";
-/// How a suggester that is not built in is saved.
+/// The name under which a suggester that is not built in is saved.
 const OWN: &str = "own";
-/// A saved search is no longer than this.
-const LONGEST: u64 = 64 << 20;
+const SEARCH_FILE: KeptFile = KeptFile {
+    what: "a saved search",
+    schema: SCHEMA,
+    longest: 64 << 20,
+};
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
@@ -36,7 +40,7 @@ struct Labelled {
 }
 
 /// Writes a search, whole or not at all.
-pub fn save(
+pub fn save_search(
     path: &Path,
     search: &Search<'_, Forest>,
     chosen: ChosenSuggester,
@@ -66,48 +70,28 @@ pub fn save(
             .collect(),
     };
     let write = || -> anyhow::Result<()> {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let mut file = WholeFile::create_private(path)?;
         serde_json::to_writer_pretty(&mut file, &saved)?;
         file.write_all(b"\n")?;
-        file.persist(path)?;
-        Ok(())
+        Ok(file.commit()?)
     };
     write().with_context(|| format!("writing {}", path.display()))
 }
 
 /// Reads a search; returns the suggester if it is built in, and the labels whose call sequences are not in
 /// this profile. A command of the user's own is not saved: a file from somebody else must not run any.
-pub fn load(
+pub fn load_search(
     path: &Path,
     search: &mut Search<'_, Forest>,
 ) -> anyhow::Result<(Option<&'static Suggester>, Vec<String>)> {
-    let name = || path.display().to_string();
-    let mut text = Vec::new();
-    let file = File::open(path).with_context(name)?;
-    file.take(LONGEST + 1)
-        .read_to_end(&mut text)
-        .with_context(name)?;
-    if text.len() as u64 > LONGEST {
-        bail!("{}: longer than a saved search can be", name());
-    }
-    let saved: Saved =
-        serde_json::from_slice(&text).with_context(|| format!("{} is no saved search", name()))?;
-    if saved.schema != SCHEMA {
-        bail!(
-            "{}: the schema is {:?}, not {SCHEMA:?}",
-            name(),
-            saved.schema
-        );
-    }
+    let saved: Saved = SEARCH_FILE.read(path, |saved: &Saved| &saved.schema)?;
     let suggester = Suggester::named(&saved.suggester);
     if suggester.is_none() && saved.suggester != OWN {
-        bail!("{}: no suggester {:?}", name(), saved.suggester);
+        let why = format!("no suggester is called {:?}", saved.suggester);
+        return Err(SEARCH_FILE.refuse(path, &why));
     }
-    search.set_cutoff(saved.cutoff).with_context(name)?;
+    let cutoff = search.set_cutoff(saved.cutoff);
+    cutoff.with_context(|| path.display().to_string())?;
     search.zooming = saved.zoom;
     let forest = search.profile();
     let methods = forest.methods().iter().enumerate();
@@ -162,7 +146,7 @@ mod tests {
             search.label_summary(label, forest.summary_of(&steps).unwrap());
         }
         let auto = Suggester::named("Auto").unwrap();
-        save(path, &search, ChosenSuggester::BuiltIn(auto)).unwrap();
+        save_search(path, &search, ChosenSuggester::BuiltIn(auto)).unwrap();
         std::fs::read(path).unwrap()
     }
 
@@ -172,7 +156,7 @@ mod tests {
         let path = directory.path().join("search");
         let whole = saved(&forest, &path);
         let mut search = Search::new(&forest);
-        let (suggester, missing) = load(&path, &mut search).unwrap();
+        let (suggester, missing) = load_search(&path, &mut search).unwrap();
         let name = suggester.map(|one| one.name);
         assert_eq!((name, missing.len()), (Some("Auto"), 0));
         assert_eq!(
@@ -183,7 +167,7 @@ mod tests {
         for length in 0..whole.len() - 1 {
             std::fs::write(&path, &whole[..length]).unwrap();
             let mut search = Search::new(&forest);
-            let error = load(&path, &mut search).unwrap_err().to_string();
+            let error = load_search(&path, &mut search).unwrap_err().to_string();
             assert!(error.contains("search"), "{error}");
             assert!(search.labelled_summaries().is_empty());
         }
@@ -203,7 +187,7 @@ mod tests {
             }
             std::fs::write(&path, bytes).unwrap();
             let mut search = Search::new(&forest);
-            if load(&path, &mut search).is_ok() {
+            if load_search(&path, &mut search).is_ok() {
                 prop_assert!(search.cutoff() > 0.0);
             }
         }

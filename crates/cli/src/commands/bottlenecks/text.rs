@@ -1,7 +1,9 @@
 //! Results as text.
 
 use super::command::HELP;
-use crate::output::{Align, Table, bytes, grouped, printable, shortened, time};
+use crate::output::{
+    Align, Table, clean_name, format_bytes, format_ns, group_digits, shorten_middle,
+};
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile, Step};
 use analysis::bottleneck::search::{Details, Listing, Relation, Row};
@@ -13,7 +15,7 @@ use std::fmt::Write as _;
 const WIDEST: usize = 100;
 
 /// Returns what is searched.
-pub fn head(forest: &Forest) -> String {
+pub fn head_text(forest: &Forest) -> String {
     let mut text = String::new();
     let value = forest.value_type();
     let members = forest.members();
@@ -35,24 +37,24 @@ pub fn head(forest: &Forest) -> String {
         let _ = writeln!(
             text,
             "{side}{}: {}{factor} in {} calling contexts",
-            printable(&member.name),
-            total(value, member.total as f64),
-            grouped(member.nodes as u64)
+            clean_name(&member.name),
+            format_total(value, member.total as f64),
+            group_digits(member.nodes as u64)
         );
     }
-    let whole = amount(value, forest.whole());
+    let whole = format_amount(value, forest.whole());
     match forest.whole_kind() {
         Whole::Total if single => {}
         Whole::Total => drop(writeln!(text, "100% is the mean of the runs, {whole}")),
         Whole::Difference => {
-            let total = amount(value, forest.total());
+            let total = format_amount(value, forest.total());
             let _ = writeln!(
                 text,
                 "values are A - B, on the whole {total}; 100% is {whole}"
             );
         }
         Whole::FirstTotal => {
-            let total = amount(value, forest.total());
+            let total = format_amount(value, forest.total());
             let _ = writeln!(
                 text,
                 "values are A - B, on the whole {total}; 100% is A, {whole}, because the difference is next to nothing"
@@ -66,16 +68,16 @@ pub fn head(forest: &Forest) -> String {
 }
 
 /// An amount with its unit.
-pub fn amount(value: &ValueType, amount: f64) -> String {
+pub fn format_amount(value: &ValueType, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     let size = amount.abs();
     let text = match value.unit.as_str() {
-        "nanoseconds" | "ns" => time(size),
-        "microseconds" | "us" | "µs" => time(size * 1e3),
-        "milliseconds" | "ms" => time(size * 1e6),
-        "seconds" | "s" => time(size * 1e9),
-        "bytes" => bytes(size.round() as u64),
-        _ => grouped(size.round() as u64),
+        "nanoseconds" | "ns" => format_ns(size),
+        "microseconds" | "us" | "µs" => format_ns(size * 1e3),
+        "milliseconds" | "ms" => format_ns(size * 1e6),
+        "seconds" | "s" => format_ns(size * 1e9),
+        "bytes" => format_bytes(size.round() as u64),
+        _ => group_digits(size.round() as u64),
     };
     match size.round() {
         0.0 if text == "0" => text,
@@ -84,8 +86,8 @@ pub fn amount(value: &ValueType, amount: f64) -> String {
 }
 
 /// An amount with its unit and what it is an amount of.
-pub fn total(value: &ValueType, size: f64) -> String {
-    let (text, name) = (amount(value, size), printable(&value.name));
+pub fn format_total(value: &ValueType, size: f64) -> String {
+    let (text, name) = (format_amount(value, size), clean_name(&value.name));
     let has_unit = text.ends_with(char::is_alphabetic);
     if has_unit {
         format!("{text} of {name}")
@@ -95,7 +97,7 @@ pub fn total(value: &ValueType, size: f64) -> String {
 }
 
 /// A share of the whole.
-pub fn percent(forest: &Forest, amount: f64) -> String {
+pub fn format_share(forest: &Forest, amount: f64) -> String {
     share_of(forest.whole(), amount)
 }
 
@@ -110,21 +112,21 @@ pub fn share_of(whole: f64, amount: f64) -> String {
 }
 
 /// Names as a path on one line.
-pub fn joined(forest: &Forest, path: &[Step]) -> String {
+pub fn join_path(forest: &Forest, path: &[Step]) -> String {
     let names: Vec<&str> = path.iter().map(|step| forest.step_name(*step)).collect();
-    printable(&names.join(" > "))
+    clean_name(&names.join(" > "))
 }
 
-fn range(value: &ValueType, interval: Interval) -> String {
+fn format_range(value: &ValueType, interval: Interval) -> String {
     format!(
         "{} to {}",
-        amount(value, interval.low),
-        amount(value, interval.high)
+        format_amount(value, interval.low),
+        format_amount(value, interval.high)
     )
 }
 
 /// A list of numbered summaries; of what is near `current`, only the difference of the paths is said.
-pub fn listing(
+pub fn listing_text(
     forest: &Forest,
     listing: &Listing<CallSequence>,
     current: Option<&CallSequence>,
@@ -137,30 +139,30 @@ pub fn listing(
             None => "nothing\n",
         });
     } else {
-        text = table(forest, &listing.rows, current, wide).render();
+        text = listing_table(forest, &listing.rows, current, wide).render();
     }
     for (relation, count) in &listing.more {
         let what = match relation {
             Relation::Start | Relation::Label(_) => String::new(),
-            relation => format!(" {}", name(relation)),
+            relation => format!(" {}", relation_name(relation)),
         };
         let _ = writeln!(
             text,
             "{} more{what}; set limit N shows more",
-            grouped(*count as u64)
+            group_digits(*count as u64)
         );
     }
     if listing.noise > 0 {
         let _ = writeln!(
             text,
             "{} more differ by no more than chance between runs, and are not ranked",
-            grouped(listing.noise as u64)
+            group_digits(listing.noise as u64)
         );
     }
     text
 }
 
-fn table(
+fn listing_table(
     forest: &Forest,
     rows: &[Row<CallSequence>],
     current: Option<&CallSequence>,
@@ -186,22 +188,25 @@ fn table(
         let Metrics { base, cum } = row.metrics;
         let mut cells = vec![number.to_string()];
         for part in [base, cum] {
-            cells.extend([amount(value, part), percent(forest, part)]);
+            cells.extend([format_amount(value, part), format_share(forest, part)]);
         }
         if new {
             let part = row.new.unwrap_or(cum);
-            cells.extend([amount(value, part), percent(forest, part)]);
+            cells.extend([format_amount(value, part), format_share(forest, part)]);
         }
         if ranges {
-            cells.push(row.interval.map_or(String::new(), |i| range(value, i)));
+            cells.push(
+                row.interval
+                    .map_or(String::new(), |i| format_range(value, i)),
+            );
         }
         let path = path_cell(forest, row, current);
-        let path = shortened(&path, if wide { usize::MAX } else { WIDEST });
+        let path = shorten_middle(&path, if wide { usize::MAX } else { WIDEST });
         if current.is_some() {
-            cells.push(name(&row.relation));
+            cells.push(relation_name(&row.relation));
         }
         cells.push(path);
-        table.row(cells);
+        table.add_row(cells);
     }
     table
 }
@@ -215,37 +220,37 @@ fn path_cell(forest: &Forest, row: &Row<CallSequence>, current: Option<&CallSequ
     );
     let current = current.map_or(&[][..], |s| forest.path_of(s));
     match &row.relation {
-        Relation::Above => format!("{} > …", joined(forest, &path[..more])),
-        Relation::Below => format!("… > {}", joined(forest, &path[own.min(path.len())..])),
-        Relation::TrimTop => format!("without {} > …", joined(forest, &current[..less])),
+        Relation::Above => format!("{} > …", join_path(forest, &path[..more])),
+        Relation::Below => format!("… > {}", join_path(forest, &path[own.min(path.len())..])),
+        Relation::TrimTop => format!("without {} > …", join_path(forest, &current[..less])),
         Relation::TrimBottom => {
             format!(
                 "without … > {}",
-                joined(forest, &current[path.len().min(own)..])
+                join_path(forest, &current[path.len().min(own)..])
             )
         }
-        Relation::Start => joined(forest, path),
-        Relation::Label(label) => format!("{}: {}", printable(label), joined(forest, path)),
+        Relation::Start => join_path(forest, path),
+        Relation::Label(label) => format!("{}: {}", clean_name(label), join_path(forest, path)),
     }
 }
 
-fn name(relation: &Relation) -> String {
+fn relation_name(relation: &Relation) -> String {
     match relation {
         Relation::Above => "above".into(),
         Relation::Below => "below".into(),
         Relation::TrimTop => "trim top".into(),
         Relation::TrimBottom => "trim bottom".into(),
         Relation::Start => String::new(),
-        Relation::Label(label) => printable(label),
+        Relation::Label(label) => clean_name(label),
     }
 }
 
 /// The current summary.
-pub fn details(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> String {
+pub fn details_text(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> String {
     let mut text = String::new();
     let value = forest.value_type();
     if !details.labels.is_empty() {
-        let labels: Vec<String> = details.labels.iter().map(|l| printable(l)).collect();
+        let labels: Vec<String> = details.labels.iter().map(|l| clean_name(l)).collect();
         let _ = writeln!(text, "labels: {}", labels.join(", "));
     }
     for (name, part, interval) in [
@@ -255,55 +260,55 @@ pub fn details(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> 
         let _ = write!(
             text,
             "{name:<5}{}, {}",
-            amount(value, part),
-            percent(forest, part)
+            format_amount(value, part),
+            format_share(forest, part)
         );
         if let Some(interval) = interval {
-            let _ = write!(text, " (95%: {})", range(value, interval));
+            let _ = write!(text, " (95%: {})", format_range(value, interval));
             if interval.conservative() == 0.0 {
                 text.push_str(", which may be chance");
             }
         }
         text.push('\n');
     }
-    paradoxes(forest, details, &mut text);
+    explain_paradoxes(forest, details, &mut text);
     for (label, overlap) in &details.overlaps {
         let _ = writeln!(
             text,
             "overlap with {}: base {}, {}; cum {}, {}",
-            printable(label),
-            amount(value, overlap.base),
-            percent(forest, overlap.base),
-            amount(value, overlap.cum),
-            percent(forest, overlap.cum)
+            clean_name(label),
+            format_amount(value, overlap.base),
+            format_share(forest, overlap.base),
+            format_amount(value, overlap.cum),
+            format_share(forest, overlap.cum)
         );
     }
     if let Some(labelled) = details.labelled {
         let new = details.metrics.cum - labelled.cum;
-        let (new, share) = (amount(value, new), percent(forest, new));
+        let (new, share) = (format_amount(value, new), format_share(forest, new));
         let _ = writeln!(text, "cum that no label has: {new}, {share}");
     }
-    let contexts = forest.contexts(&details.summary);
+    let contexts = forest.context_count(&details.summary);
     let times = if contexts == 1 { "context" } else { "contexts" };
     let _ = writeln!(
         text,
         "path, in {} calling {times}:",
-        grouped(contexts as u64)
+        group_digits(contexts as u64)
     );
     for step in forest.path_of(&details.summary) {
-        let name = printable(forest.step_name(*step));
+        let name = clean_name(forest.step_name(*step));
         let _ = writeln!(
             text,
             "  {}",
-            shortened(&name, if wide { usize::MAX } else { WIDEST })
+            shorten_middle(&name, if wide { usize::MAX } else { WIDEST })
         );
     }
     text.push('\n');
-    text + &listing(forest, &details.nearby, Some(&details.summary), wide)
+    text + &listing_text(forest, &details.nearby, Some(&details.summary), wide)
 }
 
 /// Says why the numbers of a comparison look wrong.
-fn paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mut String) {
+fn explain_paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mut String) {
     if !forest.is_signed() {
         return;
     }
@@ -339,29 +344,34 @@ fn paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mut String
 }
 
 /// The labelled summaries, and what they are together.
-pub fn labels(forest: &Forest, list: &Listing<CallSequence>, total: Metrics, wide: bool) -> String {
+pub fn labels_text(
+    forest: &Forest,
+    list: &Listing<CallSequence>,
+    total: Metrics,
+    wide: bool,
+) -> String {
     if list.rows.is_empty() {
         return "nothing is labelled; label NAME labels the current summary\n".to_owned();
     }
     let value = forest.value_type();
-    let mut text = listing(forest, list, None, wide);
+    let mut text = listing_text(forest, list, None, wide);
     let _ = writeln!(
         text,
         "together, overlap counted once: base {}, {}; cum {}, {}",
-        amount(value, total.base),
-        percent(forest, total.base),
-        amount(value, total.cum),
-        percent(forest, total.cum)
+        format_amount(value, total.base),
+        format_share(forest, total.base),
+        format_amount(value, total.cum),
+        format_share(forest, total.cum)
     );
     text
 }
 
 /// The commands.
-pub fn help() -> String {
+pub fn help_text() -> String {
     let left = |name: &str| (name.to_owned(), Align::Left);
     let mut table = Table::new(vec![left("command"), left("")]);
     for (_, usage, what, _) in HELP {
-        table.row(vec![(*usage).to_owned(), (*what).to_owned()]);
+        table.add_row(vec![(*usage).to_owned(), (*what).to_owned()]);
     }
     table.render()
 }

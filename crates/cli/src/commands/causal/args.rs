@@ -1,6 +1,6 @@
 //! The command line of `vitalfew causal`.
 
-use crate::args::duration;
+use crate::option_values::{WrappedCommand, parse_duration};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Causal {
 
 impl Causal {
     /// Whether it runs a command and passes its exit code on.
-    pub fn wraps(&self) -> bool {
+    pub fn runs_command(&self) -> bool {
         matches!(self.action, CausalAction::Run(_))
     }
 }
@@ -88,12 +88,13 @@ Examples:
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
 126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
 pub struct Run {
-    /// Stop experimenting after this time (30s, 5m); the command runs on
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    /// Stop experimenting after this time (30s, 5m); the command runs on. A command that ends before is run again, for 60s in all
+    /// where nothing is said
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Run the command so many times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub runs: u32,
+    /// Run the command exactly so many times (default: again as long as time and doubt are left)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
     /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can be
     /// repeated (default: the executable, without the sources of libraries)
     #[arg(long, value_name = "PATTERN")]
@@ -111,17 +112,21 @@ pub struct Run {
     #[arg(long, value_name = "FILE:LINE")]
     pub fixed_line: Option<String>,
     /// Speed up by this percentage only; 0: sample, and delay nothing
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_speedup)]
     pub fixed_speedup: Option<f64>,
     /// What to speed up
     #[arg(long, value_enum, default_value_t = CausalBy::Line)]
     pub by: CausalBy,
     /// Shortest experiment
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub experiment: Duration,
     /// Let delays take this part of the time at most: more of the experiments are without, and more time is needed
-    #[arg(long, value_name = "PERCENT", value_parser = crate::args::percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = crate::option_values::parse_percent)]
     pub max_delay: Option<f64>,
+    /// Let the program read the real clocks: by default they stand still for it while it is delayed, so that it does not
+    /// catch up with delays
+    #[arg(long)]
+    pub real_clocks: bool,
     /// Run the command twice without experiments, and propose functions whose calls could be counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,
@@ -143,20 +148,15 @@ pub struct Run {
     /// The library to preload
     #[arg(long, value_name = "FILE", hide = true)]
     pub runtime: Option<PathBuf>,
-    /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    pub command: Vec<String>,
+    /// What is run.
+    #[command(flatten)]
+    pub command: WrappedCommand,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn parse_speedup(text: &str) -> Result<f64, String> {
     match text {
         "0" | "0%" => Ok(0.0),
-        text => crate::args::percent(text),
+        text => crate::option_values::parse_percent(text),
     }
 }
 

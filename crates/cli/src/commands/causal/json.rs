@@ -1,6 +1,6 @@
 //! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
 
-use super::report::Report;
+use super::shown_report::Report;
 use crate::claims::JsonClaims;
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
 use results::command_words;
@@ -93,7 +93,7 @@ struct JsonLeftOut<'a> {
 }
 
 /// Writes the documented form.
-pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+pub fn write_json(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let analysis = report.analysis;
     let runs = report.profile.runs.iter().map(|run| JsonRun {
         command: &run.command,
@@ -114,7 +114,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         confidence: 0.95,
         warnings: &analysis.warnings,
         findings_total: analysis.fragments.len(),
-        findings: report.shown.iter().map(finding).collect(),
+        findings: report.shown.iter().map(json_finding).collect(),
         claims: JsonClaims::of_findings(analysis::causal::findings(report.shown, |fragment| {
             next(report, fragment)
         })),
@@ -134,17 +134,17 @@ fn next(report: &Report<'_>, fragment: &FragmentEffects) -> Vec<String> {
     words
 }
 
-fn finding(finding: &FragmentEffects) -> JsonFinding<'_> {
+fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {
     JsonFinding {
         name: &finding.name,
         detail: &finding.detail,
         image: finding.image.as_deref(),
         share: finding.share,
-        effects: finding.effects.iter().map(effect).collect(),
+        effects: finding.effects.iter().map(json_effect).collect(),
     }
 }
 
-fn effect(effect: &Effect) -> JsonEffect<'_> {
+fn json_effect(effect: &Effect) -> JsonEffect<'_> {
     let (verdict, up_to) = match effect.verdict {
         Verdict::WorthIt(at) => ("worth_it", Some(at)),
         Verdict::WorthItUpTo(at) => ("worth_it_up_to", Some(at)),
@@ -154,9 +154,9 @@ fn effect(effect: &Effect) -> JsonEffect<'_> {
     };
     JsonEffect {
         point: &effect.point,
-        measure: measure(effect.measure),
+        measure: measure_name(effect.measure),
         verdict,
-        up_to: up_to.map(estimate),
+        up_to: up_to.map(json_estimate),
         slope: effect.slope.estimate,
         slope_low: effect.slope.low,
         slope_high: effect.slope.high,
@@ -170,22 +170,22 @@ fn effect(effect: &Effect) -> JsonEffect<'_> {
         at: AT
             .iter()
             .filter_map(|s| effect.at(*s))
-            .map(estimate)
+            .map(json_estimate)
             .collect(),
-        curve: effect.curve.iter().copied().map(estimate).collect(),
-        points: effect.points.iter().map(point).collect(),
+        curve: effect.curve.iter().copied().map(json_estimate).collect(),
+        points: effect.points.iter().map(json_point).collect(),
     }
 }
 
 /// The name of what is measured.
-pub fn measure(measure: Measure) -> &'static str {
+pub fn measure_name(measure: Measure) -> &'static str {
     match measure {
         Measure::Throughput => "throughput",
         Measure::Latency => "latency",
     }
 }
 
-fn estimate(estimate: Estimate) -> JsonEstimate {
+fn json_estimate(estimate: Estimate) -> JsonEstimate {
     JsonEstimate {
         speedup: estimate.speedup,
         program: estimate.program,
@@ -194,7 +194,7 @@ fn estimate(estimate: Estimate) -> JsonEstimate {
     }
 }
 
-fn point(point: &Point) -> JsonPoint {
+fn json_point(point: &Point) -> JsonPoint {
     JsonPoint {
         speedup: point.speedup,
         program: point.program,

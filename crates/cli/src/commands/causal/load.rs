@@ -1,8 +1,8 @@
 //! FragmentEffects and reading causal profiles.
 
 use super::args::CausalSource;
-use crate::exit::{Coded, FAILURE, INCONCLUSIVE};
 use profile::CausalProfile;
+use results::{Refusal, RefusalReason, inconclusive_refusal};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,32 @@ use std::path::{Path, PathBuf};
 const MAX_LEN: u64 = 256 << 20;
 
 /// Reads the profiles and puts their runs together; also says where they are.
-pub fn load(source: &CausalSource) -> anyhow::Result<(CausalProfile, Vec<PathBuf>)> {
+pub fn load_profiles(source: &CausalSource) -> anyhow::Result<(CausalProfile, Vec<PathBuf>)> {
     let files = match source.files.is_empty() {
         false => source.files.clone(),
-        true => vec![latest()?],
+        true => vec![latest_profile()?],
     };
     let mut profile = CausalProfile::default();
     for file in &files {
-        profile.runs.extend(read(file)?.runs);
+        profile.runs.extend(read_profile(file)?.runs);
     }
     Ok((profile, files))
 }
 
-fn latest() -> anyhow::Result<PathBuf> {
+fn latest_profile() -> anyhow::Result<PathBuf> {
     let database = store::default_database();
     store::latest_causal(&database)?.ok_or_else(|| {
         let message = format!(
             "{} has no causal profile: make one with vitalfew causal run -- COMMAND",
             database.display()
         );
-        let code = INCONCLUSIVE;
-        Coded { code, message }.into()
+        inconclusive_refusal(message)
     })
 }
 
-fn read(path: &Path) -> anyhow::Result<CausalProfile> {
-    let failed = |what: String| Coded {
-        code: FAILURE,
+fn read_profile(path: &Path) -> anyhow::Result<CausalProfile> {
+    let failed = |what: String| Refusal {
+        reason: RefusalReason::Failure,
         message: format!("{}: {what}", path.display()),
     };
     let cannot = |error: std::io::Error| failed(format!("cannot be read: {error}"));
@@ -58,5 +57,5 @@ fn read(path: &Path) -> anyhow::Result<CausalProfile> {
     if start.len() as u64 > MAX_LEN {
         return Err(failed("no causal profile is longer than 256 MiB".to_owned()).into());
     }
-    Ok(formats::coz::read(&start).map_err(|error| failed(error.to_string()))?)
+    Ok(formats::coz::read_coz(&start).map_err(|error| failed(error.to_string()))?)
 }

@@ -5,11 +5,14 @@ mod json;
 pub mod load;
 mod report;
 mod run;
+pub use run::{QuietExperiments, experiment_quietly};
+mod shown_report;
 mod suggest;
 mod svg;
 mod text;
 
-pub use svg::{LONGEST_TITLE, escaped, tail};
+pub use report::result_of_file;
+pub use svg::{LONGEST_TITLE, escape_xml, shorten_start};
 
 use args::{Causal, CausalAction};
 use std::process::ExitCode;

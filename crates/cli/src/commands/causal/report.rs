@@ -1,43 +1,33 @@
 //! `vitalfew causal report`.
 
-use super::args::CausalReport as Args;
+use super::args::{CausalReport as Args, CausalSource};
+use super::shown_report::Report;
 use super::{json, load, svg, text};
-use crate::exit::{Coded, INCONCLUSIVE, USAGE};
+use crate::exit::INCONCLUSIVE;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
-use analysis::causal::{Analysis, FragmentEffects, Options, Verdict, analyse};
+use analysis::causal::{Analysis, Options, Verdict, analyse_profile};
 use profile::CausalProfile;
+use results::{Refusal, RefusalReason};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-/// So many findings without --all.
+/// The number of findings without --all.
 const VITAL_FEW: usize = 5;
-
-/// What is reported, from which profile.
-pub struct Report<'a> {
-    /// The experiments.
-    pub profile: &'a CausalProfile,
-    /// What they say.
-    pub analysis: &'a Analysis,
-    /// The findings that are shown.
-    pub shown: &'a [FragmentEffects],
-    /// The files as they would be named again on a command line.
-    pub files: String,
-    /// Everything was asked for.
-    pub all: bool,
-}
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (profile, _) = load::load(&args.source)?;
+    let (profile, _) = load::load_profiles(&args.source)?;
     let options = Options {
         minimum_speedups: args.min_speedups.into(),
         ..Options::default()
     };
-    let mut analysis = analyse(&profile, &options);
+    let mut analysis = analyse_profile(&profile, &options);
     if let Some(point) = &args.point {
-        only(&mut analysis, &profile, point)?;
+        keep_point(&mut analysis, &profile, point)?;
     }
     let count = if args.all { usize::MAX } else { VITAL_FEW };
     let count = count.min(analysis.fragments.len());
@@ -50,28 +40,49 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         all: args.all,
     };
     if let Some(path) = &args.svg {
-        write_file(path, |out| Ok(svg::write(&report, out)?))?;
+        write_file(path, |out| Ok(svg::write_plots(&report, out)?))?;
     }
-    let mut out = Screen::open(args.json);
+    let mut out = Screen::open_output(args.json);
     match args.json {
-        true => json::write(&report, &mut out)?,
-        false => text::write(&report, &mut out)?,
+        true => json::write_json(&report, &mut out)?,
+        false => text::write_report(&report, &mut out)?,
     }
     out.flush()?;
     for warning in &analysis.warnings {
         warn_user(warning);
     }
-    Ok(conclude(&report))
+    Ok(explain_nothing(&report))
+}
+
+/// Returns the output of `causal report --all --json` for one file.
+pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
+    let files = vec![file.to_owned()];
+    let (profile, _) = load::load_profiles(&CausalSource { files })?;
+    let analysis = analyse_profile(&profile, &Options::default());
+    let report = Report {
+        profile: &profile,
+        analysis: &analysis,
+        shown: &analysis.fragments,
+        files: file.display().to_string(),
+        all: true,
+    };
+    let mut json = Vec::new();
+    json::write_json(&report, &mut json)?;
+    Ok(serde_json::from_slice(&json)?)
 }
 
 /// Leaves nothing but what is said of one progress point.
-fn only(analysis: &mut Analysis, profile: &CausalProfile, point: &str) -> Result<(), Coded> {
+fn keep_point(
+    analysis: &mut Analysis,
+    profile: &CausalProfile,
+    point: &str,
+) -> Result<(), Refusal> {
     let points = profile.runs.iter().flat_map(|run| &run.points);
     let names: BTreeSet<&str> = points.map(|point| point.name.as_str()).collect();
     if !names.contains(point) {
         let names: Vec<&str> = names.into_iter().collect();
-        return Err(Coded {
-            code: USAGE,
+        return Err(Refusal {
+            reason: RefusalReason::Usage,
             message: format!(
                 "there is no progress point '{point}'; the profile has: {}",
                 names.join(", ")
@@ -83,7 +94,7 @@ fn only(analysis: &mut Analysis, profile: &CausalProfile, point: &str) -> Result
 }
 
 /// Says why, if the experiments do not tell anything.
-fn conclude(report: &Report<'_>) -> ExitCode {
+fn explain_nothing(report: &Report<'_>) -> ExitCode {
     let effects = report.analysis.fragments.iter().flat_map(|f| &f.effects);
     if effects
         .clone()

@@ -1,58 +1,131 @@
 //! `vitalfew causal run`.
 
 use super::args::{CausalBy, Run};
+use crate::commands::streams::RepeatedStreams;
 use crate::commands::wrapped::{self, Line, Signals};
-use crate::output::grouped;
+use crate::output::{clean_name, group_digits};
 use crate::screen::tell_user;
-use experiment::{Hint, Live, Options, PointSpec};
+use experiment::{
+    CausalListener, ExperimentOptions, LiveProgress, PointSpec, ProgressChoice, Repeats,
+};
 use profile::{CausalProfile, CausalRun, Granularity};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// The time for which short commands are repeated without `--for`.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Slopes within this are narrow enough not to run the command once more.
+const NARROW: f64 = 0.03;
+/// The least time between two saves of the measurements.
+const SAVED_EVERY: Duration = Duration::from_secs(1);
+
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
-    let mut options = options(args)?;
-    let signals = Signals::catch()?;
+    let options = experiment_options(args)?;
+    let signals = Signals::catch_signals()?;
     if args.suggest_progress {
         return super::suggest::run(args, &options, &signals.stop);
     }
-    let mut path = args.output.clone();
-    let mut talk = Talk::new(args);
-    let mut exit = None;
-    for number in 1..=args.runs {
-        talk.run = number;
-        let outcome = experiment::run(&options, &signals.stop, &mut |live, so_far| {
-            talk.hear(live, so_far)
-        })?;
-        talk.line.clear();
-        talk.forget();
-        if let Some(hints) = &mut options.end_to_end {
-            learn(hints, &outcome.run);
-        }
-        store(&outcome.run, &mut path, args)?;
-        signals.pass_on(outcome.running.as_ref());
-        exit = outcome
-            .exit
-            .or_else(|| wrapped::wait(outcome.running, args.quiet));
-        if signals.stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
+    let repeats = match args.runs {
+        Some(runs) => Repeats::Times(runs),
+        None if args.end_to_end => Repeats::Times(1),
+        None => Repeats::For(args.duration.unwrap_or(PATIENCE)),
+    };
+    let mut streams = RepeatedStreams::begin_without_pipes()?;
+    let unasked = matches!(repeats, Repeats::For(_));
+    // A short command is run hundreds of times: what it writes is shown once, unless the runs were asked for.
+    let mut rewind =
+        || streams.rewind_input().is_ok() && (!unasked || streams.silence_stdout().is_ok());
+    let mut talk = Talk::new(args, &mut rewind);
+    let outcome = experiment::run_repeatedly(&options, repeats, &signals.stop, &mut talk)?;
+    let path = talk.path;
+    streams.restore_output();
+    signals.pass_on(outcome.running.as_ref());
+    let exit = outcome
+        .exit
+        .or_else(|| wrapped::wait_for_command(outcome.running, args.quiet));
     if !args.quiet
         && let Some(path) = path
     {
-        report(path, args)?;
+        report_findings(path, args)?;
     }
     Ok(wrapped::exit_code(exit))
 }
 
-fn options(args: &Run) -> anyhow::Result<Options> {
-    let mut options = Options::new(
-        args.command.clone(),
-        wrapped::runtime(args.runtime.as_ref())?,
+/// Results of experiments that nobody watched.
+#[derive(Default)]
+pub struct QuietExperiments {
+    /// The runs.
+    pub profile: CausalProfile,
+    /// The measure of progress.
+    pub choice: Option<ProgressChoice>,
+    /// The number of times that the command was started.
+    pub runs: u32,
+}
+
+/// Runs the command with experiments again and again, for so long, and says nothing. `rewind` gives the command back its input
+/// between runs; the profile is kept where `causal report` finds it.
+///
+/// # Errors
+/// Those of the command.
+pub fn experiment_quietly(
+    args: &Run,
+    time: Duration,
+    stop: &AtomicBool,
+    rewind: &mut dyn FnMut() -> bool,
+) -> anyhow::Result<QuietExperiments> {
+    let mut options = experiment_options(args)?;
+    options.duration = Some(time);
+    let mut listener = QuietListener {
+        talk: Talk::new(args, rewind),
+        choice: None,
+    };
+    let repeats = Repeats::For(time);
+    let outcome = experiment::run_repeatedly(&options, repeats, stop, &mut listener)?;
+    let (profile, choice) = (listener.talk.profile, listener.choice);
+    wrapped::wait_for_command(outcome.running, true);
+    Ok(QuietExperiments {
+        profile,
+        choice,
+        runs: outcome.runs,
+    })
+}
+
+struct QuietListener<'a> {
+    talk: Talk<'a>,
+    choice: Option<ProgressChoice>,
+}
+
+impl CausalListener for QuietListener<'_> {
+    fn progress_chosen(&mut self, choice: &ProgressChoice) {
+        self.choice = Some(choice.clone());
+    }
+
+    fn report_progress(
+        &mut self,
+        number: u32,
+        live: &LiveProgress,
+        so_far: &mut dyn FnMut() -> CausalRun,
+    ) {
+        self.talk.report_progress(number, live, so_far);
+    }
+
+    fn run_finished(&mut self, run: &CausalRun) -> std::io::Result<bool> {
+        self.talk.run_finished(run)
+    }
+
+    fn input_rewound(&mut self) -> bool {
+        self.talk.input_rewound()
+    }
+}
+
+fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
+    let mut options = ExperimentOptions::new(
+        args.command.words.clone(),
+        wrapped::find_runtime(args.runtime.as_ref())?,
     );
     options.by = match args.by {
         CausalBy::Line => Granularity::Line,
@@ -64,7 +137,7 @@ fn options(args: &Run) -> anyhow::Result<Options> {
     options.points = args
         .progress
         .iter()
-        .map(|text| PointSpec::parse(text))
+        .map(|text| PointSpec::parse_spec(text))
         .collect::<Result<_, _>>()?;
     for pair in args.latency.chunks_exact(2) {
         if let [begin, end] = pair {
@@ -75,23 +148,25 @@ fn options(args: &Run) -> anyhow::Result<Options> {
     options.end_to_end = args.end_to_end.then(Vec::new);
     options.shortest = args.experiment;
     options.most_delay = args.max_delay.map(|percent| percent / 100.0);
+    options.real_clocks = args.real_clocks;
     options.seed = args.seed;
+    options.choose_point = true;
     Ok(options)
 }
 
 /// Different speedups that a line needs to be reported.
-fn fewest(args: &Run) -> u16 {
+fn fewest_speedups(args: &Run) -> u16 {
     if args.fixed_speedup.is_some() { 2 } else { 5 }
 }
 
 /// Says what was found out; whether it tells anything is no exit code of a command that passes the
 /// program's on.
-fn report(path: PathBuf, args: &Run) -> anyhow::Result<()> {
+fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
     super::report::run(&super::args::CausalReport {
         source: super::args::CausalSource { files: vec![path] },
         point: None,
-        min_speedups: fewest(args),
+        min_speedups: fewest_speedups(args),
         all: false,
         json: args.json,
         svg: None,
@@ -99,45 +174,30 @@ fn report(path: PathBuf, args: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What later runs choose from.
-fn learn(hints: &mut Vec<Hint>, run: &CausalRun) {
-    for fragment in &run.fragments {
-        match hints.iter_mut().find(|hint| hint.name == fragment.name) {
-            Some(hint) => hint.samples += fragment.samples,
-            None => hints.push(Hint {
-                name: fragment.name.clone(),
-                samples: fragment.samples,
-            }),
-        }
-    }
-}
-
-fn store(run: &CausalRun, path: &mut Option<PathBuf>, args: &Run) -> anyhow::Result<()> {
-    let path = path.get_or_insert_with(|| {
-        let database = args.db.clone().unwrap_or_else(store::default_database);
-        store::causal_path(&database, run.start_unix_ns)
-    });
-    store::append_causal(std::slice::from_ref(run), path)?;
-    Ok(())
-}
-
 /// Looking at what was measured so far may take this part of the time.
 const LOOKING: u32 = 100;
 
-/// What is said meanwhile, on standard error.
-struct Talk {
+/// Saves what is measured, and says meanwhile how far it is, on standard error.
+struct Talk<'a> {
+    args: &'a Run,
+    /// Gives the command its input once more, if it can.
+    rewind: &'a mut dyn FnMut() -> bool,
     line: Line,
-    run: u32,
-    runs: u32,
-    fewest: u16,
+    /// The profile.
+    path: Option<PathBuf>,
+    /// Runs that are over.
+    profile: CausalProfile,
+    /// Experiments of the current run that are saved, and when they were.
+    saved: usize,
+    saved_at: Instant,
     /// The analysis that is under way.
     looking: Option<JoinHandle<Precision>>,
-    /// What the last one said, and when there may be a next.
+    /// The last precision shown, and the time of the next.
     precision: Option<Precision>,
     again: Instant,
 }
 
-/// How much is known so far.
+/// The precision so far.
 #[derive(Clone, Copy)]
 struct Precision {
     /// Lines with enough data to be reported.
@@ -148,14 +208,13 @@ struct Precision {
 }
 
 impl Precision {
-    fn of(run: CausalRun, fewest: u16) -> Self {
+    fn of(profile: &CausalProfile, fewest: u16) -> Self {
         let start = Instant::now();
-        let profile = CausalProfile { runs: vec![run] };
         let options = analysis::causal::Options {
             minimum_speedups: fewest.into(),
             ..Default::default()
         };
-        let findings = analysis::causal::analyse(&profile, &options).fragments;
+        let findings = analysis::causal::analyse_profile(profile, &options).fragments;
         let effects = findings
             .iter()
             .filter_map(|finding| finding.effects.first());
@@ -168,53 +227,124 @@ impl Precision {
     }
 }
 
-impl Talk {
-    fn new(args: &Run) -> Self {
+impl CausalListener for Talk<'_> {
+    fn progress_chosen(&mut self, choice: &ProgressChoice) {
+        self.line.clear();
+        if let Some(text) = choice_in_words(choice).filter(|_| !self.args.quiet) {
+            tell_user(&text);
+        }
+    }
+
+    fn report_progress(
+        &mut self,
+        number: u32,
+        live: &LiveProgress,
+        so_far: &mut dyn FnMut() -> CausalRun,
+    ) {
+        // What is finished survives whatever happens to this process.
+        let is_file = self
+            .path
+            .as_ref()
+            .is_none_or(|path| !path.exists() || path.is_file());
+        if live.experiments > self.saved && self.saved_at.elapsed() >= SAVED_EVERY && is_file {
+            self.saved = live.experiments;
+            self.saved_at = Instant::now();
+            // The end of the run says so if it cannot be written.
+            let _ = self.store_run(&so_far());
+        }
+        if self.line.is_shown() {
+            self.show_progress(number, live, so_far);
+        }
+    }
+
+    fn run_finished(&mut self, run: &CausalRun) -> std::io::Result<bool> {
+        self.line.clear();
+        self.store_run(run).map_err(std::io::Error::other)?;
+        self.saved = 0;
+        self.looking = None;
+        self.profile.runs.push(run.clone());
+        let known = Precision::of(&self.profile, fewest_speedups(self.args));
+        let narrow = known.lines > 0 && known.widest <= NARROW;
+        self.precision = Some(known);
+        Ok(!narrow)
+    }
+
+    fn input_rewound(&mut self) -> bool {
+        (self.rewind)()
+    }
+}
+
+/// Describes the measure of progress before the first experiment.
+fn choice_in_words(choice: &ProgressChoice) -> Option<String> {
+    match choice {
+        ProgressChoice::Source(_) => None,
+        ProgressChoice::Function { name, calls_per_second } => Some(format!(
+            "no progress point was given: {} ({calls_per_second:.0} calls a second) stands for a unit of work; name another with --progress",
+            clean_name(name)
+        )),
+        ProgressChoice::EndToEnd => Some(
+            "no progress point was given, and no function is called steadily: each run of the command is one experiment, measured to its end"
+                .into(),
+        ),
+    }
+}
+
+impl<'a> Talk<'a> {
+    fn new(args: &'a Run, rewind: &'a mut dyn FnMut() -> bool) -> Self {
         Self {
+            args,
+            rewind,
             line: Line::new(args.quiet),
-            run: 1,
-            runs: args.runs,
-            fewest: fewest(args),
+            path: args.output.clone(),
+            profile: CausalProfile::default(),
+            saved: 0,
+            saved_at: Instant::now(),
             looking: None,
             precision: None,
             again: Instant::now(),
         }
     }
 
-    /// Another run begins.
-    fn forget(&mut self) {
-        self.looking = None;
-        self.precision = None;
+    /// Saves a run; what was saved of it before is replaced.
+    fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
+        let path = self.path.get_or_insert_with(|| {
+            let database = self.args.db.clone().unwrap_or_else(store::default_database);
+            store::causal_path(&database, run.start_unix_ns)
+        });
+        store::save_causal(run, path).map(|_| ())
     }
 
     /// Returns how precise the results are so far, by an analysis on the side, now and then.
-    fn look(&mut self, so_far: &mut dyn FnMut() -> CausalRun) -> Option<Precision> {
+    fn estimate_precision(&mut self, so_far: &mut dyn FnMut() -> CausalRun) -> Option<Precision> {
         if self.looking.as_ref().is_some_and(JoinHandle::is_finished) {
             self.precision = self.looking.take().and_then(|looking| looking.join().ok());
             let took = self.precision.map_or(Duration::ZERO, |known| known.took);
             self.again = Instant::now() + took * LOOKING;
         }
         if self.looking.is_none() && Instant::now() >= self.again {
-            let (run, fewest) = (so_far(), self.fewest);
-            self.looking = Some(std::thread::spawn(move || Precision::of(run, fewest)));
+            let (mut profile, fewest) = (self.profile.clone(), fewest_speedups(self.args));
+            profile.runs.push(so_far());
+            self.looking = Some(std::thread::spawn(move || Precision::of(&profile, fewest)));
         }
         self.precision
     }
 
-    fn hear(&mut self, live: &Live, so_far: &mut dyn FnMut() -> CausalRun) {
-        if !self.line.is_shown() {
-            return;
-        }
-        let known = match self.look(so_far) {
+    fn show_progress(
+        &mut self,
+        number: u32,
+        live: &LiveProgress,
+        so_far: &mut dyn FnMut() -> CausalRun,
+    ) {
+        let known = match self.estimate_precision(so_far) {
             Some(Precision { lines, widest, .. }) if lines > 0 => {
                 format!(", {lines} with enough data (slopes within ±{widest:.2})")
             }
             _ => String::new(),
         };
-        let run = if self.runs > 1 {
-            format!("run {} of {}, ", self.run, self.runs)
-        } else {
-            String::new()
+        let run = match self.args.runs {
+            Some(runs) if runs > 1 => format!("run {number} of {runs}, "),
+            None if number > 1 => format!("run {number}, "),
+            _ => String::new(),
         };
         let seconds = live.elapsed.as_secs_f64();
         let points = live
@@ -224,7 +354,7 @@ impl Talk {
         self.line.show(&format!(
             "{run}{seconds:.0} s, {} experiments, {} samples, {} lines{known}{}",
             live.experiments,
-            grouped(live.samples),
+            group_digits(live.samples),
             live.fragments,
             points.take(3).collect::<String>(),
         ));

@@ -1,11 +1,11 @@
 //! `vitalfew causal run --suggest-progress`: what could stand for a unit of work?
 
 use super::args::Run;
-use crate::exit::{Coded, INCONCLUSIVE};
-use crate::output::{Align, Table, grouped, printable};
+use crate::output::{Align, Table, clean_name, group_digits};
 use crate::screen::{Screen, tell_user};
-use experiment::{Options, PointKind, PointSpec};
+use experiment::{ExperimentOptions, PointKind, PointSpec};
 use profile::{CausalRun, Granularity, Progress};
+use results::inconclusive_refusal;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -26,12 +26,12 @@ struct Candidate {
 }
 
 /// Runs the command twice, without delays: to see which functions take time, and how often those are called.
-pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Run, options: &ExperimentOptions, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let mut options = options.clone();
     options.by = Granularity::Function;
     options.fixed_speedup = Some(0.0);
     options.points.clear();
-    let first = observe(&options, stop)?;
+    let first = observe_once(&options, stop)?;
     let mut functions: Vec<_> = first.fragments.iter().filter(|f| f.samples > 0).collect();
     functions.sort_by_key(|function| std::cmp::Reverse(function.samples));
     let all: u64 = functions.iter().map(|function| function.samples).sum();
@@ -47,10 +47,9 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
         // The controller knows whether it ran for too short a time, is set-uid or has no names.
         let reason = first.warnings.first().cloned();
         let message = reason.unwrap_or_else(|| "nothing in scope was sampled".to_owned());
-        let code = INCONCLUSIVE;
-        return Err(Coded { code, message }.into());
+        return Err(inconclusive_refusal(message));
     }
-    let second = observe(&options, stop)?;
+    let second = observe_once(&options, stop)?;
     let shares = functions
         .iter()
         .map(|f| f.samples as f64 / all.max(1) as f64);
@@ -60,7 +59,7 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
         .enumerate()
         .zip(shares)
         .map(|((at, point), share)| {
-            let (rate, variation) = rate(&second, at);
+            let (rate, variation) = visit_rate(&second, at);
             Candidate {
                 name: point.name.clone(),
                 share,
@@ -76,12 +75,12 @@ pub fn run(args: &Run, options: &Options, stop: &AtomicBool) -> anyhow::Result<E
             .cmp(&fits(a))
             .then(a.variation.total_cmp(&b.variation))
     });
-    print(&candidates, fits)?;
+    print_candidates(&candidates, fits)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn observe(options: &Options, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
-    let outcome = experiment::run(options, stop, &mut |_, _| {})?;
+fn observe_once(options: &ExperimentOptions, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
+    let outcome = experiment::run_experiments(options, stop, &mut |_, _| {})?;
     if let Some(mut running) = outcome.running {
         tell_user("waiting for the command to end (Ctrl-C: leave it running)");
         while running.wait().is_none() {}
@@ -90,7 +89,7 @@ fn observe(options: &Options, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
 }
 
 /// Visits a second of a point in experiments without delay, and their coefficient of variation.
-fn rate(run: &CausalRun, point: usize) -> (f64, f64) {
+fn visit_rate(run: &CausalRun, point: usize) -> (f64, f64) {
     let rates: Vec<f64> = run
         .experiments
         .iter()
@@ -115,7 +114,10 @@ fn rate(run: &CausalRun, point: usize) -> (f64, f64) {
     (mean, variation)
 }
 
-fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) -> std::io::Result<()> {
+fn print_candidates(
+    candidates: &[Candidate],
+    fits: impl Fn(&Candidate) -> bool,
+) -> std::io::Result<()> {
     let mut table = Table::new(vec![
         ("of the time".into(), Align::Right),
         ("calls/s".into(), Align::Right),
@@ -138,18 +140,18 @@ fn print(candidates: &[Candidate], fits: impl Fn(&Candidate) -> bool) -> std::io
             (_, _, true) => "rare",
             _ => "never in an experiment",
         };
-        table.row(vec![
+        table.add_row(vec![
             format!("{:.0} %", 100.0 * candidate.share),
-            grouped(candidate.rate.round() as u64),
+            group_digits(candidate.rate.round() as u64),
             varies,
             word.into(),
-            format!("function:{}", printable(&candidate.name)),
+            format!("function:{}", clean_name(&candidate.name)),
         ]);
     }
-    let mut out = Screen::text();
+    let mut out = Screen::text_output();
     write!(out, "{}", table.render())?;
     if let Some(best) = candidates.first().filter(|best| fits(best)) {
-        let name = printable(&best.name);
+        let name = clean_name(&best.name);
         writeln!(
             out,
             "\nnext: vitalfew causal run --progress 'function:{name}' -- …"

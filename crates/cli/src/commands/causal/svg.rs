@@ -1,14 +1,14 @@
 //! `vitalfew causal report --svg`: the curves with their bands, one plot a line and progress point.
 
-use super::json::measure;
-use super::report::Report;
-use super::text::words;
+use super::json::measure_name;
+use super::shown_report::Report;
+use super::text::verdict_words;
 use crate::output::is_deceptive;
 use analysis::causal::{Effect, Estimate, FragmentEffects, Verdict};
 use std::io::Write;
 
 const COLUMNS: usize = 2;
-/// Of a plot with its labels, in pixels.
+/// Size of a plot with its labels, in pixels.
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 266.0;
 const LEFT: f64 = 52.0;
@@ -22,7 +22,7 @@ pub const LONGEST_TITLE: usize = 52;
 const LONGEST_LINE: usize = 64;
 
 /// Writes the plots.
-pub fn write(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
+pub fn write_plots(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
     let pairs = report.shown.iter().flat_map(|finding| {
         let effects = finding.effects.iter();
         effects.map(move |effect| (finding, effect))
@@ -41,7 +41,7 @@ pub fn write(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
         let (x, y) = (number % COLUMNS, number / COLUMNS);
         let (x, y) = (x as f64 * WIDTH, y as f64 * HEIGHT);
         writeln!(out, r#"<g transform="translate({x},{y})">"#)?;
-        plot(finding, effect, &scale, out)?;
+        plot_effect(finding, effect, &scale, out)?;
         writeln!(out, "</g>")?;
     }
     writeln!(out, "</svg>")
@@ -87,15 +87,15 @@ fn x(speedup: f64) -> f64 {
     LEFT + speedup * (WIDTH - LEFT - RIGHT)
 }
 
-fn plot(
+fn plot_effect(
     finding: &FragmentEffects,
     effect: &Effect,
     scale: &Scale,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let title = escaped(&tail(&finding.name, LONGEST_TITLE));
-    let point = escaped(&tail(&effect.point, 32));
-    let verdict = escaped(&words(effect));
+    let title = escape_xml(&shorten_start(&finding.name, LONGEST_TITLE));
+    let point = escape_xml(&shorten_start(&effect.point, 32));
+    let verdict = escape_xml(&verdict_words(effect));
     let color = match effect.verdict {
         Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => "#238b45",
         Verdict::Contention(_) => "#cb181d",
@@ -117,7 +117,7 @@ fn plot(
     writeln!(
         out,
         r##"<text x="{LEFT}" y="31" fill="#555">{} of {point}: slope {:+.2} [{:+.2}, {:+.2}]</text>"##,
-        measure(effect.measure),
+        measure_name(effect.measure),
         slope.estimate,
         slope.low,
         slope.high
@@ -126,7 +126,7 @@ fn plot(
         out,
         r#"<text x="{LEFT}" y="46" fill="{color}"{squeezed}>{verdict}</text>"#
     )?;
-    axes(scale, out)?;
+    draw_axes(scale, out)?;
     let origin = Estimate::default();
     let curve: Vec<&Estimate> = std::iter::once(&origin).chain(&effect.curve).collect();
     let at = |speedup: f64, value: f64| format!("{:.1},{:.1}", x(speedup), scale.y(value));
@@ -163,7 +163,7 @@ fn plot(
     )
 }
 
-fn axes(scale: &Scale, out: &mut dyn Write) -> std::io::Result<()> {
+fn draw_axes(scale: &Scale, out: &mut dyn Write) -> std::io::Result<()> {
     let (left, right) = (x(0.0), x(1.0));
     let count = ((scale.high - scale.low) / scale.step).round() as i32;
     for number in 0..=count {
@@ -201,7 +201,7 @@ fn axes(scale: &Scale, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// The end of a long name: its beginning is directories.
-pub fn tail(name: &str, width: usize) -> String {
+pub fn shorten_start(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
         return name.to_owned();
@@ -211,7 +211,7 @@ pub fn tail(name: &str, width: usize) -> String {
 }
 
 /// Text as XML has it.
-pub fn escaped(text: &str) -> String {
+pub fn escape_xml(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

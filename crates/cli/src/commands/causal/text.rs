@@ -1,8 +1,8 @@
 //! `vitalfew causal report` as text, with the curves drawn in characters.
 
-use super::json::{AT, measure};
-use super::report::Report;
-use crate::output::{grouped, printable, time};
+use super::json::{AT, measure_name};
+use super::shown_report::Report;
+use crate::output::{clean_name, format_ns, group_digits};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,8 +12,8 @@ const WIDTH: usize = 24;
 const HEIGHT: usize = AT.len();
 
 /// Writes the report.
-pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
-    heading(report, out)?;
+pub fn write_report(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+    write_heading(report, out)?;
     for (number, finding) in report.shown.iter().enumerate() {
         writeln!(out)?;
         write_finding(number + 1, finding, out)?;
@@ -23,7 +23,8 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let more = analysis.fragments.len() - report.shown.len();
     if more > 0 {
         let hidden = analysis.fragments.iter().skip(report.shown.len());
-        let contention = hidden.filter(|f| matches!(verdict(f), Some(Verdict::Contention(_))));
+        let contention =
+            hidden.filter(|f| matches!(surest_verdict(f), Some(Verdict::Contention(_))));
         let contention = match contention.count() {
             0 => String::new(),
             n => format!(" ({n} of them contention)"),
@@ -34,25 +35,25 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "next: {}", next(report))
 }
 
-fn verdict(finding: &FragmentEffects) -> Option<Verdict> {
+fn surest_verdict(finding: &FragmentEffects) -> Option<Verdict> {
     finding.effects.first().map(|effect| effect.verdict)
 }
 
-fn heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+fn write_heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let runs = &report.profile.runs;
     let length: f64 = runs.iter().map(|run| run.duration_ns as f64).sum();
     let command = runs.first().map(|run| run.command.join(" "));
     let command = command.filter(|command| !command.is_empty());
     let of = command.map_or_else(String::new, |command| {
-        format!(" of {}", printable(&command))
+        format!(" of {}", clean_name(&command))
     });
     let (experiments, runs) = (report.analysis.experiments, runs.len());
     write!(
         out,
         "{} in {}{of}, {}",
-        counted(experiments, "experiment"),
-        counted(runs, "run"),
-        time(length)
+        count_noun(experiments, "experiment"),
+        count_noun(runs, "run"),
+        format_ns(length)
     )?;
     match report.analysis.without_sample {
         0 => writeln!(out)?,
@@ -66,15 +67,15 @@ fn heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         n => writeln!(
             out,
             "{} set aside because the host ran something else meanwhile",
-            counted(n, "experiment")
+            count_noun(n, "experiment")
         ),
     }
 }
 
 /// `1 run`, `2 runs`.
-fn counted(count: usize, what: &str) -> String {
+fn count_noun(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", grouped(count as u64))
+    format!("{} {what}{plural}", group_digits(count as u64))
 }
 
 fn write_finding(
@@ -87,12 +88,14 @@ fn write_finding(
     };
     let detail = match finding.detail.as_str() {
         "" => String::new(),
-        detail => format!("  {}", printable(detail)),
+        detail => format!("  {}", clean_name(detail)),
     };
-    writeln!(out, "{number}. {}{detail}", printable(&finding.name))?;
-    writeln!(out, "   {}", words(effect))?;
+    writeln!(out, "{number}. {}{detail}", clean_name(&finding.name))?;
+    writeln!(out, "   {}", verdict_words(effect))?;
     let phase = match effect.phase.of {
-        of if of + effect.phase.error < 0.95 => format!(", runs in {} of the time", part(of)),
+        of if of + effect.phase.error < 0.95 => {
+            format!(", runs in {} of the time", format_part(of))
+        }
         _ => String::new(),
     };
     let disturbed = match effect.set_aside {
@@ -102,51 +105,51 @@ fn write_finding(
     writeln!(
         out,
         "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}{disturbed}, {}; {} of the samples{phase}",
-        measure(effect.measure),
-        printable(&effect.point),
+        measure_name(effect.measure),
+        clean_name(&effect.point),
         effect.slope.estimate,
         effect.slope.low,
         effect.slope.high,
-        counted(effect.experiments, "experiment"),
+        count_noun(effect.experiments, "experiment"),
         match effect.visits {
             1 => "1 visit".to_owned(),
-            visits => format!("{} visits", grouped(visits)),
+            visits => format!("{} visits", group_digits(visits)),
         },
-        part(finding.share)
+        format_part(finding.share)
     )?;
-    for (row, at) in plot(effect).into_iter().zip(AT) {
+    for (row, at) in plot_curve(effect).into_iter().zip(AT) {
         let estimate = effect.at(at);
         let estimate =
-            estimate.map(|e| format!("  sped up by {:>3.0}%: {}", 100.0 * at, range(&e)));
+            estimate.map(|e| format!("  sped up by {:>3.0}%: {}", 100.0 * at, format_estimate(&e)));
         let line = format!("   {row}{}", estimate.unwrap_or_default());
         writeln!(out, "{}", line.trim_end())?;
     }
     for other in others {
-        let point = printable(&other.point);
+        let point = clean_name(&other.point);
         writeln!(
             out,
             "   {} of {point}: {}",
-            measure(other.measure),
-            words(other)
+            measure_name(other.measure),
+            verdict_words(other)
         )?;
     }
     Ok(())
 }
 
-fn part(part: f64) -> String {
+fn format_part(part: f64) -> String {
     format!("{:.1}%", 100.0 * part)
 }
 
 /// `+21.3% [+18.0%, +24.5%]`.
-fn range(at: &Estimate) -> String {
+fn format_estimate(at: &Estimate) -> String {
     let [middle, low, high] = [at.program, at.low, at.high].map(|x| format!("{:+.1}%", 100.0 * x));
     format!("{middle:>7} [{low:>7}, {high:>7}]")
 }
 
 /// The verdict.
-pub fn words(effect: &Effect) -> String {
+pub fn verdict_words(effect: &Effect) -> String {
     let squeezed = |at: &Estimate| {
-        let range = range(at);
+        let range = format_estimate(at);
         range
             .split_whitespace()
             .collect::<Vec<_>>()
@@ -193,7 +196,7 @@ pub fn words(effect: &Effect) -> String {
 }
 
 /// The curve in Braille dots, with the highest and the lowest value at its left.
-fn plot(effect: &Effect) -> Vec<String> {
+fn plot_curve(effect: &Effect) -> Vec<String> {
     let values = || effect.curve.iter().map(|estimate| estimate.program);
     let high = values().fold(0.0, f64::max).max(0.01);
     let low = values().fold(0.0, f64::min);
@@ -242,12 +245,12 @@ fn plot(effect: &Effect) -> Vec<String> {
     };
     dots.chunks(4)
         .enumerate()
-        .map(|(number, rows)| format!("{:>5} {}", label(number), braille(rows)))
+        .map(|(number, rows)| format!("{:>5} {}", label(number), braille_line(rows)))
         .collect()
 }
 
 /// Four rows of dots as characters of two columns.
-fn braille(rows: &[Vec<bool>]) -> String {
+fn braille_line(rows: &[Vec<bool>]) -> String {
     const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
     let cell = |cell: usize| {
         let mut code = 0x2800;
@@ -263,7 +266,7 @@ fn braille(rows: &[Vec<bool>]) -> String {
     (0..WIDTH).map(cell).collect()
 }
 
-/// How much is left out, and why.
+/// Writes the number of fragments left out, and the reasons.
 fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let left_out = &report.analysis.left_out;
     if left_out.is_empty() {
@@ -272,14 +275,14 @@ fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     if report.all {
         writeln!(out, "left out:")?;
         for one in left_out {
-            let (name, point) = (printable(&one.name), printable(&one.point));
-            writeln!(out, "  {name}, {point}: {}", why(one.why))?;
+            let (name, point) = (clean_name(&one.name), clean_name(&one.point));
+            writeln!(out, "  {name}, {point}: {}", lack_reason(one.why))?;
         }
         return Ok(());
     }
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for one in left_out {
-        *kinds.entry(kind(one.why)).or_default() += 1;
+        *kinds.entry(lack_kind(one.why)).or_default() += 1;
     }
     let kinds: Vec<String> = kinds
         .iter()
@@ -288,7 +291,7 @@ fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "left out: {}", kinds.join(", "))
 }
 
-fn kind(lack: Lack) -> &'static str {
+fn lack_kind(lack: Lack) -> &'static str {
     match lack {
         Lack::Baseline => "without a baseline",
         Lack::Speedups(_) => "with too few different speedups",
@@ -297,7 +300,7 @@ fn kind(lack: Lack) -> &'static str {
     }
 }
 
-fn why(lack: Lack) -> String {
+fn lack_reason(lack: Lack) -> String {
     match lack {
         Lack::Baseline => "no experiment with a speedup of 0".to_owned(),
         Lack::Speedups(n) => format!("{n} different speedups, 0 among them"),
@@ -308,10 +311,10 @@ fn why(lack: Lack) -> String {
 
 /// The command to type next.
 fn next(report: &Report<'_>) -> String {
-    let unclear = |finding: &&FragmentEffects| verdict(finding) == Some(Verdict::Unclear);
+    let unclear = |finding: &&FragmentEffects| surest_verdict(finding) == Some(Verdict::Unclear);
     let files = match report.files.as_str() {
         "" => String::new(),
-        files => format!(" {}", printable(files)),
+        files => format!(" {}", clean_name(files)),
     };
     let claimed = report
         .analysis
@@ -322,12 +325,12 @@ fn next(report: &Report<'_>) -> String {
     match (first, report.profile.runs.first()) {
         (Some(finding), Some(run)) if !claimed && !run.command.is_empty() => format!(
             "vitalfew causal run --fixed-line {} -- {}    more experiments with it",
-            printable(&finding.name),
-            printable(&run.command.join(" "))
+            clean_name(&finding.name),
+            clean_name(&run.command.join(" "))
         ),
         (_, Some(run)) if report.shown.is_empty() && !run.command.is_empty() => format!(
             "vitalfew causal run --for 60s -- {}    more experiments",
-            printable(&run.command.join(" "))
+            clean_name(&run.command.join(" "))
         ),
         _ => {
             format!("vitalfew causal report{files} --svg causal.svg    the curves with their bands")

@@ -1,6 +1,6 @@
 //! The command line of `vitalfew interference`.
 
-use crate::args::{duration, percent};
+use crate::option_values::{WrappedCommand, parse_duration, parse_percent};
 use analysis::interference::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,14 +57,14 @@ pub struct Run {
     #[arg(long = "uprobe", value_name = "FUNCTION")]
     pub probes: Vec<String>,
     /// Stop tracing after this time (30s, 5m); the command runs on
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// Trace one in so many executions of each function
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1 << 20))]
     pub every: u32,
     /// Trace only one in many executions of a function where tracing would take more of the
     /// program's time than this percentage
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_percent)]
     pub overhead: f64,
     /// Sample this event meanwhile: do slow executions have more of it? NAME[:u|k|p][:PERIOD] as for record; up to 8
     /// (default: page faults, and cache misses and instructions where the processor counts them)
@@ -104,14 +104,9 @@ pub struct Run {
     /// The library to preload
     #[arg(long, value_name = "FILE", hide = true)]
     pub runtime: Option<PathBuf>,
-    /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    pub command: Vec<String>,
+    /// What is run.
+    #[command(flatten)]
+    pub command: WrappedCommand,
 }
 
 /// `vitalfew interference report`.

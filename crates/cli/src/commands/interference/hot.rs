@@ -18,12 +18,15 @@ pub fn functions(command: &[String], stop: &AtomicBool) -> anyhow::Result<Vec<Fu
     if let Some(mut running) = outcome.running {
         while running.wait().is_none() {}
     }
-    Ok(of(&outcome.recording))
+    Ok(hot_functions(&outcome.recording))
 }
 
-fn of(recording: &Recording) -> Vec<FunctionPattern> {
+/// Returns the functions that take more than a hundredth of a recording's CPU time, the hottest first.
+pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
     let leaves = || {
-        recording.samples.iter().map(|sample| {
+        // Waits are events of their own, in nanoseconds.
+        let samples = recording.samples.iter();
+        samples.filter(|sample| sample.event.0 == 0).map(|sample| {
             let location = recording.stacks.frame(sample.stack).location;
             (location, sample.weight)
         })
@@ -33,7 +36,7 @@ fn of(recording: &Recording) -> Vec<FunctionPattern> {
         recording,
         locations,
         Detail::Procedures,
-        &symbols::Options::default(),
+        &symbols::SymbolOptions::default(),
     );
     let mut all = 0;
     let mut sums: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();

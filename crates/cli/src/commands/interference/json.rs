@@ -1,6 +1,6 @@
-//! `vitalfew interference report --json`; the schema is documented in docs/interference.md.
+//! `vitalfew interference report --json`; the schema is documented in docs/interference-json.md.
 
-use super::report::Report;
+use super::shown_report::Report;
 use crate::claims::JsonClaims;
 use profile::Interference;
 use results::command_words;

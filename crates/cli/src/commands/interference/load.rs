@@ -1,9 +1,9 @@
 //! Finding and reading what runs left.
 
 use super::args::Regroup;
-use crate::exit::{Coded, FAILURE, INCONCLUSIVE, USAGE};
 use analysis::interference::Analyser;
 use profile::{BlockScore, Interference, TraceHead};
+use results::{Refusal, RefusalReason, failure_refusal, inconclusive_refusal};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,14 @@ pub fn latest() -> anyhow::Result<PathBuf> {
             "{} has no run: make one with vitalfew interference run -- COMMAND",
             database.display()
         );
-        let code = INCONCLUSIVE;
-        Coded { code, message }.into()
+        inconclusive_refusal(message)
     })
 }
 
 /// The scores of the run in a file: what was stored, or anew from its trace.
 pub fn load(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
-    let failed = |error: std::io::Error| Coded {
-        code: FAILURE,
+    let failed = |error: std::io::Error| Refusal {
+        reason: RefusalReason::Failure,
         message: format!("{}: cannot be read: {error}", path.display()),
     };
     let mut start = Vec::new();
@@ -37,8 +36,8 @@ pub fn load(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
         let path = path.display();
         format!("{path}: is neither a trace nor a result of vitalfew interference run")
     } else if regroup.is_asked_for() {
-        return Err(Coded {
-            code: USAGE,
+        return Err(Refusal {
+            reason: RefusalReason::Usage,
             message: format!(
                 "{}: is a result without its trace, from which nothing can be computed anew: run again without --no-trace",
                 path.display()
@@ -48,12 +47,11 @@ pub fn load(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
     } else {
         return Ok(store::read_interference(path)?);
     };
-    let code = FAILURE;
-    Err(Coded { code, message }.into())
+    Err(failure_refusal(message))
 }
 
 fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
-    let mut reader = store::TraceReader::open(path)?;
+    let mut reader = store::TraceReader::open_trace(path)?;
     let head = reader.head().clone();
     let notes = unmatched(&head, regroup)?;
     let costs = head.events.iter().map(|event| event.cost);
@@ -71,7 +69,7 @@ fn analyse(path: &Path, regroup: &Regroup) -> anyhow::Result<Interference> {
 }
 
 /// Names that match nothing are mistakes; arguments that were not recorded cannot be used.
-fn unmatched(head: &TraceHead, regroup: &Regroup) -> Result<Vec<String>, Coded> {
+fn unmatched(head: &TraceHead, regroup: &Regroup) -> Result<Vec<String>, Refusal> {
     let options = regroup.options(0, Vec::new());
     let asked = options.arguments.iter().map(|(pattern, _)| pattern);
     for pattern in asked.chain(&options.exclude) {
@@ -93,7 +91,7 @@ fn unmatched(head: &TraceHead, regroup: &Regroup) -> Result<Vec<String>, Coded> 
     Ok(notes)
 }
 
-fn unknown(head: &TraceHead, name: &str) -> Coded {
+fn unknown(head: &TraceHead, name: &str) -> Refusal {
     let mut near: Vec<(usize, &str)> = head
         .blocks
         .iter()
@@ -102,8 +100,8 @@ fn unknown(head: &TraceHead, name: &str) -> Coded {
     near.sort_unstable();
     near.dedup();
     let near: Vec<&str> = near.into_iter().map(|(_, name)| name).take(3).collect();
-    Coded {
-        code: USAGE,
+    Refusal {
+        reason: RefusalReason::Usage,
         message: format!(
             "no traced function matches '{name}'; there are: {}",
             near.join(", ")

@@ -5,15 +5,18 @@ pub mod args;
 mod hot;
 mod json;
 mod load;
-pub mod report;
+mod report;
 #[cfg(target_arch = "x86_64")]
 mod run;
+mod shown_report;
 mod svg;
 mod text;
-#[cfg(target_arch = "x86_64")]
-mod twice;
+
+pub use report::result_of_file;
 
 use args::{Interference, InterferenceAction};
+#[cfg(target_arch = "x86_64")]
+pub use run::trace_recorded;
 use std::process::ExitCode;
 
 /// Runs the command.

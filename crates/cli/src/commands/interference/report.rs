@@ -1,29 +1,17 @@
 //! `vitalfew interference report`.
 
-use super::args::{InterferenceReport as Args, Shown};
+use super::args::{InterferenceReport as Args, Regroup, Shown};
+use super::shown_report::Report;
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
 use anyhow::Context;
-use profile::{BlockScore, Interference};
+use profile::Interference;
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// What is reported.
-pub struct Report<'a> {
-    /// Everything.
-    pub result: &'a Interference,
-    /// The findings that are shown.
-    pub shown: &'a [BlockScore],
-    /// The file as it would be named again on a command line.
-    pub file: String,
-    /// Everything was asked for.
-    pub all: bool,
-    /// Also by thread.
-    pub thread: bool,
-}
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -40,8 +28,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         &result,
         &args.shown,
         file,
-        &mut Screen::open(args.shown.json),
+        &mut Screen::open_output(args.shown.json),
     )
+}
+
+/// What `interference report --all --json` says of one file.
+pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
+    let result = load::load(file, &Regroup::default())?;
+    let report = Report {
+        shown: &result.findings,
+        result: &result,
+        file: file.display().to_string(),
+        all: true,
+        thread: false,
+    };
+    let mut json = Vec::new();
+    json::write(&report, &mut json)?;
+    Ok(serde_json::from_slice(&json)?)
 }
 
 /// Shows a result, of the file `file` if it has a name for the reader.

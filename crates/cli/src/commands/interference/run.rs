@@ -2,30 +2,25 @@
 
 use super::args::Run;
 use super::hot;
-use super::twice::FirstRun;
+use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Line, Signals};
-use crate::output::grouped;
+use crate::output::group_digits;
 use crate::screen::{Screen, tell_user};
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
-use profile::{Interference, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
-use sampler::{EventKind, EventSpec};
+use profile::{Interference, Recording, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
+use sampler::{EventKind, EventSpec, Launched};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{Kept, TraceWriter};
+use store::{StoredResult, TraceWriter};
 
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
-    let signals = Signals::catch()?;
-    // Kept of all, so that a report can tell executions apart by them without another run.
-    let default_arguments = |name: &str| match known_function(name) {
-        Some(known) => known.arguments.to_vec(),
-        None if args.no_arguments => Vec::new(),
-        None => vec![1, 2, 3],
-    };
+    let signals = Signals::catch_signals()?;
+    let default_arguments = |name: &str| kept_arguments(args, name);
     let options = options(args, &default_arguments, &signals.stop)?;
     let mut keeper = Keeper::new(args, &options)?;
     let line = Line::new(args.quiet);
@@ -40,7 +35,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     signals.pass_on(traced.running.as_ref());
     let exit = traced
         .exit
-        .or_else(|| wrapped::wait(traced.running, args.quiet));
+        .or_else(|| wrapped::wait_for_command(traced.running, args.quiet));
     if !args.quiet {
         tell_user(&format!("what was measured is in {}", path.display()));
         show_result(&result, args, &path)?;
@@ -56,7 +51,7 @@ fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result
     let mut stderr;
     let out: &mut dyn Write = match args.shown.json || std::io::stdout().is_terminal() {
         true => {
-            screen = Screen::open(args.shown.json);
+            screen = Screen::open_output(args.shown.json);
             &mut screen
         }
         false => {
@@ -67,12 +62,55 @@ fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result
     super::report::print(result, &args.shown, &path, out).map(drop)
 }
 
+/// Traces the functions that a recording of the same command has found hot, keeps the result where `interference report` finds
+/// it, and says nothing.
+///
+/// # Errors
+/// Those of the command.
+pub fn trace_recorded(
+    args: &Run,
+    recording: &Recording,
+    stop: &AtomicBool,
+) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
+    let default_arguments = |name: &str| kept_arguments(args, name);
+    let options = trace_options(
+        args,
+        &default_arguments,
+        hot::hot_functions(recording),
+        known_names(),
+    )?;
+    let mut keeper = Keeper::new(args, &options)?;
+    let traced = experiment::trace(
+        &options,
+        stop,
+        &mut |blocks, batch| keeper.take(blocks, batch),
+        &mut |_| {},
+    )?;
+    let (path, result) = keeper.finish(&traced.head)?;
+    Ok((path, result, traced.running))
+}
+
+/// The arguments of a function that are kept: of all, so that a report can tell executions apart by them without another run.
+fn kept_arguments(args: &Run, name: &str) -> Vec<u8> {
+    match known_function(name) {
+        Some(known) => known.arguments.to_vec(),
+        None if args.no_arguments => Vec::new(),
+        None => vec![1, 2, 3],
+    }
+}
+
+/// Functions that are traced wherever they are: what they wait for is known.
+fn known_names() -> Vec<FunctionPattern> {
+    let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
+    let exact = names.filter(|name| !name.contains('*'));
+    exact.map(|name| FunctionPattern::parse(name)).collect()
+}
+
 fn options<'a>(
     args: &Run,
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     stop: &AtomicBool,
 ) -> anyhow::Result<TraceOptions<'a>> {
-    let (events, no_events) = events(args)?;
     let functions = args
         .functions
         .iter()
@@ -86,18 +124,28 @@ fn options<'a>(
                  Files that it writes are written twice; -f FUNCTION needs one run only",
             );
         }
-        let first = FirstRun::begin()?;
-        let found = hot::functions(&args.command, stop);
-        first.end()?;
+        let mut streams = RepeatedStreams::keep_input()?;
+        streams.silence_output(Silenced::Kept)?;
+        let found = hot::functions(&args.command.words, stop);
+        streams.restore_output();
+        streams.rewind_input()?;
         functions = found?;
-        let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
-        let exact = names.filter(|name| !name.contains('*'));
-        also = exact.map(|name| FunctionPattern::parse(name)).collect();
+        also = known_names();
     }
+    trace_options(args, default_arguments, functions, also)
+}
+
+fn trace_options<'a>(
+    args: &Run,
+    default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
+    functions: Vec<FunctionPattern>,
+    also: Vec<FunctionPattern>,
+) -> anyhow::Result<TraceOptions<'a>> {
+    let (events, no_events) = events(args)?;
     let arguments = args.regroup.arguments.iter();
     Ok(TraceOptions {
-        command: args.command.clone(),
-        runtime: wrapped::runtime(args.runtime.as_ref())?,
+        command: args.command.words.clone(),
+        runtime: wrapped::find_runtime(args.runtime.as_ref())?,
         functions,
         also,
         arguments: arguments
@@ -182,9 +230,9 @@ impl Keeper {
             ),
             writer: match args.no_trace {
                 true => None,
-                false => Some(TraceWriter::create(&path(Kept::Trace))?),
+                false => Some(TraceWriter::create_file(&path(StoredResult::Trace))?),
             },
-            result: path(Kept::Result),
+            result: path(StoredResult::Result),
             limit: args.trace_limit.saturating_mul(1 << 20),
             failed: None,
             blocks: 0,
@@ -198,13 +246,13 @@ impl Keeper {
         }
         self.analyser.push(batch);
         if let Some(writer) = &mut self.writer {
-            if let Err(error) = writer.write(batch) {
+            if let Err(error) = writer.write_batch(batch) {
                 self.failed = Some(format!("the trace could not be kept: {error}"));
                 self.writer = None;
-            } else if writer.bytes() > self.limit {
+            } else if writer.bytes_written() > self.limit {
                 self.failed = Some(format!(
                     "the trace grew beyond {} and was not kept: regrouping by --args needs another run (--trace-limit allows more)",
-                    crate::output::bytes(self.limit)
+                    crate::output::format_bytes(self.limit)
                 ));
                 self.writer = None;
             }
@@ -217,7 +265,7 @@ impl Keeper {
         head.warnings.extend(self.failed);
         let result = self.analyser.finish(&head);
         let written = match self.writer {
-            Some(writer) => writer.finish(&head)?,
+            Some(writer) => writer.finish_trace(&head)?,
             None => store::write_interference(&result, &self.result)?,
         };
         Ok((written.path, result))
@@ -231,7 +279,7 @@ fn show(live: &TraceLive, line: &Line) {
         live.elapsed.as_secs_f64(),
         live.blocks,
         live.threads,
-        grouped(live.executions),
-        grouped(live.lost),
+        group_digits(live.executions),
+        group_digits(live.lost),
     ));
 }

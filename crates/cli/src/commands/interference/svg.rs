@@ -1,11 +1,11 @@
 //! `--curves`: all executions of a block, sorted by duration (Fig. 7), one plot a block.
 
-use crate::commands::causal::{LONGEST_TITLE, escaped, tail};
+use crate::commands::causal::{LONGEST_TITLE, escape_xml, shorten_start};
 use profile::BlockScore;
 use std::io::Write;
 
 const COLUMNS: usize = 2;
-/// Of a plot with its labels, in pixels.
+/// Size of a plot with its labels, in pixels.
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 62.0;
@@ -45,7 +45,7 @@ struct Scale {
 
 impl Scale {
     fn of(block: &BlockScore) -> Self {
-        let durations = block.curve.iter().map(|point| point.up_to_ns);
+        let durations = block.durations.curve.iter().map(|point| point.up_to_ns);
         let usable = durations.chain([block.floor.ns]).filter(|d| d.is_finite());
         let (mut low, mut high): (f64, f64) = (f64::MAX, 0.0);
         for duration in usable {
@@ -73,23 +73,28 @@ fn x(part: f64) -> f64 {
 
 fn plot(block: &BlockScore, out: &mut dyn Write) -> std::io::Result<()> {
     let scale = Scale::of(block);
-    let sci = block.sci;
+    let sci = block.score.sci;
     writeln!(
         out,
         r##"<text x="{LEFT}" y="16" font-weight="bold">{}</text>
 <text x="{LEFT}" y="31" fill="#555">SCI {:.2} [{:.2}, {:.2}], {} calls, floor {}</text>"##,
-        escaped(&tail(&block.name, LONGEST_TITLE)),
+        escape_xml(&shorten_start(&block.name, LONGEST_TITLE)),
         sci.estimate,
         sci.low,
         sci.high,
-        crate::output::grouped(block.calls),
-        crate::output::time(block.floor.ns)
+        crate::output::group_digits(block.executions.calls),
+        crate::output::format_ns(block.floor.ns)
     )?;
     axes(&scale, out)?;
-    let total: f64 = block.curve.iter().map(|point| point.calls as f64).sum();
+    let total: f64 = block
+        .durations
+        .curve
+        .iter()
+        .map(|point| point.calls as f64)
+        .sum();
     let (bottom, mut before) = (HEIGHT - BOTTOM, 0.0);
     let mut line = Vec::new();
-    for point in &block.curve {
+    for point in &block.durations.curve {
         let y = scale.y(point.up_to_ns);
         line.push(format!("{:.1},{y:.1}", x(before / total.max(1.0))));
         before += point.calls as f64;

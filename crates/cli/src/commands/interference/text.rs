@@ -1,11 +1,11 @@
 //! `vitalfew interference report` as text.
 
 use super::load::image;
-use super::report::Report;
-use crate::output::{Align, Table, grouped, printable, shortened, time};
+use super::shown_report::Report;
+use crate::output::{Align, Table, clean_name, format_ns, group_digits, shorten_middle};
 use profile::{
-    BlockScore, Cause, CauseKind, Coverage, DoubtKind, EventScore, Floor, Interference, Level,
-    Quality, RunEnd, SequenceScore, Standing,
+    BlockScore, Cause, Coverage, DoubtKind, EventScore, Floor, Interference, Level, Quality,
+    RunEnd, SequenceScore, Standing, TracedCpuUser,
 };
 use std::io::Write;
 
@@ -20,11 +20,11 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(
         out,
         "{} executions of {} functions by {} threads of {}, {}{}",
-        grouped(result.executions),
+        group_digits(result.executions),
         result.findings.len(),
-        grouped(result.threads),
-        shortened(&printable(&result.command.join(" ")), 60),
-        time(result.duration_ns),
+        group_digits(result.threads),
+        shorten_middle(&clean_name(&result.command.join(" ")), 60),
+        format_ns(result.duration_ns),
         match result.end {
             RunEnd::Exited(0) | RunEnd::Unknown => String::new(),
             RunEnd::Exited(code) => format!("; it exited with {code}"),
@@ -32,6 +32,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
             RunEnd::Stopped => "; it had not ended".into(),
         }
     )?;
+    machine(result, out)?;
     if !result.findings.is_empty() {
         none(result, out)?;
     }
@@ -51,32 +52,77 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out)?;
     let more = result.findings.len() - listed.len();
     if more > 0 {
-        writeln!(out, "{} more with --all", grouped(more as u64))?;
+        writeln!(out, "{} more with --all", group_digits(more as u64))?;
     }
     let left = result.left_out.len();
     if left > 0 && !report.all {
-        writeln!(out, "{} left out: why with --all", grouped(left as u64))?;
+        writeln!(
+            out,
+            "{} left out: why with --all",
+            group_digits(left as u64)
+        )?;
     }
     writeln!(out, "next: {}", next(report))
 }
 
 /// Returns whether others slow it down, or several threads wait in it for those who are busy.
 fn is_listed(finding: &BlockScore) -> bool {
-    matches!(finding.standing, Standing::Interference | Standing::ForWork)
+    matches!(
+        finding.score.standing,
+        Standing::Interference | Standing::ForWork
+    )
+}
+
+/// Below this part of the threads' time nobody needs to hear that the machine was busy.
+const BUSY: f64 = 0.01;
+
+/// Says what threads lost to other processes and to limits: that is of this machine and this moment, not of the program.
+fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
+    let machine = &result.machine;
+    let part = |ns: f64| ns / result.thread_time_ns.max(1.0);
+    if part(machine.taken_ns) >= BUSY {
+        let all: u64 = machine.others.iter().map(|user| user.ns).sum();
+        let user = |user: &TracedCpuUser| {
+            let share = 100.0 * user.ns as f64 / all.max(1) as f64;
+            format!("{} (process {}) {share:.0}%", user.name, user.pid)
+        };
+        let users: Vec<String> = machine.others.iter().take(NAMED).map(user).collect();
+        let text = format!(
+            "other processes had the CPUs for which threads were ready for {} ({:.1}% of their time): {}; measure on an idle machine",
+            format_ns(machine.taken_ns),
+            100.0 * part(machine.taken_ns),
+            users.join(", ")
+        );
+        wrapped("! ", &clean_name(&text), out)?;
+    }
+    if let Some(limit) = &machine.limit
+        && part(machine.throttled_ns) >= BUSY
+    {
+        let text = format!(
+            "threads were ready for {} ({:.1}% of their time) while the control group {} had used up its CPU time",
+            format_ns(machine.throttled_ns),
+            100.0 * part(machine.throttled_ns),
+            limit.group
+        );
+        wrapped("! ", &clean_name(&text), out)?;
+    }
+    Ok(())
 }
 
 /// Says so if nothing is worth a look.
 fn none(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
-    let worth = |finding: &BlockScore| match finding.standing {
-        Standing::Interference => finding.hindered.min(finding.sci.high) >= WORTH_A_LOOK,
-        Standing::ForWork => finding.sci.high >= WORTH_A_LOOK,
+    let worth = |finding: &BlockScore| match finding.score.standing {
+        Standing::Interference => {
+            finding.score.hindered.min(finding.score.sci.high) >= WORTH_A_LOOK
+        }
+        Standing::ForWork => finding.score.sci.high >= WORTH_A_LOOK,
         _ => false,
     };
     if result.findings.iter().any(worth) {
         return Ok(());
     }
     let text = format!(
-        "no interference found: in no function do threads lose {WORTH_A_LOOK} of their time to others"
+        "no interference found: in no function do threads lose {WORTH_A_LOOK} of their time to each other"
     );
     wrapped("", &text, out)
 }
@@ -87,6 +133,10 @@ const NAMED: usize = 6;
 /// What has a score and is no interference, as far as can be told: a line for each reason.
 fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     let reasons = [
+        (
+            Standing::Machine,
+            "had no CPU, because other processes or the limit of a control group took it",
+        ),
         (
             Standing::Varies,
             "executions differ, and nothing says that other threads are the reason",
@@ -102,11 +152,14 @@ fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     ];
     let mut first = true;
     for (standing, reason) in reasons {
-        let all = result.findings.iter().filter(|f| f.standing == standing);
+        let all = result
+            .findings
+            .iter()
+            .filter(|f| f.score.standing == standing);
         let all: Vec<&BlockScore> = all.collect();
         let name = |finding: &&BlockScore| {
-            let name = shortened(&printable(&finding.name), 60);
-            format!("{name} ({:.2})", finding.sci.estimate)
+            let name = shorten_middle(&clean_name(&finding.name), 60);
+            format!("{name} ({:.2})", finding.score.sci.estimate)
         };
         let mut names: Vec<String> = all.iter().take(NAMED).map(name).collect();
         if names.is_empty() {
@@ -129,9 +182,9 @@ fn block(
     finding: &BlockScore,
     out: &mut impl Write,
 ) -> std::io::Result<()> {
-    let name = shortened(&printable(&finding.name), 80);
-    writeln!(out, "{number}. {name}  {}", printable(image(finding)))?;
-    let (sci, program) = (finding.sci, finding.program);
+    let name = shorten_middle(&clean_name(&finding.name), 80);
+    writeln!(out, "{number}. {name}  {}", clean_name(image(finding)))?;
+    let (sci, program) = (finding.score.sci, finding.score.program);
     let percent = |x: f64| format!("{:.1}%", 100.0 * x);
     writeln!(
         out,
@@ -147,12 +200,12 @@ fn block(
     writeln!(
         out,
         "   {} calls by {} threads, mean {}, median {}, 99% {}, longest {}",
-        grouped(finding.calls),
-        grouped(finding.threads_total),
-        time(finding.mean_ns),
-        time(finding.median_ns),
-        time(finding.p99_ns),
-        time(finding.max_ns)
+        group_digits(finding.executions.calls),
+        group_digits(finding.threads_total),
+        format_ns(finding.durations.mean_ns),
+        format_ns(finding.durations.median_ns),
+        format_ns(finding.durations.p99_ns),
+        format_ns(finding.durations.max_ns)
     )?;
     writeln!(
         out,
@@ -166,12 +219,12 @@ fn block(
     }
     events(report, finding, out)?;
     for doubt in &finding.doubts {
-        wrapped("   ! ", &printable(&doubt.text), out)?;
+        wrapped("   ! ", &clean_name(&doubt.text), out)?;
     }
     same(report, finding, out)?;
     let stacks = if report.all { usize::MAX } else { 1 };
     for stack in finding.stacks.iter().take(stacks) {
-        let frames: Vec<String> = stack.frames.iter().take(6).map(|f| printable(f)).collect();
+        let frames: Vec<String> = stack.frames.iter().take(6).map(|f| clean_name(f)).collect();
         wrapped("   from ", &frames.join(" < "), out)?;
     }
     if report.all {
@@ -185,14 +238,18 @@ fn block(
 
 /// The functions that call it and have the same loss, or the one that it has its loss from.
 fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
-    if let Some(name) = &finding.same_as {
-        return wrapped("   ", &format!("the same loss as {}", printable(name)), out);
+    if let Some(name) = &finding.score.same_as {
+        return wrapped(
+            "   ",
+            &format!("the same loss as {}", clean_name(name)),
+            out,
+        );
     }
     let callers = report.result.findings.iter();
-    let callers = callers.filter(|other| other.same_as.as_ref() == Some(&finding.name));
+    let callers = callers.filter(|other| other.score.same_as.as_ref() == Some(&finding.name));
     let callers: Vec<String> = callers
         .take(NAMED)
-        .map(|other| shortened(&printable(&other.name), 60))
+        .map(|other| shorten_middle(&clean_name(&other.name), 60))
         .collect();
     match callers.is_empty() {
         true => Ok(()),
@@ -206,24 +263,24 @@ fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std:
 
 /// Returns what threads did while the time was lost.
 fn split(report: &Report<'_>, finding: &BlockScore) -> String {
-    if !report.result.waits || finding.sci.estimate < 0.005 {
+    if !report.result.waits || finding.score.sci.estimate < 0.005 {
         return String::new();
     }
-    let part = |part: f64| 100.0 * part / finding.sci.estimate;
+    let part = |part: f64| 100.0 * part / finding.score.sci.estimate;
     // Where other programs take the CPUs, what is left is what the program's own threads do.
-    let left = match part(finding.scheduler) >= 10.0 {
+    let left = match part(finding.breakdown.scheduler) >= 10.0 {
         true => format!(
             "\n   without waiting for a CPU: SCI {:.2}, mean {}",
-            finding.sci.estimate - finding.scheduler,
-            time(finding.mean_with_cpu_ns)
+            finding.score.sci.estimate - finding.breakdown.scheduler,
+            format_ns(finding.durations.mean_with_cpu_ns)
         ),
         false => String::new(),
     };
     format!(
         "\n   of that: {:.0}% blocked, {:.0}% ready without a CPU, {:.0}% running{left}",
-        part(finding.blocked),
-        part(finding.scheduler),
-        part(finding.running)
+        part(finding.breakdown.blocked),
+        part(finding.breakdown.scheduler),
+        part(finding.breakdown.running)
     )
 }
 
@@ -240,9 +297,9 @@ fn floor(floor: &Floor) -> String {
     };
     format!(
         "{} ({quality}: {} of {} executions within a tenth{reasons})",
-        time(floor.ns),
-        grouped(floor.near),
-        grouped(floor.n)
+        format_ns(floor.ns),
+        group_digits(floor.near),
+        group_digits(floor.n)
     )
 }
 
@@ -264,23 +321,7 @@ fn coverage(coverage: &Coverage) -> String {
 }
 
 fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
-    let name = match cause.kind {
-        CauseKind::Lock => "lock",
-        CauseKind::Barrier => "barrier, or unequal work before it",
-        CauseKind::Pool => "waiting for other threads' work",
-        CauseKind::Disk => "disk",
-        CauseKind::Network => "network",
-        CauseKind::Scheduler => "scheduler: too few CPUs",
-        CauseKind::PageFault => "page faults",
-        CauseKind::Memory => "memory, or a shared cache line",
-        CauseKind::Sleep => "sleeping",
-        CauseKind::OtherWait => "waiting, for what is not known",
-        CauseKind::Core => "a shared core, its clock rate, or interrupts",
-        CauseKind::Work => "more work",
-        CauseKind::Allocator => "the allocator",
-        CauseKind::AddressSpace => "the process's memory map",
-        CauseKind::Throttle => "the CPU limit of a control group",
-    };
+    let name = cause.kind.label();
     let sure = if cause.measured {
         "seen"
     } else {
@@ -291,7 +332,7 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
         100.0 * cause.share,
         cause.evidence.join("; ")
     );
-    wrapped("   cause: ", &printable(&text), out)
+    wrapped("   cause: ", &clean_name(&text), out)
 }
 
 /// What was sampled in it: of what slow executions have more, unless a cause says so.
@@ -324,13 +365,13 @@ fn events(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> st
         return Ok(());
     }
     let text = format!("in each execution: {}", seen.join(", "));
-    wrapped("   ", &printable(&text), out)
+    wrapped("   ", &clean_name(&text), out)
 }
 
 /// Three digits.
 fn amount(value: f64) -> String {
     match value {
-        100.0.. => grouped(value.round() as u64),
+        100.0.. => group_digits(value.round() as u64),
         10.0.. => format!("{value:.1}"),
         1.0.. => format!("{value:.2}"),
         _ => format!("{value:.2e}"),
@@ -366,11 +407,11 @@ fn kinds(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
         for (number, value) in &kind.arguments {
             what.push_str(&format!(", argument {number} {value:#x}"));
         }
-        table.row(vec![
+        table.add_row(vec![
             format!("{:.2}", kind.sci),
-            grouped(kind.calls),
-            time(kind.mean_ns),
-            time(kind.floor.ns),
+            group_digits(kind.calls),
+            format_ns(kind.mean_ns),
+            format_ns(kind.floor.ns),
             what,
         ]);
     }
@@ -382,7 +423,7 @@ fn kinds(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(
             out,
             "     of {} kinds that were told apart",
-            grouped(finding.kinds_total)
+            group_digits(finding.kinds_total)
         )?;
     }
     Ok(())
@@ -397,11 +438,11 @@ fn threads(finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
     ];
     let mut table = Table::new(columns.iter().map(|(c, a)| ((*c).to_owned(), *a)).collect());
     for thread in &finding.threads {
-        table.row(vec![
+        table.add_row(vec![
             format!("{:.2}", thread.sci),
-            grouped(thread.calls),
-            time(thread.min_ns),
-            format!("{} {}", thread.tid, printable(&thread.name)),
+            group_digits(thread.calls),
+            format_ns(thread.min_ns),
+            format!("{} {}", thread.tid, clean_name(&thread.name)),
         ]);
     }
     indented(&table.render(), out)
@@ -429,11 +470,11 @@ fn sequences(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(
             out,
             "  {}, {}: {} times, mean {}, floor {}; the program loses {:.1}%, {:.1}% between the two",
-            shortened(&printable(&one.first), 40),
-            shortened(&printable(&one.second), 40),
-            grouped(one.calls),
-            time(one.mean_ns),
-            time(one.floor_ns),
+            shorten_middle(&clean_name(&one.first), 40),
+            shorten_middle(&clean_name(&one.second), 40),
+            group_digits(one.calls),
+            format_ns(one.mean_ns),
+            format_ns(one.floor_ns),
             100.0 * one.program,
             100.0 * one.between
         )?;
@@ -448,7 +489,7 @@ fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     }
     writeln!(out, "\nleft out:")?;
     for one in left_out {
-        writeln!(out, "  {}: {}", printable(&one.name), printable(&one.why))?;
+        writeln!(out, "  {}: {}", clean_name(&one.name), clean_name(&one.why))?;
     }
     Ok(())
 }
@@ -478,7 +519,7 @@ fn wrapped(first: &str, text: &str, out: &mut impl Write) -> std::io::Result<()>
 fn next(report: &Report<'_>) -> String {
     let file = match report.file.as_str() {
         "" => String::new(),
-        file => format!(" {}", printable(file)),
+        file => format!(" {}", clean_name(file)),
     };
     let mut doubts = report.shown.iter().flat_map(|finding| {
         let doubts = finding.doubts.iter();
@@ -495,7 +536,7 @@ fn next(report: &Report<'_>) -> String {
     {
         return format!(
             "vitalfew interference report{file} --args '{}={number}'    compare like with like",
-            printable(&finding.name)
+            clean_name(&finding.name)
         );
     }
     if report.shown.is_empty() {

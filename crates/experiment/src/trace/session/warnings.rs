@@ -1,6 +1,6 @@
-//! What the reader of a result should know of the run.
+//! Warnings for the reader of a result.
 
-use super::Session;
+use super::TraceSession;
 use crate::host::Usage;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,13 +9,14 @@ const NAMED: usize = 5;
 /// Less of the machine's time is not worth a sentence.
 const SLIGHT: f64 = 0.01;
 
-impl Session<'_> {
+impl TraceSession<'_> {
     /// Adds what the reader should know of the run, in sentences.
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
         self.warn_of_probes();
-        self.warnings.extend(self.waiting.events.warning());
-        self.warnings.extend(stolen(self.host, Usage::machine()));
+        self.warnings.extend(self.waiting.events.loss_warning());
+        self.warnings
+            .extend(stolen_warning(self.host, Usage::read_machine()));
         if let Some(error) = &self.waiting.refused {
             self.warnings.push(format!(
                 "waits of threads are not seen, so that causes are less certain: {error}"
@@ -92,7 +93,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the kernel's probes cost, and what they break.
+    /// Warns of the cost of the kernel's probes, and of programs that they break.
     fn warn_of_probes(&mut self) {
         let (functions, executions) = (self.probes.functions(), self.probes.executions);
         if functions == 0 {
@@ -122,13 +123,13 @@ impl Session<'_> {
     }
 
     fn ticks_per_ns(&self) -> f64 {
-        let ticks = crate::trace::ticks().saturating_sub(self.start_ticks) as f64;
+        let ticks = crate::trace::read_tsc().saturating_sub(self.start_ticks) as f64;
         (ticks / self.start.elapsed().as_nanos().max(1) as f64).max(1e-9)
     }
 }
 
 /// Returns what the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
-fn stolen(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
+fn stolen_warning(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
     let share = now?.stolen_since(before?);
     (share >= SLIGHT).then(|| {
         format!(
@@ -140,19 +141,19 @@ fn stolen(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::stolen;
-    use crate::host::parse;
+    use super::stolen_warning;
+    use crate::host::parse_proc_stat;
 
     #[test]
     fn what_the_host_takes_is_said() {
-        let of = |text: &str| parse(text, 100).map(|(usage, _)| usage);
+        let of = |text: &str| parse_proc_stat(text, 100).map(|(usage, _)| usage);
         let before = of("cpu  100 0 100 800 0 0 0 0 5 5\ncpu0 1 2\n");
         let after = of("cpu  150 0 100 830 0 0 0 20 5 5\n");
-        let said = stolen(before, after).expect("a fifth");
+        let said = stolen_warning(before, after).expect("a fifth");
         assert!(said.contains("20 %"), "{said}");
-        assert_eq!(stolen(before, before), None);
+        assert_eq!(stolen_warning(before, before), None);
         for damaged in ["", "cpu", "cpu x", "intr 5"] {
-            assert_eq!(stolen(before, of(damaged)), None);
+            assert_eq!(stolen_warning(before, of(damaged)), None);
         }
     }
 }

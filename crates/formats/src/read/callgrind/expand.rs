@@ -5,9 +5,9 @@
 //! longer `A · call_{f→g} / T_f`. So the costs of a function's paths add up to its own cost, also
 //! where functions call each other in circles (the shares are a geometric series).
 
-use super::graph::{Function, Graph};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use super::graph::{CostGraph, GraphFunction};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use profile::DraftNode;
 use std::collections::BinaryHeap;
 
@@ -22,7 +22,7 @@ const REST: &str = "[further calls]";
 
 /// A call path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Path {
+struct CallPath {
     /// By event; compared first.
     amounts: Vec<i64>,
     function: u32,
@@ -31,13 +31,17 @@ struct Path {
 }
 
 /// Adds the call paths of `graph` to `draft`.
-pub(crate) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(), Fault> {
-    let events = graph.events().len();
-    let roots = roots(graph, events, end)?;
-    let root = draft.group(&Owner::default(), end)?;
+pub(crate) fn expand_call_paths(
+    graph: &CostGraph,
+    draft: &mut TreeDraft,
+    end: FilePosition,
+) -> Result<(), ReadFault> {
+    let events = graph.event_names().len();
+    let roots = root_costs(graph, events, end)?;
+    let root = draft.group_node(&Owner::default(), end)?;
     let mut pending = BinaryHeap::new();
     for (index, amounts) in roots.into_iter().enumerate() {
-        push(
+        push_path(
             &mut pending,
             graph,
             draft,
@@ -60,55 +64,55 @@ pub(crate) fn expand(graph: &Graph, draft: &mut Draft, end: Place) -> Result<(),
         paths += 1;
         let told = paths <= most && path.depth < DEPTH;
         let mut shares = Shares::new(function, &path.amounts);
-        let own = shares.next(&function.own);
+        let own = shares.next_share(&function.own);
         for (value, cost) in own.iter().enumerate() {
-            draft.add(value, path.node, *cost);
+            draft.add_cost(value, path.node, *cost);
         }
         total = total.saturating_add(own.first().copied().unwrap_or(0));
         if told {
             for (callee, costs) in &function.calls {
-                let amounts = shares.next(costs);
+                let amounts = shares.next_share(costs);
                 let entry = (*callee, amounts, path.node, path.depth + 1);
-                push(&mut pending, graph, draft, entry, end)?;
+                push_path(&mut pending, graph, draft, entry, end)?;
             }
             continue;
         }
-        let amounts = shares.rest();
+        let amounts = shares.remaining_costs();
         if amounts.iter().any(|amount| *amount > 0) {
-            let method = draft.method(REST, "")?;
-            let node = draft.child(path.node, method, end)?;
+            let method = draft.intern_method(REST, "")?;
+            let node = draft.child_node(path.node, method, end)?;
             for (value, cost) in amounts.iter().enumerate() {
-                draft.add(value, node, *cost);
+                draft.add_cost(value, node, *cost);
             }
             rest = rest.saturating_add(amounts.first().copied().unwrap_or(0));
         }
     }
     if rest > 0 {
         let share = 100.0 * rest as f64 / (total as f64 + rest as f64);
-        draft.note(format!(
+        draft.add_note(format!(
             "only the {most} dearest call paths were told apart; {share:.2} % of the cost is in {REST}"
         ));
     }
     Ok(())
 }
 
-fn push(
-    pending: &mut BinaryHeap<Path>,
-    graph: &Graph,
-    draft: &mut Draft,
+fn push_path(
+    pending: &mut BinaryHeap<CallPath>,
+    graph: &CostGraph,
+    draft: &mut TreeDraft,
     (function, amounts, caller, depth): (u32, Vec<i64>, DraftNode, u32),
-    end: Place,
-) -> Result<(), Fault> {
+    end: FilePosition,
+) -> Result<(), ReadFault> {
     if amounts.iter().all(|amount| *amount == 0) {
         return Ok(());
     }
     let Some(callee) = graph.functions.get(function as usize) else {
         return Ok(());
     };
-    let (name, module) = graph.label(callee);
-    let method = draft.method(name, module)?;
-    let node = draft.child(caller, method, end)?;
-    pending.push(Path {
+    let (name, module) = graph.function_label(callee);
+    let method = draft.intern_method(name, module)?;
+    let node = draft.child_node(caller, method, end)?;
+    pending.push(CallPath {
         amounts,
         function,
         node,
@@ -118,8 +122,12 @@ fn push(
 }
 
 /// Returns what each function costs that none of its callers paid for.
-fn roots(graph: &Graph, events: usize, end: Place) -> Result<Vec<Vec<i64>>, Fault> {
-    let overflow = || Fault::damaged("the costs add up to more than 63 bits", end);
+fn root_costs(
+    graph: &CostGraph,
+    events: usize,
+    end: FilePosition,
+) -> Result<Vec<Vec<i64>>, ReadFault> {
+    let overflow = || ReadFault::damaged("the costs add up to more than 63 bits", end);
     let mut roots: Vec<Vec<i64>> = Vec::with_capacity(graph.functions.len());
     for function in &graph.functions {
         let mut passed = vec![0_i64; events];
@@ -151,13 +159,13 @@ fn roots(graph: &Graph, events: usize, end: Place) -> Result<Vec<Vec<i64>>, Faul
 struct Shares<'a> {
     amounts: &'a [i64],
     totals: Vec<i128>,
-    /// What was asked for, and what was given.
+    /// The amounts asked for, and those given.
     asked: Vec<i128>,
     given: Vec<i64>,
 }
 
 impl<'a> Shares<'a> {
-    fn new(function: &Function, amounts: &'a [i64]) -> Self {
+    fn new(function: &GraphFunction, amounts: &'a [i64]) -> Self {
         let mut totals = vec![0; amounts.len()];
         for costs in std::iter::once(&function.own).chain(function.calls.iter().map(|c| &c.1)) {
             for (total, cost) in totals.iter_mut().zip(costs) {
@@ -173,7 +181,7 @@ impl<'a> Shares<'a> {
     }
 
     /// The share of one of the costs that the total is made of.
-    fn next(&mut self, costs: &[i64]) -> Vec<i64> {
+    fn next_share(&mut self, costs: &[i64]) -> Vec<i64> {
         let mut shares = vec![0; self.amounts.len()];
         for (index, share) in shares.iter_mut().enumerate() {
             let (Some(amount), Some(total), Some(asked), Some(given)) = (
@@ -196,7 +204,7 @@ impl<'a> Shares<'a> {
     }
 
     /// All that is left.
-    fn rest(&self) -> Vec<i64> {
+    fn remaining_costs(&self) -> Vec<i64> {
         self.amounts
             .iter()
             .zip(&self.given)

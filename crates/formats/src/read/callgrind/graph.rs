@@ -1,50 +1,48 @@
 //! The file: functions with their own costs, and calls with theirs.
 
 use crate::frame::base_of_path;
-use crate::read::error::{Fault, Place};
+use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
 /// A number for a name: `(12) name` when it first comes, `(12)` later, or the name itself.
 #[derive(Default)]
-struct Names {
+struct NameTable {
     names: Vec<String>,
     by_number: FxHashMap<u64, u32>,
     by_name: FxHashMap<String, u32>,
     bytes: u64,
 }
 
-impl Names {
-    fn resolve(&mut self, text: &str, at: Place) -> Result<u32, Fault> {
+impl NameTable {
+    fn resolve_name(&mut self, text: &str, at: FilePosition) -> Result<u32, ReadFault> {
         let text = text.trim();
         let numbered = text.strip_prefix('(').and_then(|rest| {
             let (number, name) = rest.split_once(')')?;
             Some((number.parse::<u64>().ok()?, name.trim()))
         });
         match numbered {
-            Some((number, "")) => {
-                self.by_number.get(&number).copied().ok_or_else(|| {
-                    Fault::damaged(format!("name ({number}) was not given before"), at)
-                })
-            }
+            Some((number, "")) => self.by_number.get(&number).copied().ok_or_else(|| {
+                ReadFault::damaged(format!("name ({number}) was not given before"), at)
+            }),
             Some((number, name)) => {
-                let index = self.push(name);
+                let index = self.push_name(name);
                 self.by_number.insert(number, index);
                 Ok(index)
             }
-            None => Ok(self.intern(text)),
+            None => Ok(self.intern_name(text)),
         }
     }
 
-    fn intern(&mut self, name: &str) -> u32 {
+    fn intern_name(&mut self, name: &str) -> u32 {
         if let Some(index) = self.by_name.get(name) {
             return *index;
         }
-        let index = self.push(name);
+        let index = self.push_name(name);
         self.by_name.insert(name.to_owned(), index);
         index
     }
 
-    fn push(&mut self, name: &str) -> u32 {
+    fn push_name(&mut self, name: &str) -> u32 {
         self.bytes += 100 + 2 * name.len() as u64;
         self.names.push(name.to_owned());
         // Each takes a line, and no file has that many.
@@ -53,7 +51,7 @@ impl Names {
 }
 
 /// A function of the graph; with `--separate-callers`, in one of its contexts.
-pub(crate) struct Function {
+pub(crate) struct GraphFunction {
     /// Indices of names: object and function.
     object: u32,
     name: u32,
@@ -63,22 +61,22 @@ pub(crate) struct Function {
     pub calls: Vec<(u32, Vec<i64>)>,
 }
 
-/// What the next cost line is about.
+/// The subject of the next cost line.
 enum Next {
     Own,
     Call(u32),
 }
 
 /// The call graph of a program, with costs by event.
-pub(crate) struct Graph {
+pub(crate) struct CostGraph {
     events: Vec<String>,
-    /// How many numbers of a cost line are positions.
+    /// The number of positions at the start of a cost line.
     positions: usize,
-    objects: Names,
-    names: Names,
+    objects: NameTable,
+    names: NameTable,
     /// By object and name.
     index: FxHashMap<(u32, u32), u32>,
-    pub functions: Vec<Function>,
+    pub functions: Vec<GraphFunction>,
     /// Position of a call in its caller's list.
     edges: FxHashMap<(u32, u32), u32>,
     object: u32,
@@ -93,15 +91,15 @@ pub(crate) struct Graph {
     memory: u64,
 }
 
-impl Graph {
+impl CostGraph {
     pub fn new(memory: u64) -> Self {
-        let mut objects = Names::default();
-        let object = objects.push("");
+        let mut objects = NameTable::default();
+        let object = objects.push_name("");
         Self {
             events: Vec::new(),
             positions: 1,
             objects,
-            names: Names::default(),
+            names: NameTable::default(),
             index: FxHashMap::default(),
             functions: Vec::new(),
             edges: FxHashMap::default(),
@@ -116,11 +114,11 @@ impl Graph {
         }
     }
 
-    pub fn events(&self) -> &[String] {
+    pub fn event_names(&self) -> &[String] {
         &self.events
     }
 
-    pub fn size(&self) -> u64 {
+    pub fn memory_size(&self) -> u64 {
         let each = 48 + 16 * self.events.len() as u64;
         let entries = (self.functions.len() + self.edges.len()) as u64;
         self.objects.bytes + self.names.bytes + 2 * each * entries
@@ -133,10 +131,15 @@ impl Graph {
     }
 
     /// The function of this name in `object`; new ones cost nothing yet.
-    pub fn add_function(&mut self, object: &str, name: &str, at: Place) -> Result<u32, Fault> {
-        let object = self.objects.intern(object);
-        let name = self.names.intern(name);
-        self.function(object, name, at)
+    pub fn add_function(
+        &mut self,
+        object: &str,
+        name: &str,
+        at: FilePosition,
+    ) -> Result<u32, ReadFault> {
+        let object = self.objects.intern_name(object);
+        let name = self.names.intern_name(name);
+        self.function_index(object, name, at)
     }
 
     /// Adds to what a function costs itself, or to what its calls of `callee` cost, of the first event.
@@ -145,13 +148,13 @@ impl Graph {
         function: u32,
         callee: Option<u32>,
         cost: i64,
-        at: Place,
-    ) -> Result<(), Fault> {
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
         self.add_costs(function, callee, vec![cost], at)
     }
 
     /// The method's name and module.
-    pub fn label(&self, function: &Function) -> (&str, &str) {
+    pub fn function_label(&self, function: &GraphFunction) -> (&str, &str) {
         let name = self.names.names.get(function.name as usize);
         let object = self.objects.names.get(function.object as usize);
         let object = object.map_or("", |object| match object.as_str() {
@@ -165,42 +168,42 @@ impl Graph {
         (name, object)
     }
 
-    pub fn line(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+    pub fn read_line(&mut self, line: &str, at: FilePosition) -> Result<(), ReadFault> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
         }
         if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
-            return self.cost(line, at);
+            return self.read_cost(line, at);
         }
         let separator = line.find(['=', ':']);
         let Some((key, rest)) = separator.and_then(|s| line.split_at_checked(s)) else {
-            return Err(Fault::damaged("neither a cost nor a specification", at));
+            return Err(ReadFault::damaged("neither a cost nor a specification", at));
         };
         let value = rest.get(1..).unwrap_or_default().trim();
         if rest.starts_with(':') {
-            return self.header(key, value, at);
+            return self.read_header(key, value, at);
         }
         match key {
-            "ob" => self.object = self.objects.resolve(value, at)?,
+            "ob" => self.object = self.objects.resolve_name(value, at)?,
             "fn" => {
-                let name = self.names.resolve(value, at)?;
-                self.function = Some(self.function(self.object, name, at)?);
+                let name = self.names.resolve_name(value, at)?;
+                self.function = Some(self.function_index(self.object, name, at)?);
                 self.next = Next::Own;
             }
-            "cob" => self.callee_object = Some(self.objects.resolve(value, at)?),
-            "cfn" => self.callee_name = Some(self.names.resolve(value, at)?),
+            "cob" => self.callee_object = Some(self.objects.resolve_name(value, at)?),
+            "cfn" => self.callee_name = Some(self.names.resolve_name(value, at)?),
             "calls" => {
                 let object = self.callee_object.take().unwrap_or(self.object);
                 let Some(name) = self.callee_name.take() else {
-                    return Err(Fault::damaged("a call of no function (cfn=)", at));
+                    return Err(ReadFault::damaged("a call of no function (cfn=)", at));
                 };
-                self.next = Next::Call(self.function(object, name, at)?);
+                self.next = Next::Call(self.function_index(object, name, at)?);
             }
             // Files do not tell functions apart; jumps cost nothing.
             "fl" | "fi" | "fe" | "cfi" | "cfl" | "jump" | "jcnd" | "rcalls" | "frfn" => {}
             _ => {
-                return Err(Fault::damaged(
+                return Err(ReadFault::damaged(
                     format!("an unknown specification {key:?}"),
                     at,
                 ));
@@ -209,17 +212,17 @@ impl Graph {
         Ok(())
     }
 
-    fn header(&mut self, key: &str, value: &str, at: Place) -> Result<(), Fault> {
+    fn read_header(&mut self, key: &str, value: &str, at: FilePosition) -> Result<(), ReadFault> {
         match key {
             "events" => {
                 let events: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
                 if events.is_empty() || events.len() > 1000 {
                     let what = format!("{} events", events.len());
-                    return Err(Fault::damaged(what, at));
+                    return Err(ReadFault::damaged(what, at));
                 }
                 if !self.events.is_empty() && self.events != events {
                     let what = "other events than in the part before";
-                    return Err(Fault::damaged(what, at));
+                    return Err(ReadFault::damaged(what, at));
                 }
                 self.events = events;
             }
@@ -229,19 +232,24 @@ impl Graph {
         Ok(())
     }
 
-    fn function(&mut self, object: u32, name: u32, at: Place) -> Result<u32, Fault> {
+    fn function_index(
+        &mut self,
+        object: u32,
+        name: u32,
+        at: FilePosition,
+    ) -> Result<u32, ReadFault> {
         if let Some(index) = self.index.get(&(object, name)) {
             return Ok(*index);
         }
-        if self.size() > self.memory {
+        if self.memory_size() > self.memory {
             let what = format!(
                 "its functions need more than {} MiB of memory",
                 self.memory >> 20
             );
-            return Err(Fault::too_large(what, at));
+            return Err(ReadFault::too_large(what, at));
         }
         let index = self.functions.len() as u32;
-        self.functions.push(Function {
+        self.functions.push(GraphFunction {
             object,
             name,
             own: vec![0; self.events.len()],
@@ -251,7 +259,7 @@ impl Graph {
         Ok(index)
     }
 
-    fn cost(&mut self, line: &str, at: Place) -> Result<(), Fault> {
+    fn read_cost(&mut self, line: &str, at: FilePosition) -> Result<(), ReadFault> {
         let mut costs = vec![0; self.events.len()];
         let numbers = line.split_whitespace().skip(self.positions);
         for (index, number) in numbers.enumerate() {
@@ -262,16 +270,16 @@ impl Graph {
                     "{number:?} is no cost of one of {} events",
                     self.events.len()
                 );
-                return Err(Fault::damaged(what, at));
+                return Err(ReadFault::damaged(what, at));
             };
             if value < 0 {
-                return Err(Fault::damaged("a negative cost", at));
+                return Err(ReadFault::damaged("a negative cost", at));
             }
             *cost = value;
         }
         self.last_costs.clone_from(&costs);
         let Some(current) = self.function else {
-            return Err(Fault::damaged("a cost of no function (fn=)", at));
+            return Err(ReadFault::damaged("a cost of no function (fn=)", at));
         };
         let callee = match std::mem::replace(&mut self.next, Next::Own) {
             Next::Own => None,
@@ -285,11 +293,11 @@ impl Graph {
         current: u32,
         callee: Option<u32>,
         costs: Vec<i64>,
-        at: Place,
-    ) -> Result<(), Fault> {
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
         let call = match callee {
             None => None,
-            Some(callee) => Some((callee, self.edge(current, callee, at)?)),
+            Some(callee) => Some((callee, self.edge_index(current, callee, at)?)),
         };
         let Some(function) = self.functions.get_mut(current as usize) else {
             return Ok(());
@@ -310,19 +318,19 @@ impl Graph {
         sums.resize(costs.len(), 0);
         for (sum, cost) in sums.iter_mut().zip(costs) {
             *sum = sum.checked_add(cost).ok_or_else(|| {
-                Fault::damaged("the costs of a function add up to more than 63 bits", at)
+                ReadFault::damaged("the costs of a function add up to more than 63 bits", at)
             })?;
         }
         Ok(())
     }
 
-    fn edge(&mut self, caller: u32, callee: u32, at: Place) -> Result<u32, Fault> {
-        if self.size() > self.memory {
+    fn edge_index(&mut self, caller: u32, callee: u32, at: FilePosition) -> Result<u32, ReadFault> {
+        if self.memory_size() > self.memory {
             let what = format!(
                 "its calls need more than {} MiB of memory",
                 self.memory >> 20
             );
-            return Err(Fault::too_large(what, at));
+            return Err(ReadFault::too_large(what, at));
         }
         let known = self
             .functions

@@ -8,38 +8,44 @@
 mod expand;
 mod graph;
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
-use super::lines::Lines;
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
+use super::lines::LineReader;
 use super::options::ReadOptions;
 use profile::ValueType;
 
-pub(crate) use expand::expand;
-pub(crate) use graph::Graph;
+pub(crate) use expand::expand_call_paths;
+pub(crate) use graph::CostGraph;
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
-    let mut graph = Graph::new(options.limits.memory);
-    let mut lines = Lines::new(input);
-    let mut end = Place::Line(1);
-    while let Some((at, line)) = lines.next()? {
+pub(crate) fn read_callgrind(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
+    let mut graph = CostGraph::new(options.limits.memory);
+    let mut lines = LineReader::new(input);
+    let mut end = FilePosition::Line(1);
+    while let Some((at, line)) = lines.next_line()? {
         end = at;
-        graph.line(&line, at)?;
+        graph.read_line(&line, at)?;
     }
-    let events = graph.events();
+    let events = graph.event_names();
     if events.is_empty() {
-        return Err(Fault::damaged("no line says which events it counts", end));
+        return Err(ReadFault::damaged(
+            "no line says which events it counts",
+            end,
+        ));
     }
     let value_type = |name: &String| ValueType {
         name: name.clone(),
         unit: "count".to_owned(),
     };
-    let mut draft = Draft::new(events.iter().map(value_type).collect(), options);
-    draft.hold(graph.size(), end)?;
-    draft.note("callgrind keeps a call graph: the cost of a function was shared among its call paths in proportion to what its callers paid for it; valgrind --separate-callers=N keeps them apart");
+    let mut draft = TreeDraft::new(events.iter().map(value_type).collect(), options);
+    draft.charge_memory(graph.memory_size(), end)?;
+    draft.add_note("callgrind keeps a call graph: the cost of a function was shared among its call paths in proportion to what its callers paid for it; valgrind --separate-callers=N keeps them apart");
     if options.lines {
-        draft.note("callgrind's lines were not read; methods are functions");
+        draft.add_note("callgrind's lines were not read; methods are functions");
     }
-    expand(&graph, &mut draft, end)?;
+    expand_call_paths(&graph, &mut draft, end)?;
     Ok(draft)
 }

@@ -3,7 +3,7 @@
 
 use crate::frame::{Namer, base_of_path};
 use crate::read::options::ReadOptions;
-use crate::write::Options;
+use crate::write::WriteOptions;
 use profile::{
     CallGraph, Collector, Host, Image, ImageId, ImageKind, ImageOffset, Location, Recording,
     SymbolTable, Target,
@@ -17,12 +17,12 @@ use symbols::Detail;
 pub(super) struct FileMapping {
     pub start: u64,
     pub end: u64,
-    /// Of its first byte, in the file.
+    /// The offset of the first byte in the file.
     pub offset: u64,
     pub path: String,
 }
 
-/// What a profile says of addresses.
+/// Names of addresses in a profile.
 #[derive(Default)]
 pub(super) struct AddressNames {
     /// Functions at an address, innermost first.
@@ -33,16 +33,16 @@ pub(super) struct AddressNames {
 
 impl AddressNames {
     /// Names an address, unless it has a name.
-    pub fn name(&mut self, address: u64, functions: Vec<String>) {
+    pub fn add_name(&mut self, address: u64, functions: Vec<String>) {
         self.functions.entry(address).or_insert(functions);
     }
 
-    pub fn map(&mut self, mapping: FileMapping) {
+    pub fn add_mapping(&mut self, mapping: FileMapping) {
         self.mappings.entry(mapping.start).or_insert(mapping);
     }
 
     /// Looks up the addresses that the profile does not name.
-    pub fn resolve(&self, addresses: &[u64], options: &ReadOptions) -> ResolvedNames<'_> {
+    pub fn resolve_addresses(&self, addresses: &[u64], options: &ReadOptions) -> ResolvedNames<'_> {
         let mut recording = Recording::new(
             Host::default(),
             Target::Machine,
@@ -76,7 +76,7 @@ impl AddressNames {
             };
             locations.insert(*address, location);
         }
-        let mut symbol_options = symbols::Options::default();
+        let mut symbol_options = symbols::SymbolOptions::default();
         let debug_dirs = options.debug_dirs.iter().cloned();
         symbol_options.debug_dirs.splice(0..0, debug_dirs);
         let detail = match options.inline || options.lines {
@@ -96,9 +96,9 @@ impl AddressNames {
             recording,
             table: resolved.table,
             locations,
-            options: Options {
+            options: WriteOptions {
                 inline: options.inline,
-                ..Options::default()
+                ..WriteOptions::default()
             },
             lines: options.lines,
             notes,
@@ -131,7 +131,7 @@ pub(super) struct ResolvedNames<'n> {
     recording: Recording,
     table: SymbolTable,
     locations: FxHashMap<u64, Location>,
-    options: Options,
+    options: WriteOptions,
     lines: bool,
     pub notes: Vec<String>,
 }
@@ -145,7 +145,7 @@ pub(super) struct AddressFunctions {
 }
 
 impl ResolvedNames<'_> {
-    pub fn functions(&self, address: u64) -> AddressFunctions {
+    pub fn functions_at(&self, address: u64) -> AddressFunctions {
         let mapping = self.names.mapping_of(address);
         let module = mapping.map_or_else(String::new, |m| base_of_path(&m.path).to_owned());
         if let Some(names) = self.names.functions_at(address) {
@@ -164,7 +164,7 @@ impl ResolvedNames<'_> {
         };
         let namer = Namer::new(&self.recording, &self.table, &self.options);
         let functions = namer
-            .functions(*location)
+            .functions_at(*location)
             .map(|function| match function.line {
                 Some(line) if self.lines => format!("{}:{line}", function.name),
                 _ => function.name.into_owned(),
@@ -172,7 +172,7 @@ impl ResolvedNames<'_> {
         AddressFunctions {
             names: functions.collect(),
             module,
-            is_known: namer.knows(*location),
+            is_known: namer.knows_location(*location),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! CPU profiles: words of four or eight bytes. A header of five, then stacks: how often, how many
 //! addresses, these; then the mappings as text, or the names of Java's methods.
 
-use super::LegacyProfile;
+use super::legacy::LegacyProfile;
 use super::text::read_tail;
-use crate::read::error::{Fault, Place};
+use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
-/// How a file writes its words.
+/// The width and byte order of a file's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct CpuWords {
     width: usize,
     big_endian: bool,
 }
@@ -23,17 +23,17 @@ const HEADER_WORDS: usize = 5;
 /// A frame that is the innermost caller of all but one in so many stacks is the signal's handler.
 const HANDLER_SHARE: usize = 32;
 
-impl Words {
+impl CpuWords {
     /// Returns how the words are written, if `head` begins with the header of a CPU profile.
-    pub fn detect(head: &[u8]) -> Option<Self> {
+    pub fn detect_words(head: &[u8]) -> Option<Self> {
         [(4, false), (4, true), (8, false), (8, true)]
             .into_iter()
             .map(|(width, big_endian)| Self { width, big_endian })
-            .find(|words| words.header(head).is_some())
+            .find(|words| words.parse_header(head).is_some())
     }
 
-    fn header(self, bytes: &[u8]) -> Option<CpuHeader> {
-        let word = |index| self.word(bytes, index * self.width);
+    fn parse_header(self, bytes: &[u8]) -> Option<CpuHeader> {
+        let word = |index| self.word_at(bytes, index * self.width);
         let is_header = word(0)? == 0 && word(1)? == 3 && word(2)? <= 1 && word(4)? == 0;
         let period_us = word(3)?;
         (is_header && period_us > 0).then_some(CpuHeader {
@@ -42,7 +42,7 @@ impl Words {
         })
     }
 
-    fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
+    fn word_at(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = bytes.get(at..at.checked_add(self.width)?)?;
         let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
         Some(match self.big_endian {
@@ -52,11 +52,16 @@ impl Words {
     }
 }
 
-pub(super) fn read(bytes: &[u8], base: u64, profile: &mut LegacyProfile) -> Result<(), Fault> {
-    let place = |at: usize| Place::Offset(base + at as u64);
-    let words = Words::detect(bytes);
-    let Some((words, header)) = words.and_then(|words| Some((words, words.header(bytes)?))) else {
-        return Err(Fault::damaged("no header of a CPU profile", place(0)));
+pub(super) fn read_cpu_profile(
+    bytes: &[u8],
+    base: u64,
+    profile: &mut LegacyProfile,
+) -> Result<(), ReadFault> {
+    let place = |at: usize| FilePosition::Offset(base + at as u64);
+    let words = CpuWords::detect_words(bytes);
+    let Some((words, header)) = words.and_then(|words| Some((words, words.parse_header(bytes)?)))
+    else {
+        return Err(ReadFault::damaged("no header of a CPU profile", place(0)));
     };
     profile.value_types = vec![("samples", "count"), ("cpu", "nanoseconds")];
     let period = header.period_us.saturating_mul(1000);
@@ -64,14 +69,14 @@ pub(super) fn read(bytes: &[u8], base: u64, profile: &mut LegacyProfile) -> Resu
     let mut stack = Vec::new();
     let mut ended = false;
     while at < bytes.len() {
-        let word = |index: usize| words.word(bytes, at + index * words.width);
+        let word = |index: usize| words.word_at(bytes, at + index * words.width);
         let (Some(count), Some(depth)) = (word(0), word(1)) else {
-            return Err(Fault::damaged("cut short in a stack", place(at)));
+            return Err(ReadFault::damaged("cut short in a stack", place(at)));
         };
         let left = (bytes.len() - at) / words.width;
         if depth > left.saturating_sub(2) as u64 {
             let what = format!("a stack of {depth} addresses, beyond the end of the file");
-            return Err(Fault::damaged(what, place(at)));
+            return Err(ReadFault::damaged(what, place(at)));
         }
         let depth = depth as usize;
         stack.clear();
@@ -91,12 +96,12 @@ pub(super) fn read(bytes: &[u8], base: u64, profile: &mut LegacyProfile) -> Resu
             i64::try_from(count),
             i64::try_from(count.saturating_mul(period)),
         ) else {
-            return Err(Fault::damaged(
+            return Err(ReadFault::damaged(
                 format!("{count} samples of one stack"),
                 place(at),
             ));
         };
-        profile.add(&stack, [count, time, 0, 0]);
+        profile.add_stack(&stack, [count, time, 0, 0]);
     }
     if !ended {
         let note = "the profile has no end: the program may have been killed";
@@ -117,7 +122,7 @@ pub(super) fn read(bytes: &[u8], base: u64, profile: &mut LegacyProfile) -> Resu
 fn remove_handler(profile: &mut LegacyProfile) {
     let mut callers: FxHashMap<u64, usize> = FxHashMap::default();
     for stack in &profile.stacks {
-        if let Some(caller) = profile.frames(stack).get(1) {
+        if let Some(caller) = profile.stack_frames(stack).get(1) {
             *callers.entry(*caller).or_default() += 1;
         }
     }

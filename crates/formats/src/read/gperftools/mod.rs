@@ -4,52 +4,21 @@
 
 mod addresses;
 mod cpu;
+mod legacy;
 mod text;
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
 use addresses::AddressNames;
+use legacy::LegacyProfile;
 use profile::ValueType;
 use rustc_hash::FxHashMap;
 
 pub(crate) const NAME: &str = "gperftools profile";
 /// A file needs several times its size while it is read.
 const MEMORY_FOR_BYTE: u64 = 16;
-
-/// A stack and its costs, in order of the value types.
-struct LegacyStack {
-    /// Innermost first, in [`LegacyProfile::addresses`].
-    frames: std::ops::Range<usize>,
-    values: [i64; 4],
-}
-
-/// All that a file says.
-#[derive(Default)]
-struct LegacyProfile {
-    value_types: Vec<(&'static str, &'static str)>,
-    stacks: Vec<LegacyStack>,
-    addresses: Vec<u64>,
-    names: AddressNames,
-    notes: Vec<String>,
-}
-
-impl LegacyProfile {
-    /// Adds a stack, innermost address first.
-    fn add(&mut self, addresses: &[u64], values: [i64; 4]) {
-        let start = self.addresses.len();
-        self.addresses.extend_from_slice(addresses);
-        self.stacks.push(LegacyStack {
-            frames: start..self.addresses.len(),
-            values,
-        });
-    }
-
-    fn frames(&self, stack: &LegacyStack) -> &[u64] {
-        self.addresses.get(stack.frames.clone()).unwrap_or_default()
-    }
-}
 
 /// Returns whether a text is one of these profiles.
 pub(crate) fn detect_text(text: &str) -> bool {
@@ -58,32 +27,38 @@ pub(crate) fn detect_text(text: &str) -> bool {
 
 /// Returns whether bytes begin with the header of a CPU profile.
 pub(crate) fn detect_binary(head: &[u8]) -> bool {
-    cpu::Words::detect(head).is_some() || head.starts_with(b"--- symbol\n")
+    cpu::CpuWords::detect_words(head).is_some() || head.starts_with(b"--- symbol\n")
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_gperftools(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
     let mut profile = LegacyProfile::default();
     let body = symbol_section(&bytes, &mut profile.names);
     let base = (bytes.len() - body.len()) as u64;
-    let mut draft = if cpu::Words::detect(body).is_some() {
-        cpu::read(body, base, &mut profile)?;
-        Draft::new(value_types(&profile), options)
+    let mut draft = if cpu::CpuWords::detect_words(body).is_some() {
+        cpu::read_cpu_profile(body, base, &mut profile)?;
+        TreeDraft::new(value_types(&profile), options)
     } else {
         let text = String::from_utf8_lossy(body);
-        let skipped = text::read(&text, &mut profile)?;
-        let mut draft = Draft::new(value_types(&profile), options);
-        skipped.finish(profile.stacks.len() as u64, &mut draft)?;
+        let skipped = text::read_text_profile(&text, &mut profile)?;
+        let mut draft = TreeDraft::new(value_types(&profile), options);
+        skipped.note_skipped(profile.stacks.len() as u64, &mut draft)?;
         draft
     };
-    draft.hold(bytes.len() as u64 * MEMORY_FOR_BYTE, Place::Offset(0))?;
+    draft.charge_memory(
+        bytes.len() as u64 * MEMORY_FOR_BYTE,
+        FilePosition::Offset(0),
+    )?;
     drop(bytes);
     // As pprof does: bytes rather than objects, memory in use rather than what was ever allocated.
     draft.default_value = profile.value_types.len().saturating_sub(1);
     for note in std::mem::take(&mut profile.notes) {
-        draft.note(note);
+        draft.add_note(note);
     }
-    fill(&mut draft, &profile, options)?;
+    fill_draft(&mut draft, &profile, options)?;
     Ok(draft)
 }
 
@@ -122,7 +97,7 @@ fn symbol_section<'b>(bytes: &'b [u8], names: &mut AddressNames) -> &'b [u8] {
                 if let Some((address, functions)) = symbol
                     && let Ok(address) = u64::from_str_radix(address, 16)
                 {
-                    names.name(address, functions.split("--").map(str::to_owned).collect());
+                    names.add_name(address, functions.split("--").map(str::to_owned).collect());
                 }
             }
         }
@@ -131,40 +106,44 @@ fn symbol_section<'b>(bytes: &'b [u8], names: &mut AddressNames) -> &'b [u8] {
     rest
 }
 
-fn fill(draft: &mut Draft, profile: &LegacyProfile, options: &ReadOptions) -> Result<(), Fault> {
+fn fill_draft(
+    draft: &mut TreeDraft,
+    profile: &LegacyProfile,
+    options: &ReadOptions,
+) -> Result<(), ReadFault> {
     let mut used = profile.addresses.clone();
     used.sort_unstable();
     used.dedup();
-    let named = profile.names.resolve(&used, options);
+    let named = profile.names.resolve_addresses(&used, options);
     let mut methods = FxHashMap::default();
     let mut unnamed = 0_u64;
     for address in used {
-        let at = Place::Offset(0);
-        let functions = named.functions(address);
+        let at = FilePosition::Offset(0);
+        let functions = named.functions_at(address);
         unnamed += u64::from(!functions.is_known);
         let mut ids = Vec::with_capacity(functions.names.len());
         for name in &functions.names {
-            ids.push(draft.method(name, &functions.module)?);
+            ids.push(draft.intern_method(name, &functions.module)?);
         }
-        draft.hold(64 + 8 * ids.len() as u64, at)?;
+        draft.charge_memory(64 + 8 * ids.len() as u64, at)?;
         methods.insert(address, ids);
     }
     for note in &named.notes {
-        draft.note(note.clone());
+        draft.add_note(note.clone());
     }
     if unnamed > 0 {
-        draft.note(format!("{unnamed} places have no symbol"));
+        draft.add_note(format!("{unnamed} places have no symbol"));
     }
     for (row, stack) in profile.stacks.iter().enumerate() {
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "stack",
             row: row as u64,
         };
-        let mut node = draft.group(&Owner::default(), at)?;
-        for address in profile.frames(stack).iter().rev() {
+        let mut node = draft.group_node(&Owner::default(), at)?;
+        for address in profile.stack_frames(stack).iter().rev() {
             // The functions at an address are innermost first, too.
             for method in methods.get(address).into_iter().flatten().rev() {
-                node = draft.child(node, *method, at)?;
+                node = draft.child_node(node, *method, at)?;
             }
         }
         for (value, cost) in stack
@@ -173,7 +152,7 @@ fn fill(draft: &mut Draft, profile: &LegacyProfile, options: &ReadOptions) -> Re
             .enumerate()
             .take(profile.value_types.len())
         {
-            draft.add(value, node, *cost);
+            draft.add_cost(value, node, *cost);
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Heap, growth, contention and thread profiles, and Go's counts: a line a stack, then the mappings.
 
-use super::LegacyProfile;
 use super::addresses::FileMapping;
-use crate::read::error::{Fault, Place};
+use super::legacy::LegacyProfile;
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::skipped::Skipped;
 
 /// The sampling period that Java's heap profiles do not tell.
@@ -60,20 +60,23 @@ fn thread_header(line: &str) -> bool {
 }
 
 /// Reads a whole text; returns the lines that made no sense.
-pub(super) fn read(text: &str, profile: &mut LegacyProfile) -> Result<Skipped, Fault> {
+pub(super) fn read_text_profile(
+    text: &str,
+    profile: &mut LegacyProfile,
+) -> Result<Skipped, ReadFault> {
     let Some(kind) = kind_of(text) else {
         let what = "neither CPU samples nor a heap, contention or thread profile";
-        return Err(Fault::damaged(what, Place::Offset(0)));
+        return Err(ReadFault::damaged(what, FilePosition::Offset(0)));
     };
     let mut reader = TextReader {
         profile,
         kind,
-        header: Header::default(),
+        header: TextHeader::default(),
         named: Vec::new(),
         pending: Vec::new(),
         skipped: Skipped::new("lines"),
     };
-    reader.header(text);
+    reader.read_header(text);
     let mut rest = text;
     let mut number = 0;
     while let Some((line, after)) = next_line(rest) {
@@ -82,7 +85,7 @@ pub(super) fn read(text: &str, profile: &mut LegacyProfile) -> Result<Skipped, F
             break;
         }
         rest = after;
-        reader.line(line.trim(), Place::Line(number));
+        reader.read_line(line.trim(), FilePosition::Line(number));
     }
     reader.end_names();
     reader.end_thread();
@@ -109,8 +112,8 @@ fn is_tail(line: &str, kind: TextKind) -> bool {
         || java && java_location(line).is_some()
 }
 
-/// What the lines above the stacks say.
-struct Header {
+/// The header above the stacks.
+struct TextHeader {
     /// Bytes for each sample of the heap; 0 and 1 where all allocations were counted.
     rate: i64,
     has_allocated: bool,
@@ -119,7 +122,7 @@ struct Header {
     period: i64,
 }
 
-impl Default for Header {
+impl Default for TextHeader {
     fn default() -> Self {
         Self {
             rate: 0,
@@ -134,7 +137,7 @@ impl Default for Header {
 struct TextReader<'p> {
     profile: &'p mut LegacyProfile,
     kind: TextKind,
-    header: Header,
+    header: TextHeader,
     /// Functions that comments name for the stack before.
     named: Vec<(u64, String)>,
     /// Addresses of a stack whose costs, or further addresses, are still to come.
@@ -143,7 +146,7 @@ struct TextReader<'p> {
 }
 
 impl TextReader<'_> {
-    fn header(&mut self, text: &str) {
+    fn read_header(&mut self, text: &str) {
         let first = text
             .lines()
             .find(|l| !l.trim().is_empty() && !l.starts_with('#'));
@@ -200,9 +203,9 @@ impl TextReader<'_> {
         };
     }
 
-    fn line(&mut self, line: &str, at: Place) {
+    fn read_line(&mut self, line: &str, at: FilePosition) {
         if let Some(comment) = line.strip_prefix('#') {
-            self.comment(comment);
+            self.read_comment(comment);
             return;
         }
         self.end_names();
@@ -219,12 +222,12 @@ impl TextReader<'_> {
             TextKind::Count => self.count_line(line),
         };
         if understood.is_none() {
-            self.skipped.add("not a stack with its costs", at);
+            self.skipped.skip_part("not a stack with its costs", at);
         }
     }
 
     /// `0x44cb3 runtime.gopark+0x73 /proc.go:304`, as Go writes below a stack.
-    fn comment(&mut self, comment: &str) {
+    fn read_comment(&mut self, comment: &str) {
         let mut words = comment.split_whitespace();
         let address = words.next().and_then(|word| word.strip_prefix("0x"));
         let Some(address) = address.and_then(|a| u64::from_str_radix(a, 16).ok()) else {
@@ -240,18 +243,18 @@ impl TextReader<'_> {
         for functions in self.named.chunk_by(|a, b| a.0 == b.0) {
             if let Some((address, _)) = functions.first() {
                 let names = functions.iter().map(|(_, name)| name.clone()).collect();
-                self.profile.names.name(*address, names);
+                self.profile.names.add_name(*address, names);
             }
         }
         self.named.clear();
     }
 
     /// Adds a stack of return addresses, each moved into the call in front of it.
-    fn add(&mut self, mut addresses: Vec<u64>, values: [i64; 4]) {
+    fn add_stack(&mut self, mut addresses: Vec<u64>, values: [i64; 4]) {
         for address in &mut addresses {
             *address = address.wrapping_sub(1);
         }
-        self.profile.add(&addresses, values);
+        self.profile.add_stack(&addresses, values);
     }
 
     /// `in use: bytes [allocated: bytes] @ addresses`.
@@ -261,15 +264,15 @@ impl TextReader<'_> {
         }
         let (counts, addresses) = line.split_once('@')?;
         let [in_use, in_use_bytes, all, all_bytes] = four_numbers(counts)?;
-        let in_use = self.unsampled(in_use, in_use_bytes)?;
+        let in_use = self.scale_unsampled(in_use, in_use_bytes)?;
         let values = match self.header.has_allocated {
             true => {
-                let all = self.unsampled(all, all_bytes)?;
+                let all = self.scale_unsampled(all, all_bytes)?;
                 [all.0, all.1, in_use.0, in_use.1]
             }
             false => [in_use.0, in_use.1, 0, 0],
         };
-        self.add(hex_addresses(addresses)?, values);
+        self.add_stack(hex_addresses(addresses)?, values);
         Some(())
     }
 
@@ -286,9 +289,9 @@ impl TextReader<'_> {
         let [in_use, bytes, ..] = four_numbers(counts)?;
         // The totals of the file stand above the first stack.
         if thread == "t*" && !self.pending.is_empty() {
-            let (in_use, bytes) = self.unsampled(in_use, bytes)?;
+            let (in_use, bytes) = self.scale_unsampled(in_use, bytes)?;
             let addresses = std::mem::take(&mut self.pending);
-            self.add(addresses, [in_use, bytes, 0, 0]);
+            self.add_stack(addresses, [in_use, bytes, 0, 0]);
         }
         Some(())
     }
@@ -313,8 +316,8 @@ impl TextReader<'_> {
         let mut addresses = hex_addresses(addresses)?;
         let period = self.header.period;
         if self.kind == TextKind::JavaHeap {
-            let (count, amount) = self.unsampled(count, amount)?;
-            self.profile.add(&addresses, [count, amount, 0, 0]);
+            let (count, amount) = self.scale_unsampled(count, amount)?;
+            self.profile.add_stack(&addresses, [count, amount, 0, 0]);
             return Some(());
         }
         let (count, amount) = match self.kind {
@@ -331,7 +334,7 @@ impl TextReader<'_> {
                 *address = address.wrapping_sub(1);
             }
         }
-        self.profile.add(&addresses, [count, amount, 0, 0]);
+        self.profile.add_stack(&addresses, [count, amount, 0, 0]);
         Some(())
     }
 
@@ -353,7 +356,7 @@ impl TextReader<'_> {
                 let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
                 self.profile
                     .names
-                    .name(address, vec![name.trim().to_owned()]);
+                    .add_name(address, vec![name.trim().to_owned()]);
                 self.pending.push(address);
             }
             _ => {
@@ -381,7 +384,7 @@ impl TextReader<'_> {
         {
             addresses.remove(1);
         }
-        self.profile.add(&addresses, [1, 0, 0, 0]);
+        self.profile.add_stack(&addresses, [1, 0, 0, 0]);
     }
 
     /// `count @ addresses`.
@@ -391,13 +394,13 @@ impl TextReader<'_> {
         };
         let count = count.trim().parse().ok()?;
         let addresses = hex_addresses(addresses)?;
-        self.add(addresses, [count, 0, 0, 0]);
+        self.add_stack(addresses, [count, 0, 0, 0]);
         Some(())
     }
 
     /// Returns what was allocated, estimated from what was sampled: an allocation of `S` bytes is sampled with
     /// probability `1 - exp(-S / rate)`.
-    fn unsampled(&self, count: i64, bytes: i64) -> Option<(i64, i64)> {
+    fn scale_unsampled(&self, count: i64, bytes: i64) -> Option<(i64, i64)> {
         let rate = self.header.rate;
         if !self.header.is_sampled {
             return Some((count, bytes));
@@ -476,12 +479,12 @@ pub(super) fn read_tail(text: &str, java: bool, profile: &mut LegacyProfile) {
                     Some((name, _)) if name.contains(char::is_alphabetic) => name,
                     _ => name,
                 };
-                profile.names.name(address, vec![name.to_owned()]);
+                profile.names.add_name(address, vec![name.to_owned()]);
             }
             continue;
         }
         if let Some(mapping) = file_mapping(line, &attributes) {
-            profile.names.map(mapping);
+            profile.names.add_mapping(mapping);
         } else if let Some((key, value)) = line.split_once('=') {
             attributes.push((format!("${}", key.trim()), value.trim().to_owned()));
             // Each is looked for in each mapping.

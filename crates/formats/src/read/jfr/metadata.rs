@@ -3,7 +3,7 @@
 //! By hand: the crate `jfrs` 0.2.5 reserves whatever memory a file asks for and panics on text that
 //! is no UTF-8.
 
-use crate::read::error::{Fault, Place};
+use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
 /// The kind of event that holds a pool of constants.
@@ -13,14 +13,14 @@ const DEPTH: usize = 64;
 
 /// Bytes of a chunk that are read from front to back.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(super) struct JfrCursor<'a> {
     bytes: &'a [u8],
     position: usize,
-    /// Of the chunk, in the file.
+    /// The chunk's offset in the file.
     base: u64,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> JfrCursor<'a> {
     pub fn new(bytes: &'a [u8], base: u64) -> Self {
         Self {
             bytes,
@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The same chunk from another position on.
-    pub fn at(&self, position: u64) -> Result<Self, Fault> {
+    pub fn at_position(&self, position: u64) -> Result<Self, ReadFault> {
         match usize::try_from(position)
             .ok()
             .filter(|p| *p <= self.bytes.len())
@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` bytes, and goes behind them.
-    pub fn part(&mut self, length: usize) -> Result<Self, Fault> {
+    pub fn next_part(&mut self, length: usize) -> Result<Self, ReadFault> {
         let end = self
             .position
             .checked_add(length)
@@ -58,77 +58,77 @@ impl<'a> Cursor<'a> {
         self.position as u64
     }
 
-    pub fn left(&self) -> usize {
+    pub fn bytes_left(&self) -> usize {
         self.bytes.len() - self.position
     }
 
-    pub fn place(&self) -> Place {
-        Place::Offset(self.base + self.position as u64)
+    pub fn file_position(&self) -> FilePosition {
+        FilePosition::Offset(self.base + self.position as u64)
     }
 
-    pub fn fault(&self, what: impl Into<String>) -> Fault {
-        Fault::damaged(what, self.place())
+    pub fn fault(&self, what: impl Into<String>) -> ReadFault {
+        ReadFault::damaged(what, self.file_position())
     }
 
-    pub fn byte(&mut self) -> Result<u8, Fault> {
+    pub fn read_byte(&mut self) -> Result<u8, ReadFault> {
         let byte = self.bytes.get(self.position).copied();
         self.position += usize::from(byte.is_some());
         byte.ok_or_else(|| self.fault("cut short"))
     }
 
     /// A number of `size` bytes, the largest first.
-    pub fn fixed(&mut self, size: usize) -> Result<i64, Fault> {
+    pub fn read_fixed(&mut self, size: usize) -> Result<i64, ReadFault> {
         let mut value = 0_u64;
         for _ in 0..size {
-            value = value << 8 | u64::from(self.byte()?);
+            value = value << 8 | u64::from(self.read_byte()?);
         }
         Ok(value as i64)
     }
 
     /// A number of up to nine bytes, the last of which has eight bits.
-    pub fn number(&mut self) -> Result<i64, Fault> {
+    pub fn read_number(&mut self) -> Result<i64, ReadFault> {
         let mut value = 0_u64;
         for index in 0..8 {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
                 return Ok(value as i64);
             }
         }
-        Ok((value | u64::from(self.byte()?) << 56) as i64)
+        Ok((value | u64::from(self.read_byte()?) << 56) as i64)
     }
 
     /// Returns how many of something that takes a byte at least follow.
-    pub fn count(&mut self) -> Result<usize, Fault> {
-        let count = self.number()?;
+    pub fn read_count(&mut self) -> Result<usize, ReadFault> {
+        let count = self.read_number()?;
         match usize::try_from(count)
             .ok()
-            .filter(|count| *count <= self.left())
+            .filter(|count| *count <= self.bytes_left())
         {
             Some(count) => Ok(count),
-            None => Err(self.fault(format!("{count} elements in {} bytes", self.left()))),
+            None => Err(self.fault(format!("{count} elements in {} bytes", self.bytes_left()))),
         }
     }
 
     /// A text, or its number in the pool of texts.
-    pub fn text(&mut self) -> Result<Text, Fault> {
-        match self.byte()? {
-            0 | 1 => Ok(Text::Here(String::new())),
-            2 => Ok(Text::Pool(self.number()?)),
+    pub fn read_text(&mut self) -> Result<JfrText, ReadFault> {
+        match self.read_byte()? {
+            0 | 1 => Ok(JfrText::Here(String::new())),
+            2 => Ok(JfrText::Pool(self.read_number()?)),
             encoding @ (3 | 5) => {
-                let length = self.count()?;
-                let part = self.part(length)?;
+                let length = self.read_count()?;
+                let part = self.next_part(length)?;
                 let bytes = part.bytes.get(part.position..).unwrap_or_default();
-                Ok(Text::Here(match encoding {
+                Ok(JfrText::Here(match encoding {
                     3 => String::from_utf8_lossy(bytes).into_owned(),
                     _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
                 }))
             }
             4 => {
-                let length = self.count()?;
-                let units = (0..length).map(|_| Ok(self.number()? as u16));
-                let units = units.collect::<Result<Vec<u16>, Fault>>()?;
-                Ok(Text::Here(String::from_utf16_lossy(&units)))
+                let length = self.read_count()?;
+                let units = (0..length).map(|_| Ok(self.read_number()? as u16));
+                let units = units.collect::<Result<Vec<u16>, ReadFault>>()?;
+                Ok(JfrText::Here(String::from_utf16_lossy(&units)))
             }
             encoding => {
                 Err(self.fault(format!("a text in encoding {encoding}, which there is not")))
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-pub(super) enum Text {
+pub(super) enum JfrText {
     Here(String),
     Pool(i64),
 }
@@ -154,31 +154,31 @@ pub(super) struct Field {
 
 /// A type, of events or of values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Class {
+pub(super) struct JfrClass {
     pub name: String,
     pub fields: Vec<Field>,
 }
 
-impl Class {
-    pub fn position(&self, field: &str) -> Option<usize> {
+impl JfrClass {
+    pub fn field_position(&self, field: &str) -> Option<usize> {
         self.fields.iter().position(|f| f.name == field)
     }
 }
 
 /// The types of a chunk, by their ids.
-pub(super) type Classes = FxHashMap<i64, Class>;
+pub(super) type Classes = FxHashMap<i64, JfrClass>;
 
 /// Reads the description of types; `event` stands behind its size and type.
-pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
+pub(super) fn read_classes(mut event: JfrCursor<'_>) -> Result<Classes, ReadFault> {
     for _start_duration_id in 0..3 {
-        event.number()?;
+        event.read_number()?;
     }
-    let count = event.count()?;
+    let count = event.read_count()?;
     let mut strings = Vec::new();
     for _ in 0..count {
-        strings.push(match event.text()? {
-            Text::Here(text) => text,
-            Text::Pool(_) => return Err(event.fault("a name out of a pool")),
+        strings.push(match event.read_text()? {
+            JfrText::Here(text) => text,
+            JfrText::Pool(_) => return Err(event.fault("a name out of a pool")),
         });
     }
     let mut classes = Classes::default();
@@ -191,7 +191,7 @@ pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
             continue;
         }
         *left -= 1;
-        let (name, attributes) = element(&mut event, &strings)?;
+        let (name, attributes) = read_element(&mut event, &strings)?;
         let attribute = |key: &str| {
             attributes
                 .iter()
@@ -205,7 +205,7 @@ pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
                     .map_err(|_| event.fault("a type without an id"))?;
                 let name = attribute("name").to_owned();
                 let fields = Vec::new();
-                classes.insert(id, Class { name, fields });
+                classes.insert(id, JfrClass { name, fields });
                 class = Some(id);
             }
             "field" => {
@@ -222,7 +222,7 @@ pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
             }
             _ => {}
         }
-        open.push(event.count()?);
+        open.push(event.read_count()?);
         if open.len() > DEPTH {
             return Err(event.fault("types described too deep"));
         }
@@ -234,9 +234,12 @@ pub(super) fn classes(mut event: Cursor<'_>) -> Result<Classes, Fault> {
 type Element<'s> = (&'s str, Vec<(&'s str, &'s str)>);
 
 /// The head of an element; what it contains follows.
-fn element<'s>(event: &mut Cursor<'_>, strings: &'s [String]) -> Result<Element<'s>, Fault> {
-    let string = |event: &mut Cursor<'_>| {
-        let index = event.number()?;
+fn read_element<'s>(
+    event: &mut JfrCursor<'_>,
+    strings: &'s [String],
+) -> Result<Element<'s>, ReadFault> {
+    let string = |event: &mut JfrCursor<'_>| {
+        let index = event.read_number()?;
         let found = usize::try_from(index).ok().and_then(|i| strings.get(i));
         found
             .map(String::as_str)
@@ -244,19 +247,19 @@ fn element<'s>(event: &mut Cursor<'_>, strings: &'s [String]) -> Result<Element<
     };
     let name = string(event)?;
     let mut attributes = Vec::new();
-    for _ in 0..event.count()? {
+    for _ in 0..event.read_count()? {
         attributes.push((string(event)?, string(event)?));
     }
     Ok((name, attributes))
 }
 
 /// An event: its size, and then this.
-pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Cursor<'a>, Fault> {
+pub(super) fn next_event<'a>(cursor: &mut JfrCursor<'a>) -> Result<JfrCursor<'a>, ReadFault> {
     let start = cursor.position();
-    let size = cursor.number()?;
+    let size = cursor.read_number()?;
     let head = (cursor.position() - start) as i64;
     match usize::try_from(size.wrapping_sub(head)) {
-        Ok(length) if size > head => cursor.part(length),
+        Ok(length) if size > head => cursor.next_part(length),
         _ => Err(cursor.fault(format!("an event of {size} bytes"))),
     }
 }

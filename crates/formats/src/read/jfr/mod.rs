@@ -6,24 +6,24 @@
 mod metadata;
 mod value;
 
-use super::draft::{Draft, Owner};
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::{Owner, TreeDraft};
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
-use metadata::{Classes, Cursor, classes, event};
+use metadata::{Classes, JfrCursor, next_event, read_classes};
 use profile::{MethodId, ValueType};
 use rustc_hash::FxHashMap;
 use std::io::Read;
-use value::{Pools, Value, Values};
+use value::{JfrValue, JfrValueReader, Pools};
 
 const HEADER: usize = 68;
 const METADATA: i64 = 0;
 const COMPRESSED_NUMBERS: i64 = 1;
 
-/// What an event adds to the tree: its name, that of the value type, the unit, and the field that
-/// has the value; without one, an event counts 1.
-struct Source {
+/// The contribution of an event to the tree: its name, that of the value type, the unit, and the
+/// field that has the value; without one, an event counts 1.
+struct JfrSource {
     event: &'static str,
     name: &'static str,
     unit: &'static str,
@@ -32,13 +32,13 @@ struct Source {
     ticks: bool,
 }
 
-const fn source(
+const fn sample_source(
     event: &'static str,
     name: &'static str,
     unit: &'static str,
     field: Option<&'static str>,
-) -> Source {
-    Source {
+) -> JfrSource {
+    JfrSource {
         event,
         name,
         unit,
@@ -47,67 +47,80 @@ const fn source(
     }
 }
 
-const fn wait(event: &'static str, name: &'static str) -> Source {
-    Source {
+const fn wait_source(event: &'static str, name: &'static str) -> JfrSource {
+    JfrSource {
         ticks: true,
-        ..source(event, name, "nanoseconds", Some("duration"))
+        ..sample_source(event, name, "nanoseconds", Some("duration"))
     }
 }
 
-const SOURCES: &[Source] = &[
-    source("jdk.ExecutionSample", "samples", "samples", None),
-    source("jdk.NativeMethodSample", "native samples", "samples", None),
-    source("jdk.CPUTimeSample", "CPU time samples", "samples", None),
-    source(
+const SOURCES: &[JfrSource] = &[
+    sample_source("jdk.ExecutionSample", "samples", "samples", None),
+    sample_source("jdk.NativeMethodSample", "native samples", "samples", None),
+    sample_source("jdk.CPUTimeSample", "CPU time samples", "samples", None),
+    sample_source(
         "profiler.WallClockSample",
         "wall clock",
         "samples",
         Some("samples"),
     ),
-    source(
+    sample_source(
         "jdk.ObjectAllocationSample",
         "allocations",
         "bytes",
         Some("weight"),
     ),
-    source(
+    sample_source(
         "jdk.ObjectAllocationInNewTLAB",
         "allocations in new TLABs",
         "bytes",
         Some("tlabSize"),
     ),
-    source(
+    sample_source(
         "jdk.ObjectAllocationOutsideTLAB",
         "allocations outside TLABs",
         "bytes",
         Some("allocationSize"),
     ),
-    source(
+    // Datadog's build of async-profiler.
+    sample_source(
+        "datadog.ExecutionSample",
+        "samples of Datadog",
+        "samples",
+        Some("weight"),
+    ),
+    sample_source(
+        "datadog.MethodSample",
+        "wall clock of Datadog",
+        "samples",
+        Some("weight"),
+    ),
+    sample_source(
         "profiler.Malloc",
         "native allocations",
         "bytes",
         Some("size"),
     ),
-    source(
+    sample_source(
         "profiler.LiveObject",
         "live objects",
         "bytes",
         Some("allocationSize"),
     ),
-    wait("jdk.MethodTrace", "traced methods"),
-    wait("profiler.NativeLock", "native locks"),
-    wait("jdk.JavaMonitorEnter", "monitor enter"),
-    wait("jdk.JavaMonitorWait", "monitor wait"),
-    wait("jdk.ThreadPark", "park"),
-    wait("jdk.ThreadSleep", "sleep"),
-    wait("jdk.SocketRead", "socket read"),
-    wait("jdk.SocketWrite", "socket write"),
-    wait("jdk.FileRead", "file read"),
-    wait("jdk.FileWrite", "file write"),
+    wait_source("jdk.MethodTrace", "traced methods"),
+    wait_source("profiler.NativeLock", "native locks"),
+    wait_source("jdk.JavaMonitorEnter", "monitor enter"),
+    wait_source("jdk.JavaMonitorWait", "monitor wait"),
+    wait_source("jdk.ThreadPark", "park"),
+    wait_source("jdk.ThreadSleep", "sleep"),
+    wait_source("jdk.SocketRead", "socket read"),
+    wait_source("jdk.SocketWrite", "socket write"),
+    wait_source("jdk.FileRead", "file read"),
+    wait_source("jdk.FileWrite", "file write"),
 ];
 
-struct Reader<'o> {
-    draft: Draft,
+struct JfrReader<'o> {
+    draft: TreeDraft,
     options: &'o ReadOptions,
     /// The value types of [`SOURCES`] that there were.
     values: Vec<Option<usize>>,
@@ -115,9 +128,12 @@ struct Reader<'o> {
     without_stack: u64,
 }
 
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
-    let mut reader = Reader {
-        draft: Draft::new(Vec::new(), options),
+pub(crate) fn read_jfr(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
+    let mut reader = JfrReader {
+        draft: TreeDraft::new(Vec::new(), options),
         options,
         values: SOURCES.iter().map(|_| None).collect(),
         truncated: 0,
@@ -126,60 +142,62 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
     let mut chunk = Vec::new();
     let (mut skipped, mut read) = (Skipped::new("chunks"), 0);
     loop {
-        let base = input.offset();
+        let base = input.next_offset();
         chunk.clear();
         input.take(HEADER as u64).read_to_end(&mut chunk)?;
         if chunk.is_empty() && base > 0 {
             break;
         }
-        let at = Place::Offset(base);
-        let mut header = Cursor::new(&chunk, base);
-        if header.fixed(4)? != i64::from(u32::from_be_bytes(*b"FLR\0")) {
-            return Err(Fault::damaged("no chunk where there should be one", at));
+        let at = FilePosition::Offset(base);
+        let mut header = JfrCursor::new(&chunk, base);
+        if header.read_fixed(4)? != i64::from(u32::from_be_bytes(*b"FLR\0")) {
+            return Err(ReadFault::damaged("no chunk where there should be one", at));
         }
-        header.fixed(4)?;
-        let size = header.fixed(8)? as u64;
+        header.read_fixed(4)?;
+        let size = header.read_fixed(8)? as u64;
         if size == 0 {
-            return Err(Fault::damaged(
+            return Err(ReadFault::damaged(
                 "the chunk was not finished: end the recording (jcmd JFR.dump) first",
                 at,
             ));
         }
         if size > options.limits.memory {
             let what = format!("a chunk of {size} bytes is more than the memory limit allows");
-            return Err(Fault::too_large(what, at));
+            return Err(ReadFault::too_large(what, at));
         }
         input
             .take(size.saturating_sub(HEADER as u64))
             .read_to_end(&mut chunk)?;
         if (chunk.len() as u64) < size {
-            skipped.add("cut short in a chunk", at);
+            skipped.skip_part("cut short in a chunk", at);
             break;
         }
-        match reader.chunk(Cursor::new(&chunk, base)) {
+        match reader.read_chunk(JfrCursor::new(&chunk, base)) {
             Ok(()) => read += 1,
-            Err(Fault::Damaged { what, at }) => skipped.add(what, at),
+            Err(ReadFault::Damaged { what, at }) => skipped.skip_part(what, at),
             Err(fault) => return Err(fault),
         }
     }
     let mut draft = reader.draft;
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     if reader.values.iter().all(Option::is_none) {
-        draft.note("the recording has no events that are read here: samples, allocations, waits");
+        draft.add_note(
+            "the recording has no events that are read here: samples, allocations, waits",
+        );
     }
     // The first that there is in the order of the table: samples, if there are any.
     draft.default_value = reader.values.iter().flatten().next().copied().unwrap_or(0);
     if reader.truncated > 0 {
-        draft.note(format!("{} stacks were too deep for the recorder: their outermost callers are missing; -XX:FlightRecorderOptions=stackdepth=N takes more", reader.truncated));
+        draft.add_note(format!("{} stacks were too deep for the recorder: their outermost callers are missing; -XX:FlightRecorderOptions=stackdepth=N takes more", reader.truncated));
     }
     if reader.without_stack > 0 {
-        draft.note(format!("{} events have no stack", reader.without_stack));
+        draft.add_note(format!("{} events have no stack", reader.without_stack));
     }
     Ok(draft)
 }
 
-/// What is read of a chunk before its events.
-struct Chunk {
+/// The parts of a chunk that are read before its events.
+struct JfrChunk {
     pools: Pools,
     /// Nanoseconds a tick.
     tick: f64,
@@ -187,25 +205,25 @@ struct Chunk {
     stacks: FxHashMap<i64, Option<Vec<MethodId>>>,
 }
 
-impl Reader<'_> {
-    fn chunk(&mut self, cursor: Cursor<'_>) -> Result<(), Fault> {
-        let mut header = cursor.at(16)?;
-        let (constants, metadata) = (header.fixed(8)? as u64, header.fixed(8)? as u64);
-        header = cursor.at(56)?;
-        let frequency = header.fixed(8)?;
-        if header.fixed(4)? & COMPRESSED_NUMBERS == 0 {
+impl JfrReader<'_> {
+    fn read_chunk(&mut self, cursor: JfrCursor<'_>) -> Result<(), ReadFault> {
+        let mut header = cursor.at_position(16)?;
+        let (constants, metadata) = (header.read_fixed(8)? as u64, header.read_fixed(8)? as u64);
+        header = cursor.at_position(56)?;
+        let frequency = header.read_fixed(8)?;
+        if header.read_fixed(4)? & COMPRESSED_NUMBERS == 0 {
             return Err(header.fault("numbers are not compressed, which is not read"));
         }
-        let mut description = event(&mut cursor.at(metadata)?)?;
-        if description.number()? != METADATA {
+        let mut description = next_event(&mut cursor.at_position(metadata)?)?;
+        if description.read_number()? != METADATA {
             return Err(description.fault("no description of types where there should be one"));
         }
-        let classes = classes(description)?;
-        let mut values = Values {
+        let classes = read_classes(description)?;
+        let mut values = JfrValueReader {
             classes: &classes,
             left: self.options.limits.memory,
         };
-        let pools = values.pools(cursor, constants)?;
+        let pools = values.read_pools(cursor, constants)?;
         let sources: FxHashMap<i64, usize> = classes
             .iter()
             .filter_map(|(id, class)| {
@@ -217,7 +235,7 @@ impl Reader<'_> {
                 ))
             })
             .collect();
-        let mut chunk = Chunk {
+        let mut chunk = JfrChunk {
             tick: if frequency > 0 {
                 1e9 / frequency as f64
             } else {
@@ -227,36 +245,36 @@ impl Reader<'_> {
             stacks: FxHashMap::default(),
         };
         let mut samples = Vec::new();
-        let mut events = cursor.at(HEADER as u64)?;
-        while events.left() > 0 {
-            let at = events.place();
-            let mut body = event(&mut events)?;
-            let class = body.number()?;
+        let mut events = cursor.at_position(HEADER as u64)?;
+        while events.bytes_left() > 0 {
+            let at = events.file_position();
+            let mut body = next_event(&mut events)?;
+            let class = body.read_number()?;
             if let Some(source) = sources.get(&class) {
                 values.left = self.options.limits.memory;
-                samples.push((*source, values.read(class, &mut body, 0)?, at));
+                samples.push((*source, values.read_value(class, &mut body, 0)?, at));
             }
             if samples.len() >= 1024 {
-                self.samples(&mut samples, &mut chunk, &classes)?;
+                self.add_samples(&mut samples, &mut chunk, &classes)?;
             }
         }
-        self.samples(&mut samples, &mut chunk, &classes)
+        self.add_samples(&mut samples, &mut chunk, &classes)
     }
 
-    fn samples(
+    fn add_samples(
         &mut self,
-        samples: &mut Vec<(usize, Value, Place)>,
-        chunk: &mut Chunk,
+        samples: &mut Vec<(usize, JfrValue, FilePosition)>,
+        chunk: &mut JfrChunk,
         classes: &Classes,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ReadFault> {
         for (index, event, at) in samples.drain(..) {
             let Some(source) = SOURCES.get(index) else {
                 continue;
             };
-            let field = |name| chunk.pools.field(classes, &event, name);
+            let field = |name| chunk.pools.field_value(classes, &event, name);
             let amount = match source.field {
                 None => 1,
-                Some(name) => field(name).and_then(Value::number).unwrap_or(1),
+                Some(name) => field(name).and_then(JfrValue::as_number).unwrap_or(1),
             };
             let amount = match source.ticks {
                 true => (amount as f64 * chunk.tick).round() as i64,
@@ -266,11 +284,11 @@ impl Reader<'_> {
             let thread = field("sampledThread")
                 .or_else(|| field("eventThread"))
                 .cloned();
-            let root = self.thread(thread.as_ref(), chunk, classes, at)?;
+            let root = self.thread_node(thread.as_ref(), chunk, classes, at)?;
             let methods = match trace {
-                Some(Value::Constant(_, number)) => {
+                Some(JfrValue::Constant(_, number)) => {
                     if !chunk.stacks.contains_key(&number) {
-                        let stack = self.stack(trace.as_ref(), chunk, classes)?;
+                        let stack = self.stack_methods(trace.as_ref(), chunk, classes)?;
                         chunk.stacks.insert(number, stack);
                     }
                     chunk.stacks.get(&number).and_then(Option::as_ref)
@@ -280,15 +298,15 @@ impl Reader<'_> {
             self.without_stack += u64::from(methods.is_none());
             let mut node = root;
             for method in methods.into_iter().flatten() {
-                node = self.draft.child(node, *method, at)?;
+                node = self.draft.child_node(node, *method, at)?;
             }
-            let value = self.value(index, source);
-            self.draft.add(value, node, amount);
+            let value = self.value_index(index, source);
+            self.draft.add_cost(value, node, amount);
         }
         Ok(())
     }
 
-    fn value(&mut self, index: usize, source: &Source) -> usize {
+    fn value_index(&mut self, index: usize, source: &JfrSource) -> usize {
         if let Some(Some(value)) = self.values.get(index) {
             return *value;
         }
@@ -302,49 +320,49 @@ impl Reader<'_> {
         value
     }
 
-    fn thread(
+    fn thread_node(
         &mut self,
-        thread: Option<&Value>,
-        chunk: &Chunk,
+        thread: Option<&JfrValue>,
+        chunk: &JfrChunk,
         classes: &Classes,
-        at: Place,
-    ) -> Result<profile::DraftNode, Fault> {
-        let field = |name| chunk.pools.field(classes, thread?, name);
+        at: FilePosition,
+    ) -> Result<profile::DraftNode, ReadFault> {
+        let field = |name| chunk.pools.field_value(classes, thread?, name);
         let text = |name| {
             chunk
                 .pools
-                .text(classes, field(name)?)
+                .text_of(classes, field(name)?)
                 .filter(|t| !t.is_empty())
         };
         let owner = Owner {
             thread: text("javaName").or_else(|| text("osName")),
-            tid: field("osThreadId").and_then(Value::number),
+            tid: field("osThreadId").and_then(JfrValue::as_number),
             ..Owner::default()
         };
-        self.draft.group(&owner, at)
+        self.draft.group_node(&owner, at)
     }
 
     /// The methods of a stack trace, outermost first.
-    fn stack(
+    fn stack_methods(
         &mut self,
-        trace: Option<&Value>,
-        chunk: &Chunk,
+        trace: Option<&JfrValue>,
+        chunk: &JfrChunk,
         classes: &Classes,
-    ) -> Result<Option<Vec<MethodId>>, Fault> {
+    ) -> Result<Option<Vec<MethodId>>, ReadFault> {
         let (pools, Some(trace)) = (&chunk.pools, trace) else {
             return Ok(None);
         };
-        let Some(Value::Array(frames)) = pools.field(classes, trace, "frames") else {
+        let Some(JfrValue::Array(frames)) = pools.field_value(classes, trace, "frames") else {
             return Ok(None);
         };
         let truncated = pools
-            .field(classes, trace, "truncated")
-            .and_then(Value::number);
+            .field_value(classes, trace, "truncated")
+            .and_then(JfrValue::as_number);
         self.truncated += u64::from(truncated == Some(1));
         let mut methods = Vec::with_capacity(frames.len());
         for frame in frames.iter().rev() {
-            let field = |value, name| pools.field(classes, value, name);
-            let text = |value: Option<&Value>| pools.text(classes, value?).map(str::to_owned);
+            let field = |value, name| pools.field_value(classes, value, name);
+            let text = |value: Option<&JfrValue>| pools.text_of(classes, value?).map(str::to_owned);
             let kind = field(frame, "type").and_then(|kind| field(kind, "description"));
             if !self.options.inline && text(kind).as_deref() == Some("Inlined") {
                 continue;
@@ -359,11 +377,11 @@ impl Reader<'_> {
                 (None, Some(name)) => name,
                 (_, None) => "[unknown]".to_owned(),
             };
-            let line = field(frame, "lineNumber").and_then(Value::number);
+            let line = field(frame, "lineNumber").and_then(JfrValue::as_number);
             if let Some(line) = line.filter(|line| self.options.lines && *line > 0) {
                 label = format!("{label}:{line}");
             }
-            methods.push(self.draft.method(&label, "")?);
+            methods.push(self.draft.intern_method(&label, "")?);
         }
         Ok(Some(methods))
     }

@@ -1,29 +1,29 @@
 //! Values as a chunk describes them, and its pools of constants.
 
-use super::metadata::{CONSTANTS, Classes, Cursor, Text, event};
-use crate::read::error::Fault;
+use super::metadata::{CONSTANTS, Classes, JfrCursor, JfrText, next_event};
+use crate::read::error::ReadFault;
 use rustc_hash::FxHashMap;
 
 /// Types inside each other.
 const DEPTH: usize = 16;
-/// What a value costs in memory, in bytes.
+/// Memory of a value, in bytes.
 const BYTES: u64 = 48;
 
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum JfrValue {
     Number(i64),
     Text(String),
     /// A constant of a type.
     Constant(i64, i64),
     /// By position of the field.
-    Object(i64, Vec<Value>),
-    Array(Vec<Value>),
+    Object(i64, Vec<JfrValue>),
+    Array(Vec<JfrValue>),
 }
 
 /// The constants of a chunk, by type and number.
 #[derive(Default)]
 pub(super) struct Pools {
-    constants: FxHashMap<(i64, i64), Value>,
+    constants: FxHashMap<(i64, i64), JfrValue>,
 }
 
 /// Types whose constants are needed.
@@ -38,19 +38,19 @@ const WANTED: &[&str] = &[
 ];
 
 /// Reads values and counts what they take.
-pub(super) struct Values<'c> {
+pub(super) struct JfrValueReader<'c> {
     pub classes: &'c Classes,
     pub left: u64,
 }
 
-impl Values<'_> {
+impl JfrValueReader<'_> {
     /// A value of a type.
-    pub fn read(
+    pub fn read_value(
         &mut self,
         class: i64,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut JfrCursor<'_>,
         depth: usize,
-    ) -> Result<Value, Fault> {
+    ) -> Result<JfrValue, ReadFault> {
         let Some(described) = self.classes.get(&class) else {
             return Err(cursor.fault(format!("type {class} is not described")));
         };
@@ -58,74 +58,80 @@ impl Values<'_> {
             return Err(cursor.fault(format!("type {} contains itself", described.name)));
         }
         self.left = self.left.checked_sub(BYTES).ok_or_else(|| {
-            Fault::too_large(
+            ReadFault::too_large(
                 "its constants need more memory than the limit allows",
-                cursor.place(),
+                cursor.file_position(),
             )
         })?;
         let number = match described.name.as_str() {
-            "boolean" | "byte" => i64::from(cursor.byte()?),
-            "char" | "short" | "int" | "long" => cursor.number()?,
-            "float" => cursor.fixed(4)?,
-            "double" => cursor.fixed(8)?,
-            "java.lang.String" => return self.text(class, cursor),
+            "boolean" | "byte" => i64::from(cursor.read_byte()?),
+            "char" | "short" | "int" | "long" => cursor.read_number()?,
+            "float" => cursor.read_fixed(4)?,
+            "double" => cursor.read_fixed(8)?,
+            "java.lang.String" => return self.read_text(class, cursor),
             _ => {
                 let mut values = Vec::new();
                 for field in &described.fields {
-                    values.push(self.field(field.class, field.pool, field.array, cursor, depth)?);
+                    values.push(self.read_field(
+                        field.class,
+                        field.pool,
+                        field.array,
+                        cursor,
+                        depth,
+                    )?);
                 }
-                return Ok(Value::Object(class, values));
+                return Ok(JfrValue::Object(class, values));
             }
         };
-        Ok(Value::Number(number))
+        Ok(JfrValue::Number(number))
     }
 
-    fn text(&mut self, class: i64, cursor: &mut Cursor<'_>) -> Result<Value, Fault> {
+    fn read_text(&mut self, class: i64, cursor: &mut JfrCursor<'_>) -> Result<JfrValue, ReadFault> {
         let before = cursor.position();
-        let text = cursor.text()?;
+        let text = cursor.read_text()?;
         self.left = self.left.saturating_sub(2 * (cursor.position() - before));
         Ok(match text {
-            Text::Here(text) => Value::Text(text),
-            Text::Pool(number) => Value::Constant(class, number),
+            JfrText::Here(text) => JfrValue::Text(text),
+            JfrText::Pool(number) => JfrValue::Constant(class, number),
         })
     }
 
-    fn field(
+    fn read_field(
         &mut self,
         class: i64,
         pool: bool,
         array: bool,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut JfrCursor<'_>,
         depth: usize,
-    ) -> Result<Value, Fault> {
+    ) -> Result<JfrValue, ReadFault> {
         if array {
             let mut values = Vec::new();
-            for _ in 0..cursor.count()? {
-                values.push(self.field(class, pool, false, cursor, depth)?);
+            for _ in 0..cursor.read_count()? {
+                values.push(self.read_field(class, pool, false, cursor, depth)?);
             }
-            return Ok(Value::Array(values));
+            return Ok(JfrValue::Array(values));
         }
         match pool {
-            true => Ok(Value::Constant(class, cursor.number()?)),
-            false => self.read(class, cursor, depth + 1),
+            true => Ok(JfrValue::Constant(class, cursor.read_number()?)),
+            false => self.read_value(class, cursor, depth + 1),
         }
     }
 
     /// Reads the constants from the last pool of the chunk back to its first.
-    pub fn pools(&mut self, chunk: Cursor<'_>, last: u64) -> Result<Pools, Fault> {
+    pub fn read_pools(&mut self, chunk: JfrCursor<'_>, last: u64) -> Result<Pools, ReadFault> {
         let mut pools = Pools::default();
         let mut position = last;
         loop {
-            let mut event = event(&mut chunk.at(position)?)?;
-            if event.number()? != CONSTANTS {
+            let mut event = next_event(&mut chunk.at_position(position)?)?;
+            if event.read_number()? != CONSTANTS {
                 return Err(event.fault("no pool of constants where there should be one"));
             }
-            event.number()?;
-            event.number()?;
-            let delta = event.number()?;
-            event.byte()?;
-            for _ in 0..event.count()? {
-                self.pool(&mut event, &mut pools)?;
+            event.read_number()?;
+            event.read_number()?;
+            let delta = event.read_number()?;
+            event.read_byte()?;
+            for _ in 0..event.read_count()? {
+                self.read_pool(&mut event, &mut pools)?;
             }
             // Backwards only, so that no walk goes in circles.
             let before = position.checked_add_signed(delta);
@@ -136,14 +142,14 @@ impl Values<'_> {
         }
     }
 
-    fn pool(&mut self, event: &mut Cursor<'_>, pools: &mut Pools) -> Result<(), Fault> {
-        let class = event.number()?;
+    fn read_pool(&mut self, event: &mut JfrCursor<'_>, pools: &mut Pools) -> Result<(), ReadFault> {
+        let class = event.read_number()?;
         let described = self.classes.get(&class);
         let wanted = described.is_some_and(|class| WANTED.contains(&class.name.as_str()));
-        for _ in 0..event.count()? {
-            let number = event.number()?;
+        for _ in 0..event.read_count()? {
+            let number = event.read_number()?;
             let left = self.left;
-            let value = self.read(class, event, 0)?;
+            let value = self.read_value(class, event, 0)?;
             if wanted {
                 pools.constants.entry((class, number)).or_insert(value);
             } else {
@@ -156,41 +162,43 @@ impl Values<'_> {
 
 impl Pools {
     /// A field of an object or of the constant that stands for it.
-    pub fn field<'v>(
+    pub fn field_value<'v>(
         &'v self,
         classes: &Classes,
-        value: &'v Value,
+        value: &'v JfrValue,
         name: &str,
-    ) -> Option<&'v Value> {
-        match self.constant(value)? {
-            Value::Object(class, values) => values.get(classes.get(class)?.position(name)?),
+    ) -> Option<&'v JfrValue> {
+        match self.resolve_constant(value)? {
+            JfrValue::Object(class, values) => {
+                values.get(classes.get(class)?.field_position(name)?)
+            }
             _ => None,
         }
     }
 
     /// The value that a constant stands for.
-    pub fn constant<'v>(&'v self, value: &'v Value) -> Option<&'v Value> {
+    pub fn resolve_constant<'v>(&'v self, value: &'v JfrValue) -> Option<&'v JfrValue> {
         match value {
-            Value::Constant(class, number) => self.constants.get(&(*class, *number)),
+            JfrValue::Constant(class, number) => self.constants.get(&(*class, *number)),
             other => Some(other),
         }
     }
 
     /// The text of a value: of a symbol, too.
-    pub fn text<'v>(&'v self, classes: &Classes, value: &'v Value) -> Option<&'v str> {
-        let value = match self.field(classes, value, "string") {
-            Some(text) => self.constant(text)?,
-            None => self.constant(value)?,
+    pub fn text_of<'v>(&'v self, classes: &Classes, value: &'v JfrValue) -> Option<&'v str> {
+        let value = match self.field_value(classes, value, "string") {
+            Some(text) => self.resolve_constant(text)?,
+            None => self.resolve_constant(value)?,
         };
         match value {
-            Value::Text(text) => Some(text),
+            JfrValue::Text(text) => Some(text),
             _ => None,
         }
     }
 }
 
-impl Value {
-    pub fn number(&self) -> Option<i64> {
+impl JfrValue {
+    pub fn as_number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
             _ => None,

@@ -1,8 +1,8 @@
 //! `.cpuprofile`: what V8 (Node.js, Chromium) writes. Its nodes are a call tree already.
 
-use super::value::{Column, Text, value_type};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use super::value::{JsonColumn, JsonText, value_type};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use crate::read::skipped::Skipped;
 use profile::DraftNode;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Node {
+pub(super) struct ChromeNode {
     pub id: u64,
     #[serde(default)]
     pub parent: Option<u64>,
@@ -20,15 +20,15 @@ pub(super) struct Node {
     #[serde(default)]
     hit_count: f64,
     #[serde(default)]
-    children: Column<u64>,
+    children: JsonColumn<u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CallFrame {
-    function_name: Text,
+    function_name: JsonText,
     #[serde(default)]
-    url: Option<Text>,
+    url: Option<JsonText>,
     /// From 0; −1 of what is no code.
     #[serde(default)]
     line_number: Option<f64>,
@@ -37,27 +37,31 @@ struct CallFrame {
 /// Times are in microseconds.
 #[derive(Default)]
 pub(super) struct CpuProfile {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ChromeNode>,
     pub samples: Vec<u64>,
     pub time_deltas: Vec<f64>,
     pub start_time: f64,
     pub end_time: f64,
 }
 
-pub(super) fn read(profile: CpuProfile, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
-    let mut draft = draft(options, used)?;
+pub(super) fn read_chrome_profile(
+    profile: CpuProfile,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<TreeDraft, ReadFault> {
+    let mut draft = chrome_draft(options, used)?;
     profile.add_to(&mut draft, &Owner::default(), options)?;
     Ok(draft)
 }
 
 /// A draft of what these profiles measure.
-pub(super) fn draft(options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
+pub(super) fn chrome_draft(options: &ReadOptions, used: u64) -> Result<TreeDraft, ReadFault> {
     let types = vec![
         value_type("samples", "samples"),
         value_type("time", "nanoseconds"),
     ];
-    let mut draft = Draft::new(types, options);
-    draft.hold(used, Place::Offset(0))?;
+    let mut draft = TreeDraft::new(types, options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
     Ok(draft)
 }
 
@@ -69,44 +73,44 @@ impl CpuProfile {
 
     pub fn add_to(
         &self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         owner: &Owner<'_>,
         options: &ReadOptions,
-    ) -> Result<(), Fault> {
-        let root = draft.group(owner, Place::Offset(0))?;
-        let nodes = self.place(draft, root, options)?;
+    ) -> Result<(), ReadFault> {
+        let root = draft.group_node(owner, FilePosition::Offset(0))?;
+        let nodes = self.place_nodes(draft, root, options)?;
         if self.samples.is_empty() {
-            draft.note("the profile has no samples, only the hits of each node: no time");
+            draft.add_note("the profile has no samples, only the hits of each node: no time");
             for node in &self.nodes {
                 if let Some(place) = nodes.get(&node.id) {
-                    draft.add(0, *place, node.hit_count.round() as i64);
+                    draft.add_cost(0, *place, node.hit_count.round() as i64);
                 }
             }
             return Ok(());
         }
-        let times = self.times(draft);
+        let times = self.sample_times(draft);
         let (mut skipped, mut read) = (Skipped::new("samples"), 0);
         for (index, sample) in self.samples.iter().enumerate() {
             let Some(node) = nodes.get(sample) else {
-                let at = Place::Row {
+                let at = FilePosition::Row {
                     table: "sample",
                     row: index as u64,
                 };
                 let what = format!("it is of node {sample}, which is not there");
-                skipped.add(what, at);
+                skipped.skip_part(what, at);
                 continue;
             };
             read += 1;
-            draft.add(0, *node, 1);
+            draft.add_cost(0, *node, 1);
             let time = times.get(index).copied().unwrap_or(0.0);
-            draft.add(1, *node, (time * 1000.0).round() as i64);
+            draft.add_cost(1, *node, (time * 1000.0).round() as i64);
         }
-        skipped.finish(read, draft)
+        skipped.note_skipped(read, draft)
     }
 
     /// Returns how long each sample stands for: until the next one in the order of time. That is not always
     /// the order of the file.
-    fn times(&self, draft: &mut Draft) -> Vec<f64> {
+    fn sample_times(&self, draft: &mut TreeDraft) -> Vec<f64> {
         let mut now = self.start_time;
         let mut backwards = 0_u64;
         let mut order: Vec<(f64, usize)> = Vec::with_capacity(self.samples.len());
@@ -116,12 +120,12 @@ impl CpuProfile {
             order.push((now, index));
         }
         if backwards > 0 {
-            draft.note(format!(
+            draft.add_note(format!(
                 "{backwards} samples were earlier than the one before and were put in order"
             ));
         }
         if order.len() < self.samples.len() {
-            draft.note("some samples have no time");
+            draft.add_note("some samples have no time");
         }
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut times = vec![0.0; self.samples.len()];
@@ -135,12 +139,12 @@ impl CpuProfile {
     }
 
     /// The place of each node in the draft, by its id.
-    fn place(
+    fn place_nodes(
         &self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         root: DraftNode,
         options: &ReadOptions,
-    ) -> Result<FxHashMap<u64, DraftNode>, Fault> {
+    ) -> Result<FxHashMap<u64, DraftNode>, ReadFault> {
         let by_id: FxHashMap<u64, usize> = self
             .nodes
             .iter()
@@ -148,9 +152,9 @@ impl CpuProfile {
             .map(|(index, node)| (node.id, index))
             .collect();
         if by_id.len() < self.nodes.len() {
-            return Err(Fault::damaged(
+            return Err(ReadFault::damaged(
                 "two nodes have one id",
-                Place::Row {
+                FilePosition::Row {
                     table: "node",
                     row: 0,
                 },
@@ -168,19 +172,19 @@ impl CpuProfile {
                 .parent
                 .map(|parent| (by_id.get(&parent).copied(), Some(index)));
             for (parent, child) in named.chain(up) {
-                let at = Place::Row {
+                let at = FilePosition::Row {
                     table: "node",
                     row: index as u64,
                 };
                 let (Some(parent), Some(child)) = (parent, child) else {
-                    draft.note("some nodes refer to callers or callees that are not there");
+                    draft.add_note("some nodes refer to callers or callees that are not there");
                     continue;
                 };
                 match parents.get_mut(child) {
                     Some(known) if known.is_none() => *known = Some(parent),
                     // The caller names it and it names its caller.
                     Some(known) if *known == Some(parent) => continue,
-                    _ => return Err(Fault::damaged("two nodes call one", at)),
+                    _ => return Err(ReadFault::damaged("two nodes call one", at)),
                 }
                 if let Some(list) = children.get_mut(parent) {
                     list.push(child);
@@ -198,53 +202,53 @@ impl CpuProfile {
             let Some(node) = self.nodes.get(index) else {
                 continue;
             };
-            let place = node.enter(draft, caller, options, index)?;
+            let place = node.enter_node(draft, caller, options, index)?;
             places.insert(node.id, place);
             let callees = children.get(index).into_iter().flatten().rev();
             pending.extend(callees.map(|callee| (*callee, place)));
         }
         if places.len() < self.nodes.len() {
-            let at = Place::Row {
+            let at = FilePosition::Row {
                 table: "node",
                 row: 0,
             };
-            return Err(Fault::damaged("nodes call each other in a circle", at));
+            return Err(ReadFault::damaged("nodes call each other in a circle", at));
         }
         Ok(places)
     }
 }
 
-impl Node {
-    fn enter(
+impl ChromeNode {
+    fn enter_node(
         &self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         caller: DraftNode,
         options: &ReadOptions,
         index: usize,
-    ) -> Result<DraftNode, Fault> {
-        let Text(name) = &self.call_frame.function_name;
+    ) -> Result<DraftNode, ReadFault> {
+        let JsonText(name) = &self.call_frame.function_name;
         // V8's own root is ours.
         if name == "(root)" {
             return Ok(caller);
         }
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "node",
             row: index as u64,
         };
-        let url = self.call_frame.url.as_ref().map_or("", |Text(url)| url);
+        let url = self.call_frame.url.as_ref().map_or("", |JsonText(url)| url);
         let module = url.strip_prefix("file://").unwrap_or(url);
         let line = self.call_frame.line_number.filter(|line| *line >= 0.0);
         let line = line.map(|line| line as u64 + 1);
         let method = match (name.as_str(), line) {
             // All functions without a name of one file would be one.
-            ("", Some(line)) => draft.method(&format!("(anonymous):{line}"), module)?,
-            ("", None) => draft.method("(anonymous)", module)?,
+            ("", Some(line)) => draft.intern_method(&format!("(anonymous):{line}"), module)?,
+            ("", None) => draft.intern_method("(anonymous)", module)?,
             (name, Some(line)) if options.lines => {
-                draft.note("lines are those where functions begin");
-                draft.method(&format!("{name}:{line}"), module)?
+                draft.add_note("lines are those where functions begin");
+                draft.intern_method(&format!("{name}:{line}"), module)?
             }
-            (name, _) => draft.method(name, module)?,
+            (name, _) => draft.intern_method(name, module)?,
         };
-        draft.child(caller, method, at)
+        draft.child_node(caller, method, at)
     }
 }

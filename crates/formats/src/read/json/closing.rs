@@ -13,7 +13,7 @@ pub(super) struct ClosingReader<R> {
     first: Option<u8>,
     last: u8,
     ended: bool,
-    /// What is given behind the end.
+    /// The bytes that are given after the end.
     tail: &'static [u8],
 }
 
@@ -31,7 +31,7 @@ impl<R: Read> ClosingReader<R> {
         }
     }
 
-    fn pass(&mut self, byte: u8) {
+    fn track_byte(&mut self, byte: u8) {
         if self.in_string {
             match byte {
                 _ if self.escaped => self.escaped = false,
@@ -68,7 +68,7 @@ impl<R: Read> Read for ClosingReader<R> {
         if !self.ended {
             let length = self.inner.read(out)?;
             for byte in out.get(..length).unwrap_or_default() {
-                self.pass(*byte);
+                self.track_byte(*byte);
             }
             if length > 0 || out.is_empty() {
                 return Ok(length);

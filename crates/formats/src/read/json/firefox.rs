@@ -3,42 +3,41 @@
 //! Stacks are a table of callers already. Until 2025 each thread had tables of its own; since then
 //! threads share them.
 
-use super::Document;
 use super::rows::{Rows, Schema};
-use super::speedscope::Frame;
-use super::value::{Column, Scalar, Text, value_type};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use super::speedscope::JsonFrame;
+use super::value::{JsonColumn, JsonText, Scalar, value_type};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
-use crate::read::stacks::{Link, StackNodes, StackTable};
+use crate::read::stacks::{Link, LinkedStacks, StackNodes};
 use profile::{MethodId, ValueType};
 use serde::Deserialize;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta {
+pub(super) struct ProfileMeta {
     preprocessed_profile_version: Option<f64>,
     symbolicated: Option<bool>,
-    sample_units: Option<SampleUnits>,
+    sample_units: Option<DeltaUnits>,
 }
 
 #[derive(Default, Deserialize)]
-struct SampleUnits {
+struct DeltaUnits {
     #[serde(rename = "threadCPUDelta", default)]
     cpu: Scalar,
 }
 
-impl Meta {
+impl ProfileMeta {
     pub fn is_processed(&self) -> bool {
         self.preprocessed_profile_version.is_some()
     }
 
     /// Name and unit of what `threadCPUDelta` counts, and its factor.
-    fn cpu(&self) -> (ValueType, f64) {
+    fn cpu_delta_unit(&self) -> (ValueType, f64) {
         let unit = self
             .sample_units
             .as_ref()
-            .and_then(|units| units.cpu.text());
+            .and_then(|units| units.cpu.as_text());
         let (unit, factor) = match unit {
             Some("ns") | None => ("nanoseconds", 1.0),
             Some("variable CPU cycles") => ("cycles", 1.0),
@@ -51,50 +50,50 @@ impl Meta {
 /// A thread; also the tables that threads share.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Thread {
+pub(super) struct ThreadTables {
     pub name: Scalar,
     pub process_name: Scalar,
     pub pid: Scalar,
     pub tid: Scalar,
-    pub samples: Samples,
-    native_allocations: Option<Samples>,
-    js_allocations: Option<Samples>,
+    pub samples: SampleColumns,
+    native_allocations: Option<SampleColumns>,
+    js_allocations: Option<SampleColumns>,
     pub stack_table: Option<StackColumns>,
     pub frame_table: Option<FrameColumns>,
     func_table: Option<FuncColumns>,
     resource_table: Option<ResourceColumns>,
-    string_array: Option<Column<Text>>,
+    string_array: Option<JsonColumn<JsonText>>,
     /// Gecko's.
-    pub string_table: Option<Column<Text>>,
+    pub string_table: Option<JsonColumn<JsonText>>,
     /// speedscope's.
-    pub frames: Column<Frame>,
+    pub frames: JsonColumn<JsonFrame>,
 }
 
-impl Thread {
+impl ThreadTables {
     /// Returns whether its functions are a table, which Gecko does not write.
     pub fn is_processed(&self) -> bool {
         self.func_table.is_some()
     }
 
-    pub fn owner(&self) -> Owner<'_> {
+    pub fn thread_owner(&self) -> Owner<'_> {
         Owner {
             host: None,
-            process: self.process_name.text(),
-            pid: self.pid.integer(),
-            thread: self.name.text(),
-            tid: self.tid.integer(),
+            process: self.process_name.as_text(),
+            pid: self.pid.as_integer(),
+            thread: self.name.as_text(),
+            tid: self.tid.as_integer(),
         }
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Samples {
-    stack: Column<Option<u32>>,
-    weight: Option<Column<Option<f64>>>,
-    weight_type: Option<Text>,
+pub(super) struct SampleColumns {
+    stack: JsonColumn<Option<u32>>,
+    weight: Option<JsonColumn<Option<f64>>>,
+    weight_type: Option<JsonText>,
     #[serde(rename = "threadCPUDelta")]
-    cpu_delta: Option<Column<Option<f64>>>,
+    cpu_delta: Option<JsonColumn<Option<f64>>>,
     pub schema: Schema,
     pub data: Rows,
 }
@@ -102,11 +101,11 @@ pub(super) struct Samples {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct StackColumns {
-    prefix: Column<Option<u32>>,
+    prefix: JsonColumn<Option<u32>>,
     /// Since version 61, in place of the caller: how far before it stands; 0 of a stack without.
     #[serde(rename = "prefixOffset")]
-    prefix_offset: Column<u32>,
-    frame: Column<u32>,
+    prefix_offset: JsonColumn<u32>,
+    frame: JsonColumn<u32>,
     pub schema: Schema,
     pub data: Rows,
 }
@@ -114,9 +113,9 @@ pub(super) struct StackColumns {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct FrameColumns {
-    func: Column<u32>,
-    line: Column<Option<u32>>,
-    inline_depth: Column<Option<u32>>,
+    func: JsonColumn<u32>,
+    line: JsonColumn<Option<u32>>,
+    inline_depth: JsonColumn<Option<u32>>,
     pub schema: Schema,
     pub data: Rows,
 }
@@ -124,53 +123,67 @@ pub(super) struct FrameColumns {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct FuncColumns {
-    name: Column<u32>,
-    resource: Column<i64>,
+    name: JsonColumn<u32>,
+    resource: JsonColumn<i64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ResourceColumns {
-    name: Column<Option<u32>>,
+    name: JsonColumn<Option<u32>>,
 }
 
 impl StackColumns {
     /// The caller of a stack, if it has one.
-    fn caller(&self, index: usize) -> Option<Option<u32>> {
-        if let Some(caller) = self.prefix.at(index) {
+    fn caller_of(&self, index: usize) -> Option<Option<u32>> {
+        if let Some(caller) = self.prefix.value_at(index) {
             return Some(caller);
         }
-        let offset = self.prefix_offset.at(index)?;
+        let offset = self.prefix_offset.value_at(index)?;
         let caller = u32::try_from(index).ok()?.checked_sub(offset)?;
         Some((offset > 0).then_some(caller))
     }
 }
 
 /// Name, unit and factor of weights.
-fn weight_type(name: Option<&Text>) -> (ValueType, f64) {
-    match name.map(|Text(name)| name.as_str()) {
+fn weight_type(name: Option<&JsonText>) -> (ValueType, f64) {
+    match name.map(|JsonText(name)| name.as_str()) {
         Some("tracing-ms") => (value_type("time", "nanoseconds"), 1e6),
         Some("bytes") => (value_type("bytes", "bytes"), 1.0),
         _ => (value_type("samples", "samples"), 1.0),
     }
 }
 
-/// What a value type is read from.
+/// The column that a value type is read from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum ValueSource {
     Samples,
     Cpu,
     NativeAllocations,
     JsAllocations,
 }
 
-pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
-    let meta = document.meta.unwrap_or_default();
-    let threads = document.threads.unwrap_or_default().0;
-    let shared = document.shared.unwrap_or_default();
-    let mut values: Vec<(Source, ValueType, f64)> = Vec::new();
+/// What a document says of a processed profile.
+pub(super) struct ProcessedProfile {
+    pub meta: ProfileMeta,
+    pub threads: Vec<ThreadTables>,
+    /// The tables that all threads share.
+    pub shared: ThreadTables,
+}
+
+pub(super) fn read_firefox(
+    profile: ProcessedProfile,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<TreeDraft, ReadFault> {
+    let ProcessedProfile {
+        meta,
+        threads,
+        shared,
+    } = profile;
+    let mut values: Vec<(ValueSource, ValueType, f64)> = Vec::new();
     for thread in &threads {
-        for (source, (value_type, factor)) in sources(thread, &meta) {
+        for (source, (value_type, factor)) in value_sources(thread, &meta) {
             if !values
                 .iter()
                 .any(|(s, v, _)| *s == source && *v == value_type)
@@ -182,24 +195,25 @@ pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Resu
     // What was sampled comes first, whatever thread begins.
     values.sort_by_key(|(source, _, _)| *source as u8);
     let types = values.iter().map(|(_, value_type, _)| value_type.clone());
-    let mut draft = Draft::new(types.collect(), options);
-    draft.hold(used, Place::Offset(0))?;
+    let mut draft = TreeDraft::new(types.collect(), options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
     if meta.symbolicated == Some(false) {
-        draft.note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler or with `samply load`, and save it from there");
+        draft.add_note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler or with `samply load`, and save it from there");
     }
     let mut nodes = StackNodes::default();
     for (index, thread) in threads.iter().enumerate() {
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "thread",
             row: index as u64,
         };
-        let mut table = Tables::new(thread, &shared, options);
+        let mut table = ProfileTables::new(thread, &shared, options);
         if thread.stack_table.is_some() {
-            nodes.clear();
+            nodes.forget_table();
         }
-        let root = draft.group(&thread.owner(), at)?;
-        for (source, (value_type, factor)) in sources(thread, &meta) {
-            let wanted = |(s, v, _): &(Source, ValueType, f64)| *s == source && *v == value_type;
+        let root = draft.group_node(&thread.thread_owner(), at)?;
+        for (source, (value_type, factor)) in value_sources(thread, &meta) {
+            let wanted =
+                |(s, v, _): &(ValueSource, ValueType, f64)| *s == source && *v == value_type;
             let Some(value) = values.iter().position(wanted) else {
                 continue;
             };
@@ -208,71 +222,77 @@ pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Resu
             };
             for (row, stack) in samples.stack.0.iter().enumerate() {
                 let weight = match source {
-                    Source::Cpu => samples.cpu_delta.as_ref().map(|c| c.at(row)),
-                    _ => samples.weight.as_ref().map(|c| c.at(row)),
+                    ValueSource::Cpu => samples.cpu_delta.as_ref().map(|c| c.value_at(row)),
+                    _ => samples.weight.as_ref().map(|c| c.value_at(row)),
                 };
                 let weight = match weight {
                     None => 1.0,
                     Some(Some(weight)) => weight.unwrap_or(0.0),
                     Some(None) => {
-                        return Err(Fault::damaged("fewer weights than samples", at));
+                        return Err(ReadFault::damaged("fewer weights than samples", at));
                     }
                 };
-                let node = nodes.node(&mut draft, &mut table, root, *stack)?;
+                let node = nodes.node_of_stack(&mut draft, &mut table, root, *stack)?;
                 // A cast saturates; sums that overflow are found later.
-                draft.add(value, node, (weight * factor).round() as i64);
+                draft.add_cost(value, node, (weight * factor).round() as i64);
             }
         }
     }
     Ok(draft)
 }
 
-fn samples_of(thread: &Thread, source: Source) -> Option<&Samples> {
+fn samples_of(thread: &ThreadTables, source: ValueSource) -> Option<&SampleColumns> {
     match source {
-        Source::Samples | Source::Cpu => Some(&thread.samples),
-        Source::NativeAllocations => thread.native_allocations.as_ref(),
-        Source::JsAllocations => thread.js_allocations.as_ref(),
+        ValueSource::Samples | ValueSource::Cpu => Some(&thread.samples),
+        ValueSource::NativeAllocations => thread.native_allocations.as_ref(),
+        ValueSource::JsAllocations => thread.js_allocations.as_ref(),
     }
 }
 
 /// The value types of a thread, and the factor from the file's numbers to ours.
-fn sources(thread: &Thread, meta: &Meta) -> Vec<(Source, (ValueType, f64))> {
+fn value_sources(
+    thread: &ThreadTables,
+    meta: &ProfileMeta,
+) -> Vec<(ValueSource, (ValueType, f64))> {
     let mut all = Vec::new();
     let samples = &thread.samples;
     if !samples.stack.0.is_empty() {
-        all.push((Source::Samples, weight_type(samples.weight_type.as_ref())));
+        all.push((
+            ValueSource::Samples,
+            weight_type(samples.weight_type.as_ref()),
+        ));
         let cpu = samples.cpu_delta.as_ref();
         if cpu.is_some_and(|c| c.0.iter().any(|delta| delta.is_some_and(|d| d != 0.0))) {
-            all.push((Source::Cpu, meta.cpu()));
+            all.push((ValueSource::Cpu, meta.cpu_delta_unit()));
         }
     }
     if thread.native_allocations.is_some() {
         let value_type = value_type("native allocations", "bytes");
-        all.push((Source::NativeAllocations, (value_type, 1.0)));
+        all.push((ValueSource::NativeAllocations, (value_type, 1.0)));
     }
     if thread.js_allocations.is_some() {
         let value_type = value_type("JS allocations", "bytes");
-        all.push((Source::JsAllocations, (value_type, 1.0)));
+        all.push((ValueSource::JsAllocations, (value_type, 1.0)));
     }
     all
 }
 
 /// The tables of a thread, its own or shared.
-struct Tables<'d> {
+struct ProfileTables<'d> {
     stacks: Option<&'d StackColumns>,
     frames: Option<&'d FrameColumns>,
     funcs: Option<&'d FuncColumns>,
     resources: Option<&'d ResourceColumns>,
-    strings: Option<&'d Column<Text>>,
+    strings: Option<&'d JsonColumn<JsonText>>,
     /// By frame, once it was asked for.
     methods: Vec<Option<Option<MethodId>>>,
     lines: bool,
     inline: bool,
 }
 
-impl<'d> Tables<'d> {
-    fn new(thread: &'d Thread, shared: &'d Thread, options: &ReadOptions) -> Self {
-        let strings = |t: &'d Thread| t.string_array.as_ref().or(t.string_table.as_ref());
+impl<'d> ProfileTables<'d> {
+    fn new(thread: &'d ThreadTables, shared: &'d ThreadTables, options: &ReadOptions) -> Self {
+        let strings = |t: &'d ThreadTables| t.string_array.as_ref().or(t.string_table.as_ref());
         Self {
             stacks: thread.stack_table.as_ref().or(shared.stack_table.as_ref()),
             frames: thread.frame_table.as_ref().or(shared.frame_table.as_ref()),
@@ -288,38 +308,44 @@ impl<'d> Tables<'d> {
         }
     }
 
-    fn text(&self, index: Option<u32>) -> Option<&'d str> {
-        let Text(text) = self.strings?.0.get(index? as usize)?;
+    fn text_at(&self, index: Option<u32>) -> Option<&'d str> {
+        let JsonText(text) = self.strings?.0.get(index? as usize)?;
         Some(text)
     }
 
-    fn method(&self, frame: u32, draft: &mut Draft) -> Result<Option<MethodId>, Fault> {
-        let at = Place::Row {
+    fn frame_method(
+        &self,
+        frame: u32,
+        draft: &mut TreeDraft,
+    ) -> Result<Option<MethodId>, ReadFault> {
+        let at = FilePosition::Row {
             table: "frame",
             row: frame.into(),
         };
-        let missing = || Fault::damaged("it refers to something that is not there", at);
+        let missing = || ReadFault::damaged("it refers to something that is not there", at);
         let frames = self.frames.ok_or_else(missing)?;
         let index = frame as usize;
-        let func = frames.func.at(index).ok_or_else(missing)? as usize;
+        let func = frames.func.value_at(index).ok_or_else(missing)? as usize;
         if !self.inline
             && frames
                 .inline_depth
-                .at(index)
+                .value_at(index)
                 .flatten()
                 .is_some_and(|d| d > 0)
         {
             return Ok(None);
         }
         let funcs = self.funcs.ok_or_else(missing)?;
-        let name = self.text(funcs.name.at(func)).ok_or_else(missing)?;
+        let name = self
+            .text_at(funcs.name.value_at(func))
+            .ok_or_else(missing)?;
         let resource = funcs
             .resource
-            .at(func)
+            .value_at(func)
             .and_then(|r| usize::try_from(r).ok());
-        let module = resource.and_then(|r| self.resources?.name.at(r).flatten());
-        let module = self.text(module).unwrap_or_default();
-        let line = frames.line.at(index).flatten().filter(|_| self.lines);
+        let module = resource.and_then(|r| self.resources?.name.value_at(r).flatten());
+        let module = self.text_at(module).unwrap_or_default();
+        let line = frames.line.value_at(index).flatten().filter(|_| self.lines);
         let name = match (line, name) {
             (Some(line), name) => format!("{name}:{line}"),
             (None, address) if address.starts_with("0x") && !module.is_empty() => {
@@ -327,23 +353,23 @@ impl<'d> Tables<'d> {
             }
             (None, name) => name.to_owned(),
         };
-        draft.method(&name, module).map(Some)
+        draft.intern_method(&name, module).map(Some)
     }
 }
 
-impl StackTable for Tables<'_> {
-    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault> {
+impl LinkedStacks for ProfileTables<'_> {
+    fn stack_link(&mut self, stack: u32, draft: &mut TreeDraft) -> Result<Option<Link>, ReadFault> {
         let index = stack as usize;
         let columns = self
             .stacks
-            .and_then(|s| s.frame.at(index).zip(s.caller(index)));
+            .and_then(|s| s.frame.value_at(index).zip(s.caller_of(index)));
         let Some((frame, caller)) = columns else {
             return Ok(None);
         };
         if let Some(Some(method)) = self.methods.get(frame as usize) {
             return Ok(Some((caller, *method)));
         }
-        let method = self.method(frame, draft)?;
+        let method = self.frame_method(frame, draft)?;
         // The frame is there, so the table is as long as the file made it.
         if self.methods.len() <= frame as usize {
             self.methods.resize(frame as usize + 1, None);

@@ -2,27 +2,26 @@
 //!
 //! A table is an array of rows, and its schema says which element of a row is what.
 
-use super::Document;
-use super::firefox::{FrameColumns, StackColumns, Thread};
-use super::rows::{Row, Rows, Schema};
-use super::value::{Column, Scalar, Text, value_type};
+use super::firefox::{FrameColumns, StackColumns, ThreadTables};
+use super::rows::{JsonRow, Rows, Schema};
+use super::value::{JsonColumn, JsonText, Scalar, value_type};
 use crate::frame::base_of_path;
-use crate::read::draft::Draft;
-use crate::read::error::{Fault, Place};
+use crate::read::draft::TreeDraft;
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
-use crate::read::stacks::{Link, StackNodes, StackTable};
+use crate::read::stacks::{Link, LinkedStacks, StackNodes};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 
 /// A column of a table.
 #[derive(Clone, Copy)]
-struct Cells<'d> {
-    rows: &'d [Row],
+struct GeckoCells<'d> {
+    rows: &'d [JsonRow],
     column: Option<usize>,
 }
 
-impl<'d> Cells<'d> {
+impl<'d> GeckoCells<'d> {
     fn new(schema: &Schema, rows: &'d Rows, name: &str) -> Self {
         Self {
             rows: &rows.0,
@@ -30,13 +29,13 @@ impl<'d> Cells<'d> {
         }
     }
 
-    fn at(self, row: usize) -> Option<f64> {
+    fn number_at(self, row: usize) -> Option<f64> {
         let value = *self.rows.get(row)?.0.get(self.column?)?;
         (!value.is_nan()).then_some(value)
     }
 
-    fn index(self, row: usize) -> Option<u32> {
-        let value = self.at(row)?;
+    fn index_at(self, row: usize) -> Option<u32> {
+        let value = self.number_at(row)?;
         // A cast saturates, and no table is that long.
         (value >= 0.0).then_some(value as u32)
     }
@@ -45,7 +44,7 @@ impl<'d> Cells<'d> {
 /// A library, and where it was in memory.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Lib {
+pub(super) struct GeckoLib {
     start: f64,
     end: f64,
     offset: f64,
@@ -55,7 +54,7 @@ pub(super) struct Lib {
 
 /// The libraries: an array, or in old versions the text of one.
 #[derive(Default)]
-pub(super) struct Libs(Vec<Lib>);
+pub(super) struct Libs(Vec<GeckoLib>);
 
 impl<'de> Deserialize<'de> for Libs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -67,10 +66,10 @@ impl<'de> Deserialize<'de> for Libs {
             }
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Libs, A::Error> {
                 let seq = serde::de::value::SeqAccessDeserializer::new(seq);
-                Column::deserialize(seq).map(|Column(libs)| Libs(libs))
+                JsonColumn::deserialize(seq).map(|JsonColumn(libs)| Libs(libs))
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Libs, E> {
-                let Column(libs) = serde_json::from_str(text).map_err(E::custom)?;
+                let JsonColumn(libs) = serde_json::from_str(text).map_err(E::custom)?;
                 Ok(Libs(libs))
             }
             fn visit_unit<E: Error>(self) -> Result<Libs, E> {
@@ -81,50 +80,56 @@ impl<'de> Deserialize<'de> for Libs {
     }
 }
 
-pub(super) fn read(document: Document, options: &ReadOptions, used: u64) -> Result<Draft, Fault> {
-    let mut draft = Draft::new(vec![value_type("samples", "samples")], options);
-    draft.hold(used, Place::Offset(0))?;
-    // Processes have processes of their own, at most.
-    let mut pending = vec![document];
+/// The profile of one process.
+pub(super) struct ProcessProfile {
+    pub libs: Libs,
+    pub threads: Vec<ThreadTables>,
+}
+
+pub(super) fn read_gecko(
+    processes: &[ProcessProfile],
+    options: &ReadOptions,
+    used: u64,
+) -> Result<TreeDraft, ReadFault> {
+    let mut draft = TreeDraft::new(vec![value_type("samples", "samples")], options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
     let mut unsymbolised = false;
-    while let Some(document) = pending.pop() {
-        let libs = document.libs.0;
-        for (index, thread) in document.threads.unwrap_or_default().0.iter().enumerate() {
-            let at = Place::Row {
+    for process in processes {
+        for (index, thread) in process.threads.iter().enumerate() {
+            let at = FilePosition::Row {
                 table: "thread",
                 row: index as u64,
             };
-            unsymbolised |= read_thread(thread, &libs, &mut draft, options, at)?;
+            unsymbolised |= read_thread(thread, &process.libs.0, &mut draft, options, at)?;
         }
-        pending.extend(document.processes.0.into_iter().map(|process| process.0));
     }
     if unsymbolised {
-        draft.note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler, and save it from there");
+        draft.add_note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler, and save it from there");
     }
     Ok(draft)
 }
 
 fn read_thread(
-    thread: &Thread,
-    libs: &[Lib],
-    draft: &mut Draft,
+    thread: &ThreadTables,
+    libs: &[GeckoLib],
+    draft: &mut TreeDraft,
     options: &ReadOptions,
-    at: Place,
-) -> Result<bool, Fault> {
-    let root = draft.group(&thread.owner(), at)?;
-    let samples = Cells::new(&thread.samples.schema, &thread.samples.data, "stack");
+    at: FilePosition,
+) -> Result<bool, ReadFault> {
+    let root = draft.group_node(&thread.thread_owner(), at)?;
+    let samples = GeckoCells::new(&thread.samples.schema, &thread.samples.data, "stack");
     let empty = (
         StackColumns::default(),
         FrameColumns::default(),
-        Column::default(),
+        JsonColumn::default(),
     );
     let stacks = thread.stack_table.as_ref().unwrap_or(&empty.0);
     let frames = thread.frame_table.as_ref().unwrap_or(&empty.1);
-    let mut table = Table {
-        prefix: Cells::new(&stacks.schema, &stacks.data, "prefix"),
-        frame: Cells::new(&stacks.schema, &stacks.data, "frame"),
-        location: Cells::new(&frames.schema, &frames.data, "location"),
-        line: Cells::new(&frames.schema, &frames.data, "line"),
+    let mut table = GeckoTable {
+        prefix: GeckoCells::new(&stacks.schema, &stacks.data, "prefix"),
+        frame: GeckoCells::new(&stacks.schema, &stacks.data, "frame"),
+        location: GeckoCells::new(&frames.schema, &frames.data, "location"),
+        line: GeckoCells::new(&frames.schema, &frames.data, "line"),
         strings: thread.string_table.as_ref().unwrap_or(&empty.2),
         libs,
         lines: options.lines,
@@ -132,62 +137,62 @@ fn read_thread(
     };
     let mut nodes = StackNodes::default();
     for row in 0..samples.rows.len() {
-        let node = nodes.node(draft, &mut table, root, samples.index(row))?;
-        draft.add(0, node, 1);
+        let node = nodes.node_of_stack(draft, &mut table, root, samples.index_at(row))?;
+        draft.add_cost(0, node, 1);
     }
     Ok(table.unsymbolised)
 }
 
-struct Table<'d> {
-    prefix: Cells<'d>,
-    frame: Cells<'d>,
-    location: Cells<'d>,
-    line: Cells<'d>,
-    strings: &'d Column<Text>,
-    libs: &'d [Lib],
+struct GeckoTable<'d> {
+    prefix: GeckoCells<'d>,
+    frame: GeckoCells<'d>,
+    location: GeckoCells<'d>,
+    line: GeckoCells<'d>,
+    strings: &'d JsonColumn<JsonText>,
+    libs: &'d [GeckoLib],
     lines: bool,
     unsymbolised: bool,
 }
 
-impl StackTable for Table<'_> {
-    fn stack(&mut self, stack: u32, draft: &mut Draft) -> Result<Option<Link>, Fault> {
+impl LinkedStacks for GeckoTable<'_> {
+    fn stack_link(&mut self, stack: u32, draft: &mut TreeDraft) -> Result<Option<Link>, ReadFault> {
         let row = stack as usize;
-        let Some(frame) = self.frame.index(row).map(|frame| frame as usize) else {
+        let Some(frame) = self.frame.index_at(row).map(|frame| frame as usize) else {
             return Ok(None);
         };
-        let location = self.location.index(frame);
-        let Some(Text(name)) = location.and_then(|l| self.strings.0.get(l as usize)) else {
-            let at = Place::Row {
+        let location = self.location.index_at(frame);
+        let Some(JsonText(name)) = location.and_then(|l| self.strings.0.get(l as usize)) else {
+            let at = FilePosition::Row {
                 table: "frame",
                 row: frame as u64,
             };
-            return Err(Fault::damaged(
+            return Err(ReadFault::damaged(
                 "it refers to something that is not there",
                 at,
             ));
         };
-        let line = self.line.index(frame).filter(|_| self.lines);
-        let (name, module) = match (address(name), line) {
+        let line = self.line.index_at(frame).filter(|_| self.lines);
+        let (name, module) = match (parse_address(name), line) {
             (Some(address), _) => {
                 self.unsymbolised = true;
-                self.place(address)
+                self.name_address(address)
             }
             (None, Some(line)) => (format!("{name}:{line}"), ""),
             (None, None) => (name.clone(), ""),
         };
-        let method = draft.method(&name, module)?;
-        Ok(Some((self.prefix.index(row), Some(method))))
+        let method = draft.intern_method(&name, module)?;
+        Ok(Some((self.prefix.index_at(row), Some(method))))
     }
 }
 
-impl<'d> Table<'d> {
-    fn place(&self, address: u64) -> (String, &'d str) {
+impl<'d> GeckoTable<'d> {
+    fn name_address(&self, address: u64) -> (String, &'d str) {
         let at = address as f64;
         let lib = self
             .libs
             .iter()
             .find(|lib| (lib.start..lib.end).contains(&at));
-        let name = lib.and_then(|lib| lib.name.text().or(lib.path.text()));
+        let name = lib.and_then(|lib| lib.name.as_text().or(lib.path.as_text()));
         match (lib, name) {
             (Some(lib), Some(name)) => {
                 let offset = at - lib.start + lib.offset;
@@ -199,6 +204,6 @@ impl<'d> Table<'d> {
     }
 }
 
-fn address(name: &str) -> Option<u64> {
+fn parse_address(name: &str) -> Option<u64> {
     u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()
 }

@@ -15,9 +15,9 @@ mod stackprof;
 mod trace;
 mod value;
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
 use closing::ClosingReader;
 use serde::Deserialize;
@@ -25,11 +25,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::BufReader;
-use value::{Column, Lenient, OVER_BUDGET, ObjectTable, Scalar};
+use value::{JsonColumn, Lenient, OVER_BUDGET, ObjectTable, Scalar};
 
-pub(crate) use nested::{detect as detect_nested, read as read_nested};
+pub(crate) use nested::{detect_nested_json as detect_nested, read_nested_json as read_nested};
 
-/// What the errors call a file whose format is not yet known.
+/// The name in errors of a file whose format is not yet known.
 pub(crate) const NAME: &str = "JSON profile";
 
 /// All keys that a profile may have.
@@ -37,30 +37,30 @@ pub(crate) const NAME: &str = "JSON profile";
 #[serde(rename_all = "camelCase", default)]
 struct Document {
     /// Firefox.
-    meta: Option<firefox::Meta>,
+    meta: Option<firefox::ProfileMeta>,
     libs: gecko::Libs,
-    threads: Option<Column<firefox::Thread>>,
+    threads: Option<JsonColumn<firefox::ThreadTables>>,
     /// Gecko: those of other processes.
-    processes: Column<Subprocess>,
+    processes: JsonColumn<Subprocess>,
     /// Firefox: the tables that all threads share. speedscope: the frames.
-    shared: Option<firefox::Thread>,
+    shared: Option<firefox::ThreadTables>,
     /// speedscope.
-    profiles: Option<Column<speedscope::Profile>>,
+    profiles: Option<JsonColumn<speedscope::JsonProfile>>,
     /// Chromium's `.cpuprofile`.
-    nodes: Option<Column<chrome::Node>>,
+    nodes: Option<JsonColumn<chrome::ChromeNode>>,
     samples: TopSamples,
-    time_deltas: Column<f64>,
+    time_deltas: JsonColumn<f64>,
     start_time: Scalar,
     end_time: Scalar,
     /// Chromium's traces.
-    trace_events: Option<Column<trace::Event>>,
-    stack_frames: ObjectTable<trace::StackFrame>,
+    trace_events: Option<JsonColumn<trace::TraceEvent>>,
+    stack_frames: ObjectTable<trace::TraceStackFrame>,
     /// stackprof.
-    frames: ObjectTable<stackprof::Frame>,
-    raw: Option<Column<f64>>,
+    frames: ObjectTable<stackprof::FrameFields>,
+    raw: Option<JsonColumn<f64>>,
     mode: Scalar,
     interval: Scalar,
-    /// What Firefox's developer tools put around a Gecko profile.
+    /// The envelope that Firefox's developer tools put around a Gecko profile.
     profile: Lenient<Box<Document>>,
     /// Safari, which is not read.
     recording: Option<serde::de::IgnoredAny>,
@@ -147,11 +147,11 @@ impl<'de> Deserialize<'de> for OneSample {
                 f.write_str("a sample")
             }
             fn visit_u64<E: Error>(self, node: u64) -> Result<OneSample, E> {
-                value::take(size_of::<u64>())?;
+                value::charge_budget(size_of::<u64>())?;
                 Ok(OneSample::Node(node))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneSample, A::Error> {
-                value::take(size_of::<trace::TracedSample>())?;
+                value::charge_budget(size_of::<trace::TracedSample>())?;
                 let map = MapAccessDeserializer::new(map);
                 trace::TracedSample::deserialize(map).map(OneSample::Traced)
             }
@@ -189,7 +189,7 @@ impl<'de> Deserialize<'de> for Root {
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Root, A::Error> {
                 let seq = serde::de::value::SeqAccessDeserializer::new(seq);
                 Ok(Root(Document {
-                    trace_events: Some(Column::deserialize(seq)?),
+                    trace_events: Some(JsonColumn::deserialize(seq)?),
                     ..Document::default()
                 }))
             }
@@ -199,22 +199,22 @@ impl<'de> Deserialize<'de> for Root {
 }
 
 /// Reads a profile; also says which format it was.
-pub(crate) fn read(
-    input: &mut Input,
+pub(crate) fn read_json(
+    input: &mut ProfileInput,
     options: &ReadOptions,
-) -> Result<(Draft, &'static str), Fault> {
+) -> Result<(TreeDraft, &'static str), ReadFault> {
     value::set_budget(options.limits.memory);
     // It takes single bytes, and so needs a buffer of its own.
     let input = BufReader::with_capacity(1 << 16, ClosingReader::new(input));
     let mut deserializer = serde_json::Deserializer::from_reader(input);
-    let Root(mut document) = Root::deserialize(&mut deserializer).map_err(fault)?;
-    let used = options.limits.memory - value::budget().min(options.limits.memory);
+    let Root(mut document) = Root::deserialize(&mut deserializer).map_err(json_fault)?;
+    let used = options.limits.memory - value::remaining_budget().min(options.limits.memory);
     // A tail is somebody's mistake.
-    deserializer.end().map_err(fault)?;
-    let nothing = Place::Offset(0);
+    deserializer.end().map_err(json_fault)?;
+    let nothing = FilePosition::Offset(0);
     if let Some(profiles) = document.profiles.take() {
         let frames = document.shared.take().unwrap_or_default().frames;
-        let draft = speedscope::read(&profiles.0, &frames.0, options, used)?;
+        let draft = speedscope::read_speedscope(&profiles.0, &frames.0, options, used)?;
         return Ok((draft, "speedscope"));
     }
     if let Some(nodes) = document.nodes.take() {
@@ -222,28 +222,37 @@ pub(crate) fn read(
             nodes: nodes.0,
             samples: document.samples.nodes,
             time_deltas: document.time_deltas.0,
-            start_time: document.start_time.number().unwrap_or(0.0),
-            end_time: document.end_time.number().unwrap_or(0.0),
+            start_time: document.start_time.as_number().unwrap_or(0.0),
+            end_time: document.end_time.as_number().unwrap_or(0.0),
         };
         return Ok((
-            chrome::read(profile, options, used)?,
+            chrome::read_chrome_profile(profile, options, used)?,
             "Chromium CPU profile",
         ));
     }
     if let Some(events) = document.trace_events.take() {
-        if !events.0.is_empty() && !events.0.iter().any(trace::Event::has_phase) {
+        if !events.0.is_empty() && !events.0.iter().any(trace::TraceEvent::has_phase) {
             let what = "an array of objects that are no events of a trace (ph)";
-            return Err(Fault::damaged(what, nothing));
+            return Err(ReadFault::damaged(what, nothing));
         }
         let sampled = trace::SampledStacks {
             samples: document.samples.traced,
             frames: document.stack_frames.0,
         };
-        let draft = trace::read(events.0, sampled, options, used)?;
+        let draft = trace::read_trace_events(events.0, sampled, options, used)?;
         return Ok((draft, "Chromium trace"));
     }
     if !document.frames.0.is_empty() {
-        return Ok((stackprof::read_json(document, options, used)?, "stackprof"));
+        let stackprof_document = stackprof::StackprofDocument {
+            mode: document.mode,
+            interval: document.interval,
+            raw: document.raw,
+            frames: document.frames,
+        };
+        return Ok((
+            stackprof::read_json(stackprof_document, options, used)?,
+            "stackprof",
+        ));
     }
     if document.threads.is_none()
         && let Some(wrapped) = document.profile.0.take()
@@ -256,23 +265,47 @@ pub(crate) fn read(
         if document
             .meta
             .as_ref()
-            .is_some_and(firefox::Meta::is_processed)
-            || threads.take(1).any(firefox::Thread::is_processed)
+            .is_some_and(firefox::ProfileMeta::is_processed)
+            || threads.take(1).any(firefox::ThreadTables::is_processed)
         {
-            return Ok((firefox::read(document, options, used)?, "Firefox profile"));
+            let profile = firefox::ProcessedProfile {
+                meta: document.meta.unwrap_or_default(),
+                threads: document.threads.unwrap_or_default().0,
+                shared: document.shared.unwrap_or_default(),
+            };
+            return Ok((
+                firefox::read_firefox(profile, options, used)?,
+                "Firefox profile",
+            ));
         }
-        return Ok((gecko::read(document, options, used)?, "Gecko profile"));
+        return Ok((
+            gecko::read_gecko(&processes_of(document), options, used)?,
+            "Gecko profile",
+        ));
     }
     if document.recording.is_some() {
         let what = "a recording of Safari's timeline, which is not read";
-        return Err(Fault::damaged(what, nothing));
+        return Err(ReadFault::damaged(what, nothing));
     }
     let what = "none of the keys that profiles have (threads, profiles, nodes, traceEvents)";
-    Err(Fault::damaged(what, nothing))
+    Err(ReadFault::damaged(what, nothing))
 }
 
-fn fault(error: serde_json::Error) -> Fault {
-    let at = Place::Column {
+/// The profiles of a Gecko profile's processes, which have processes of their own, at most.
+fn processes_of(document: Document) -> Vec<gecko::ProcessProfile> {
+    let (mut pending, mut found) = (vec![document], Vec::new());
+    while let Some(document) = pending.pop() {
+        found.push(gecko::ProcessProfile {
+            libs: document.libs,
+            threads: document.threads.unwrap_or_default().0,
+        });
+        pending.extend(document.processes.0.into_iter().map(|process| process.0));
+    }
+    found
+}
+
+fn json_fault(error: serde_json::Error) -> ReadFault {
+    let at = FilePosition::Column {
         line: error.line() as u64,
         column: error.column() as u64,
     };
@@ -283,7 +316,7 @@ fn fault(error: serde_json::Error) -> Fault {
     // The place is told apart.
     let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
     match what.contains(OVER_BUDGET) {
-        true => Fault::too_large(what, at),
-        false => Fault::damaged(what, at),
+        true => ReadFault::too_large(what, at),
+        false => ReadFault::damaged(what, at),
     }
 }

@@ -2,9 +2,9 @@
 //! CPU profiles of before Chrome 58, and GHC's. Read without recursion.
 
 use super::value::value_type;
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
-use crate::read::input::Input;
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
+use crate::read::input::ProfileInput;
 use crate::read::options::ReadOptions;
 use crate::read::skipped::Skipped;
 use profile::{DraftNode, ValueType};
@@ -18,11 +18,11 @@ use struson::reader::{
 const HEAP: &str = "V8 heap profile";
 const OLD_CPU: &str = "Chromium CPU profile";
 const GHC: &str = "GHC profile";
-/// What a node costs beside its names.
+/// Memory of a node beside its names.
 const NODE_BYTES: u64 = 160;
 
 /// Returns whether a text begins as these files do: with the outermost node, or with what GHC ran.
-pub(crate) fn detect(text: &str) -> bool {
+pub(crate) fn detect_nested_json(text: &str) -> bool {
     let Some(rest) = text.trim_start().strip_prefix('{') else {
         return false;
     };
@@ -69,12 +69,12 @@ struct NestedFile {
     most: u64,
 }
 
-type Reader<'i> = JsonStreamReader<std::io::Take<&'i mut Input>>;
+type Reader<'i> = JsonStreamReader<std::io::Take<&'i mut ProfileInput>>;
 
-pub(crate) fn read(
-    input: &mut Input,
+pub(crate) fn read_nested_json(
+    input: &mut ProfileInput,
     options: &ReadOptions,
-) -> Result<(Draft, &'static str), Fault> {
+) -> Result<(TreeDraft, &'static str), ReadFault> {
     let most = options.limits.memory;
     let settings = ReaderSettings {
         max_nesting_depth: None,
@@ -87,119 +87,127 @@ pub(crate) fn read(
         most,
         ..NestedFile::default()
     };
-    file.document(&mut reader)?;
-    reader.consume_trailing_whitespace().map_err(fault)?;
+    file.read_document(&mut reader)?;
+    reader.consume_trailing_whitespace().map_err(reader_fault)?;
     file.into_draft(options)
 }
 
-/// What is open while nodes are read.
-enum Open {
+/// An open bracket while nodes are read.
+enum OpenNode {
     Node(usize),
     Children(usize),
 }
 
 impl NestedFile {
-    fn document(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        reader.begin_object().map_err(fault)?;
-        while reader.has_next().map_err(fault)? {
-            let key = reader.next_name_owned().map_err(fault)?;
-            let is = reader.peek().map_err(fault)?;
+    fn read_document(&mut self, reader: &mut Reader<'_>) -> Result<(), ReadFault> {
+        reader.begin_object().map_err(reader_fault)?;
+        while reader.has_next().map_err(reader_fault)? {
+            let key = reader.next_name_owned().map_err(reader_fault)?;
+            let is = reader.peek().map_err(reader_fault)?;
             match (key.as_str(), is) {
-                ("head" | "profile", JsonType::Object) => self.tree(reader)?,
+                ("head" | "profile", JsonType::Object) => self.read_tree(reader)?,
                 ("program", _) => {
                     self.is_ghc = true;
-                    reader.skip_value().map_err(fault)?;
+                    reader.skip_value().map_err(reader_fault)?;
                 }
                 ("samples", JsonType::Array) => {
-                    self.samples = self.numbers(reader)?.iter().map(|n| *n as u64).collect();
+                    self.samples = self
+                        .read_numbers(reader)?
+                        .iter()
+                        .map(|n| *n as u64)
+                        .collect();
                 }
-                ("timestamps", JsonType::Array) => self.timestamps = self.numbers(reader)?,
-                ("endTime", JsonType::Number) => self.end_time = number(reader)?,
-                ("tick_interval", JsonType::Number) => self.tick_us = number(reader)?,
+                ("timestamps", JsonType::Array) => self.timestamps = self.read_numbers(reader)?,
+                ("endTime", JsonType::Number) => self.end_time = read_number(reader)?,
+                ("tick_interval", JsonType::Number) => self.tick_us = read_number(reader)?,
                 ("cost_centres", JsonType::Array) => self.cost_centres(reader)?,
-                _ => reader.skip_value().map_err(fault)?,
+                _ => reader.skip_value().map_err(reader_fault)?,
             }
         }
-        reader.end_object().map_err(fault)
+        reader.end_object().map_err(reader_fault)
     }
 
     /// The numbers of an array; what is none is left out.
-    fn numbers(&mut self, reader: &mut Reader<'_>) -> Result<Vec<f64>, Fault> {
+    fn read_numbers(&mut self, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadFault> {
         let mut all = Vec::new();
-        reader.begin_array().map_err(fault)?;
-        while reader.has_next().map_err(fault)? {
-            if reader.peek().map_err(fault)? == JsonType::Number {
-                all.push(number(reader)?);
-                self.hold(24, reader)?;
+        reader.begin_array().map_err(reader_fault)?;
+        while reader.has_next().map_err(reader_fault)? {
+            if reader.peek().map_err(reader_fault)? == JsonType::Number {
+                all.push(read_number(reader)?);
+                self.charge_memory(24, reader)?;
             } else {
-                reader.skip_value().map_err(fault)?;
+                reader.skip_value().map_err(reader_fault)?;
             }
         }
-        reader.end_array().map_err(fault)?;
+        reader.end_array().map_err(reader_fault)?;
         Ok(all)
     }
 
-    fn hold(&mut self, bytes: u64, reader: &Reader<'_>) -> Result<(), Fault> {
+    fn charge_memory(&mut self, bytes: u64, reader: &Reader<'_>) -> Result<(), ReadFault> {
         self.held = self.held.saturating_add(bytes);
         if self.held > self.most {
             let what = format!(
                 "its tables need more than {} MiB of memory",
                 self.most >> 20
             );
-            return Err(Fault::too_large(
+            return Err(ReadFault::too_large(
                 what,
-                place(&reader.current_position(false)),
+                file_position(&reader.current_position(false)),
             ));
         }
         Ok(())
     }
 
-    fn add_node(&mut self, parent: Option<usize>, reader: &Reader<'_>) -> Result<Open, Fault> {
-        self.hold(NODE_BYTES, reader)?;
+    fn add_node(
+        &mut self,
+        parent: Option<usize>,
+        reader: &Reader<'_>,
+    ) -> Result<OpenNode, ReadFault> {
+        self.charge_memory(NODE_BYTES, reader)?;
         self.nodes.push(NestedNode {
             parent,
             ..NestedNode::default()
         });
-        Ok(Open::Node(self.nodes.len() - 1))
+        Ok(OpenNode::Node(self.nodes.len() - 1))
     }
 
     /// A node and all in it.
-    fn tree(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        reader.begin_object().map_err(fault)?;
+    fn read_tree(&mut self, reader: &mut Reader<'_>) -> Result<(), ReadFault> {
+        reader.begin_object().map_err(reader_fault)?;
         let mut open = vec![self.add_node(None, reader)?];
         while let Some(innermost) = open.last() {
-            let has_next = reader.has_next().map_err(fault)?;
+            let has_next = reader.has_next().map_err(reader_fault)?;
             match *innermost {
-                Open::Node(node) if has_next => {
-                    let key = reader.next_name_owned().map_err(fault)?;
-                    let is = reader.peek().map_err(fault)?;
+                OpenNode::Node(node) if has_next => {
+                    let key = reader.next_name_owned().map_err(reader_fault)?;
+                    let is = reader.peek().map_err(reader_fault)?;
                     match (key.as_str(), is) {
                         ("children", JsonType::Array) => {
-                            reader.begin_array().map_err(fault)?;
-                            open.push(Open::Children(node));
+                            reader.begin_array().map_err(reader_fault)?;
+                            open.push(OpenNode::Children(node));
                         }
                         ("callFrame", JsonType::Object) => {
-                            reader.begin_object().map_err(fault)?;
-                            while reader.has_next().map_err(fault)? {
-                                let key = reader.next_name_owned().map_err(fault)?;
-                                self.attribute(node, &key, reader)?;
+                            reader.begin_object().map_err(reader_fault)?;
+                            while reader.has_next().map_err(reader_fault)? {
+                                let key = reader.next_name_owned().map_err(reader_fault)?;
+                                self.read_attribute(node, &key, reader)?;
                             }
-                            reader.end_object().map_err(fault)?;
+                            reader.end_object().map_err(reader_fault)?;
                         }
-                        _ => self.attribute(node, &key, reader)?,
+                        _ => self.read_attribute(node, &key, reader)?,
                     }
                 }
-                Open::Children(node) if has_next => {
-                    reader.begin_object().map_err(fault)?;
+                OpenNode::Children(node) if has_next => {
+                    reader.begin_object().map_err(reader_fault)?;
                     let child = self.add_node(Some(node), reader)?;
                     open.push(child);
                 }
-                Open::Node(_) => {
-                    reader.end_object().map_err(fault)?;
+                OpenNode::Node(_) => {
+                    reader.end_object().map_err(reader_fault)?;
                     open.pop();
                 }
-                Open::Children(_) => {
-                    reader.end_array().map_err(fault)?;
+                OpenNode::Children(_) => {
+                    reader.end_array().map_err(reader_fault)?;
                     open.pop();
                 }
             }
@@ -207,81 +215,86 @@ impl NestedFile {
         Ok(())
     }
 
-    fn attribute(&mut self, node: usize, key: &str, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        let is = reader.peek().map_err(fault)?;
+    fn read_attribute(
+        &mut self,
+        node: usize,
+        key: &str,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ReadFault> {
+        let is = reader.peek().map_err(reader_fault)?;
         let Some(node) = self.nodes.get_mut(node) else {
-            return reader.skip_value().map_err(fault);
+            return reader.skip_value().map_err(reader_fault);
         };
         match (key, is) {
             ("functionName", JsonType::String) => {
-                node.name = reader.next_string().map_err(fault)?;
+                node.name = reader.next_string().map_err(reader_fault)?;
                 let bytes = node.name.len() as u64;
-                self.hold(bytes, reader)
+                self.charge_memory(bytes, reader)
             }
             ("url", JsonType::String) => {
-                node.url = reader.next_string().map_err(fault)?;
+                node.url = reader.next_string().map_err(reader_fault)?;
                 let bytes = node.url.len() as u64;
-                self.hold(bytes, reader)
+                self.charge_memory(bytes, reader)
             }
             ("lineNumber", JsonType::Number) => {
-                node.line = Some(number(reader)? as i64);
+                node.line = Some(read_number(reader)? as i64);
                 Ok(())
             }
             ("id", JsonType::Number) => {
-                node.id = number(reader)? as u64;
+                node.id = read_number(reader)? as u64;
                 Ok(())
             }
             ("alloc", JsonType::Number) => {
-                node.allocated = number(reader)? as i64;
+                node.allocated = read_number(reader)? as i64;
                 Ok(())
             }
             ("selfSize", JsonType::Number) => {
-                node.own = number(reader)? as i64;
+                node.own = read_number(reader)? as i64;
                 self.has_sizes = true;
                 Ok(())
             }
             ("hitCount" | "ticks", JsonType::Number) => {
-                node.own = number(reader)? as i64;
+                node.own = read_number(reader)? as i64;
                 Ok(())
             }
-            _ => reader.skip_value().map_err(fault),
+            _ => reader.skip_value().map_err(reader_fault),
         }
     }
 
-    fn cost_centres(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        reader.begin_array().map_err(fault)?;
-        while reader.has_next().map_err(fault)? {
-            reader.begin_object().map_err(fault)?;
+    fn cost_centres(&mut self, reader: &mut Reader<'_>) -> Result<(), ReadFault> {
+        reader.begin_array().map_err(reader_fault)?;
+        while reader.has_next().map_err(reader_fault)? {
+            reader.begin_object().map_err(reader_fault)?;
             let mut id = 0;
             let mut centre = CostCentre {
                 label: String::new(),
                 module: String::new(),
             };
-            while reader.has_next().map_err(fault)? {
-                let key = reader.next_name_owned().map_err(fault)?;
-                match (key.as_str(), reader.peek().map_err(fault)?) {
-                    ("id", JsonType::Number) => id = number(reader)? as u64,
+            while reader.has_next().map_err(reader_fault)? {
+                let key = reader.next_name_owned().map_err(reader_fault)?;
+                match (key.as_str(), reader.peek().map_err(reader_fault)?) {
+                    ("id", JsonType::Number) => id = read_number(reader)? as u64,
                     ("label", JsonType::String) => {
-                        centre.label = reader.next_string().map_err(fault)?;
+                        centre.label = reader.next_string().map_err(reader_fault)?;
                     }
                     ("module", JsonType::String) => {
-                        centre.module = reader.next_string().map_err(fault)?;
+                        centre.module = reader.next_string().map_err(reader_fault)?;
                     }
-                    _ => reader.skip_value().map_err(fault)?,
+                    _ => reader.skip_value().map_err(reader_fault)?,
                 }
             }
-            reader.end_object().map_err(fault)?;
+            reader.end_object().map_err(reader_fault)?;
             let bytes = NODE_BYTES + (centre.label.len() + centre.module.len()) as u64;
-            self.hold(bytes, reader)?;
+            self.charge_memory(bytes, reader)?;
             self.cost_centres.insert(id, centre);
         }
-        reader.end_array().map_err(fault)
+        reader.end_array().map_err(reader_fault)
     }
 
-    fn into_draft(self, options: &ReadOptions) -> Result<(Draft, &'static str), Fault> {
+    fn into_draft(self, options: &ReadOptions) -> Result<(TreeDraft, &'static str), ReadFault> {
         if self.nodes.is_empty() {
             let what = "no outermost node (head, profile)";
-            return Err(Fault::damaged(what, Place::Offset(0)));
+            return Err(ReadFault::damaged(what, FilePosition::Offset(0)));
         }
         let (name, types): (_, Vec<ValueType>) = if self.is_ghc {
             (
@@ -302,19 +315,19 @@ impl NestedFile {
                 ],
             )
         };
-        let mut draft = Draft::new(types, options);
-        draft.hold(self.held, Place::Offset(0))?;
+        let mut draft = TreeDraft::new(types, options);
+        draft.charge_memory(self.held, FilePosition::Offset(0))?;
         let places = self.place_nodes(&mut draft, options)?;
         let own = self.nodes.iter().zip(&places);
         if self.is_ghc {
             for (node, place) in own {
                 let time = node.own as f64 * self.tick_us * 1000.0;
-                draft.add(0, *place, time.round() as i64);
-                draft.add(1, *place, node.allocated);
+                draft.add_cost(0, *place, time.round() as i64);
+                draft.add_cost(1, *place, node.allocated);
             }
         } else if self.has_sizes || self.samples.is_empty() {
             for (node, place) in own {
-                draft.add(0, *place, node.own);
+                draft.add_cost(0, *place, node.own);
             }
         } else {
             self.add_samples(&mut draft, &places)?;
@@ -324,13 +337,13 @@ impl NestedFile {
 
     fn place_nodes(
         &self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         options: &ReadOptions,
-    ) -> Result<Vec<DraftNode>, Fault> {
-        let root = draft.group(&Owner::default(), Place::Offset(0))?;
+    ) -> Result<Vec<DraftNode>, ReadFault> {
+        let root = draft.group_node(&Owner::default(), FilePosition::Offset(0))?;
         let mut places: Vec<DraftNode> = Vec::with_capacity(self.nodes.len());
         for (row, node) in self.nodes.iter().enumerate() {
-            let at = Place::Row {
+            let at = FilePosition::Row {
                 table: "node",
                 row: row as u64,
             };
@@ -340,7 +353,7 @@ impl NestedFile {
                 continue;
             };
             let method = match self.cost_centres.get(&node.id).filter(|_| self.is_ghc) {
-                Some(centre) => draft.method(&centre.label, &centre.module)?,
+                Some(centre) => draft.intern_method(&centre.label, &centre.module)?,
                 None => {
                     let module = node.url.strip_prefix("file://").unwrap_or(&node.url);
                     let line = node.line.filter(|line| *line >= 0);
@@ -352,16 +365,16 @@ impl NestedFile {
                         (name, Some(line)) if options.lines => format!("{name}:{line}"),
                         (name, _) => name.to_owned(),
                     };
-                    draft.method(&name, module)?
+                    draft.intern_method(&name, module)?
                 }
             };
-            places.push(draft.child(parent, method, at)?);
+            places.push(draft.child_node(parent, method, at)?);
         }
         Ok(places)
     }
 
     /// The samples of an old CPU profile: each lasts until the next.
-    fn add_samples(&self, draft: &mut Draft, places: &[DraftNode]) -> Result<(), Fault> {
+    fn add_samples(&self, draft: &mut TreeDraft, places: &[DraftNode]) -> Result<(), ReadFault> {
         let ids = self
             .nodes
             .iter()
@@ -371,44 +384,44 @@ impl NestedFile {
         let (mut skipped, mut read) = (Skipped::new("samples"), 0);
         for (index, sample) in self.samples.iter().enumerate() {
             let Some(node) = by_id.get(sample) else {
-                let at = Place::Row {
+                let at = FilePosition::Row {
                     table: "sample",
                     row: index as u64,
                 };
-                skipped.add(format!("it is of node {sample}, which is not there"), at);
+                skipped.skip_part(format!("it is of node {sample}, which is not there"), at);
                 continue;
             };
             read += 1;
-            draft.add(0, *node, 1);
+            draft.add_cost(0, *node, 1);
             let start = self.timestamps.get(index);
             let end = self.timestamps.get(index + 1).copied();
             let end = end.unwrap_or(self.end_time * 1e6);
             if let Some(start) = start {
-                draft.add(1, *node, ((end - start).max(0.0) * 1000.0).round() as i64);
+                draft.add_cost(1, *node, ((end - start).max(0.0) * 1000.0).round() as i64);
             }
         }
-        skipped.finish(read, draft)
+        skipped.note_skipped(read, draft)
     }
 }
 
-fn number(reader: &mut Reader<'_>) -> Result<f64, Fault> {
-    let at = place(&reader.current_position(false));
-    let text = reader.next_number_as_str().map_err(fault)?;
+fn read_number(reader: &mut Reader<'_>) -> Result<f64, ReadFault> {
+    let at = file_position(&reader.current_position(false));
+    let text = reader.next_number_as_str().map_err(reader_fault)?;
     text.parse()
-        .map_err(|_| Fault::damaged(format!("{text} is no number"), at))
+        .map_err(|_| ReadFault::damaged(format!("{text} is no number"), at))
 }
 
-fn place(position: &JsonReaderPosition) -> Place {
+fn file_position(position: &JsonReaderPosition) -> FilePosition {
     match (&position.line_pos, position.data_pos) {
-        (Some(line), _) => Place::Column {
+        (Some(line), _) => FilePosition::Column {
             line: line.line + 1,
             column: line.column + 1,
         },
-        (None, offset) => Place::Offset(offset.unwrap_or(0)),
+        (None, offset) => FilePosition::Offset(offset.unwrap_or(0)),
     }
 }
 
-fn fault(error: ReaderError) -> Fault {
+fn reader_fault(error: ReaderError) -> ReadFault {
     let (what, location) = match error {
         // The parser's own word for what is no UTF-8.
         ReaderError::IoError { error, location } if error.kind() == ErrorKind::InvalidData => {
@@ -428,7 +441,7 @@ fn fault(error: ReaderError) -> Fault {
         ReaderError::UnsupportedNumberValue { number, location } => {
             (format!("{number} is no number"), location)
         }
-        other => return Fault::damaged(other.to_string(), Place::Offset(0)),
+        other => return ReadFault::damaged(other.to_string(), FilePosition::Offset(0)),
     };
-    Fault::damaged(what, place(&location))
+    ReadFault::damaged(what, file_position(&location))
 }

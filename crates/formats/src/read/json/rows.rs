@@ -1,6 +1,6 @@
 //! Tables as arrays of rows, of which a schema says what each element is.
 
-use super::value::{Column, Scalar};
+use super::value::{JsonColumn, Scalar};
 use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use std::fmt;
@@ -10,36 +10,36 @@ const KEPT: usize = 7;
 
 /// The columns' positions by name.
 pub(super) type Schema = FxHashMap<String, usize>;
-pub(super) type Rows = Column<Row>;
+pub(super) type Rows = JsonColumn<JsonRow>;
 
 /// The numbers of a row; `NaN` where there is none.
 #[derive(Clone, Copy)]
-pub(super) struct Row(pub [f64; KEPT]);
+pub(super) struct JsonRow(pub [f64; KEPT]);
 
-impl<'de> Deserialize<'de> for Row {
+impl<'de> Deserialize<'de> for JsonRow {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements;
-        impl<'de> Visitor<'de> for Elements {
-            type Value = Row;
+        struct RowElements;
+        impl<'de> Visitor<'de> for RowElements {
+            type Value = JsonRow;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a row")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Row, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<JsonRow, A::Error> {
                 let mut row = [f64::NAN; KEPT];
                 for entry in &mut row {
                     match seq.next_element::<Scalar>()? {
                         Some(Scalar::Number(number)) => *entry = number,
                         Some(_) => {}
-                        None => return Ok(Row(row)),
+                        None => return Ok(JsonRow(row)),
                     }
                 }
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Row(row))
+                Ok(JsonRow(row))
             }
-            fn visit_unit<E: Error>(self) -> Result<Row, E> {
-                Ok(Row([f64::NAN; KEPT]))
+            fn visit_unit<E: Error>(self) -> Result<JsonRow, E> {
+                Ok(JsonRow([f64::NAN; KEPT]))
             }
         }
-        deserializer.deserialize_any(Elements)
+        deserializer.deserialize_any(RowElements)
     }
 }

@@ -1,15 +1,15 @@
 //! speedscope's own file format: `sampled` and `evented` profiles.
 
-use super::value::{Column, Scalar, Text, value_type};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use super::value::{JsonColumn, JsonText, Scalar, value_type};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use profile::{DraftNode, MethodId, ValueType};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-pub(super) struct Frame {
-    name: Text,
+pub(super) struct JsonFrame {
+    name: JsonText,
     #[serde(default)]
     file: Scalar,
     #[serde(default)]
@@ -18,8 +18,8 @@ pub(super) struct Frame {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Profile {
-    r#type: Text,
+pub(super) struct JsonProfile {
+    r#type: JsonText,
     #[serde(default)]
     name: Scalar,
     #[serde(default)]
@@ -27,22 +27,22 @@ pub(super) struct Profile {
     #[serde(default)]
     end_value: Option<f64>,
     #[serde(default)]
-    samples: Column<Column<u32>>,
+    samples: JsonColumn<JsonColumn<u32>>,
     #[serde(default)]
-    weights: Column<f64>,
+    weights: JsonColumn<f64>,
     #[serde(default)]
-    events: Column<Event>,
+    events: JsonColumn<FrameEvent>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
-struct Event {
-    r#type: Kind,
+struct FrameEvent {
+    r#type: ProfileKind,
     frame: u32,
     at: f64,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-enum Kind {
+enum ProfileKind {
     #[serde(rename = "O")]
     Open,
     #[serde(rename = "C")]
@@ -50,7 +50,7 @@ enum Kind {
 }
 
 /// Name, unit, and how many of it the file's unit is.
-fn unit(unit: Option<&str>) -> (ValueType, f64) {
+fn parse_unit(unit: Option<&str>) -> (ValueType, f64) {
     let factor = match unit {
         Some("nanoseconds") => 1.0,
         Some("microseconds") => 1e3,
@@ -62,31 +62,31 @@ fn unit(unit: Option<&str>) -> (ValueType, f64) {
     (value_type("time", "nanoseconds"), factor)
 }
 
-struct Reader<'d> {
-    draft: Draft,
-    frames: &'d [Frame],
+struct SpeedscopeReader<'d> {
+    draft: TreeDraft,
+    frames: &'d [JsonFrame],
     methods: Vec<Option<MethodId>>,
     lines: bool,
     rounded: bool,
     backwards: u64,
 }
 
-pub(super) fn read(
-    profiles: &[Profile],
-    frames: &[Frame],
+pub(super) fn read_speedscope(
+    profiles: &[JsonProfile],
+    frames: &[JsonFrame],
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
+) -> Result<TreeDraft, ReadFault> {
     let mut value_types: Vec<ValueType> = Vec::new();
     for profile in profiles {
-        let (value_type, _) = unit(profile.unit.text());
+        let (value_type, _) = parse_unit(profile.unit.as_text());
         if !value_types.contains(&value_type) {
             value_types.push(value_type);
         }
     }
-    let mut draft = Draft::new(value_types.clone(), options);
-    draft.hold(used, Place::Offset(0))?;
-    let mut reader = Reader {
+    let mut draft = TreeDraft::new(value_types.clone(), options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
+    let mut reader = SpeedscopeReader {
         draft,
         frames,
         methods: vec![None; frames.len()],
@@ -95,36 +95,36 @@ pub(super) fn read(
         backwards: 0,
     };
     for (index, profile) in profiles.iter().enumerate() {
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "profile",
             row: index as u64,
         };
-        let (value_type, factor) = unit(profile.unit.text());
+        let (value_type, factor) = parse_unit(profile.unit.as_text());
         let value = value_types
             .iter()
             .position(|v| *v == value_type)
             .unwrap_or(0);
         let owner = Owner {
-            thread: profile.name.text(),
+            thread: profile.name.as_text(),
             ..Owner::default()
         };
-        let root = reader.draft.group(&owner, at)?;
-        let Text(kind) = &profile.r#type;
+        let root = reader.draft.group_node(&owner, at)?;
+        let JsonText(kind) = &profile.r#type;
         match kind.as_str() {
-            "sampled" => reader.sampled(profile, root, value, factor, at)?,
-            "evented" => reader.evented(profile, root, value, factor, at)?,
+            "sampled" => reader.read_sampled(profile, root, value, factor, at)?,
+            "evented" => reader.read_evented(profile, root, value, factor, at)?,
             other => {
                 let what = format!("a profile of type {other:?}, not sampled or evented");
-                return Err(Fault::damaged(what, at));
+                return Err(ReadFault::damaged(what, at));
             }
         }
     }
     let mut draft = reader.draft;
     if reader.rounded {
-        draft.note("some weights were not whole numbers and were rounded");
+        draft.add_note("some weights were not whole numbers and were rounded");
     }
     if reader.backwards > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{} events are earlier than the one before; the time between was taken as 0",
             reader.backwards
         ));
@@ -132,71 +132,71 @@ pub(super) fn read(
     Ok(draft)
 }
 
-impl Reader<'_> {
-    fn sampled(
+impl SpeedscopeReader<'_> {
+    fn read_sampled(
         &mut self,
-        profile: &Profile,
+        profile: &JsonProfile,
         root: DraftNode,
         value: usize,
         factor: f64,
-        at: Place,
-    ) -> Result<(), Fault> {
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
         let (samples, weights) = (&profile.samples.0, &profile.weights.0);
         if samples.len() != weights.len() {
             let what = format!("{} samples and {} weights", samples.len(), weights.len());
-            return Err(Fault::damaged(what, at));
+            return Err(ReadFault::damaged(what, at));
         }
         for (stack, weight) in samples.iter().zip(weights) {
             let mut node = root;
             for frame in &stack.0 {
-                let method = self.method(*frame, at)?;
-                node = self.draft.child(node, method, at)?;
+                let method = self.frame_method(*frame, at)?;
+                node = self.draft.child_node(node, method, at)?;
             }
-            self.add(value, node, weight * factor);
+            self.add_amount(value, node, weight * factor);
         }
         Ok(())
     }
 
-    fn evented(
+    fn read_evented(
         &mut self,
-        profile: &Profile,
+        profile: &JsonProfile,
         root: DraftNode,
         value: usize,
         factor: f64,
-        at: Place,
-    ) -> Result<(), Fault> {
+        at: FilePosition,
+    ) -> Result<(), ReadFault> {
         let mut stack: Vec<(u32, DraftNode)> = Vec::new();
         let mut last: Option<f64> = None;
         for event in &profile.events.0 {
             let top = stack.last().map_or(root, |(_, node)| *node);
-            self.pass(&mut last, event.at, value, top, factor);
+            self.pass_time(&mut last, event.at, value, top, factor);
             match event.r#type {
-                Kind::Open => {
-                    let method = self.method(event.frame, at)?;
-                    stack.push((event.frame, self.draft.child(top, method, at)?));
+                ProfileKind::Open => {
+                    let method = self.frame_method(event.frame, at)?;
+                    stack.push((event.frame, self.draft.child_node(top, method, at)?));
                 }
-                Kind::Close => match stack.pop() {
+                ProfileKind::Close => match stack.pop() {
                     Some((frame, _)) if frame == event.frame => {}
                     _ => {
                         let what = format!(
                             "frame {} is left at {}, but it is not the innermost",
                             event.frame, event.at
                         );
-                        return Err(Fault::damaged(what, at));
+                        return Err(ReadFault::damaged(what, at));
                     }
                 },
             }
         }
         if let (Some((_, top)), Some(end)) = (stack.last(), profile.end_value) {
-            self.pass(&mut last, end, value, *top, factor);
+            self.pass_time(&mut last, end, value, *top, factor);
             self.draft
-                .note("some frames were never left; they end with the profile");
+                .add_note("some frames were never left; they end with the profile");
         }
         Ok(())
     }
 
     /// Gives the time since the last event to the innermost frame.
-    fn pass(
+    fn pass_time(
         &mut self,
         last: &mut Option<f64>,
         now: f64,
@@ -209,32 +209,36 @@ impl Reader<'_> {
         if passed < 0.0 {
             self.backwards += 1;
         } else if top != DraftNode::ROOT && passed > 0.0 {
-            self.add(value, top, passed * factor);
+            self.add_amount(value, top, passed * factor);
         }
         *last = Some(last.map_or(now, |last| last.max(now)));
     }
 
-    fn add(&mut self, value: usize, node: DraftNode, amount: f64) {
+    fn add_amount(&mut self, value: usize, node: DraftNode, amount: f64) {
         let rounded = amount.round();
         // What is lost below a nanosecond is not worth saying.
         self.rounded |= (amount - rounded).abs() > 1e-3 && rounded.abs() < 1e6;
-        self.draft.add(value, node, rounded as i64);
+        self.draft.add_cost(value, node, rounded as i64);
     }
 
-    fn method(&mut self, frame: u32, at: Place) -> Result<MethodId, Fault> {
+    fn frame_method(&mut self, frame: u32, at: FilePosition) -> Result<MethodId, ReadFault> {
         let index = frame as usize;
         if let Some(Some(method)) = self.methods.get(index) {
             return Ok(*method);
         }
         let Some(known) = self.frames.get(index) else {
             let what = format!("frame {frame} of {} is referred to", self.frames.len());
-            return Err(Fault::damaged(what, at));
+            return Err(ReadFault::damaged(what, at));
         };
-        let Text(name) = &known.name;
-        let file = known.file.text().unwrap_or_default();
-        let method = match known.line.integer().filter(|line| self.lines && *line > 0) {
-            Some(line) => self.draft.method(&format!("{name}:{line}"), file)?,
-            None => self.draft.method(name, file)?,
+        let JsonText(name) = &known.name;
+        let file = known.file.as_text().unwrap_or_default();
+        let method = match known
+            .line
+            .as_integer()
+            .filter(|line| self.lines && *line > 0)
+        {
+            Some(line) => self.draft.intern_method(&format!("{name}:{line}"), file)?,
+            None => self.draft.intern_method(name, file)?,
         };
         if let Some(entry) = self.methods.get_mut(index) {
             *entry = Some(method);

@@ -1,15 +1,14 @@
 //! stackprof, of Ruby: frames by number, and stacks of these numbers with their count.
 
-use super::Document;
-use super::value::Scalar;
-use crate::read::draft::Draft;
-use crate::read::error::{Fault, Place};
+use super::value::{JsonColumn, ObjectTable, Scalar};
+use crate::read::draft::TreeDraft;
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
-use crate::read::stackprof::{StackprofFrame, StackprofProfile, build};
+use crate::read::stackprof::{StackprofFrame, StackprofProfile, build_tree};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-pub(super) struct Frame {
+pub(super) struct FrameFields {
     #[serde(default)]
     name: Scalar,
     #[serde(default)]
@@ -20,14 +19,22 @@ pub(super) struct Frame {
     samples: Scalar,
 }
 
+/// What a document says of one of these profiles.
+pub(super) struct StackprofDocument {
+    pub mode: Scalar,
+    pub interval: Scalar,
+    pub raw: Option<JsonColumn<f64>>,
+    pub frames: ObjectTable<FrameFields>,
+}
+
 pub(super) fn read_json(
-    document: Document,
+    document: StackprofDocument,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
+) -> Result<TreeDraft, ReadFault> {
     let mut profile = StackprofProfile {
-        mode: document.mode.text().unwrap_or_default().to_owned(),
-        interval: document.interval.number().unwrap_or(1.0),
+        mode: document.mode.as_text().unwrap_or_default().to_owned(),
+        interval: document.interval.as_number().unwrap_or(1.0),
         raw: document
             .raw
             .map(|raw| raw.0.iter().map(|n| *n as u64).collect()),
@@ -36,17 +43,17 @@ pub(super) fn read_json(
     for (id, frame) in document.frames.0 {
         let Ok(id) = id.parse::<f64>() else {
             let what = format!("a frame with the number {id:?}");
-            return Err(Fault::damaged(what, Place::Offset(0)));
+            return Err(ReadFault::damaged(what, FilePosition::Offset(0)));
         };
-        let text = |value: &Scalar| value.text().unwrap_or_default().to_owned();
+        let text = |value: &Scalar| value.as_text().unwrap_or_default().to_owned();
         let frame = StackprofFrame {
             name: text(&frame.name),
             file: text(&frame.file),
-            line: frame.line.integer(),
-            samples: frame.samples.integer().unwrap_or(0),
+            line: frame.line.as_integer(),
+            samples: frame.samples.as_integer().unwrap_or(0),
         };
         // Numbers are addresses, of which JSON's readers keep 53 bits everywhere alike.
         profile.frames.insert(id as u64, frame);
     }
-    build(&profile, options, used)
+    build_tree(&profile, options, used)
 }

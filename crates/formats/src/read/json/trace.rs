@@ -1,9 +1,9 @@
 //! Chromium's trace events: V8's CPU profiles among them, else the durations of what was traced.
 
-use super::chrome::{CpuProfile, Node, draft};
-use super::value::{Column, Lenient, Scalar, value_type};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use super::chrome::{ChromeNode, CpuProfile, chrome_draft};
+use super::value::{JsonColumn, Lenient, Scalar, value_type};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use crate::read::skipped::Skipped;
 use profile::DraftNode;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// An event; times are in microseconds.
 #[derive(Deserialize)]
-pub(super) struct Event {
+pub(super) struct TraceEvent {
     #[serde(default)]
     name: Scalar,
     #[serde(default)]
@@ -32,29 +32,29 @@ pub(super) struct Event {
     #[serde(default)]
     id: Scalar,
     #[serde(default)]
-    args: Lenient<Box<Args>>,
+    args: Lenient<Box<TraceArgs>>,
 }
 
-impl Event {
+impl TraceEvent {
     /// Returns whether it says what kind of an event it is.
     pub fn has_phase(&self) -> bool {
-        self.ph.text().is_some_and(|phase| !phase.is_empty())
+        self.ph.as_text().is_some_and(|phase| !phase.is_empty())
     }
 }
 
 #[derive(Deserialize)]
-struct Args {
+struct TraceArgs {
     #[serde(default)]
     name: Scalar,
     #[serde(default)]
-    data: Lenient<Box<Data>>,
+    data: Lenient<Box<ProfileChunk>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Data {
+struct ProfileChunk {
     cpu_profile: Lenient<CpuPart>,
-    time_deltas: Column<f64>,
+    time_deltas: JsonColumn<f64>,
     start_time: Scalar,
     end_time: Scalar,
 }
@@ -62,9 +62,9 @@ struct Data {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CpuPart {
-    nodes: Column<Node>,
-    samples: Column<u64>,
-    time_deltas: Column<f64>,
+    nodes: JsonColumn<ChromeNode>,
+    samples: JsonColumn<u64>,
+    time_deltas: JsonColumn<f64>,
     start_time: Scalar,
     end_time: Scalar,
 }
@@ -74,35 +74,35 @@ type Key = (i64, i64);
 
 /// Names that the trace gives.
 #[derive(Default)]
-struct Names {
+struct ThreadNames {
     processes: BTreeMap<i64, String>,
     threads: BTreeMap<Key, String>,
 }
 
-pub(super) fn read(
-    mut events: Vec<Event>,
+pub(super) fn read_trace_events(
+    mut events: Vec<TraceEvent>,
     sampled: SampledStacks,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
+) -> Result<TreeDraft, ReadFault> {
     // Chunks of a CPU profile go on where the one before ended, in the order of time; the file may
     // have them in another.
-    let start = |event: &Event| event.ts.number().unwrap_or(f64::NEG_INFINITY);
+    let start = |event: &TraceEvent| event.ts.as_number().unwrap_or(f64::NEG_INFINITY);
     if !events.is_sorted_by(|a, b| start(a) <= start(b)) {
         events.sort_by(|a, b| start(a).total_cmp(&start(b)));
     }
-    let mut names = Names::default();
+    let mut names = ThreadNames::default();
     let mut profiles: BTreeMap<(i64, String), (i64, CpuProfile)> = BTreeMap::new();
     let mut spans: BTreeMap<Key, Vec<Span>> = BTreeMap::new();
     for (index, event) in events.into_iter().enumerate() {
         let (pid, tid) = (
-            event.pid.integer().unwrap_or(0),
-            event.tid.integer().unwrap_or(0),
+            event.pid.as_integer().unwrap_or(0),
+            event.tid.as_integer().unwrap_or(0),
         );
-        let name = event.name.text().unwrap_or("(no name)");
-        match (event.ph.text().unwrap_or_default(), name) {
+        let name = event.name.as_text().unwrap_or("(no name)");
+        match (event.ph.as_text().unwrap_or_default(), name) {
             ("M", "process_name" | "thread_name") => {
-                let called = event.args.0.as_ref().and_then(|args| args.name.text());
+                let called = event.args.0.as_ref().and_then(|args| args.name.as_text());
                 let called = called.unwrap_or_default().to_owned();
                 match name {
                     "process_name" => names.processes.insert(pid, called),
@@ -113,11 +113,11 @@ pub(super) fn read(
                 let Some(data) = event.args.0.and_then(|args| args.data.0) else {
                     continue;
                 };
-                let id = event.id.text().unwrap_or_default().to_owned();
+                let id = event.id.as_text().unwrap_or_default().to_owned();
                 let (_, profile) = profiles
                     .entry((pid, id))
                     .or_insert_with(|| (tid, CpuProfile::default()));
-                profile.append(*data);
+                profile.append_data(*data);
             }
             // Until Chrome 66: a whole profile in one event of the thread that it is of.
             ("I", "CpuProfile") => {
@@ -128,14 +128,14 @@ pub(super) fn read(
                 let (_, profile) = profiles
                     .entry((pid, id))
                     .or_insert_with(|| (tid, CpuProfile::default()));
-                profile.append(*data);
+                profile.append_data(*data);
             }
             (phase @ ("B" | "E" | "X"), name) => {
                 let at = index as u64;
-                let (Some(start), phase) = (event.ts.number(), phase.as_bytes()) else {
+                let (Some(start), phase) = (event.ts.as_number(), phase.as_bytes()) else {
                     continue;
                 };
-                let length = event.dur.number().or_else(|| event.tdur.number());
+                let length = event.dur.as_number().or_else(|| event.tdur.as_number());
                 let length = length.map_or(0.0, |length| length.max(0.0));
                 spans.entry((pid, tid)).or_default().push(Span {
                     name: if phase == b"E" {
@@ -157,20 +157,23 @@ pub(super) fn read(
     if !sampled.samples.is_empty() {
         return sampled_stacks(&sampled, &names, options, used);
     }
-    durations(spans, &names, options, used)
+    read_durations(spans, &names, options, used)
 }
 
 impl CpuProfile {
-    fn append(&mut self, data: Data) {
+    fn append_data(&mut self, data: ProfileChunk) {
         let part = data.cpu_profile.0.unwrap_or_default();
         let start_time = data
             .start_time
-            .number()
-            .or_else(|| part.start_time.number());
+            .as_number()
+            .or_else(|| part.start_time.as_number());
         if let Some(start_time) = start_time.filter(|time| *time > 0.0) {
             self.start_time = start_time;
         }
-        let end_time = data.end_time.number().or_else(|| part.end_time.number());
+        let end_time = data
+            .end_time
+            .as_number()
+            .or_else(|| part.end_time.as_number());
         self.end_time = self.end_time.max(end_time.unwrap_or(0.0));
         self.nodes.extend(part.nodes.0);
         let before = self.samples.len();
@@ -190,7 +193,7 @@ impl CpuProfile {
 #[derive(Default)]
 pub(super) struct SampledStacks {
     pub samples: Vec<TracedSample>,
-    pub frames: FxHashMap<String, StackFrame>,
+    pub frames: FxHashMap<String, TraceStackFrame>,
 }
 
 /// A sample of a thread; times are in microseconds.
@@ -211,7 +214,7 @@ pub(super) struct TracedSample {
 
 /// A function, and who called it.
 #[derive(Deserialize)]
-pub(super) struct StackFrame {
+pub(super) struct TraceStackFrame {
     #[serde(default)]
     name: Scalar,
     #[serde(default)]
@@ -221,19 +224,21 @@ pub(super) struct StackFrame {
 /// The samples that stand beside the events.
 fn sampled_stacks(
     sampled: &SampledStacks,
-    names: &Names,
+    names: &ThreadNames,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
-    let mut draft = draft(options, used)?;
-    draft.note("the samples beside the events of the trace were read, not the durations of these");
+) -> Result<TreeDraft, ReadFault> {
+    let mut draft = chrome_draft(options, used)?;
+    draft.add_note(
+        "the samples beside the events of the trace were read, not the durations of these",
+    );
     let mut threads: BTreeMap<Key, Vec<(f64, &TracedSample)>> = BTreeMap::new();
     for sample in &sampled.samples {
         let key = (
-            sample.pid.integer().unwrap_or(0),
-            sample.tid.integer().unwrap_or(0),
+            sample.pid.as_integer().unwrap_or(0),
+            sample.tid.as_integer().unwrap_or(0),
         );
-        let time = sample.ts.number().unwrap_or(0.0);
+        let time = sample.ts.as_number().unwrap_or(0.0);
         threads.entry(key).or_default().push((time, sample));
     }
     let mut nodes: FxHashMap<(DraftNode, &str), DraftNode> = FxHashMap::default();
@@ -242,37 +247,37 @@ fn sampled_stacks(
     for (key, mut samples) in threads {
         samples.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (index, (time, sample)) in samples.iter().enumerate() {
-            let at = Place::Row {
+            let at = FilePosition::Row {
                 table: "sample",
                 row: index as u64,
             };
-            let root = draft.group(&names.owner(key), at)?;
-            let leaf = sample.sf.key();
-            let Some(node) = sampled.node(&mut draft, &mut nodes, root, &leaf, at)? else {
-                skipped.add("of a stack frame that is not there", at);
+            let root = draft.group_node(&names.thread_owner(key), at)?;
+            let leaf = sample.sf.as_key();
+            let Some(node) = sampled.node_of_frame(&mut draft, &mut nodes, root, &leaf, at)? else {
+                skipped.skip_part("of a stack frame that is not there", at);
                 continue;
             };
             read += 1;
-            let weight = sample.weight.integer().unwrap_or(1);
+            let weight = sample.weight.as_integer().unwrap_or(1);
             let end = samples.get(index + 1).map_or(*time, |next| next.0);
-            draft.add(0, node, weight);
-            draft.add(1, node, ((end - time).max(0.0) * 1000.0).round() as i64);
+            draft.add_cost(0, node, weight);
+            draft.add_cost(1, node, ((end - time).max(0.0) * 1000.0).round() as i64);
         }
     }
-    skipped.finish(read, &mut draft)?;
+    skipped.note_skipped(read, &mut draft)?;
     Ok(draft)
 }
 
 impl SampledStacks {
     /// The node of a stack frame under `root`; `None` if it or one of its callers is not there.
-    fn node<'s>(
+    fn node_of_frame<'s>(
         &'s self,
-        draft: &mut Draft,
+        draft: &mut TreeDraft,
         nodes: &mut FxHashMap<(DraftNode, &'s str), DraftNode>,
         root: DraftNode,
         leaf: &str,
-        at: Place,
-    ) -> Result<Option<DraftNode>, Fault> {
+        at: FilePosition,
+    ) -> Result<Option<DraftNode>, ReadFault> {
         let mut missing = Vec::new();
         let mut next = leaf.to_owned();
         let mut node = root;
@@ -289,17 +294,17 @@ impl SampledStacks {
             if frame.parent == Scalar::None {
                 break;
             }
-            next = frame.parent.key();
+            next = frame.parent.as_key();
         }
         if missing.is_empty() && node == root {
             return Ok(None);
         }
         while let Some((id, frame)) = missing.pop() {
-            let name = frame.name.text().unwrap_or("(no name)");
+            let name = frame.name.as_text().unwrap_or("(no name)");
             // Its own root is ours.
             if name != "[root]" {
-                let method = draft.method(name, "")?;
-                node = draft.child(node, method, at)?;
+                let method = draft.intern_method(name, "")?;
+                node = draft.child_node(node, method, at)?;
             }
             nodes.insert((root, id), node);
         }
@@ -307,8 +312,8 @@ impl SampledStacks {
     }
 }
 
-impl Names {
-    fn owner(&self, (pid, tid): Key) -> Owner<'_> {
+impl ThreadNames {
+    fn thread_owner(&self, (pid, tid): Key) -> Owner<'_> {
         Owner {
             host: None,
             process: self.processes.get(&pid).map(String::as_str),
@@ -321,12 +326,12 @@ impl Names {
 
 fn cpu_profiles(
     profiles: BTreeMap<(i64, String), (i64, CpuProfile)>,
-    names: &Names,
+    names: &ThreadNames,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
-    let mut draft = draft(options, used)?;
-    draft.note("the CPU profiles in the trace were read, not the durations of its events");
+) -> Result<TreeDraft, ReadFault> {
+    let mut draft = chrome_draft(options, used)?;
+    draft.add_note("the CPU profiles in the trace were read, not the durations of its events");
     let mut beheaded = 0_u64;
     for ((pid, _), (tid, profile)) in &profiles {
         // Its beginning, with the functions, was before that of the trace.
@@ -334,10 +339,10 @@ fn cpu_profiles(
             beheaded += u64::from(!profile.samples.is_empty());
             continue;
         }
-        profile.add_to(&mut draft, &names.owner((*pid, *tid)), options)?;
+        profile.add_to(&mut draft, &names.thread_owner((*pid, *tid)), options)?;
     }
     if beheaded > 0 {
-        draft.note(format!(
+        draft.add_note(format!(
             "{beheaded} CPU profiles began before the trace and were left out: their functions are not known"
         ));
     }
@@ -349,24 +354,24 @@ struct Span {
     /// `None` of an end.
     name: Option<String>,
     start: f64,
-    /// Of one that does both.
+    /// The end of an event that has both.
     end: Option<f64>,
     /// Its position in the file.
     at: u64,
 }
 
 /// Events that lie in each other on one thread as calls, each with the time that it does not share.
-fn durations(
+fn read_durations(
     spans: BTreeMap<Key, Vec<Span>>,
-    names: &Names,
+    names: &ThreadNames,
     options: &ReadOptions,
     used: u64,
-) -> Result<Draft, Fault> {
-    let mut draft = Draft::new(vec![value_type("time", "nanoseconds")], options);
-    draft.hold(used, Place::Offset(0))?;
-    draft.note("costs are the durations of traced events, on a CPU or not");
+) -> Result<TreeDraft, ReadFault> {
+    let mut draft = TreeDraft::new(vec![value_type("time", "nanoseconds")], options);
+    draft.charge_memory(used, FilePosition::Offset(0))?;
+    draft.add_note("costs are the durations of traced events, on a CPU or not");
     for (key, mut spans) in spans {
-        let root = draft.group(&names.owner(key), Place::Offset(0))?;
+        let root = draft.group_node(&names.thread_owner(key), FilePosition::Offset(0))?;
         // Of events that begin together, the longer one is around the other.
         spans.sort_by(|a, b| {
             let longer = |span: &Span| span.end.unwrap_or(span.start);
@@ -377,69 +382,70 @@ fn durations(
                 false => std::cmp::Ordering::Equal,
             })
         });
-        let mut calls = Calls {
+        let mut calls = OpenCalls {
             root,
             open: Vec::new(),
             now: f64::NEG_INFINITY,
         };
         for span in spans {
-            calls.enter(&mut draft, span)?;
+            calls.enter_span(&mut draft, span)?;
         }
-        calls.leave(&mut draft, f64::INFINITY);
+        calls.leave_ended(&mut draft, f64::INFINITY);
         if !calls.open.is_empty() {
-            draft
-                .note("some events were never ended; they end with the last event of their thread");
+            draft.add_note(
+                "some events were never ended; they end with the last event of their thread",
+            );
         }
     }
     Ok(draft)
 }
 
 /// The events around a moment.
-struct Calls {
+struct OpenCalls {
     root: DraftNode,
     /// With the end, where it is known.
     open: Vec<(DraftNode, Option<f64>)>,
     now: f64,
 }
 
-impl Calls {
-    fn enter(&mut self, draft: &mut Draft, span: Span) -> Result<(), Fault> {
-        self.leave(draft, span.start);
-        self.pass(draft, span.start);
+impl OpenCalls {
+    fn enter_span(&mut self, draft: &mut TreeDraft, span: Span) -> Result<(), ReadFault> {
+        self.leave_ended(draft, span.start);
+        self.pass_time(draft, span.start);
         let Some(name) = span.name else {
             if self.open.pop().is_none() {
-                draft.note("some events end that never began");
+                draft.add_note("some events end that never began");
             }
             return Ok(());
         };
-        let at = Place::Row {
+        let at = FilePosition::Row {
             table: "event",
             row: span.at,
         };
-        let method = draft.method(&name, "")?;
-        let node = draft.child(self.top(), method, at)?;
+        let method = draft.intern_method(&name, "")?;
+        let node = draft.child_node(self.innermost_node(), method, at)?;
         self.open.push((node, span.end));
         Ok(())
     }
 
     /// Ends the events that end by `now`.
-    fn leave(&mut self, draft: &mut Draft, now: f64) {
+    fn leave_ended(&mut self, draft: &mut TreeDraft, now: f64) {
         while let Some((_, Some(end))) = self.open.last().copied()
             && end <= now
         {
-            self.pass(draft, end);
+            self.pass_time(draft, end);
             self.open.pop();
         }
     }
 
-    fn top(&self) -> DraftNode {
+    fn innermost_node(&self) -> DraftNode {
         self.open.last().map_or(self.root, |(node, _)| *node)
     }
 
-    fn pass(&mut self, draft: &mut Draft, now: f64) {
+    fn pass_time(&mut self, draft: &mut TreeDraft, now: f64) {
         let passed = now - self.now;
         if passed > 0.0 && passed.is_finite() && !self.open.is_empty() {
-            draft.add(0, self.top(), (passed * 1000.0).round() as i64);
+            draft.add_cost(0, self.innermost_node(), (passed * 1000.0).round() as i64);
         }
         self.now = self.now.max(now);
     }

@@ -17,7 +17,7 @@ thread_local! {
     static BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What an error says that is the budget's.
+/// The error's text when the budget is exceeded.
 pub(super) const OVER_BUDGET: &str = "its tables need more memory than the limit allows";
 
 /// Sets what may be taken from here on.
@@ -26,12 +26,12 @@ pub(super) fn set_budget(bytes: u64) {
 }
 
 /// Returns what is left of it.
-pub(super) fn budget() -> u64 {
+pub(super) fn remaining_budget() -> u64 {
     BUDGET.get()
 }
 
 /// Counts `bytes` that are kept.
-pub(super) fn take<E: Error>(bytes: usize) -> Result<(), E> {
+pub(super) fn charge_budget<E: Error>(bytes: usize) -> Result<(), E> {
     let left = BUDGET.get().checked_sub(bytes as u64);
     BUDGET.set(left.ok_or_else(|| E::custom(OVER_BUDGET))?);
     Ok(())
@@ -39,49 +39,49 @@ pub(super) fn take<E: Error>(bytes: usize) -> Result<(), E> {
 
 /// An array.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column<T>(pub Vec<T>);
+pub(super) struct JsonColumn<T>(pub Vec<T>);
 
-impl<T> Default for Column<T> {
+impl<T> Default for JsonColumn<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T: Copy> Column<T> {
-    pub fn at(&self, index: usize) -> Option<T> {
+impl<T: Copy> JsonColumn<T> {
+    pub fn value_at(&self, index: usize) -> Option<T> {
         self.0.get(index).copied()
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Column<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonColumn<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
-            type Value = Column<T>;
+        struct ListElements<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListElements<T> {
+            type Value = JsonColumn<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Column<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<JsonColumn<T>, A::Error> {
                 let mut all = Vec::new();
                 while let Some(element) = seq.next_element()? {
-                    take(size_of::<T>())?;
+                    charge_budget(size_of::<T>())?;
                     all.push(element);
                 }
-                Ok(Column(all))
+                Ok(JsonColumn(all))
             }
         }
-        deserializer.deserialize_seq(Elements(PhantomData))
+        deserializer.deserialize_seq(ListElements(PhantomData))
     }
 }
 
 /// A string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Text(pub String);
+pub(super) struct JsonText(pub String);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        take(text.len())?;
+        charge_budget(text.len())?;
         Ok(Self(text))
     }
 }
@@ -92,40 +92,42 @@ pub(super) enum Scalar {
     #[default]
     None,
     Number(f64),
-    Text(Text),
+    Text(JsonText),
 }
 
 impl Scalar {
-    pub fn text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         match self {
-            Self::Text(Text(text)) => Some(text),
+            Self::Text(JsonText(text)) => Some(text),
             _ => None,
         }
     }
 
     /// The number, if need be out of a string like `12.5`.
-    pub fn number(&self) -> Option<f64> {
+    pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Text(Text(text)) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            Self::Text(JsonText(text)) => {
+                text.parse().ok().filter(|number: &f64| number.is_finite())
+            }
             Self::None => None,
         }
     }
 
     /// As a key of a table, where the file may write `1` or `"1"`.
-    pub fn key(&self) -> String {
+    pub fn as_key(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
-            Self::Text(Text(text)) => text.clone(),
+            Self::Text(JsonText(text)) => text.clone(),
             Self::None => String::new(),
         }
     }
 
     /// The number, if need be out of a string like `12` or `12.1`.
-    pub fn integer(&self) -> Option<i64> {
+    pub fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number as i64),
-            Self::Text(Text(text)) => text.split('.').next()?.parse().ok(),
+            Self::Text(JsonText(text)) => text.split('.').next()?.parse().ok(),
             Self::None => None,
         }
     }
@@ -149,8 +151,8 @@ impl<'de> Deserialize<'de> for Scalar {
                 Ok(Scalar::Number(value))
             }
             fn visit_str<E: Error>(self, value: &str) -> Result<Scalar, E> {
-                take(value.len())?;
-                Ok(Scalar::Text(Text(value.to_owned())))
+                charge_budget(value.len())?;
+                Ok(Scalar::Text(JsonText(value.to_owned())))
             }
             fn visit_bool<E: Error>(self, _: bool) -> Result<Scalar, E> {
                 Ok(Scalar::None)
@@ -184,16 +186,16 @@ impl<T> Default for ObjectTable<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+        struct MapEntries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapEntries<T> {
             type Value = ObjectTable<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectTable<T>, A::Error> {
                 let mut all = FxHashMap::default();
-                while let Some((Text(key), value)) = map.next_entry::<Text, T>()? {
-                    take(2 * size_of::<T>() + 64)?;
+                while let Some((JsonText(key), value)) = map.next_entry::<JsonText, T>()? {
+                    charge_budget(2 * size_of::<T>() + 64)?;
                     all.insert(key, value);
                 }
                 Ok(ObjectTable(all))
@@ -207,7 +209,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
                 Ok(ObjectTable(FxHashMap::default()))
             }
         }
-        deserializer.deserialize_any(Entries(PhantomData))
+        deserializer.deserialize_any(MapEntries(PhantomData))
     }
 }
 
@@ -223,8 +225,8 @@ impl<T> Default for Lenient<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object<T>(PhantomData<T>);
-        impl<'de, T: DeserializeOwned> Visitor<'de> for Object<T> {
+        struct ObjectFields<T>(PhantomData<T>);
+        impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectFields<T> {
             type Value = Lenient<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("any value")
@@ -256,7 +258,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
                 Ok(Lenient(None))
             }
         }
-        deserializer.deserialize_any(Object(PhantomData))
+        deserializer.deserialize_any(ObjectFields(PhantomData))
     }
 }
 

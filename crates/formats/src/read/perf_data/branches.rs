@@ -1,13 +1,13 @@
 //! The branch stacks of what `perf record -b` wrote.
 
-use super::file::{Facts, Record};
+use super::file::{Facts, PerfRecord};
 use super::maps::Maps;
-use super::wire::{SAMPLE, branch};
-use super::{changes, file};
-use crate::read::error::{Fault, ReadError};
-use crate::read::input::Input;
-use crate::read::options::Limits;
-use profile::{Image, ImageId, ImageKind, Seen, Stretch, Stretches, TakenBranch};
+use super::wire::{SAMPLE, next_branch};
+use super::{file, read_changes};
+use crate::read::error::{ReadError, ReadFault};
+use crate::read::input::ProfileInput;
+use crate::read::options::ReadLimits;
+use profile::{Image, ImageId, ImageKind, Stretch, StretchSightings, Stretches, TakenBranch};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct BranchStacks {
     images: Vec<Image>,
-    /// What was executed between the branches.
+    /// Stretches executed between the branches.
     pub stretches: Stretches,
 }
 
@@ -25,13 +25,16 @@ impl BranchStacks {
     /// # Errors
     /// If it cannot be read or is damaged (with the offset), exceeds the limits, or has no stacks
     /// of all taken branches.
-    pub fn read(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
-        read(path, limits).map_err(|fault| fault.of(path, "perf.data"))
+    pub fn read_file(path: &Path, limits: &ReadLimits) -> Result<Self, ReadError> {
+        read_branch_stacks(path, limits).map_err(|fault| fault.in_file(path, "perf.data"))
     }
 
     /// The stretches in an image, and how often each was seen. It is the same image if the
     /// build-ids are, or, where one is not known, the paths.
-    pub fn of<'a>(&'a self, image: &'a Image) -> impl Iterator<Item = (Stretch, Seen)> + 'a {
+    pub fn stretches_in<'a>(
+        &'a self,
+        image: &'a Image,
+    ) -> impl Iterator<Item = (Stretch, StretchSightings)> + 'a {
         let same = |id: ImageId| {
             let own = self.images.get(id.0 as usize);
             own.is_some_and(|own| match (&own.build_id, &image.build_id) {
@@ -44,15 +47,15 @@ impl BranchStacks {
     }
 }
 
-fn read(path: &Path, limits: &Limits) -> Result<BranchStacks, Fault> {
-    let (facts, mut maps) = changes(path, limits)?;
+fn read_branch_stacks(path: &Path, limits: &ReadLimits) -> Result<BranchStacks, ReadFault> {
+    let (facts, mut maps) = read_changes(path, limits)?;
     let all = facts.events.iter().map(|event| event.attr.branch_stacks());
     if !all.clone().any(|all| all == Some(true)) {
         let what = match all.flatten().next() {
             Some(_) => "its branch stacks have not all branches that were taken",
             None => "no branch stacks",
         };
-        return Err(Fault::Lacks(format!(
+        return Err(ReadFault::Lacks(format!(
             "{what}; record with perf record -b, on a processor that has them"
         )));
     }
@@ -60,23 +63,27 @@ fn read(path: &Path, limits: &Limits) -> Result<BranchStacks, Fault> {
         images: maps.images.clone(),
         ..BranchStacks::default()
     };
-    let ids = facts.ids();
+    let ids = facts.event_positions();
     let (mut samples, mut branches) = (0_u64, Vec::new());
-    file::scan(&mut Input::open(path, limits)?, limits, |record, _| {
-        if record.kind == SAMPLE {
-            samples += 1;
-            sample(&record, &facts, &ids, &mut maps, &mut found, &mut branches);
-        }
-        match found.stretches.kinds() > Stretches::kinds_in(limits.memory) {
-            true => Err(Fault::too_large(
-                "its branches need more memory than the limit allows",
-                record.at,
-            )),
-            false => Ok(()),
-        }
-    })?;
+    file::scan_records(
+        &mut ProfileInput::open_file(path, limits)?,
+        limits,
+        |record, _| {
+            if record.kind == SAMPLE {
+                samples += 1;
+                add_sample_stack(&record, &facts, &ids, &mut maps, &mut found, &mut branches);
+            }
+            match found.stretches.kinds() > Stretches::kinds_in(limits.memory) {
+                true => Err(ReadFault::too_large(
+                    "its branches need more memory than the limit allows",
+                    record.at,
+                )),
+                false => Ok(()),
+            }
+        },
+    )?;
     match found.stretches.used {
-        0 => Err(Fault::Lacks(format!(
+        0 => Err(ReadFault::Lacks(format!(
             "no two branches of a program in the branch stacks of {samples} samples"
         ))),
         _ => Ok(found),
@@ -84,8 +91,8 @@ fn read(path: &Path, limits: &Limits) -> Result<BranchStacks, Fault> {
 }
 
 /// Adds the stack of a sample, if it has one.
-fn sample(
-    record: &Record<'_>,
+fn add_sample_stack(
+    record: &PerfRecord<'_>,
     facts: &Facts,
     ids: &FxHashMap<u64, usize>,
     maps: &mut Maps,
@@ -94,17 +101,20 @@ fn sample(
 ) {
     let event = facts.event_of(record.body, ids);
     let event = event.filter(|(_, event)| event.attr.branch_stacks() == Some(true));
-    let Some(sample) = event.and_then(|(_, event)| event.attr.sample(record.body)) else {
+    let Some(sample) = event.and_then(|(_, event)| event.attr.read_sample(record.body)) else {
         return;
     };
-    let Some(mut stack) = sample.branches.filter(|stack| !stack.rest().is_empty()) else {
+    let Some(mut stack) = sample
+        .branches
+        .filter(|stack| !stack.rest_of_bytes().is_empty())
+    else {
         return;
     };
     branches.clear();
-    while let Some(entry) = branch(&mut stack) {
+    while let Some(entry) = next_branch(&mut stack) {
         branches.extend(entry);
     }
-    let space = maps.space(sample.pid, sample.time);
+    let space = maps.space_at(sample.pid, sample.time);
     let images = &found.images;
     let is_file = |image: ImageId| {
         let image = images.get(image.0 as usize);
@@ -112,7 +122,7 @@ fn sample(
     };
     let locate = |address: profile::ProcessAddress| {
         let address = address.0;
-        maps.locate(&space, address, address >> 63 == 1)
+        maps.locate_address(&space, address, address >> 63 == 1)
     };
     found.stretches.add(branches, locate, is_file);
 }

@@ -32,7 +32,7 @@ pub(super) fn running_kernel(
     if !recorded.is_some_and(|id| !id.is_empty() && notes.windows(id.len()).any(|w| w == *id)) {
         return Err("the profile is of another kernel than the one that runs here".to_owned());
     }
-    symbols::KernelSymbols::read().map_err(|error| error.to_string())
+    symbols::KernelSymbols::read_running_kernel().map_err(|error| error.to_string())
 }
 
 /// The symbols of the kernel proper or of one module.

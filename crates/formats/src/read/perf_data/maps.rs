@@ -1,6 +1,6 @@
-//! What was mapped where in which process, and how threads were called, at any time.
+//! Mappings of processes, and names of threads, at any time.
 
-use super::wire::Change;
+use super::wire::ProcessChange;
 use profile::{BuildId, Image, ImageId, ImageKind, ImageOffset, Location};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -10,41 +10,42 @@ use std::rc::Rc;
 const KERNEL: u32 = u32::MAX;
 /// Address spaces kept ready.
 const SPACES: usize = 256;
-/// How far back a process's forks are followed.
+/// Limit on the forks that are followed from a process to its ancestors.
 const ANCESTORS: usize = 64;
 
 /// A mapping of an image.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mapping {
+pub(super) struct PerfMapping {
     pub end: u64,
     pub image: ImageId,
-    /// Of the first byte, in the image.
+    /// The offset of the first byte in the image.
     pub offset: u64,
 }
 
 /// The mappings of a process at a time, by their start.
 #[derive(Default)]
 pub(super) struct Space {
-    pub mappings: BTreeMap<u64, Mapping>,
+    pub mappings: BTreeMap<u64, PerfMapping>,
     /// Tells spaces apart.
     pub number: u64,
 }
 
 impl Space {
-    pub fn find(&self, address: u64) -> Option<(u64, Mapping)> {
+    pub fn mapping_at(&self, address: u64) -> Option<(u64, PerfMapping)> {
         let (start, mapping) = self.mappings.range(..=address).next_back()?;
         (address < mapping.end).then_some((*start, *mapping))
     }
 
     /// Maps in the place of whatever was there.
-    fn map(&mut self, start: u64, mapping: Mapping) {
+    fn insert_mapping(&mut self, start: u64, mapping: PerfMapping) {
         let before = self
             .mappings
             .range(..start)
             .next_back()
             .map(|(s, m)| (*s, *m));
         if let Some((other, old)) = before.filter(|(_, old)| old.end > start) {
-            self.mappings.insert(other, Mapping { end: start, ..old });
+            self.mappings
+                .insert(other, PerfMapping { end: start, ..old });
             if old.end > mapping.end {
                 self.keep_rest(other, old, mapping.end);
             }
@@ -64,14 +65,14 @@ impl Space {
         self.mappings.insert(start, mapping);
     }
 
-    fn keep_rest(&mut self, start: u64, old: Mapping, from: u64) {
+    fn keep_rest(&mut self, start: u64, old: PerfMapping, from: u64) {
         let offset = old.offset.wrapping_add(from.wrapping_sub(start));
-        self.mappings.insert(from, Mapping { offset, ..old });
+        self.mappings.insert(from, PerfMapping { offset, ..old });
     }
 }
 
-enum Step {
-    Map(u64, Mapping),
+enum SpaceStep {
+    Map(u64, PerfMapping),
     Exec,
     /// Begins with what this process had.
     Fork(u32),
@@ -82,8 +83,8 @@ enum Step {
 pub(super) struct Maps {
     pub images: Vec<Image>,
     by_path: FxHashMap<(String, Option<Vec<u8>>), ImageId>,
-    /// By process, in order of time once [`sort`](Self::sort)ed.
-    steps: FxHashMap<u32, Vec<(u64, Step)>>,
+    /// By process, in order of time once [`sort`](Self::sort_changes)ed.
+    steps: FxHashMap<u32, Vec<(u64, SpaceStep)>>,
     /// By thread.
     names: FxHashMap<u32, Vec<(u64, Rc<str>)>>,
     /// By process and the number of its steps that were over.
@@ -102,10 +103,10 @@ impl Maps {
     }
 
     /// Takes over a record of this time; `build_ids` are those that the file has by path.
-    pub fn change(&mut self, time: u64, change: Change) {
+    pub fn apply_change(&mut self, time: u64, change: ProcessChange) {
         self.size += 128;
         match change {
-            Change::Map {
+            ProcessChange::Map {
                 pid,
                 start,
                 length,
@@ -121,27 +122,27 @@ impl Maps {
                     ImageKind::Kernel => start.wrapping_sub(file_offset),
                     ImageKind::File => file_offset,
                     ImageKind::Jit | ImageKind::Anonymous | ImageKind::Unknown => start,
-                    ImageKind::KernelModule | ImageKind::Vdso => 0,
+                    ImageKind::KernelModule | ImageKind::Vdso | ImageKind::Script => 0,
                 };
-                let image = self.image(kind, path, build_id);
+                let image = self.image_id(kind, path, build_id);
                 let end = start.saturating_add(length);
-                let mapping = Mapping { end, image, offset };
+                let mapping = PerfMapping { end, image, offset };
                 if end > start {
-                    self.step(pid, time, Step::Map(start, mapping));
+                    self.add_step(pid, time, SpaceStep::Map(start, mapping));
                 }
             }
-            Change::Comm {
+            ProcessChange::Comm {
                 pid,
                 tid,
                 name,
                 exec,
             } => {
                 if exec {
-                    self.step(pid, time, Step::Exec);
+                    self.add_step(pid, time, SpaceStep::Exec);
                 }
                 self.names.entry(tid).or_default().push((time, name.into()));
             }
-            Change::Fork {
+            ProcessChange::Fork {
                 pid,
                 parent,
                 tid,
@@ -149,22 +150,22 @@ impl Maps {
                 time,
             } => {
                 if pid != parent {
-                    self.step(pid, time, Step::Fork(parent));
+                    self.add_step(pid, time, SpaceStep::Fork(parent));
                 }
-                let name = self.name(parent_tid, time);
+                let name = self.thread_name(parent_tid, time);
                 if let Some(name) = name {
                     self.names.entry(tid).or_default().push((time, name));
                 }
             }
-            Change::Lost(count) => self.lost = self.lost.saturating_add(count),
+            ProcessChange::Lost(count) => self.lost = self.lost.saturating_add(count),
         }
     }
 
-    fn step(&mut self, pid: u32, time: u64, step: Step) {
+    fn add_step(&mut self, pid: u32, time: u64, step: SpaceStep) {
         self.steps.entry(pid).or_default().push((time, step));
     }
 
-    fn image(&mut self, kind: ImageKind, path: String, build_id: Option<Vec<u8>>) -> ImageId {
+    fn image_id(&mut self, kind: ImageKind, path: String, build_id: Option<Vec<u8>>) -> ImageId {
         let key = (path, build_id);
         if let Some(id) = self.by_path.get(&key) {
             return *id;
@@ -183,7 +184,7 @@ impl Maps {
     }
 
     /// Once all records were taken over. Records of several CPUs come one CPU after the other.
-    pub fn sort(&mut self, build_ids: &FxHashMap<String, Vec<u8>>) {
+    pub fn sort_changes(&mut self, build_ids: &FxHashMap<String, Vec<u8>>) {
         for steps in self.steps.values_mut() {
             steps.sort_by_key(|(time, _)| *time);
         }
@@ -198,7 +199,7 @@ impl Maps {
     }
 
     /// Returns how a thread was called at a time.
-    pub fn name(&self, tid: u32, time: u64) -> Option<Rc<str>> {
+    pub fn thread_name(&self, tid: u32, time: u64) -> Option<Rc<str>> {
         let names = self.names.get(&tid)?;
         let over = names.partition_point(|(t, _)| *t <= time);
         // What was there before the recording is said at its time, not at 0.
@@ -207,8 +208,8 @@ impl Maps {
     }
 
     /// The mappings of a process at a time.
-    pub fn space(&mut self, pid: u32, time: u64) -> Rc<Space> {
-        let over = self.over(pid, time);
+    pub fn space_at(&mut self, pid: u32, time: u64) -> Rc<Space> {
+        let over = self.steps_before(pid, time);
         if let Some(space) = self.spaces.get(&(pid, over)) {
             return space.clone();
         }
@@ -225,11 +226,11 @@ impl Maps {
             let origin = steps
                 .iter()
                 .rev()
-                .find(|(_, s)| matches!(s, Step::Fork(_) | Step::Exec));
-            let Some((time, Step::Fork(parent))) = origin else {
+                .find(|(_, s)| matches!(s, SpaceStep::Fork(_) | SpaceStep::Exec));
+            let Some((time, SpaceStep::Fork(parent))) = origin else {
                 break;
             };
-            lives.push((*parent, self.over(*parent, *time)));
+            lives.push((*parent, self.steps_before(*parent, *time)));
         }
         self.made += 1;
         let mut space = Space {
@@ -244,9 +245,9 @@ impl Maps {
                 .unwrap_or_default()
             {
                 match step {
-                    Step::Map(start, mapping) => space.map(*start, *mapping),
-                    Step::Exec => space.mappings.clear(),
-                    Step::Fork(_) => {}
+                    SpaceStep::Map(start, mapping) => space.insert_mapping(*start, *mapping),
+                    SpaceStep::Exec => space.mappings.clear(),
+                    SpaceStep::Fork(_) => {}
                 }
             }
         }
@@ -258,16 +259,16 @@ impl Maps {
         space
     }
 
-    fn over(&self, pid: u32, time: u64) -> usize {
+    fn steps_before(&self, pid: u32, time: u64) -> usize {
         let steps = self.steps.get(&pid).map_or(&[][..], |s| s);
         steps.partition_point(|(t, _)| *t <= time)
     }
 
     /// Where an address of the process or, with a mark, of the kernel lies.
-    pub fn locate(&mut self, space: &Space, address: u64, kernel: bool) -> Location {
+    pub fn locate_address(&mut self, space: &Space, address: u64, kernel: bool) -> Location {
         let found = match kernel {
-            true => self.space(KERNEL, u64::MAX).find(address),
-            false => space.find(address),
+            true => self.space_at(KERNEL, u64::MAX).mapping_at(address),
+            false => space.mapping_at(address),
         };
         match found {
             Some((start, mapping)) => Location {
@@ -316,8 +317,8 @@ fn kind_of(path: &str, kernel: bool, pid: u32) -> (ImageKind, String) {
 mod tests {
     use super::*;
 
-    fn map(pid: u32, start: u64, length: u64, path: &str) -> Change {
-        Change::Map {
+    fn map(pid: u32, start: u64, length: u64, path: &str) -> ProcessChange {
+        ProcessChange::Map {
             pid,
             start,
             length,
@@ -330,30 +331,30 @@ mod tests {
     #[test]
     fn processes_have_what_was_mapped_by_then() {
         let mut maps = Maps::new();
-        maps.change(1, map(1, 0x1000, 0x3000, "/a"));
-        maps.change(3, map(1, 0x2000, 0x1000, "/b"));
-        let fork = Change::Fork {
+        maps.apply_change(1, map(1, 0x1000, 0x3000, "/a"));
+        maps.apply_change(3, map(1, 0x2000, 0x1000, "/b"));
+        let fork = ProcessChange::Fork {
             pid: 2,
             parent: 1,
             tid: 2,
             parent_tid: 1,
             time: 2,
         };
-        maps.change(2, fork);
-        maps.change(
+        maps.apply_change(2, fork);
+        maps.apply_change(
             5,
-            Change::Comm {
+            ProcessChange::Comm {
                 pid: 2,
                 tid: 2,
                 name: "x".into(),
                 exec: true,
             },
         );
-        maps.change(6, map(2, 0x9000, 0x1000, "/c"));
-        maps.sort(&FxHashMap::default());
+        maps.apply_change(6, map(2, 0x9000, 0x1000, "/c"));
+        maps.sort_changes(&FxHashMap::default());
         let mut at = |pid, time, address| {
-            let space = maps.space(pid, time);
-            let location = maps.locate(&space, address, false);
+            let space = maps.space_at(pid, time);
+            let location = maps.locate_address(&space, address, false);
             (
                 maps.images[location.image.0 as usize].path.clone(),
                 location.offset.0,
@@ -367,6 +368,6 @@ mod tests {
         assert_eq!(at(2, 4, 0x2800), place("/a", 0x2800));
         assert_eq!(at(2, 6, 0x2800), place("[unknown]", 0x2800));
         assert_eq!(at(2, 6, 0x9800), place("/c", 0x1800));
-        assert_eq!(maps.name(2, 9).as_deref(), Some("x"));
+        assert_eq!(maps.thread_name(2, 9).as_deref(), Some("x"));
     }
 }

@@ -11,13 +11,13 @@ mod maps;
 mod unwinding;
 mod wire;
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
-use super::options::{Limits, ReadOptions};
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
+use super::options::{ReadLimits, ReadOptions};
 use super::perf_script::event_value_types;
 use super::recording;
-use file::{EventDesc, Facts, Record};
+use file::{EventDesc, Facts, PerfRecord};
 use maps::{Maps, Space};
 use profile::{
     CallGraph, Collector, Event, EventId, Host, ImageId, ImageKind, ImageOffset, NameId, Recording,
@@ -26,8 +26,8 @@ use profile::{
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use symbols::Detail;
-use unwinding::StackReader;
-use wire::{Change, SAMPLE, Sample};
+use unwinding::PerfStackReader;
+use wire::{PerfSample, ProcessChange, SAMPLE};
 
 /// Samples between two looks at the memory.
 const CHECK_EVERY: u64 = 1024;
@@ -40,72 +40,78 @@ const MAX_EVENTS: usize = 10_000;
 pub use branches::BranchStacks;
 
 /// The first reading: what the file says beside its samples.
-fn changes(path: &Path, limits: &Limits) -> Result<(Facts, Maps), Fault> {
+fn read_changes(path: &Path, limits: &ReadLimits) -> Result<(Facts, Maps), ReadFault> {
     let mut maps = Maps::new();
-    let facts = file::scan(&mut Input::open(path, limits)?, limits, |record, facts| {
-        // All events have such records alike.
-        let first = facts.events.first();
-        let time = first.and_then(|event| event.attr.trailing_time(record.body));
-        let build_ids = facts.events.iter().any(|event| event.attr.build_ids());
-        if let Some(change) = Change::read(record.kind, record.misc, build_ids, record.body) {
-            maps.change(time.unwrap_or(0), change);
-        }
-        match maps.size > limits.memory {
-            true => Err(Fault::too_large(
-                "its mappings need more memory than the limit allows",
-                record.at,
-            )),
-            false => Ok(()),
-        }
-    })?;
+    let facts = file::scan_records(
+        &mut ProfileInput::open_file(path, limits)?,
+        limits,
+        |record, facts| {
+            // All events have such records alike.
+            let first = facts.events.first();
+            let time = first.and_then(|event| event.attr.trailing_time(record.body));
+            let build_ids = facts.events.iter().any(|event| event.attr.build_ids());
+            if let Some(change) =
+                ProcessChange::read_change(record.kind, record.misc, build_ids, record.body)
+            {
+                maps.apply_change(time.unwrap_or(0), change);
+            }
+            match maps.size > limits.memory {
+                true => Err(ReadFault::too_large(
+                    "its mappings need more memory than the limit allows",
+                    record.at,
+                )),
+                false => Ok(()),
+            }
+        },
+    )?;
     if facts.events.len() > MAX_EVENTS {
         let what = format!("{} events", facts.events.len());
-        return Err(Fault::too_large(what, Place::Offset(0)));
+        return Err(ReadFault::too_large(what, FilePosition::Offset(0)));
     }
-    maps.sort(&facts.build_ids);
+    maps.sort_changes(&facts.build_ids);
     Ok((facts, maps))
 }
 
-pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_perf_data(path: &Path, options: &ReadOptions) -> Result<TreeDraft, ReadFault> {
     let limits = &options.limits;
-    let (facts, maps) = changes(path, limits)?;
-    let mut symbol_options = symbols::Options::default();
+    let (facts, maps) = read_changes(path, limits)?;
+    let mut symbol_options = symbols::SymbolOptions::default();
     symbol_options
         .debug_dirs
         .splice(0..0, options.debug_dirs.iter().cloned());
-    let mut samples = Samples::new(&facts, maps, &symbol_options, options);
-    file::scan(
-        &mut Input::open(path, limits)?,
+    let mut samples = PerfSamples::new(&facts, maps, &symbol_options, options);
+    file::scan_records(
+        &mut ProfileInput::open_file(path, limits)?,
         limits,
         |record, _| match record.kind {
-            SAMPLE => samples.add(&record),
+            SAMPLE => samples.add_sample(&record),
             _ => Ok(()),
         },
     )?;
-    samples.finish(&symbol_options)
+    samples.finish_draft(&symbol_options)
 }
 
-/// What samples have in common: event, name, process, thread, stack.
+/// Key of samples: event, name, process, thread, stack.
 type Key = (usize, NameId, u32, u32, StackId);
 
-struct Samples<'o> {
+struct PerfSamples<'o> {
     facts: &'o Facts,
     options: &'o ReadOptions,
     maps: Maps,
-    stacks: StackReader<'o>,
+    stacks: PerfStackReader<'o>,
     recording: Recording,
-    /// How many, and the sum of their periods.
+    /// The number of samples, and the sum of their periods.
     rows: FxHashMap<Key, (u64, u64)>,
     ids: FxHashMap<u64, usize>,
     seen: u64,
     damaged: u64,
 }
 
-impl<'o> Samples<'o> {
+impl<'o> PerfSamples<'o> {
     fn new(
         facts: &'o Facts,
         maps: Maps,
-        symbols: &'o symbols::Options,
+        symbols: &'o symbols::SymbolOptions,
         options: &'o ReadOptions,
     ) -> Self {
         let host = Host {
@@ -120,26 +126,26 @@ impl<'o> Samples<'o> {
             facts,
             options,
             maps,
-            stacks: StackReader::new(facts.machine.as_deref(), symbols),
+            stacks: PerfStackReader::new(facts.machine.as_deref(), symbols),
             recording,
             rows: FxHashMap::default(),
-            ids: facts.ids(),
+            ids: facts.event_positions(),
             seen: 0,
             damaged: 0,
         }
     }
 
-    fn add(&mut self, record: &Record<'_>) -> Result<(), Fault> {
+    fn add_sample(&mut self, record: &PerfRecord<'_>) -> Result<(), ReadFault> {
         let Some((index, event)) = self.facts.event_of(record.body, &self.ids) else {
-            return Err(Fault::damaged("a sample, but no event", record.at));
+            return Err(ReadFault::damaged("a sample, but no event", record.at));
         };
         self.seen += 1;
-        let Some(sample) = event.attr.sample(record.body) else {
+        let Some(sample) = event.attr.read_sample(record.body) else {
             self.damaged += 1;
             return Ok(());
         };
-        let stack = self.stack(&sample, event);
-        let name = self.maps.name(sample.tid, sample.time);
+        let stack = self.sample_stack(&sample, event);
+        let name = self.maps.thread_name(sample.tid, sample.time);
         let name = match (&name, sample.tid) {
             (Some(name), _) => self.recording.names.intern(name),
             (None, 0) => self.recording.names.intern("swapper"),
@@ -157,14 +163,14 @@ impl<'o> Samples<'o> {
             let size = 64 * self.recording.stacks.len() + 96 * self.rows.len();
             if size as u64 + self.maps.size > self.options.limits.memory {
                 let what = "its stacks need more memory than the limit allows";
-                return Err(Fault::too_large(what, record.at));
+                return Err(ReadFault::too_large(what, record.at));
             }
         }
         Ok(())
     }
 
-    fn stack(&mut self, sample: &Sample<'_>, event: &EventDesc) -> StackId {
-        let space = self.maps.space(sample.pid, sample.time);
+    fn sample_stack(&mut self, sample: &PerfSample<'_>, event: &EventDesc) -> StackId {
+        let space = self.maps.space_at(sample.pid, sample.time);
         let mut locations = Vec::new();
         let mut kernel = false;
         let mut exact = true;
@@ -181,14 +187,14 @@ impl<'o> Samples<'o> {
             // A caller stands behind its call; the call is what its line is about.
             let at = address.wrapping_sub(u64::from(!exact));
             exact = false;
-            locations.push(self.maps.locate(&space, at, kernel));
+            locations.push(self.maps.locate_address(&space, at, kernel));
         }
         if !sample.stack.is_empty() {
-            self.unwind(&space, sample, event, &mut locations);
+            self.unwind_sample(&space, sample, event, &mut locations);
         }
         if locations.is_empty() {
             let ip = sample.ip.unwrap_or(0);
-            locations.push(self.maps.locate(&space, ip, ip >> 63 == 1));
+            locations.push(self.maps.locate_address(&space, ip, ip >> 63 == 1));
         }
         let location = profile::Location {
             image: ImageId(0),
@@ -200,22 +206,25 @@ impl<'o> Samples<'o> {
             .unwrap_or_else(|| stacks.intern(location, None))
     }
 
-    fn unwind(
+    fn unwind_sample(
         &mut self,
         space: &Space,
-        sample: &Sample<'_>,
+        sample: &PerfSample<'_>,
         event: &EventDesc,
         locations: &mut Vec<profile::Location>,
     ) {
         let mask = event.attr.user_registers;
-        let frames = self.stacks.unwind(&self.maps, space, sample, mask);
+        let frames = self.stacks.unwind_sample(&self.maps, space, sample, mask);
         for frame in frames.unwrap_or_default() {
-            locations.push(self.maps.locate(space, frame.0, false));
+            locations.push(self.maps.locate_address(space, frame.0, false));
         }
     }
 
-    fn finish(mut self, symbol_options: &symbols::Options) -> Result<Draft, Fault> {
-        let mut notes = self.notes();
+    fn finish_draft(
+        mut self,
+        symbol_options: &symbols::SymbolOptions,
+    ) -> Result<TreeDraft, ReadFault> {
+        let mut notes = self.loss_notes();
         let mut value_types = Vec::new();
         let mut numbers = FxHashMap::default();
         for (index, event) in self.facts.events.iter().enumerate() {
@@ -244,6 +253,7 @@ impl<'o> Samples<'o> {
             };
             for (offset, weight) in [count, period].into_iter().enumerate() {
                 self.recording.samples.push(profile::Sample {
+                    cgroup: None,
                     event: EventId((first + offset) as u16),
                     process,
                     pid: Some(pid),
@@ -270,15 +280,15 @@ impl<'o> Samples<'o> {
             .map(|frame| frame.location);
         let resolved = symbols::resolve(&self.recording, locations, detail, symbol_options);
         notes.extend(resolved.warnings.iter().map(ToString::to_string));
-        let mut draft = Draft::new(value_types, self.options);
+        let mut draft = TreeDraft::new(value_types, self.options);
         for note in notes {
-            draft.note(note);
+            draft.add_note(note);
         }
-        recording::fill(&mut draft, &self.recording, &resolved.table, self.options)?;
+        recording::fill_from_recording(&mut draft, &self.recording, &resolved.table, self.options)?;
         Ok(draft)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn loss_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.facts.unfinished {
             notes.push("perf was ended before it could finish the file: names of events and build-ids are missing".to_owned());

@@ -1,12 +1,15 @@
 //! User stacks out of copies of them, by the unwind tables of the files that were mapped.
 
 use super::maps::{Maps, Space};
-use super::wire::Sample;
+use super::wire::PerfSample;
 use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind, ProcessAddress};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use unwind::{AddressSpace, Machine, ModuleCache, ModuleData, Outcome, Registers, Stack, Unwinder};
+use unwind::{
+    AddressSpace, ModuleCache, ModuleData, StackMemory, UnwindMachine, UnwindOutcome,
+    UnwindRegisters, Unwinder,
+};
 
 /// Memory for unwind tables, in bytes.
 const TABLES: usize = 512 << 20;
@@ -14,9 +17,9 @@ const TABLES: usize = 512 << 20;
 const SPACES: usize = 256;
 
 /// Unwinds the stacks of samples.
-pub(super) struct StackReader<'o> {
-    symbols: &'o symbols::Options,
-    machine: Option<Machine>,
+pub(super) struct PerfStackReader<'o> {
+    symbols: &'o symbols::SymbolOptions,
+    machine: Option<UnwindMachine>,
     unwinder: Unwinder,
     modules: ModuleCache,
     /// By the number of the space.
@@ -26,16 +29,16 @@ pub(super) struct StackReader<'o> {
     pub failed: u64,
 }
 
-impl<'o> StackReader<'o> {
+impl<'o> PerfStackReader<'o> {
     /// `machine` as `uname -m` says it.
-    pub fn new(machine: Option<&str>, symbols: &'o symbols::Options) -> Self {
+    pub fn new(machine: Option<&str>, symbols: &'o symbols::SymbolOptions) -> Self {
         Self {
             symbols,
             machine: match machine {
-                Some("x86_64") => Some(Machine::X86_64),
-                Some("aarch64") => Some(Machine::Aarch64),
+                Some("x86_64") => Some(UnwindMachine::X86_64),
+                Some("aarch64") => Some(UnwindMachine::Aarch64),
                 Some(_) => None,
-                None => Machine::native(),
+                None => UnwindMachine::native(),
             },
             unwinder: Unwinder::new(),
             modules: ModuleCache::new(TABLES),
@@ -48,14 +51,14 @@ impl<'o> StackReader<'o> {
 
     /// The user frames of a sample, innermost first, callers inside their call instructions; `None`
     /// if its registers are not enough.
-    pub fn unwind(
+    pub fn unwind_sample(
         &mut self,
         maps: &Maps,
         space: &Space,
-        sample: &Sample<'_>,
+        sample: &PerfSample<'_>,
         mask: u64,
     ) -> Option<Vec<ProcessAddress>> {
-        let registers = Registers::from_perf(self.machine?, mask, &sample.registers)?;
+        let registers = UnwindRegisters::from_perf(self.machine?, mask, &sample.registers)?;
         if self.spaces.len() >= SPACES {
             self.spaces.clear();
         }
@@ -64,27 +67,27 @@ impl<'o> StackReader<'o> {
             let mut made = AddressSpace::new();
             for (start, mapping) in &space.mappings {
                 let range = ProcessAddress(*start)..ProcessAddress(mapping.end);
-                let module = module(modules, symbols, &maps.images, mapping.image);
+                let module = module_of_image(modules, symbols, &maps.images, mapping.image);
                 made.add_module(range, mapping.offset, module);
             }
             made
         });
         let mut frames = Vec::new();
-        let stack = Stack::new(registers.sp(), sample.stack);
+        let stack = StackMemory::new(registers.sp(), sample.stack);
         let outcome = self.unwinder.unwind(space, &registers, stack, &mut frames);
         self.unwound += 1;
         match outcome {
-            Outcome::Complete => {}
-            Outcome::Truncated | Outcome::TooDeep => self.truncated += 1,
-            Outcome::Failed(_) => self.failed += 1,
+            UnwindOutcome::Complete => {}
+            UnwindOutcome::Truncated | UnwindOutcome::TooDeep => self.truncated += 1,
+            UnwindOutcome::Failed(_) => self.failed += 1,
         }
         Some(frames)
     }
 }
 
-fn module(
+fn module_of_image(
     modules: &mut ModuleCache,
-    options: &symbols::Options,
+    options: &symbols::SymbolOptions,
     images: &[Image],
     id: ImageId,
 ) -> Arc<ModuleData> {
@@ -101,7 +104,7 @@ fn module(
         };
         modules
             .get(key, || {
-                let path = find(options, image).unwrap_or_default();
+                let path = find_image_file(options, image).unwrap_or_default();
                 ModuleData::open(&path)
             })
             .ok()
@@ -111,7 +114,7 @@ fn module(
 }
 
 /// The file of an image: under its path if it is still the same, else by its build-id.
-fn find(options: &symbols::Options, image: &Image) -> Option<PathBuf> {
+fn find_image_file(options: &symbols::SymbolOptions, image: &Image) -> Option<PathBuf> {
     let path = options.path_of(&image.path);
     let Some(wanted) = &image.build_id else {
         return Some(path);

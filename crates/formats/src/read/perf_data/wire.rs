@@ -7,12 +7,12 @@ use profile::TakenBranch;
 
 /// The bytes of something, in the file's byte order. Reading beyond them gives `None`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes<'a> {
+pub(super) struct RecordBytes<'a> {
     bytes: &'a [u8],
     big: bool,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> RecordBytes<'a> {
     pub fn new(bytes: &'a [u8], big: bool) -> Self {
         Self { bytes, big }
     }
@@ -21,24 +21,24 @@ impl<'a> Bytes<'a> {
         self.big
     }
 
-    pub fn rest(&self) -> &'a [u8] {
+    pub fn rest_of_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    pub fn take(&mut self, count: u64) -> Option<&'a [u8]> {
+    pub fn take_bytes(&mut self, count: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(usize::try_from(count).ok()?)?;
         self.bytes = rest;
         Some(taken)
     }
 
     /// The bytes from `offset` on.
-    pub fn at(&self, offset: u64) -> Option<Self> {
+    pub fn starting_at(&self, offset: u64) -> Option<Self> {
         let bytes = self.bytes.get(usize::try_from(offset).ok()?..)?;
         Some(Self { bytes, ..*self })
     }
 
     pub fn u16(&mut self) -> Option<u16> {
-        let bytes = self.take(2)?.try_into().ok()?;
+        let bytes = self.take_bytes(2)?.try_into().ok()?;
         Some(if self.big {
             u16::from_be_bytes(bytes)
         } else {
@@ -47,7 +47,7 @@ impl<'a> Bytes<'a> {
     }
 
     pub fn u32(&mut self) -> Option<u32> {
-        let bytes = self.take(4)?.try_into().ok()?;
+        let bytes = self.take_bytes(4)?.try_into().ok()?;
         Some(if self.big {
             u32::from_be_bytes(bytes)
         } else {
@@ -56,7 +56,7 @@ impl<'a> Bytes<'a> {
     }
 
     pub fn u64(&mut self) -> Option<u64> {
-        let bytes = self.take(8)?.try_into().ok()?;
+        let bytes = self.take_bytes(8)?.try_into().ok()?;
         Some(if self.big {
             u64::from_be_bytes(bytes)
         } else {
@@ -65,14 +65,14 @@ impl<'a> Bytes<'a> {
     }
 
     /// Numbers as many as a number before them says.
-    fn counted(&mut self, size: u64) -> Option<Self> {
+    fn counted_numbers(&mut self, size: u64) -> Option<Self> {
         let count = self.u64()?;
-        let bytes = self.take(count.checked_mul(size)?)?;
+        let bytes = self.take_bytes(count.checked_mul(size)?)?;
         Some(Self { bytes, ..*self })
     }
 
     /// A text up to its NUL.
-    pub fn text(&self) -> String {
+    pub fn read_text(&self) -> String {
         let end = self.bytes.iter().position(|b| *b == 0);
         let text = self.bytes.get(..end.unwrap_or(self.bytes.len()));
         String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
@@ -109,7 +109,7 @@ mod format {
     pub const READ_LOST: u64 = 1 << 4;
 }
 
-/// What was asked of an event (`perf_event_attr`), as far as its records depend on it.
+/// Settings of an event (`perf_event_attr`), as far as its records depend on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attr {
     pub kind: u32,
@@ -123,24 +123,28 @@ pub(super) struct Attr {
 }
 
 impl Attr {
-    pub fn read(mut bytes: Bytes<'_>) -> Option<Self> {
+    pub fn read_attr(mut bytes: RecordBytes<'_>) -> Option<Self> {
         let all = bytes;
         let kind = bytes.u32()?;
-        let late = |offset| all.at(offset).and_then(|mut b| b.u64()).unwrap_or(0);
+        let late = |offset| {
+            all.starting_at(offset)
+                .and_then(|mut b| b.u64())
+                .unwrap_or(0)
+        };
         Some(Self {
             kind,
-            config: all.at(8)?.u64()?,
-            period: all.at(16)?.u64()?,
-            format: all.at(24)?.u64()?,
-            read_format: all.at(32)?.u64()?,
-            flags: all.at(40)?.u64()?,
+            config: all.starting_at(8)?.u64()?,
+            period: all.starting_at(16)?.u64()?,
+            format: all.starting_at(24)?.u64()?,
+            read_format: all.starting_at(32)?.u64()?,
+            flags: all.starting_at(40)?.u64()?,
             // Older kernels' attributes end before these.
             branch_format: late(72),
             user_registers: late(80),
         })
     }
 
-    fn has(&self, format: u64) -> bool {
+    fn has_format(&self, format: u64) -> bool {
         self.format & format != 0
     }
 
@@ -152,7 +156,7 @@ impl Attr {
     /// Returns whether its samples have branch stacks; of these, whether all branches are in them.
     pub fn branch_stacks(&self) -> Option<bool> {
         let kinds = self.branch_format & (format::BRANCH_ANY | format::BRANCH_CALL_STACK);
-        self.has(format::BRANCH_STACK)
+        self.has_format(format::BRANCH_STACK)
             .then_some(kinds == format::BRANCH_ANY)
     }
 
@@ -162,19 +166,24 @@ impl Attr {
     }
 
     /// Where in a sample its event's id is.
-    pub fn sample_id(&self, body: Bytes<'_>) -> Option<u64> {
+    pub fn sample_id(&self, body: RecordBytes<'_>) -> Option<u64> {
         let fields = [format::IP, format::TID, format::TIME, format::ADDR];
-        let offset = match self.has(format::IDENTIFIER) {
+        let offset = match self.has_format(format::IDENTIFIER) {
             true => 0,
-            false if !self.has(format::ID) => return None,
-            false => 8 * fields.iter().filter(|field| self.has(**field)).count() as u64,
+            false if !self.has_format(format::ID) => return None,
+            false => {
+                8 * fields
+                    .iter()
+                    .filter(|field| self.has_format(**field))
+                    .count() as u64
+            }
         };
-        body.at(offset)?.u64()
+        body.starting_at(offset)?.u64()
     }
 
     /// The time at the end of a record that is no sample.
-    pub fn trailing_time(&self, body: Bytes<'_>) -> Option<u64> {
-        if self.flags & format::SAMPLE_ID_ALL == 0 || !self.has(format::TIME) {
+    pub fn trailing_time(&self, body: RecordBytes<'_>) -> Option<u64> {
+        if self.flags & format::SAMPLE_ID_ALL == 0 || !self.has_format(format::TIME) {
             return None;
         }
         let behind = [
@@ -184,21 +193,24 @@ impl Attr {
             format::CPU,
             format::IDENTIFIER,
         ];
-        let from_end = 8 * behind.iter().filter(|field| self.has(**field)).count();
-        body.at(body.rest().len().checked_sub(from_end)? as u64)?
+        let from_end = 8 * behind
+            .iter()
+            .filter(|field| self.has_format(**field))
+            .count();
+        body.starting_at(body.rest_of_bytes().len().checked_sub(from_end)? as u64)?
             .u64()
     }
 
     /// Reads a sample; `None` if it ends too early.
-    pub fn sample<'a>(&self, mut body: Bytes<'a>) -> Option<Sample<'a>> {
-        let mut sample = Sample::default();
-        let optional = |body: &mut Bytes<'a>, field| match self.has(field) {
+    pub fn read_sample<'a>(&self, mut body: RecordBytes<'a>) -> Option<PerfSample<'a>> {
+        let mut sample = PerfSample::default();
+        let optional = |body: &mut RecordBytes<'a>, field| match self.has_format(field) {
             true => body.u64().map(Some),
             false => Some(None),
         };
         optional(&mut body, format::IDENTIFIER)?;
         sample.ip = optional(&mut body, format::IP)?;
-        if self.has(format::TID) {
+        if self.has_format(format::TID) {
             sample.pid = body.u32()?;
             sample.tid = body.u32()?;
         }
@@ -207,55 +219,55 @@ impl Attr {
             optional(&mut body, field)?;
         }
         sample.period = optional(&mut body, format::PERIOD)?;
-        if self.has(format::READ) {
+        if self.has_format(format::READ) {
             self.skip_read(&mut body)?;
         }
-        if self.has(format::CALLCHAIN) {
-            let mut chain = body.counted(8)?;
+        if self.has_format(format::CALLCHAIN) {
+            let mut chain = body.counted_numbers(8)?;
             while let Some(address) = chain.u64() {
                 sample.callchain.push(address);
             }
         }
-        if self.has(format::RAW) {
+        if self.has_format(format::RAW) {
             let size = body.u32()?;
-            body.take(size.into())?;
+            body.take_bytes(size.into())?;
         }
-        if self.has(format::BRANCH_STACK) {
+        if self.has_format(format::BRANCH_STACK) {
             let count = body.u64()?;
             if self.branch_format & format::BRANCH_HW_INDEX != 0 {
                 body.u64()?;
             }
-            let stack = body.take(count.checked_mul(TakenBranch::ENTRY as u64)?)?;
-            sample.branches = Some(Bytes::new(stack, body.big));
+            let stack = body.take_bytes(count.checked_mul(TakenBranch::ENTRY as u64)?)?;
+            sample.branches = Some(RecordBytes::new(stack, body.big));
             if self.branch_format & format::BRANCH_COUNTERS != 0 {
-                body.take(count.checked_mul(8)?)?;
+                body.take_bytes(count.checked_mul(8)?)?;
             }
         }
         // An ABI of 0: the thread had no registers, for it was the kernel's.
-        if self.has(format::REGS_USER) {
+        if self.has_format(format::REGS_USER) {
             let abi = body.u64()?;
             let registers = if abi == 0 {
                 0
             } else {
                 u64::from(self.user_registers.count_ones())
             };
-            let mut registers = Bytes::new(body.take(8 * registers)?, body.big);
+            let mut registers = RecordBytes::new(body.take_bytes(8 * registers)?, body.big);
             while abi == ABI_64
                 && let Some(value) = registers.u64()
             {
                 sample.registers.push(value);
             }
         }
-        if self.has(format::STACK_USER) {
+        if self.has_format(format::STACK_USER) {
             let size = body.u64()?;
-            let stack = body.take(size)?;
+            let stack = body.take_bytes(size)?;
             let used = if size > 0 { body.u64()?.min(size) } else { 0 };
             sample.stack = stack.get(..used as usize)?;
         }
         Some(sample)
     }
 
-    fn skip_read(&self, body: &mut Bytes<'_>) -> Option<()> {
+    fn skip_read(&self, body: &mut RecordBytes<'_>) -> Option<()> {
         let asked = |bits: &[u64]| bits.iter().filter(|b| self.read_format & **b != 0).count();
         let times = asked(&[format::READ_ENABLED, format::READ_RUNNING]) as u64;
         let each = 1 + asked(&[format::READ_ID, format::READ_LOST]) as u64;
@@ -264,20 +276,20 @@ impl Attr {
             _ => body.u64()?,
         };
         let numbers = values.checked_mul(each)?.checked_add(times)?;
-        body.take(numbers.checked_mul(8)?)?;
+        body.take_bytes(numbers.checked_mul(8)?)?;
         Some(())
     }
 }
 
 /// The next branch of a stack, if it was executed; `None` at its end.
-pub(super) fn branch(stack: &mut Bytes<'_>) -> Option<Option<TakenBranch>> {
+pub(super) fn next_branch(stack: &mut RecordBytes<'_>) -> Option<Option<TakenBranch>> {
     let entry = [stack.u64()?, stack.u64()?, stack.u64()?];
     Some(TakenBranch::of_entry(entry, stack.big))
 }
 
 /// A sample.
 #[derive(Debug, Default)]
-pub(super) struct Sample<'a> {
+pub(super) struct PerfSample<'a> {
     pub ip: Option<u64>,
     pub pid: u32,
     pub tid: u32,
@@ -285,8 +297,8 @@ pub(super) struct Sample<'a> {
     pub period: Option<u64>,
     /// Innermost first, with perf's context markers.
     pub callchain: Vec<u64>,
-    /// The last branches taken, the newest first, as the kernel has them: see [`branch`].
-    pub branches: Option<Bytes<'a>>,
+    /// The last branches taken, the newest first, as the kernel has them: see [`next_branch`].
+    pub branches: Option<RecordBytes<'a>>,
     /// By the bits of [`Attr::user_registers`].
     pub registers: Vec<u64>,
     pub stack: &'a [u8],
@@ -294,7 +306,7 @@ pub(super) struct Sample<'a> {
 
 /// A record that says what runs where.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum ProcessChange {
     Map {
         pid: u32,
         start: u64,
@@ -334,17 +346,22 @@ const MISC_BUILD_ID: u16 = 1 << 14;
 const PROT_EXEC: u32 = 4;
 const MAX_BUILD_ID: usize = 20;
 
-impl Change {
+impl ProcessChange {
     /// Returns what a record says; `None` of one of another kind, or that ends too early. Whether mappings
     /// may have build-ids is the event's to say: the kernel marks a record for the event that asked
     /// for them, and forgets to clear the mark for the next.
-    pub fn read(kind: u32, misc: u16, build_ids: bool, mut body: Bytes<'_>) -> Option<Self> {
+    pub fn read_change(
+        kind: u32,
+        misc: u16,
+        build_ids: bool,
+        mut body: RecordBytes<'_>,
+    ) -> Option<Self> {
         match kind {
-            MMAP | MMAP2 => Self::map(kind, misc, build_ids, body),
+            MMAP | MMAP2 => Self::read_mapping(kind, misc, build_ids, body),
             COMM => Some(Self::Comm {
                 pid: body.u32()?,
                 tid: body.u32()?,
-                name: body.text(),
+                name: body.read_text(),
                 exec: misc & MISC_COMM_EXEC != 0,
             }),
             FORK => Some(Self::Fork {
@@ -363,13 +380,18 @@ impl Change {
         }
     }
 
-    fn map(kind: u32, misc: u16, build_ids: bool, mut body: Bytes<'_>) -> Option<Self> {
+    fn read_mapping(
+        kind: u32,
+        misc: u16,
+        build_ids: bool,
+        mut body: RecordBytes<'_>,
+    ) -> Option<Self> {
         let pid = body.u32()?;
         body.u32()?;
         let (start, length, file_offset) = (body.u64()?, body.u64()?, body.u64()?);
         let mut build_id = None;
         if kind == MMAP2 {
-            let identity = body.take(24)?;
+            let identity = body.take_bytes(24)?;
             if build_ids && misc & MISC_BUILD_ID != 0 {
                 let length = usize::from(*identity.first()?).min(MAX_BUILD_ID);
                 build_id = Some(identity.get(4..4 + length)?.to_vec());
@@ -388,7 +410,7 @@ impl Change {
             length,
             file_offset,
             build_id,
-            path: body.text(),
+            path: body.read_text(),
         })
     }
 }
@@ -411,14 +433,15 @@ mod tests {
         // The address; two counters with ids and a time; a chain of two; four bytes of raw data.
         let mut bytes = words(&[0x10, 2, 99, 1, 2, 3, 4, 2, 0x10, 0x20]);
         bytes.extend([4, 0, 0, 0, 1, 2, 3, 4]);
-        let sample = attr.sample(Bytes::new(&bytes, false)).unwrap();
+        let sample = attr.read_sample(RecordBytes::new(&bytes, false)).unwrap();
         assert_eq!(
             (sample.ip, &sample.callchain[..]),
             (Some(0x10), &[0x10, 0x20][..])
         );
         for end in 0..bytes.len() {
             assert!(
-                attr.sample(Bytes::new(&bytes[..end], false)).is_none(),
+                attr.read_sample(RecordBytes::new(&bytes[..end], false))
+                    .is_none(),
                 "{end}"
             );
         }
@@ -426,7 +449,7 @@ mod tests {
 
     #[test]
     fn big_endian_files_are_turned() {
-        let mut bytes = Bytes::new(&[0, 1, 0, 0, 0, 2], true);
+        let mut bytes = RecordBytes::new(&[0, 1, 0, 0, 0, 2], true);
         assert_eq!(
             (bytes.u16(), bytes.u32(), bytes.u32()),
             (Some(1), Some(2), None)

@@ -3,45 +3,34 @@
 //! The fields may come in any order, and samples mostly come before what they refer to. So they are
 //! added to a tree of locations as they come, and that is translated when all is known.
 
+mod contents;
 mod samples;
 mod tables;
 mod translate;
 mod wire;
 
-use super::draft::Draft;
-use super::error::{Fault, Place};
-use super::input::Input;
+use super::draft::TreeDraft;
+use super::error::{FilePosition, ReadFault};
+use super::input::ProfileInput;
 use super::options::ReadOptions;
-use samples::Samples;
-use tables::{Function, Locations, Mapping, Strings};
-use wire::{Stream, Value};
+use contents::PprofFile;
+use samples::SampleTree;
+use tables::{Locations, Strings};
+use wire::Stream;
 
-pub(crate) use wire::{Message, Value as WireValue};
+pub(crate) use wire::{Message, WireValue};
 
-/// How many samples or table entries may pass before the memory is looked at.
+/// The number of samples or table entries between two checks of the memory.
 const CHECK_EVERY: u64 = 1024;
 
-/// All that the file says.
-struct File {
-    /// Indices of strings: type and unit.
-    value_types: Vec<(u64, u64)>,
-    samples: Samples,
-    mappings: Vec<Mapping>,
-    locations: Locations,
-    functions: Vec<Function>,
-    strings: Strings,
-    /// Indices of strings.
-    drop_frames: u64,
-    keep_frames: u64,
-    comments: Vec<u64>,
-    default: u64,
-}
-
-pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fault> {
+pub(crate) fn read_pprof(
+    input: &mut ProfileInput,
+    options: &ReadOptions,
+) -> Result<TreeDraft, ReadFault> {
     let memory = options.limits.memory;
-    let mut file = File {
+    let mut file = PprofFile {
         value_types: Vec::new(),
-        samples: Samples::new(!options.group_by.is_empty()),
+        samples: SampleTree::new(!options.group_by.is_empty()),
         mappings: Vec::new(),
         locations: Locations::default(),
         functions: Vec::new(),
@@ -53,67 +42,26 @@ pub(crate) fn read(input: &mut Input, options: &ReadOptions) -> Result<Draft, Fa
     };
     let mut stream = Stream::new(input, memory);
     let mut fields = 0_u64;
-    let mut end = Place::Offset(0);
-    while let Some((field, value)) = stream.next()? {
-        if let Value::Bytes(message) = value {
-            end = message.place();
+    let mut end = FilePosition::Offset(0);
+    while let Some((field, value)) = stream.next_field()? {
+        if let WireValue::Bytes(message) = value {
+            end = message.file_position();
         }
-        file.field(field, value)?;
+        file.read_field(field, value)?;
         fields += 1;
-        if fields.is_multiple_of(CHECK_EVERY) && file.size() > memory {
+        if fields.is_multiple_of(CHECK_EVERY) && file.memory_size() > memory {
             let what = format!("its tables need more than {} MiB of memory", memory >> 20);
-            return Err(Fault::too_large(what, end));
+            return Err(ReadFault::too_large(what, end));
         }
     }
-    file.samples.end();
-    translate::translate(file, options, end)
-}
-
-impl File {
-    fn field(&mut self, field: u64, value: Value<'_>) -> Result<(), Fault> {
-        match (field, value) {
-            (1, Value::Bytes(message)) => self.value_types.push(value_type(message)?),
-            (2, Value::Bytes(message)) => self.samples.read(message, &mut self.locations)?,
-            (3, Value::Bytes(message)) => self.mappings.push(Mapping::read(message)?),
-            (4, Value::Bytes(message)) => self.locations.read(message)?,
-            (5, Value::Bytes(message)) => self.functions.push(Function::read(message)?),
-            (6, Value::Bytes(message)) => self.strings.push(message.bytes()),
-            (7, value) => self.drop_frames = value.number(),
-            (8, value) => self.keep_frames = value.number(),
-            (13, value) => value.numbers(&mut self.comments)?,
-            (14, value) => self.default = value.number(),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn size(&self) -> u64 {
-        let functions = self.functions.capacity() * size_of::<Function>();
-        let mappings = self.mappings.capacity() * size_of::<Mapping>();
-        let rest = 16 * self.value_types.capacity() + 8 * self.comments.capacity();
-        (functions + mappings + rest) as u64
-            + self.samples.size()
-            + self.locations.size()
-            + self.strings.size()
-    }
-}
-
-fn value_type(mut message: Message<'_>) -> Result<(u64, u64), Fault> {
-    let (mut name, mut unit) = (0, 0);
-    while let Some((field, value)) = message.next()? {
-        match field {
-            1 => name = value.number(),
-            2 => unit = value.number(),
-            _ => {}
-        }
-    }
-    Ok((name, unit))
+    file.samples.drop_index();
+    translate::translate_profile(file, options, end)
 }
 
 fn is_value_type(mut message: Message<'_>) -> bool {
     loop {
-        match message.next() {
-            Ok(Some((1 | 2, Value::Number(_)))) => {}
+        match message.next_field() {
+            Ok(Some((1 | 2, WireValue::Number(_)))) => {}
             Ok(None) => return true,
             _ => return false,
         }
@@ -121,15 +69,17 @@ fn is_value_type(mut message: Message<'_>) -> bool {
 }
 
 /// Returns whether the first bytes of a file look like those of a profile.
-pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
+pub(crate) fn detect_pprof(head: &[u8], whole: bool) -> bool {
     let mut message = Message::new(head);
     let mut fields = 0;
     loop {
         let before = message;
-        match message.next() {
+        match message.next_field() {
             // A name and a unit, by number: what else begins with a message is another format.
-            Ok(Some((1, Value::Bytes(value_type)))) if !is_value_type(value_type) => return false,
-            Ok(Some((1..=8 | 11 | 13, Value::Bytes(_)) | (7..=15, Value::Number(_)))) => {
+            Ok(Some((1, WireValue::Bytes(value_type)))) if !is_value_type(value_type) => {
+                return false;
+            }
+            Ok(Some((1..=8 | 11 | 13, WireValue::Bytes(_)) | (7..=15, WireValue::Number(_)))) => {
                 fields += 1
             }
             Ok(None) => return fields > 0,
@@ -137,7 +87,7 @@ pub(crate) fn detect(head: &[u8], whole: bool) -> bool {
             // The last field may reach beyond what we have; but some must have been seen, or it is
             // of the right kind.
             Err(_) => {
-                let tag = before.bytes().first().copied().unwrap_or(0);
+                let tag = before.field_bytes().first().copied().unwrap_or(0);
                 return !whole
                     && (fields > 1 || matches!(tag, 0x0a | 0x12 | 0x1a | 0x22 | 0x2a | 0x32));
             }

@@ -1,8 +1,8 @@
 //! The samples, as a tree of locations: what these are may come later in the file.
 
 use super::tables::Locations;
-use super::wire::{Message, Value};
-use crate::read::error::{Fault, Place};
+use super::wire::{Message, WireValue};
+use crate::read::error::{FilePosition, ReadFault};
 use hashbrown::HashTable;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
@@ -12,33 +12,33 @@ use std::hash::BuildHasher;
 type Node = (u32, u32);
 
 /// Samples with their common callers.
-pub(super) struct Samples {
+pub(super) struct SampleTree {
     pub nodes: Vec<Node>,
     index: HashTable<u32>,
     /// By node, `width` values each.
     pub values: Vec<i64>,
     pub width: Option<usize>,
     /// The sets of labels, as the file has them; the first is of samples without.
-    pub labels: IndexSet<Vec<Label>, FxBuildHasher>,
+    pub labels: IndexSet<Vec<SampleLabel>, FxBuildHasher>,
     /// Bytes of `labels`.
     label_bytes: u64,
     keep_labels: bool,
     /// The path of the sample before: location and node, outermost first.
     path: Vec<Node>,
-    /// What is read of one sample.
+    /// Scratch space for one sample.
     locations: Vec<u64>,
     numbers: Vec<u64>,
 }
 
 /// A label; indices of strings, and a number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Label {
+pub(super) struct SampleLabel {
     pub key: u64,
     pub text: u64,
     pub number: i64,
 }
 
-impl Samples {
+impl SampleTree {
     pub fn new(keep_labels: bool) -> Self {
         Self {
             nodes: vec![(0, u32::MAX)],
@@ -54,16 +54,20 @@ impl Samples {
         }
     }
 
-    pub fn read(&mut self, mut message: Message<'_>, places: &mut Locations) -> Result<(), Fault> {
-        let at = message.place();
+    pub fn read_sample(
+        &mut self,
+        mut message: Message<'_>,
+        places: &mut Locations,
+    ) -> Result<(), ReadFault> {
+        let at = message.file_position();
         self.locations.clear();
         self.numbers.clear();
         let mut labels = Vec::new();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, value) => value.numbers(&mut self.locations)?,
-                (2, value) => value.numbers(&mut self.numbers)?,
-                (3, Value::Bytes(label)) if self.keep_labels => labels.push(read_label(label)?),
+                (1, value) => value.append_numbers(&mut self.locations)?,
+                (2, value) => value.append_numbers(&mut self.numbers)?,
+                (3, WireValue::Bytes(label)) if self.keep_labels => labels.push(read_label(label)?),
                 _ => {}
             }
         }
@@ -78,31 +82,31 @@ impl Samples {
         };
         if values != width {
             let what = format!("a sample of {values} values after one of {width}");
-            return Err(Fault::damaged(what, at));
+            return Err(ReadFault::damaged(what, at));
         }
-        let node = self.node(labels, places, at)? as usize;
+        let node = self.stack_node(labels, places, at)? as usize;
         let entries = self.values.get_mut(node * width..(node + 1) * width);
         for (entry, value) in entries.unwrap_or_default().iter_mut().zip(&self.numbers) {
             *entry = entry.checked_add(*value as i64).ok_or_else(|| {
-                Fault::damaged("the values of a stack add up to more than 63 bits", at)
+                ReadFault::damaged("the values of a stack add up to more than 63 bits", at)
             })?;
         }
         Ok(())
     }
 
     /// The node of the locations that were read, under that of the labels.
-    fn node(
+    fn stack_node(
         &mut self,
-        mut labels: Vec<Label>,
+        mut labels: Vec<SampleLabel>,
         places: &mut Locations,
-        at: Place,
-    ) -> Result<u32, Fault> {
+        at: FilePosition,
+    ) -> Result<u32, ReadFault> {
         labels.sort_unstable();
-        let bytes = 64 + (size_of::<Label>() * labels.len()) as u64;
+        let bytes = 64 + (size_of::<SampleLabel>() * labels.len()) as u64;
         let (labels, new) = self.labels.insert_full(labels);
         self.label_bytes += if new { bytes } else { 0 };
         // Samples mostly follow others with the same outermost callers.
-        let mut node = self.child(0, labels as u32, at)?;
+        let mut node = self.child_node(0, labels as u32, at)?;
         let mut shared = self.path.first() == Some(&(labels as u32, node));
         if !shared {
             self.path.clear();
@@ -112,7 +116,7 @@ impl Samples {
         for depth in 1..=count {
             // Innermost first in the file.
             let id = self.locations.get(count - depth).copied().unwrap_or(0);
-            let location = places.ids.index(id);
+            let location = places.ids.index_of(id);
             if shared
                 && let Some((last, known)) = self.path.get(depth)
                 && *last == location
@@ -123,14 +127,19 @@ impl Samples {
                     self.path.truncate(depth);
                     shared = false;
                 }
-                node = self.child(node, location, at)?;
+                node = self.child_node(node, location, at)?;
                 self.path.push((location, node));
             }
         }
         Ok(node)
     }
 
-    fn child(&mut self, parent: u32, location: u32, at: Place) -> Result<u32, Fault> {
+    fn child_node(
+        &mut self,
+        parent: u32,
+        location: u32,
+        at: FilePosition,
+    ) -> Result<u32, ReadFault> {
         let wanted = (parent, location);
         let nodes = &self.nodes;
         let found = self.index.find(FxBuildHasher.hash_one(wanted), |n| {
@@ -140,7 +149,7 @@ impl Samples {
             return Ok(*node);
         }
         let number = u32::try_from(self.nodes.len())
-            .map_err(|_| Fault::too_large("more than 2^32 stacks", at))?;
+            .map_err(|_| ReadFault::too_large("more than 2^32 stacks", at))?;
         self.index
             .insert_unique(FxBuildHasher.hash_one(wanted), number, |n| {
                 FxBuildHasher.hash_one(nodes.get(*n as usize).copied().unwrap_or_default())
@@ -152,23 +161,23 @@ impl Samples {
     }
 
     /// The index is needed no more.
-    pub fn end(&mut self) {
+    pub fn drop_index(&mut self) {
         self.index = HashTable::new();
     }
 
-    pub fn size(&self) -> u64 {
+    pub fn memory_size(&self) -> u64 {
         let nodes = self.nodes.capacity() * size_of::<Node>() + 5 * self.index.capacity();
         (nodes + 8 * self.values.capacity()) as u64 + self.label_bytes
     }
 }
 
-fn read_label(mut message: Message<'_>) -> Result<Label, Fault> {
-    let mut label = Label::default();
-    while let Some((field, value)) = message.next()? {
+fn read_label(mut message: Message<'_>) -> Result<SampleLabel, ReadFault> {
+    let mut label = SampleLabel::default();
+    while let Some((field, value)) = message.next_field()? {
         match field {
-            1 => label.key = value.number(),
-            2 => label.text = value.number(),
-            3 => label.number = value.number() as i64,
+            1 => label.key = value.as_number(),
+            2 => label.text = value.as_number(),
+            3 => label.number = value.as_number() as i64,
             _ => {}
         }
     }

@@ -1,23 +1,23 @@
 //! Strings, functions, locations and mappings.
 
-use super::wire::{Message, Value};
-use crate::read::error::Fault;
+use super::wire::{Message, WireValue};
+use crate::read::error::ReadFault;
 use rustc_hash::FxHashMap;
 
 /// From the ids of a file, which may be any numbers, to indices.
 #[derive(Default)]
-pub(super) struct Ids {
+pub(super) struct IdTable {
     /// By id, index + 1; most writers count from 1.
     small: Vec<u32>,
     large: FxHashMap<u64, u32>,
     len: u32,
 }
 
-impl Ids {
+impl IdTable {
     const SMALL: u64 = 1 << 16;
 
     /// The index of an id, the next one if it is new.
-    pub fn index(&mut self, id: u64) -> u32 {
+    pub fn index_of(&mut self, id: u64) -> u32 {
         // As long as ids come densely, the vector takes them.
         let dense = Self::SMALL.max(2 * u64::from(self.len));
         if id < dense {
@@ -77,27 +77,27 @@ impl Strings {
         self.ends.len()
     }
 
-    pub fn size(&self) -> u64 {
+    pub fn memory_size(&self) -> u64 {
         (self.bytes.capacity() + 8 * self.ends.capacity()) as u64
     }
 }
 
 /// A function; indices of strings.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Function {
+pub(super) struct FunctionEntry {
     pub id: u64,
     pub name: u64,
     pub system_name: u64,
 }
 
-impl Function {
-    pub fn read(mut message: Message<'_>) -> Result<Self, Fault> {
+impl FunctionEntry {
+    pub fn read_function(mut message: Message<'_>) -> Result<Self, ReadFault> {
         let mut function = Self::default();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match field {
-                1 => function.id = value.number(),
-                2 => function.name = value.number(),
-                3 => function.system_name = value.number(),
+                1 => function.id = value.as_number(),
+                2 => function.name = value.as_number(),
+                3 => function.system_name = value.as_number(),
                 _ => {}
             }
         }
@@ -107,22 +107,22 @@ impl Function {
 
 /// A file that was mapped.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Mapping {
+pub(super) struct MappingEntry {
     pub id: u64,
     pub start: u64,
     pub offset: u64,
     pub filename: u64,
 }
 
-impl Mapping {
-    pub fn read(mut message: Message<'_>) -> Result<Self, Fault> {
+impl MappingEntry {
+    pub fn read_mapping(mut message: Message<'_>) -> Result<Self, ReadFault> {
         let mut mapping = Self::default();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match field {
-                1 => mapping.id = value.number(),
-                2 => mapping.start = value.number(),
-                4 => mapping.offset = value.number(),
-                5 => mapping.filename = value.number(),
+                1 => mapping.id = value.as_number(),
+                2 => mapping.start = value.as_number(),
+                4 => mapping.offset = value.as_number(),
+                5 => mapping.filename = value.as_number(),
                 _ => {}
             }
         }
@@ -132,10 +132,10 @@ impl Mapping {
 
 /// A place in the program.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Location {
+pub(super) struct LocationEntry {
     pub mapping: u64,
     pub address: u64,
-    /// Its lines in [`Locations::lines`].
+    /// Its lines in [`Locations::lines_of`].
     lines: (u32, u32),
     /// True if the file has it, or only refers to it.
     pub defined: bool,
@@ -143,47 +143,47 @@ pub(super) struct Location {
 
 /// A function at a source line.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Line {
+pub(super) struct LineEntry {
     pub function: u64,
     pub line: i64,
 }
 
-/// All locations, by the index that [`Ids`] gave them.
+/// All locations, by the index that [`IdTable`] gave them.
 #[derive(Default)]
 pub(super) struct Locations {
-    pub ids: Ids,
-    all: Vec<Location>,
-    lines: Vec<Line>,
+    pub ids: IdTable,
+    all: Vec<LocationEntry>,
+    lines: Vec<LineEntry>,
 }
 
 impl Locations {
-    pub fn read(&mut self, mut message: Message<'_>) -> Result<(), Fault> {
-        let at = message.place();
-        let (mut id, mut location) = (0, Location::default());
+    pub fn read_location(&mut self, mut message: Message<'_>) -> Result<(), ReadFault> {
+        let at = message.file_position();
+        let (mut id, mut location) = (0, LocationEntry::default());
         let first = self.lines.len();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, value) => id = value.number(),
-                (2, value) => location.mapping = value.number(),
-                (3, value) => location.address = value.number(),
-                (4, Value::Bytes(line)) => self.lines.push(read_line(line)?),
+                (1, value) => id = value.as_number(),
+                (2, value) => location.mapping = value.as_number(),
+                (3, value) => location.address = value.as_number(),
+                (4, WireValue::Bytes(line)) => self.lines.push(read_line(line)?),
                 _ => {}
             }
         }
         let range = (u32::try_from(first), u32::try_from(self.lines.len()));
         let (Ok(first), Ok(end)) = range else {
-            return Err(Fault::too_large("more than 2^32 lines", at));
+            return Err(ReadFault::too_large("more than 2^32 lines", at));
         };
         location.lines = (first, end);
         location.defined = true;
-        let index = self.ids.index(id) as usize;
+        let index = self.ids.index_of(id) as usize;
         if index >= self.all.len() {
-            self.all.resize(index + 1, Location::default());
+            self.all.resize(index + 1, LocationEntry::default());
         }
         match self.all.get_mut(index) {
             Some(known) if known.defined => {
                 let what = format!("location {id} comes a second time");
-                Err(Fault::damaged(what, at))
+                Err(ReadFault::damaged(what, at))
             }
             Some(known) => {
                 *known = location;
@@ -193,31 +193,31 @@ impl Locations {
         }
     }
 
-    pub fn get(&self, index: u32) -> Location {
+    pub fn get(&self, index: u32) -> LocationEntry {
         self.all.get(index as usize).copied().unwrap_or_default()
     }
 
     /// The functions at a location, innermost inlined call first.
-    pub fn lines(&self, location: &Location) -> &[Line] {
+    pub fn lines_of(&self, location: &LocationEntry) -> &[LineEntry] {
         let (first, end) = location.lines;
         self.lines
             .get(first as usize..end as usize)
             .unwrap_or_default()
     }
 
-    pub fn size(&self) -> u64 {
+    pub fn memory_size(&self) -> u64 {
         let (locations, lines) = (self.all.capacity(), self.lines.capacity());
         let ids = 4 * self.ids.small.capacity() + 16 * self.ids.large.capacity();
-        (size_of::<Location>() * locations + size_of::<Line>() * lines + ids) as u64
+        (size_of::<LocationEntry>() * locations + size_of::<LineEntry>() * lines + ids) as u64
     }
 }
 
-fn read_line(mut message: Message<'_>) -> Result<Line, Fault> {
-    let mut line = Line::default();
-    while let Some((field, value)) = message.next()? {
+fn read_line(mut message: Message<'_>) -> Result<LineEntry, ReadFault> {
+    let mut line = LineEntry::default();
+    while let Some((field, value)) = message.next_field()? {
         match field {
-            1 => line.function = value.number(),
-            2 => line.line = value.number() as i64,
+            1 => line.function = value.as_number(),
+            2 => line.line = value.as_number() as i64,
             _ => {}
         }
     }

@@ -1,46 +1,50 @@
 //! From a tree of locations to one of methods.
 
-use super::File;
-use super::samples::Label;
-use super::tables::{Ids, Location, Mapping, Strings};
+use super::contents::PprofFile;
+use super::samples::SampleLabel;
+use super::tables::{IdTable, LocationEntry, MappingEntry, Strings};
 use crate::frame::{base_of_path, process_name};
-use crate::read::draft::{Draft, Owner};
-use crate::read::error::{Fault, Place};
+use crate::read::draft::{Owner, TreeDraft};
+use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use profile::{DraftNode, MethodId, ValueType};
 use regex::Regex;
 use std::borrow::Cow;
 
-/// How large the automata of the file's regular expressions may become, in bytes.
+/// Limit on the automata of the file's regular expressions, in bytes.
 const REGEX_SIZE: usize = 1 << 20;
 
-/// What becomes of a node and of those below it.
+/// The position in the tree of a node, for those below it.
 #[derive(Clone, Copy)]
-struct At {
+struct TreePosition {
     node: DraftNode,
     /// Some frame so far was not to be dropped.
     interesting: bool,
-    /// What is below has no frames of its own.
+    /// Nodes below have no frames of their own.
     cut: bool,
 }
 
-pub(super) fn translate(file: File, options: &ReadOptions, end: Place) -> Result<Draft, Fault> {
+pub(super) fn translate_profile(
+    file: PprofFile,
+    options: &ReadOptions,
+    end: FilePosition,
+) -> Result<TreeDraft, ReadFault> {
     let width = file.samples.width.unwrap_or(file.value_types.len());
     if width != file.value_types.len() {
         let types = file.value_types.len();
         let what = format!("samples of {width} values where {types} types are declared");
-        return Err(Fault::damaged(what, end));
+        return Err(ReadFault::damaged(what, end));
     }
     let value_types = file
         .value_types
         .iter()
         .map(|(name, unit)| {
-            let name = text(&file.strings, *name, end)?.into_owned();
-            let unit = text(&file.strings, *unit, end)?.into_owned();
+            let name = lossy_text(&file.strings, *name, end)?.into_owned();
+            let unit = lossy_text(&file.strings, *unit, end)?.into_owned();
             Ok(ValueType { name, unit })
         })
-        .collect::<Result<Vec<_>, Fault>>()?;
-    let mut draft = Draft::new(value_types, options);
+        .collect::<Result<Vec<_>, ReadFault>>()?;
+    let mut draft = TreeDraft::new(value_types, options);
     if let Some(default) = file
         .value_types
         .iter()
@@ -51,27 +55,27 @@ pub(super) fn translate(file: File, options: &ReadOptions, end: Place) -> Result
         // As pprof does.
         draft.default_value = width.saturating_sub(1);
     }
-    draft.hold(file.size(), end)?;
+    draft.charge_memory(file.memory_size(), end)?;
     let mut translation = Translation::new(file, options, draft, end)?;
-    translation.run()?;
-    translation.notes();
+    translation.translate_samples()?;
+    translation.add_notes();
     Ok(translation.draft)
 }
 
 struct Translation<'o> {
-    file: File,
+    file: PprofFile,
     options: &'o ReadOptions,
-    draft: Draft,
+    draft: TreeDraft,
     /// Where the file ends: the place of what is only found wrong there.
-    end: Place,
-    functions: Ids,
-    mappings: Ids,
+    end: FilePosition,
+    functions: IdTable,
+    mappings: IdTable,
     drop: Option<Drop>,
     host: Option<String>,
     unsymbolised: u64,
 }
 
-/// Which frames the file wants to be dropped.
+/// The frames that the file wants to be dropped.
 struct Drop {
     drop: Regex,
     keep: Option<Regex>,
@@ -80,7 +84,7 @@ struct Drop {
 
 /// The methods at a location, outermost first, and what the file wants dropped of them.
 #[derive(Clone, Default)]
-struct Frames {
+struct LocationFrames {
     methods: Vec<MethodId>,
     /// All of them are to be dropped, with what they call.
     drop: bool,
@@ -90,29 +94,29 @@ struct Frames {
 
 impl<'o> Translation<'o> {
     fn new(
-        mut file: File,
+        mut file: PprofFile,
         options: &'o ReadOptions,
-        mut draft: Draft,
-        end: Place,
-    ) -> Result<Self, Fault> {
-        let mut functions = Ids::default();
+        mut draft: TreeDraft,
+        end: FilePosition,
+    ) -> Result<Self, ReadFault> {
+        let mut functions = IdTable::default();
         let all = std::mem::take(&mut file.functions);
         let mut by_index = Vec::new();
         for function in all {
-            put(&mut by_index, functions.index(function.id), function);
+            put_at(&mut by_index, functions.index_of(function.id), function);
         }
         file.functions = by_index;
-        let mut mappings = Ids::default();
+        let mut mappings = IdTable::default();
         let all = std::mem::take(&mut file.mappings);
         let mut by_index = Vec::new();
         for mapping in all {
-            put(&mut by_index, mappings.index(mapping.id), mapping);
+            put_at(&mut by_index, mappings.index_of(mapping.id), mapping);
         }
         file.mappings = by_index;
         let drop = Drop::new(&file, &mut draft, end)?;
         let host = file.comments.iter().find_map(|comment| {
             // As we write it.
-            let comment = text(&file.strings, *comment, end).ok()?;
+            let comment = lossy_text(&file.strings, *comment, end).ok()?;
             let host = comment.strip_prefix("host: ")?.split(',').next()?;
             Some(host.to_owned())
         });
@@ -129,41 +133,41 @@ impl<'o> Translation<'o> {
         })
     }
 
-    fn run(&mut self) -> Result<(), Fault> {
+    fn translate_samples(&mut self) -> Result<(), ReadFault> {
         let nodes = std::mem::take(&mut self.file.samples.nodes);
         let values = std::mem::take(&mut self.file.samples.values);
         let width = self.file.value_types.len();
-        let root = At {
+        let root = TreePosition {
             node: DraftNode::ROOT,
             interesting: false,
             cut: false,
         };
         let mut places = Vec::with_capacity(nodes.len());
         places.push(root);
-        let mut frames: Vec<Option<Frames>> = Vec::new();
-        let mut values = draining(values).skip(width);
-        for (parent, location) in draining(nodes).skip(1) {
+        let mut frames: Vec<Option<LocationFrames>> = Vec::new();
+        let mut values = drain_entries(values).skip(width);
+        for (parent, location) in drain_entries(nodes).skip(1) {
             // A parent comes before its children.
             let mut place = places.get(parent as usize).copied().unwrap_or(root);
             if parent == 0 {
-                place.node = self.group(location)?;
+                place.node = self.group_node(location)?;
             } else if !place.cut {
                 let known = location as usize;
                 if frames.len() <= known {
                     frames.resize(known + 1, None);
                 }
                 match frames.get_mut(known) {
-                    Some(Some(entry)) => self.descend(&mut place, entry)?,
+                    Some(Some(entry)) => self.descend_to_location(&mut place, entry)?,
                     Some(entry) => {
-                        let found = self.frames(location)?;
-                        self.descend(&mut place, entry.insert(found))?;
+                        let found = self.location_frames(location)?;
+                        self.descend_to_location(&mut place, entry.insert(found))?;
                     }
                     None => {}
                 }
             }
             for (value, cost) in values.by_ref().take(width).enumerate() {
                 if cost != 0 {
-                    self.draft.add(value, place.node, cost);
+                    self.draft.add_cost(value, place.node, cost);
                 }
             }
             places.push(place);
@@ -172,7 +176,11 @@ impl<'o> Translation<'o> {
     }
 
     /// Goes from a node to the one of a location that it calls, unless the file wants that dropped.
-    fn descend(&mut self, place: &mut At, frames: &Frames) -> Result<(), Fault> {
+    fn descend_to_location(
+        &mut self,
+        place: &mut TreePosition,
+        frames: &LocationFrames,
+    ) -> Result<(), ReadFault> {
         let drop = frames.drop || frames.drop_callees;
         if drop
             && place.interesting
@@ -185,18 +193,18 @@ impl<'o> Translation<'o> {
             }
         }
         for method in &frames.methods {
-            place.node = self.draft.child(place.node, *method, self.end)?;
+            place.node = self.draft.child_node(place.node, *method, self.end)?;
         }
         place.interesting |= !drop;
         Ok(())
     }
 
-    fn group(&mut self, labels: u32) -> Result<DraftNode, Fault> {
+    fn group_node(&mut self, labels: u32) -> Result<DraftNode, ReadFault> {
         let labels = self.file.samples.labels.get_index(labels as usize);
         let labels = labels.cloned().unwrap_or_default();
         let strings = &self.file.strings;
         let find = |keys: &[&str]| {
-            let matches = |label: &&Label| {
+            let matches = |label: &&SampleLabel| {
                 let key = strings.get(label.key).unwrap_or_default();
                 keys.iter()
                     .any(|wanted| key.eq_ignore_ascii_case(wanted.as_bytes()))
@@ -228,15 +236,15 @@ impl<'o> Translation<'o> {
             thread: thread.as_deref(),
             tid: number(&["tid", "thread_id", "thread id"]),
         };
-        self.draft.group(&owner, self.end)
+        self.draft.group_node(&owner, self.end)
     }
 
     /// The methods of a location.
-    fn frames(&mut self, index: u32) -> Result<Frames, Fault> {
+    fn location_frames(&mut self, index: u32) -> Result<LocationFrames, ReadFault> {
         let location = self.file.locations.get(index);
         if !location.defined {
             let what = "a sample refers to a location that is not there";
-            return Err(Fault::damaged(what, self.end));
+            return Err(ReadFault::damaged(what, self.end));
         }
         let mapping = self.mappings.get(location.mapping);
         let mapping = mapping
@@ -247,9 +255,9 @@ impl<'o> Translation<'o> {
                 "a location refers to mapping {}, which is not there",
                 location.mapping
             );
-            return Err(Fault::damaged(what, self.end));
+            return Err(ReadFault::damaged(what, self.end));
         }
-        let filename = text(
+        let filename = lossy_text(
             &self.file.strings,
             mapping.unwrap_or_default().filename,
             self.end,
@@ -258,22 +266,22 @@ impl<'o> Translation<'o> {
             "" => String::new(),
             path => base_of_path(path).to_owned(),
         };
-        let lines = self.file.locations.lines(&location).to_vec();
+        let lines = self.file.locations.lines_of(&location).to_vec();
         let Some(outermost) = lines.len().checked_sub(1) else {
             self.unsymbolised += 1;
-            let name = place(&location, mapping.as_ref(), &module);
-            let methods = vec![self.draft.method(&name, &module)?];
-            return Ok(Frames {
+            let name = unnamed_place(&location, mapping.as_ref(), &module);
+            let methods = vec![self.draft.intern_method(&name, &module)?];
+            return Ok(LocationFrames {
                 methods,
-                ..Frames::default()
+                ..LocationFrames::default()
             });
         };
-        let mut frames = Frames::default();
+        let mut frames = LocationFrames::default();
         // Innermost first in the file: what is to be dropped drops what came before.
         for (depth, line) in lines.iter().enumerate() {
-            let name = self.function(line.function)?;
+            let name = self.function_name(line.function)?;
             if let Some(drop) = &self.drop
-                && drop.matches(&name)
+                && drop.matches_function(&name)
             {
                 frames.methods.clear();
                 frames.drop_callees = true;
@@ -286,17 +294,19 @@ impl<'o> Translation<'o> {
                 continue;
             }
             let name = match name.is_empty() {
-                true => place(&location, mapping.as_ref(), &module),
+                true => unnamed_place(&location, mapping.as_ref(), &module),
                 false if self.options.lines && line.line > 0 => format!("{name}:{}", line.line),
                 false => name,
             };
-            frames.methods.push(self.draft.method(&name, &module)?);
+            frames
+                .methods
+                .push(self.draft.intern_method(&name, &module)?);
         }
         frames.methods.reverse();
         Ok(frames)
     }
 
-    fn function(&mut self, id: u64) -> Result<String, Fault> {
+    fn function_name(&mut self, id: u64) -> Result<String, ReadFault> {
         let function = self
             .functions
             .get(id)
@@ -304,19 +314,21 @@ impl<'o> Translation<'o> {
         let Some(function) = function else {
             // The place has its address for a name, then.
             self.draft
-                .note("some places refer to functions that are not there");
+                .add_note("some places refer to functions that are not there");
             return Ok(String::new());
         };
-        let name = text(&self.file.strings, function.name, self.end)?;
+        let name = lossy_text(&self.file.strings, function.name, self.end)?;
         match name.is_empty() {
-            true => Ok(text(&self.file.strings, function.system_name, self.end)?.into_owned()),
+            true => {
+                Ok(lossy_text(&self.file.strings, function.system_name, self.end)?.into_owned())
+            }
             false => Ok(name.into_owned()),
         }
     }
 
-    fn notes(&mut self) {
+    fn add_notes(&mut self) {
         if self.unsymbolised > 0 {
-            self.draft.note(format!(
+            self.draft.add_note(format!(
                 "{} places have no function name and are named by their address",
                 self.unsymbolised
             ));
@@ -324,7 +336,7 @@ impl<'o> Translation<'o> {
         if let Some(drop) = &self.drop
             && drop.dropped > 0
         {
-            self.draft.note(format!(
+            self.draft.add_note(format!(
                 "frames that match {} were left out, as the profile itself asks",
                 drop.drop.as_str()
             ));
@@ -333,8 +345,12 @@ impl<'o> Translation<'o> {
 }
 
 impl Drop {
-    fn new(file: &File, draft: &mut Draft, end: Place) -> Result<Option<Self>, Fault> {
-        let pattern = text(&file.strings, file.drop_frames, end)?;
+    fn new(
+        file: &PprofFile,
+        draft: &mut TreeDraft,
+        end: FilePosition,
+    ) -> Result<Option<Self>, ReadFault> {
+        let pattern = lossy_text(&file.strings, file.drop_frames, end)?;
         if file.drop_frames == 0 || pattern.is_empty() {
             return Ok(None);
         }
@@ -343,7 +359,7 @@ impl Drop {
                 .size_limit(REGEX_SIZE)
                 .build()
         };
-        let keep = text(&file.strings, file.keep_frames, end)?;
+        let keep = lossy_text(&file.strings, file.keep_frames, end)?;
         let keep = (file.keep_frames != 0 && !keep.is_empty())
             .then(|| whole(&keep))
             .transpose();
@@ -354,20 +370,20 @@ impl Drop {
                 dropped: 0,
             })),
             _ => {
-                draft.note("the profile asks for frames to be left out by an expression that is not understood; they are in");
+                draft.add_note("the profile asks for frames to be left out by an expression that is not understood; they are in");
                 Ok(None)
             }
         }
     }
 
-    fn matches(&self, name: &str) -> bool {
+    fn matches_function(&self, name: &str) -> bool {
         self.drop.is_match(name) && !self.keep.as_ref().is_some_and(|keep| keep.is_match(name))
     }
 }
 
 /// The entries in order. Their memory goes back to the system on the way (which it does in large pieces only),
 /// because what is made of them needs as much.
-fn draining<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
+fn drain_entries<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
     let piece = (32 << 20) / size_of::<T>();
     let mut pieces = Vec::new();
     while all.len() > piece {
@@ -378,7 +394,7 @@ fn draining<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
     pieces.into_iter().rev().flatten()
 }
 
-fn put<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {
+fn put_at<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {
     let index = index as usize;
     if all.len() <= index {
         all.resize(index + 1, T::default());
@@ -388,20 +404,20 @@ fn put<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {
     }
 }
 
-fn text(strings: &Strings, index: u64, end: Place) -> Result<Cow<'_, str>, Fault> {
+fn lossy_text(strings: &Strings, index: u64, end: FilePosition) -> Result<Cow<'_, str>, ReadFault> {
     match strings.get(index) {
         Some(bytes) => Ok(String::from_utf8_lossy(bytes)),
         // A profile without any string has still its empty one.
         None if index == 0 => Ok(Cow::Borrowed("")),
         None => {
             let what = format!("string {index} of {} is referred to", strings.len());
-            Err(Fault::damaged(what, end))
+            Err(ReadFault::damaged(what, end))
         }
     }
 }
 
 /// The name of a place without a function.
-fn place(location: &Location, mapping: Option<&Mapping>, module: &str) -> String {
+fn unnamed_place(location: &LocationEntry, mapping: Option<&MappingEntry>, module: &str) -> String {
     match mapping {
         Some(mapping) if !module.is_empty() => {
             let offset = location

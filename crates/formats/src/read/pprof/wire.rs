@@ -1,14 +1,14 @@
 //! Protobuf's wire format, read piece by piece: only one of the outermost fields is in memory.
 
-use crate::read::error::{Fault, Place};
-use crate::read::input::Input;
+use crate::read::error::{FilePosition, ReadFault};
+use crate::read::input::ProfileInput;
 use std::io::Read;
 
 const CHUNK: usize = 1 << 20;
 
 /// The outermost message of a file.
 pub(crate) struct Stream<'i> {
-    input: &'i mut Input,
+    input: &'i mut ProfileInput,
     buffer: Vec<u8>,
     /// Where the next field begins in `buffer`.
     start: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Stream<'i> {
 }
 
 impl<'i> Stream<'i> {
-    pub fn new(input: &'i mut Input, longest: u64) -> Self {
+    pub fn new(input: &'i mut ProfileInput, longest: u64) -> Self {
         Self {
             input,
             buffer: Vec::new(),
@@ -32,31 +32,31 @@ impl<'i> Stream<'i> {
     }
 
     /// The next field; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(u64, Value<'_>)>, Fault> {
+    pub fn next_field(&mut self) -> Result<Option<(u64, WireValue<'_>)>, ReadFault> {
         // Tag and length take at most ten bytes each.
-        self.fill(20)?;
+        self.fill_buffer(20)?;
         if self.start == self.buffer.len() {
             return Ok(None);
         }
-        let mut head = self.rest();
-        let tag = head.varint()?;
+        let mut head = self.rest_of_buffer();
+        let tag = head.read_varint()?;
         let length = match tag & 7 {
-            2 => head.varint()?,
+            2 => head.read_varint()?,
             _ => 10,
         };
-        let at = Place::Offset(self.offset + self.start as u64);
+        let at = FilePosition::Offset(self.offset + self.start as u64);
         if length > self.longest {
             let what = format!("a field of {length} bytes, more than the memory limit allows");
-            return Err(Fault::too_large(what, at));
+            return Err(ReadFault::too_large(what, at));
         }
-        let head = (head.offset - self.rest().offset) as usize;
+        let head = (head.offset - self.rest_of_buffer().offset) as usize;
         // In usize, for it is less than the memory limit.
-        self.fill(head.saturating_add(length as usize))?;
-        let mut rest = self.rest();
+        self.fill_buffer(head.saturating_add(length as usize))?;
+        let mut rest = self.rest_of_buffer();
         let before = rest.offset;
         // The borrow of the field must not keep `start` from moving on.
         let end = {
-            rest.next()?;
+            rest.next_field()?;
             self.start + (rest.offset - before) as usize
         };
         let start = std::mem::replace(&mut self.start, end);
@@ -64,10 +64,10 @@ impl<'i> Stream<'i> {
             bytes: self.buffer.get(start..end).unwrap_or_default(),
             offset: before,
         };
-        field.next()
+        field.next_field()
     }
 
-    fn rest(&self) -> Message<'_> {
+    fn rest_of_buffer(&self) -> Message<'_> {
         Message {
             bytes: self.buffer.get(self.start..).unwrap_or_default(),
             offset: self.offset + self.start as u64,
@@ -75,7 +75,7 @@ impl<'i> Stream<'i> {
     }
 
     /// Has `wanted` bytes in the buffer, or all that are left.
-    fn fill(&mut self, wanted: usize) -> Result<(), Fault> {
+    fn fill_buffer(&mut self, wanted: usize) -> Result<(), ReadFault> {
         if self.buffer.len() - self.start >= wanted || self.ended {
             return Ok(());
         }
@@ -95,12 +95,12 @@ impl<'i> Stream<'i> {
 #[derive(Clone, Copy)]
 pub(crate) struct Message<'a> {
     bytes: &'a [u8],
-    /// Of the next byte, in the file.
+    /// The offset of the next byte in the file.
     offset: u64,
 }
 
 /// The value of a field.
-pub(crate) enum Value<'a> {
+pub(crate) enum WireValue<'a> {
     Number(u64),
     Bytes(Message<'a>),
 }
@@ -110,12 +110,12 @@ impl<'a> Message<'a> {
         Self { bytes, offset: 0 }
     }
 
-    pub fn bytes(&self) -> &'a [u8] {
+    pub fn field_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    pub fn place(&self) -> Place {
-        Place::Offset(self.offset)
+    pub fn file_position(&self) -> FilePosition {
+        FilePosition::Offset(self.offset)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -123,28 +123,28 @@ impl<'a> Message<'a> {
     }
 
     /// The next field.
-    pub fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Fault> {
+    pub fn next_field(&mut self) -> Result<Option<(u64, WireValue<'a>)>, ReadFault> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
-        let tag = self.varint()?;
+        let tag = self.read_varint()?;
         let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => Value::Number(self.fixed(8)?),
-            5 => Value::Number(self.fixed(4)?),
+            0 => WireValue::Number(self.read_varint()?),
+            1 => WireValue::Number(self.read_fixed(8)?),
+            5 => WireValue::Number(self.read_fixed(4)?),
             2 => {
-                let length = self.varint()?;
-                Value::Bytes(self.split(length)?)
+                let length = self.read_varint()?;
+                WireValue::Bytes(self.split_off(length)?)
             }
             wire_type => {
                 let what = format!("wire type {wire_type}, which there is not");
-                return Err(Fault::damaged(what, self.place()));
+                return Err(ReadFault::damaged(what, self.file_position()));
             }
         };
         Ok(Some((tag >> 3, value)))
     }
 
-    pub fn varint(&mut self) -> Result<u64, Fault> {
+    pub fn read_varint(&mut self) -> Result<u64, ReadFault> {
         let mut value = 0;
         for (index, byte) in self.bytes.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * index);
@@ -157,21 +157,21 @@ impl<'a> Message<'a> {
             ..10 => "cut short",
             _ => "a number of more than 64 bits",
         };
-        Err(Fault::damaged(what, self.place()))
+        Err(ReadFault::damaged(what, self.file_position()))
     }
 
-    fn fixed(&mut self, size: u64) -> Result<u64, Fault> {
-        let bytes = self.split(size)?.bytes.iter().rev();
+    fn read_fixed(&mut self, size: u64) -> Result<u64, ReadFault> {
+        let bytes = self.split_off(size)?.bytes.iter().rev();
         Ok(bytes.fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    fn split(&mut self, length: u64) -> Result<Message<'a>, Fault> {
+    fn split_off(&mut self, length: u64) -> Result<Message<'a>, ReadFault> {
         let at = usize::try_from(length)
             .ok()
             .filter(|l| *l <= self.bytes.len());
         let Some(at) = at else {
             let what = format!("{length} bytes are announced and {} left", self.bytes.len());
-            return Err(Fault::damaged(what, self.place()));
+            return Err(ReadFault::damaged(what, self.file_position()));
         };
         let part = Message {
             bytes: self.bytes.get(..at).unwrap_or_default(),
@@ -187,9 +187,9 @@ impl<'a> Message<'a> {
     }
 }
 
-impl Value<'_> {
+impl WireValue<'_> {
     /// The number; of bytes, 0: pprof's readers take a field of another type for one not set.
-    pub fn number(&self) -> u64 {
+    pub fn as_number(&self) -> u64 {
         match self {
             Self::Number(number) => *number,
             Self::Bytes(_) => 0,
@@ -197,13 +197,13 @@ impl Value<'_> {
     }
 
     /// Appends the numbers of a repeated field, packed or not.
-    pub fn numbers(&self, out: &mut Vec<u64>) -> Result<(), Fault> {
+    pub fn append_numbers(&self, out: &mut Vec<u64>) -> Result<(), ReadFault> {
         match self {
             Self::Number(number) => out.push(*number),
             Self::Bytes(packed) => {
                 let mut packed = *packed;
                 while !packed.is_empty() {
-                    out.push(packed.varint()?);
+                    out.push(packed.read_varint()?);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What the profile says of itself.
+//! The head of a profile.
 
 use profile::{Event, Recording, Target};
 use serde::Serialize;
@@ -13,7 +13,7 @@ const NO_TIMES: &str = "none: the recording counts samples and does not keep whe
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Meta<'a> {
+pub(super) struct FirefoxMeta<'a> {
     interval: f64,
     start_time: f64,
     profiling_start_time: f64,
@@ -35,10 +35,10 @@ pub(super) struct Meta<'a> {
     #[serde(rename = "logicalCPUs")]
     logical_cpus: u32,
     marker_schema: [(); 0],
-    sample_units: SampleUnits,
+    sample_units: FirefoxSampleUnits,
     uses_only_one_stack_type: bool,
     source_code_is_not_on_searchfox: bool,
-    extra: [Section<'a>; 1],
+    extra: [MetaSection<'a>; 1],
 }
 
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ struct Category {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SampleUnits {
+struct FirefoxSampleUnits {
     time: &'static str,
     event_delay: &'static str,
     #[serde(rename = "threadCPUDelta")]
@@ -58,19 +58,19 @@ struct SampleUnits {
 }
 
 #[derive(Serialize)]
-struct Section<'a> {
+struct MetaSection<'a> {
     label: &'static str,
-    entries: Vec<Entry<'a>>,
+    entries: Vec<MetaEntry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct MetaEntry<'a> {
     label: &'static str,
     format: &'static str,
     value: Cow<'a, str>,
 }
 
-impl<'a> Meta<'a> {
+impl<'a> FirefoxMeta<'a> {
     pub fn new(recording: &'a Recording, event: Option<&'a Event>) -> Self {
         let host = &recording.host;
         let (product, arguments) = match &recording.target {
@@ -84,7 +84,7 @@ impl<'a> Meta<'a> {
         let interval = event.map_or(1.0, interval_ms);
         Self {
             interval,
-            start_time: milliseconds(recording.start_unix_ns),
+            start_time: to_milliseconds(recording.start_unix_ns),
             profiling_start_time: 0.0,
             profiling_end_time: interval,
             process_type: 0,
@@ -108,22 +108,22 @@ impl<'a> Meta<'a> {
             cpu_name: host.cpu_model.as_deref(),
             logical_cpus: host.cpus,
             marker_schema: [],
-            sample_units: SampleUnits {
+            sample_units: FirefoxSampleUnits {
                 time: "ms",
                 event_delay: "ms",
                 thread_cpu_delta: "ns",
             },
             uses_only_one_stack_type: true,
             source_code_is_not_on_searchfox: true,
-            extra: [Section {
+            extra: [MetaSection {
                 label: "Recording",
-                entries: entries(recording, event),
+                entries: recording_entries(recording, event),
             }],
         }
     }
 }
 
-fn entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> Vec<Entry<'a>> {
+fn recording_entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> Vec<MetaEntry<'a>> {
     let event = event.map_or("none", |event| event.name.as_str());
     let duration = format!("{:.3} s", recording.duration_ns as f64 / 1e9);
     let facts = [
@@ -137,7 +137,7 @@ fn entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> Vec<Entry<
     facts
         .into_iter()
         .chain(warnings)
-        .map(|(label, value)| Entry {
+        .map(|(label, value)| MetaEntry {
             label,
             format: "string",
             value,
@@ -153,6 +153,6 @@ fn interval_ms(event: &Event) -> f64 {
     }
 }
 
-pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
+pub(super) fn to_milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }

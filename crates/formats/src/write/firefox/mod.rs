@@ -20,64 +20,64 @@ mod threads;
 
 use crate::frame::Namer;
 use crate::write::error::check_with_event;
-use crate::write::paths::Paths;
+use crate::write::paths::StackPaths;
 use crate::write::rows::samples_of;
-use crate::write::{Options, WriteError};
+use crate::write::{WriteError, WriteOptions};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use meta::Meta;
+use meta::FirefoxMeta;
 use profile::{Recording, SymbolTable};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
-use tables::{Lib, Shared, Tables};
-use threads::{Thread, threads};
+use tables::{FirefoxLib, FirefoxShared, FirefoxTables};
+use threads::{FirefoxThread, threads_with_samples};
 
 #[derive(Serialize)]
-struct Profile<'t, 'a> {
-    meta: Meta<'a>,
-    libs: Vec<Lib<'a>>,
+struct FirefoxProfile<'t, 'a> {
+    meta: FirefoxMeta<'a>,
+    libs: Vec<FirefoxLib<'a>>,
     pages: [(); 0],
-    shared: Shared<'t, 'a>,
-    threads: Vec<Thread>,
+    shared: FirefoxShared<'t, 'a>,
+    threads: Vec<FirefoxThread>,
 }
 
 /// Writes one event of a recording as a processed profile, compressed if the options say so.
 ///
 /// # Errors
 /// If the output fails, the event does not exist, or the recording contradicts itself.
-pub fn write(
+pub fn write_firefox(
     recording: &Recording,
     symbols: &SymbolTable,
-    options: &Options,
+    options: &WriteOptions,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
     check_with_event(recording, options.event)?;
     let event = recording.events.get(usize::from(options.event.0));
-    let mut tables = Tables::new(recording, Namer::new(recording, symbols, options));
+    let mut tables = FirefoxTables::new(recording, Namer::new(recording, symbols, options));
     let wanted = samples_of(recording, options.event).map(|sample| sample.stack);
-    let paths = Paths::new(&recording.stacks, wanted, |location, numbers| {
-        tables.frames(location, numbers);
+    let paths = StackPaths::new(&recording.stacks, wanted, |location, numbers| {
+        tables.frame_indices(location, numbers);
     });
-    let profile = Profile {
-        meta: Meta::new(recording, event),
-        libs: tables.libs().collect(),
+    let profile = FirefoxProfile {
+        meta: FirefoxMeta::new(recording, event),
+        libs: tables.iter_libs().collect(),
         pages: [],
-        shared: tables.shared(&paths),
+        shared: tables.shared_tables(&paths),
         threads: event.map_or_else(Vec::new, |event| {
-            threads(recording, options.event, event, &paths)
+            threads_with_samples(recording, options.event, event, &paths)
         }),
     };
     let out = BufWriter::new(out);
     let written = if options.gzip {
         let mut out = GzEncoder::new(out, Compression::fast());
-        json(&mut out, &profile).and_then(|()| out.finish()?.flush())
+        write_json(&mut out, &profile).and_then(|()| out.finish()?.flush())
     } else {
         let mut out = out;
-        json(&mut out, &profile).and_then(|()| out.flush())
+        write_json(&mut out, &profile).and_then(|()| out.flush())
     };
-    written.map_err(WriteError::io("Firefox Profiler"))
+    written.map_err(WriteError::wrap_io("Firefox Profiler"))
 }
 
-fn json(out: &mut impl Write, profile: &Profile) -> io::Result<()> {
+fn write_json(out: &mut impl Write, profile: &FirefoxProfile) -> io::Result<()> {
     Ok(serde_json::to_writer(out, profile)?)
 }

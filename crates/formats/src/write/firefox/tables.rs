@@ -2,7 +2,7 @@
 //! the format wants it.
 
 use crate::frame::{Namer, base_name, is_kernel};
-use crate::write::paths::Paths;
+use crate::write::paths::StackPaths;
 use indexmap::IndexSet;
 use profile::{Image, ImageId, ImageKind, ImageOffset, Location, Recording};
 use rustc_hash::FxBuildHasher;
@@ -20,7 +20,7 @@ const NONE: i64 = -1;
 const FIRST: u32 = 1;
 
 #[derive(PartialEq, Eq, Hash)]
-struct Frame {
+struct FirefoxFrame {
     address: i64,
     inline_depth: usize,
     category: u32,
@@ -45,20 +45,20 @@ struct NativeSymbol {
 }
 
 /// Strings, source files, frames, functions and symbols; indices count in order of insertion.
-pub(super) struct Tables<'a> {
+pub(super) struct FirefoxTables<'a> {
     recording: &'a Recording,
     namer: Namer<'a>,
     strings: Set<Cow<'a, str>>,
     /// By the string of the file's name.
     sources: Set<usize>,
-    frames: Set<Frame>,
+    frames: Set<FirefoxFrame>,
     funcs: Set<Func>,
     native_symbols: Set<NativeSymbol>,
     /// The images that have a name; the resource of a library has the library's index.
     libs: Set<ImageId>,
 }
 
-impl<'a> Tables<'a> {
+impl<'a> FirefoxTables<'a> {
     pub fn new(recording: &'a Recording, namer: Namer<'a>) -> Self {
         Self {
             recording,
@@ -73,23 +73,23 @@ impl<'a> Tables<'a> {
     }
 
     /// Appends the indices of the frames at a location, innermost first.
-    pub fn frames(&mut self, location: Location, numbers: &mut Vec<usize>) {
+    pub fn frame_indices(&mut self, location: Location, numbers: &mut Vec<usize>) {
         let image = self.recording.image(location.image);
         let named = image.kind != ImageKind::Unknown;
         let lib = named.then(|| self.libs.insert_full(location.image).0);
-        let address = address(location.offset).filter(|_| lib.is_some());
+        let address = relative_address(location.offset).filter(|_| lib.is_some());
         let native_symbol = self.native_symbol(location, lib);
-        let depths = self.namer.functions(location).count();
-        for (index, function) in self.namer.functions(location).enumerate() {
-            let name = self.string(function.name);
-            let file = function.file.map(|file| self.string(file));
+        let depths = self.namer.functions_at(location).count();
+        for (index, function) in self.namer.functions_at(location).enumerate() {
+            let name = self.string_index(function.name);
+            let file = function.file.map(|file| self.string_index(file));
             let source = file.map(|file| self.sources.insert_full(file).0);
             let func = Func {
                 name,
                 resource: lib.map_or(NONE, |lib| lib as i64),
                 source,
             };
-            let frame = Frame {
+            let frame = FirefoxFrame {
                 address: address.unwrap_or(NONE),
                 // Counted from the outermost function, which is the one that was not inlined.
                 inline_depth: depths - 1 - index,
@@ -103,49 +103,49 @@ impl<'a> Tables<'a> {
     }
 
     fn native_symbol(&mut self, location: Location, lib: Option<usize>) -> Option<usize> {
-        let procedure = self.namer.procedure(location)?;
+        let procedure = self.namer.procedure_at(location)?;
         let symbol = NativeSymbol {
             lib: lib?,
-            address: address(procedure.start)?,
-            name: self.string(&*procedure.name),
+            address: relative_address(procedure.start)?,
+            name: self.string_index(&*procedure.name),
             size: Some(procedure.size).filter(|size| *size > 0),
         };
         Some(self.native_symbols.insert_full(symbol).0)
     }
 
-    fn string(&mut self, text: impl Into<Cow<'a, str>>) -> usize {
+    fn string_index(&mut self, text: impl Into<Cow<'a, str>>) -> usize {
         self.strings.insert_full(text.into()).0
     }
 
     /// The libraries, once all frames are known.
-    pub fn libs(&self) -> impl Iterator<Item = Lib<'a>> {
+    pub fn iter_libs(&self) -> impl Iterator<Item = FirefoxLib<'a>> {
         let arch = self.recording.host.machine.as_str();
         self.libs
             .iter()
-            .map(move |id| Lib::new(self.recording.image(*id), arch))
+            .map(move |id| FirefoxLib::new(self.recording.image(*id), arch))
     }
 
     /// Names the resources; after this the tables are complete.
-    pub fn shared<'t>(&'t mut self, paths: &Paths) -> Shared<'t, 'a> {
+    pub fn shared_tables<'t>(&'t mut self, paths: &StackPaths) -> FirefoxShared<'t, 'a> {
         let recording = self.recording;
         let libs: Vec<ImageId> = self.libs.iter().copied().collect();
         let resources = libs
             .iter()
-            .map(|id| self.string(base_name(recording.image(*id))))
+            .map(|id| self.string_index(base_name(recording.image(*id))))
             .collect();
-        Shared::new(self, paths, resources)
+        FirefoxShared::new(self, paths, resources)
     }
 }
 
 /// A library-relative address. The format has room for 32 bits, and larger offsets are no positions
 /// in a file but addresses of a process.
-fn address(offset: ImageOffset) -> Option<i64> {
+fn relative_address(offset: ImageOffset) -> Option<i64> {
     i32::try_from(offset.0).ok().map(Into::into)
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Lib<'a> {
+pub(super) struct FirefoxLib<'a> {
     arch: &'a str,
     name: &'a str,
     path: &'a str,
@@ -155,7 +155,7 @@ pub(super) struct Lib<'a> {
     code_id: Option<String>,
 }
 
-impl<'a> Lib<'a> {
+impl<'a> FirefoxLib<'a> {
     fn new(image: &'a Image, arch: &'a str) -> Self {
         let name = base_name(image);
         let build_id = image.build_id.as_ref();
@@ -186,10 +186,10 @@ fn breakpad_id(build_id: &[u8]) -> String {
 /// The `shared` object of the profile.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Shared<'t, 'a> {
+pub(super) struct FirefoxShared<'t, 'a> {
     string_array: &'t Set<Cow<'a, str>>,
     sources: SourceTable<'t>,
-    stack_table: StackTable,
+    stack_table: FirefoxStackTable,
     frame_table: FrameTable,
     func_table: FuncTable,
     resource_table: ResourceTable,
@@ -221,7 +221,7 @@ struct SourceTable<'t> {
 }
 
 #[derive(Serialize)]
-struct StackTable {
+struct FirefoxStackTable {
     length: usize,
     prefix: Vec<Option<usize>>,
     frame: Vec<usize>,
@@ -277,10 +277,10 @@ struct NativeSymbolTable {
     function_size: Vec<Option<u64>>,
 }
 
-impl<'t, 'a> Shared<'t, 'a> {
-    fn new(tables: &'t Tables<'a>, paths: &Paths, resources: Vec<usize>) -> Self {
-        let (sources, stacks) = (tables.sources.len(), paths.nodes().len());
-        let (prefix, frame) = paths.nodes().unzip();
+impl<'t, 'a> FirefoxShared<'t, 'a> {
+    fn new(tables: &'t FirefoxTables<'a>, paths: &StackPaths, resources: Vec<usize>) -> Self {
+        let (sources, stacks) = (tables.sources.len(), paths.iter_nodes().len());
+        let (prefix, frame) = paths.iter_nodes().unzip();
         Self {
             string_array: &tables.strings,
             sources: SourceTable {
@@ -291,7 +291,7 @@ impl<'t, 'a> Shared<'t, 'a> {
                 start_column: Same(FIRST, sources),
                 source_map_url: Same((), sources),
             },
-            stack_table: StackTable {
+            stack_table: FirefoxStackTable {
                 length: stacks,
                 prefix,
                 frame,
@@ -311,7 +311,7 @@ impl<'t, 'a> Shared<'t, 'a> {
 }
 
 impl FrameTable {
-    fn new(rows: &Set<Frame>) -> Self {
+    fn new(rows: &Set<FirefoxFrame>) -> Self {
         Self {
             length: rows.len(),
             address: rows.iter().map(|r| r.address).collect(),

@@ -1,19 +1,19 @@
 //! Threads and their samples.
 
-use super::meta::milliseconds;
+use super::meta::to_milliseconds;
 use crate::frame::process_name;
-use crate::write::paths::Paths;
-use crate::write::rows::{Row, add_up, samples_of};
+use crate::write::paths::StackPaths;
+use crate::write::rows::{SampleRow, add_up, samples_of};
 use profile::{Event, EventId, NameId, Recording, Unit};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// What the recording tells threads apart by; a thread that changed its name counts as two.
+/// Key of a thread; a thread that changed its name counts as two.
 type Key = (Option<u32>, Option<u32>, NameId);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Thread {
+pub(super) struct FirefoxThread {
     process_type: &'static str,
     process_startup_time: f64,
     process_shutdown_time: Option<f64>,
@@ -25,13 +25,13 @@ pub(super) struct Thread {
     process_name: String,
     pid: String,
     tid: String,
-    samples: Samples,
+    samples: FirefoxSamples,
     markers: Markers,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Samples {
+struct FirefoxSamples {
     length: usize,
     stack: Vec<Option<usize>>,
     time: Vec<f64>,
@@ -61,17 +61,17 @@ struct Markers {
 
 /// The threads that had samples of the event. Where the recording has no process ids, each process
 /// name is a process; where it has no thread ids, each process is one thread.
-pub(super) fn threads(
+pub(super) fn threads_with_samples(
     recording: &Recording,
     id: EventId,
     event: &Event,
-    paths: &Paths,
-) -> Vec<Thread> {
-    let rows: Vec<Row<(Key, Option<usize>)>> = add_up(
+    paths: &StackPaths,
+) -> Vec<FirefoxThread> {
+    let rows: Vec<SampleRow<(Key, Option<usize>)>> = add_up(
         samples_of(recording, id)
             .map(|sample| {
                 let thread = (sample.pid, sample.tid, sample.process);
-                Row::new((thread, paths.node(sample.stack)), sample)
+                SampleRow::new((thread, paths.node_of_stack(sample.stack)), sample)
             })
             .collect(),
     );
@@ -80,12 +80,12 @@ pub(super) fn threads(
     rows.chunk_by(|a, b| a.key.0 == b.key.0)
         .filter_map(|rows| {
             let (pid, tid, name) = rows.first()?.key.0;
-            let samples = samples(rows, event)?;
+            let samples = thread_samples(rows, event)?;
             let name = process_name(recording.names.get(name)).to_owned();
             let main = pid.and_then(|pid| processes.get(&pid));
             let pid_text = pid.map_or_else(|| name.clone(), |pid| pid.to_string());
             let tid_text = tid.map_or_else(|| pid_text.clone(), |tid| tid.to_string());
-            Some(Thread {
+            Some(FirefoxThread {
                 process_type: "default",
                 process_startup_time: 0.0,
                 process_shutdown_time: None,
@@ -98,7 +98,7 @@ pub(super) fn threads(
                     .to_owned(),
                 name,
                 pid: pid_text,
-                tid: tids.make(tid_text),
+                tid: tids.make_unique(tid_text),
                 samples,
                 markers: Markers::default(),
             })
@@ -107,14 +107,17 @@ pub(super) fn threads(
 }
 
 /// The samples of one thread; `None` if they are worth nothing.
-fn samples(rows: &[Row<(Key, Option<usize>)>], event: &Event) -> Option<Samples> {
+fn thread_samples(
+    rows: &[SampleRow<(Key, Option<usize>)>],
+    event: &Event,
+) -> Option<FirefoxSamples> {
     let (stack, values): (Vec<_>, Vec<_>) = rows
         .iter()
-        .map(|row| (row.key.1, row.value(event)))
+        .map(|row| (row.key.1, row.event_value(event)))
         .filter(|(_, value)| *value > 0)
         .unzip();
     let length = values.len();
-    let samples = Samples {
+    let samples = FirefoxSamples {
         length,
         stack,
         time: vec![0.0; length], // it is not known when they were taken
@@ -125,7 +128,7 @@ fn samples(rows: &[Row<(Key, Option<usize>)>], event: &Event) -> Option<Samples>
         weight: match event.unit {
             Unit::Samples => Weights::Samples(values),
             Unit::Nanoseconds => {
-                Weights::Milliseconds(values.into_iter().map(milliseconds).collect())
+                Weights::Milliseconds(values.into_iter().map(to_milliseconds).collect())
             }
         },
     };
@@ -150,7 +153,7 @@ fn process_names(recording: &Recording, id: EventId) -> FxHashMap<u32, NameId> {
 struct Unique(FxHashMap<String, u32>);
 
 impl Unique {
-    fn make(&mut self, id: String) -> String {
+    fn make_unique(&mut self, id: String) -> String {
         let seen = self.0.entry(id.clone()).or_insert(0);
         *seen += 1;
         match *seen {

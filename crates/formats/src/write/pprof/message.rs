@@ -2,17 +2,17 @@
 //! table; every `id` counts from 1.
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Profile {
+pub struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
-    pub sample_type: Vec<ValueType>,
+    pub sample_type: Vec<PprofValueType>,
     #[prost(message, repeated, tag = "2")]
-    pub sample: Vec<Sample>,
+    pub sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "3")]
-    pub mapping: Vec<Mapping>,
+    pub mapping: Vec<PprofMapping>,
     #[prost(message, repeated, tag = "4")]
-    pub location: Vec<Location>,
+    pub location: Vec<PprofLocation>,
     #[prost(message, repeated, tag = "5")]
-    pub function: Vec<Function>,
+    pub function: Vec<PprofFunction>,
     #[prost(string, repeated, tag = "6")]
     pub string_table: Vec<String>,
     #[prost(int64, tag = "9")]
@@ -20,7 +20,7 @@ pub struct Profile {
     #[prost(int64, tag = "10")]
     pub duration_nanos: i64,
     #[prost(message, optional, tag = "11")]
-    pub period_type: Option<ValueType>,
+    pub period_type: Option<PprofValueType>,
     #[prost(int64, tag = "12")]
     pub period: i64,
     #[prost(int64, repeated, tag = "13")]
@@ -30,7 +30,7 @@ pub struct Profile {
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct ValueType {
+pub struct PprofValueType {
     #[prost(int64, tag = "1")]
     pub r#type: i64,
     #[prost(int64, tag = "2")]
@@ -38,7 +38,7 @@ pub struct ValueType {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Sample {
+pub struct PprofSample {
     /// Innermost first.
     #[prost(uint64, repeated, tag = "1")]
     pub location_id: Vec<u64>,
@@ -46,12 +46,12 @@ pub struct Sample {
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
-    pub label: Vec<Label>,
+    pub label: Vec<PprofLabel>,
 }
 
 /// A text or a number by a key; 0 stands for none.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Label {
+pub struct PprofLabel {
     #[prost(int64, tag = "1")]
     pub key: i64,
     #[prost(int64, tag = "2")]
@@ -61,7 +61,7 @@ pub struct Label {
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Mapping {
+pub struct PprofMapping {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
@@ -86,7 +86,7 @@ pub struct Mapping {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Location {
+pub struct PprofLocation {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
@@ -95,11 +95,11 @@ pub struct Location {
     pub address: u64,
     /// Innermost inlined call first.
     #[prost(message, repeated, tag = "4")]
-    pub line: Vec<Line>,
+    pub line: Vec<PprofLine>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Line {
+pub struct PprofLine {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
     #[prost(int64, tag = "2")]
@@ -107,7 +107,7 @@ pub struct Line {
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Function {
+pub struct PprofFunction {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(int64, tag = "2")]

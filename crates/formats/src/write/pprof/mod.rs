@@ -16,14 +16,16 @@ mod layout;
 mod message;
 
 use crate::frame::Namer;
-use crate::write::error::check;
-use crate::write::rows::{Row, add_up};
-use crate::write::{Options, WriteError};
+use crate::write::error::check_recording;
+use crate::write::rows::{SampleRow, add_up};
+use crate::write::{WriteError, WriteOptions};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indexmap::IndexSet;
 use layout::Layout;
-use message::{Function, Label, Line, Mapping, Profile, Sample, ValueType};
+use message::{
+    PprofFunction, PprofLabel, PprofLine, PprofMapping, PprofProfile, PprofSample, PprofValueType,
+};
 use profile::{Event, EventId, Location, NameId, Recording, StackId, SymbolTable, Target, Unit};
 use prost::Message;
 use rustc_hash::FxBuildHasher;
@@ -31,8 +33,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 
-/// What samples of one pprof sample have in common. The event comes last, so that the values of one
-/// pprof sample are neighbours once sorted.
+/// Key of a pprof sample. The event comes last, so that the values of one pprof sample are
+/// neighbours once sorted.
 type Key = (Labels, StackId, EventId);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,32 +49,32 @@ struct Labels {
 ///
 /// # Errors
 /// If the output fails or the recording contradicts itself.
-pub fn write(
+pub fn write_pprof(
     recording: &Recording,
     symbols: &SymbolTable,
-    options: &Options,
+    options: &WriteOptions,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
-    check(recording)?;
-    let rows = add_up(recording.samples.iter().map(row).collect());
-    Writer::new(recording, Namer::new(recording, symbols, options), out)
-        .write(&rows, options.event)
-        .map_err(WriteError::io("pprof"))
+    check_recording(recording)?;
+    let rows = add_up(recording.samples.iter().map(sample_row).collect());
+    PprofWriter::new(recording, Namer::new(recording, symbols, options), out)
+        .write_profile(&rows, options.event)
+        .map_err(WriteError::wrap_io("pprof"))
 }
 
-fn row(sample: &profile::Sample) -> Row<Key> {
+fn sample_row(sample: &profile::Sample) -> SampleRow<Key> {
     let labels = Labels {
         process: sample.process,
         pid: sample.pid,
         tid: sample.tid,
         waker: sample.waker.map(|waker| (waker.process, waker.tid)),
     };
-    Row::new((labels, sample.stack, sample.event), sample)
+    SampleRow::new((labels, sample.stack, sample.event), sample)
 }
 
 /// Writes a profile piece by piece: protobuf messages that follow each other are one message, so
 /// the whole never has to be in memory.
-struct Writer<'a> {
+struct PprofWriter<'a> {
     recording: &'a Recording,
     namer: Namer<'a>,
     out: GzEncoder<BufWriter<&'a mut dyn Write>>,
@@ -83,7 +85,7 @@ struct Writer<'a> {
     functions: IndexSet<(i64, i64), FxBuildHasher>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PprofWriter<'a> {
     fn new(recording: &'a Recording, namer: Namer<'a>, out: &'a mut dyn Write) -> Self {
         Self {
             recording,
@@ -96,39 +98,39 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write(mut self, rows: &[Row<Key>], first: EventId) -> io::Result<()> {
-        self.head(first)?;
-        let columns = columns(&self.recording.events);
+    fn write_profile(mut self, rows: &[SampleRow<Key>], first: EventId) -> io::Result<()> {
+        self.write_head(first)?;
+        let columns = value_columns(&self.recording.events);
         for rows in rows.chunk_by(|a, b| (a.key.0, a.key.1) == (b.key.0, b.key.1)) {
-            self.sample(rows, &columns)?;
+            self.write_sample(rows, &columns)?;
         }
-        self.places()?;
+        self.write_locations()?;
         for string in std::mem::take(&mut self.strings) {
-            self.emit(&Profile {
+            self.emit_part(&PprofProfile {
                 string_table: vec![string.into_owned()],
-                ..Profile::default()
+                ..PprofProfile::default()
             })?;
         }
         self.out.finish()?.flush()
     }
 
-    fn emit(&mut self, piece: &Profile) -> io::Result<()> {
+    fn emit_part(&mut self, piece: &PprofProfile) -> io::Result<()> {
         self.buffer.clear();
         // Encoding into a vector cannot run out of room.
         piece.encode(&mut self.buffer).map_err(io::Error::other)?;
         self.out.write_all(&self.buffer)
     }
 
-    fn string(&mut self, text: impl Into<Cow<'a, str>>) -> i64 {
+    fn string_index(&mut self, text: impl Into<Cow<'a, str>>) -> i64 {
         self.strings.insert_full(text.into()).0 as i64
     }
 
-    fn head(&mut self, first: EventId) -> io::Result<()> {
+    fn write_head(&mut self, first: EventId) -> io::Result<()> {
         let recording = self.recording;
-        let mut head = Profile {
-            time_nanos: signed(recording.start_unix_ns),
-            duration_nanos: signed(recording.duration_ns),
-            ..Profile::default()
+        let mut head = PprofProfile {
+            time_nanos: clamp_signed(recording.start_unix_ns),
+            duration_nanos: clamp_signed(recording.duration_ns),
+            ..PprofProfile::default()
         };
         let clock = recording.events.iter().position(is_clock);
         let mut names: HashSet<Cow<'_, str>> = HashSet::new();
@@ -147,7 +149,7 @@ impl<'a> Writer<'a> {
             {
                 head.default_sample_type = shown.r#type;
                 head.period_type = Some(shown);
-                head.period = signed(event.period);
+                head.period = clamp_signed(event.period);
             }
         }
         if head.sample_type.is_empty() {
@@ -155,56 +157,56 @@ impl<'a> Writer<'a> {
             head.sample_type
                 .push(self.value_type("samples".into(), "count"));
         }
-        for comment in comments(recording) {
-            let comment = self.string(comment);
+        for comment in recording_comments(recording) {
+            let comment = self.string_index(comment);
             head.comment.push(comment);
         }
-        self.emit(&head)
+        self.emit_part(&head)
     }
 
-    fn value_type(&mut self, name: Cow<'a, str>, unit: &'a str) -> ValueType {
-        ValueType {
-            r#type: self.string(name),
-            unit: self.string(unit),
+    fn value_type(&mut self, name: Cow<'a, str>, unit: &'a str) -> PprofValueType {
+        PprofValueType {
+            r#type: self.string_index(name),
+            unit: self.string_index(unit),
         }
     }
 
     /// One pprof sample: rows that differ in their event only.
-    fn sample(&mut self, rows: &[Row<Key>], columns: &[usize]) -> io::Result<()> {
+    fn write_sample(&mut self, rows: &[SampleRow<Key>], columns: &[usize]) -> io::Result<()> {
         let [first, ..] = rows else { return Ok(()) };
         let mut value = vec![0; columns.last().copied().unwrap_or(0)];
         for row in rows {
             let index = usize::from(row.key.2.0);
             let event = &self.recording.events[index];
-            let amount = row.value(event);
+            let amount = row.event_value(event);
             let column = columns[index];
-            value[column] = signed(amount);
+            value[column] = clamp_signed(amount);
             if is_clock(event) {
-                value[column + 1] = signed(amount.saturating_mul(event.period));
+                value[column + 1] = clamp_signed(amount.saturating_mul(event.period));
             }
         }
         if value.iter().all(|value| *value == 0) {
             return Ok(());
         }
         let (labels, stack, _) = first.key;
-        let label = self.labels(&labels);
+        let label = self.sample_labels(&labels);
         let location_id = self
             .recording
             .stacks
             .locations(stack)
-            .map(|location| number(self.locations.insert_full(location).0))
+            .map(|location| element_id(self.locations.insert_full(location).0))
             .collect();
-        self.emit(&Profile {
-            sample: vec![Sample {
+        self.emit_part(&PprofProfile {
+            sample: vec![PprofSample {
                 location_id,
                 value,
                 label,
             }],
-            ..Profile::default()
+            ..PprofProfile::default()
         })
     }
 
-    fn labels(&mut self, labels: &Labels) -> Vec<Label> {
+    fn sample_labels(&mut self, labels: &Labels) -> Vec<PprofLabel> {
         let names = &self.recording.names;
         let (waker, waker_tid) = labels.waker.unzip();
         let texts = [("process", Some(labels.process)), ("waker", waker)];
@@ -216,17 +218,17 @@ impl<'a> Writer<'a> {
         let mut all = Vec::new();
         for (key, name) in texts {
             if let Some(name) = name {
-                all.push(Label {
-                    key: self.string(key),
-                    str: self.string(names.get(name)),
+                all.push(PprofLabel {
+                    key: self.string_index(key),
+                    str: self.string_index(names.get(name)),
                     num: 0,
                 });
             }
         }
         for (key, id) in ids {
             if let Some(id) = id {
-                all.push(Label {
-                    key: self.string(key),
+                all.push(PprofLabel {
+                    key: self.string_index(key),
                     str: 0,
                     num: id.into(),
                 });
@@ -236,15 +238,15 @@ impl<'a> Writer<'a> {
     }
 
     /// The locations that samples referred to, with their functions and mappings.
-    fn places(&mut self) -> io::Result<()> {
+    fn write_locations(&mut self) -> io::Result<()> {
         let locations = std::mem::take(&mut self.locations);
         let layout = Layout::new(self.recording, &locations);
         let mut mappings = Vec::new();
         for range in &layout.ranges {
             let image = self.recording.image(range.image);
             let build_id = image.build_id.as_ref().map(ToString::to_string);
-            mappings.push(Mapping {
-                id: number(mappings.len()),
+            mappings.push(PprofMapping {
+                id: element_id(mappings.len()),
                 memory_start: range.start,
                 memory_limit: range.limit,
                 file_offset: range.file_offset,
@@ -252,55 +254,55 @@ impl<'a> Writer<'a> {
                 // look for symbols itself, and `go tool pprof` finds wrong ones: it ignores
                 // `file_offset` and takes the start of a mapping for that of the code.
                 has_functions: true,
-                filename: self.string(&*image.path),
-                build_id: self.string(build_id.unwrap_or_default()),
-                ..Mapping::default()
+                filename: self.string_index(&*image.path),
+                build_id: self.string_index(build_id.unwrap_or_default()),
+                ..PprofMapping::default()
             });
         }
         for (index, (location, (range, address))) in
             locations.iter().zip(&layout.places).enumerate()
         {
             let mapping = &mut mappings[*range];
-            let line = self.lines(*location, mapping);
-            self.emit(&Profile {
-                location: vec![message::Location {
-                    id: number(index),
+            let line = self.location_lines(*location, mapping);
+            self.emit_part(&PprofProfile {
+                location: vec![message::PprofLocation {
+                    id: element_id(index),
                     mapping_id: mapping.id,
                     address: *address,
                     line,
                 }],
-                ..Profile::default()
+                ..PprofProfile::default()
             })?;
         }
         for (index, (name, filename)) in std::mem::take(&mut self.functions).iter().enumerate() {
-            self.emit(&Profile {
-                function: vec![Function {
-                    id: number(index),
+            self.emit_part(&PprofProfile {
+                function: vec![PprofFunction {
+                    id: element_id(index),
                     name: *name,
                     filename: *filename,
-                    ..Function::default()
+                    ..PprofFunction::default()
                 }],
-                ..Profile::default()
+                ..PprofProfile::default()
             })?;
         }
-        self.emit(&Profile {
+        self.emit_part(&PprofProfile {
             mapping: mappings,
-            ..Profile::default()
+            ..PprofProfile::default()
         })
     }
 
     /// The functions at a location; marks in the mapping what is known of its locations.
-    fn lines(&mut self, location: Location, mapping: &mut Mapping) -> Vec<Line> {
+    fn location_lines(&mut self, location: Location, mapping: &mut PprofMapping) -> Vec<PprofLine> {
         let namer = self.namer;
-        mapping.has_inline_frames |= namer.expands(location);
+        mapping.has_inline_frames |= namer.expands_inlined_calls(location);
         let mut lines = Vec::new();
-        for function in namer.functions(location) {
+        for function in namer.functions_at(location) {
             mapping.has_filenames |= function.file.is_some();
             mapping.has_line_numbers |= function.line.is_some();
-            let name = self.string(function.name);
-            let file = self.string(function.file.unwrap_or_default());
-            lines.push(Line {
-                function_id: number(self.functions.insert_full((name, file)).0),
+            let name = self.string_index(function.name);
+            let file = self.string_index(function.file.unwrap_or_default());
+            lines.push(PprofLine {
+                function_id: element_id(self.functions.insert_full((name, file)).0),
                 line: function.line.unwrap_or(0).into(),
             });
         }
@@ -332,7 +334,7 @@ fn sample_types(event: &Event, first_clock: bool) -> Vec<(Cow<'_, str>, &'static
 }
 
 /// The first value of each event, and the number of values.
-fn columns(events: &[Event]) -> Vec<usize> {
+fn value_columns(events: &[Event]) -> Vec<usize> {
     let mut columns = vec![0];
     let mut width = 0;
     for event in events {
@@ -343,7 +345,7 @@ fn columns(events: &[Event]) -> Vec<usize> {
 }
 
 /// Returns what a reader should know and the format has no field for.
-fn comments(recording: &Recording) -> Vec<String> {
+fn recording_comments(recording: &Recording) -> Vec<String> {
     let host = &recording.host;
     let target = match &recording.target {
         Target::Command(words) => format!("command: {}", words.join(" ")),
@@ -360,11 +362,11 @@ fn comments(recording: &Recording) -> Vec<String> {
 }
 
 /// pprof's numbers are signed; what does not fit is as large as can be.
-fn signed(value: u64) -> i64 {
+fn clamp_signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// The id of the element at an index.
-fn number(index: usize) -> u64 {
+fn element_id(index: usize) -> u64 {
     index as u64 + 1
 }

@@ -1,8 +1,8 @@
-//! Which places of an image counts of source lines are about.
+//! Places of an image that counts of source lines apply to.
 
 use analysis::stall::out_of_order::Counted;
 use formats::counts::LineCounts;
-use machine::{Equivalence, Graph};
+use machine::{Equivalence, FlowGraph};
 use rustc_hash::FxHashMap;
 use symbols::ImageSymbols;
 
@@ -17,7 +17,7 @@ pub struct CountedLines {
     lines: Vec<(u64, u64, u64)>,
 }
 
-/// Which counts of lines could be used.
+/// The counts of lines that could be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsedLines {
     /// Lines with a count and code in the procedure.
@@ -43,11 +43,14 @@ impl CountedLines {
         let mut of_line: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut files: FxHashMap<String, u32> = FxHashMap::default();
         debug.for_each_line(|range, file, line| {
-            let Some(count) = counts.of(file).and_then(|lines| lines.get(&line)) else {
+            let Some(count) = counts
+                .lines_of_file(file)
+                .and_then(|lines| lines.get(&line))
+            else {
                 return;
             };
             let at = code.offset_of(range.start);
-            if pieces.len() > MOST_PIECES || at.and_then(|at| code.procedure(at)).is_none() {
+            if pieces.len() > MOST_PIECES || at.and_then(|at| code.procedure_at(at)).is_none() {
                 return;
             }
             let next = files.len() as u32;
@@ -75,7 +78,7 @@ impl CountedLines {
     /// be said of one place.
     pub fn of(
         &self,
-        graph: &Graph,
+        graph: &FlowGraph,
         classes: &Equivalence,
         period: f64,
     ) -> (Vec<Counted>, UsedLines) {

@@ -1,4 +1,4 @@
-//! What other tools counted of the same program (`--counts`), and what of it is about a procedure.
+//! Counts of the same program by other tools (`--counts`), and their part about a procedure.
 
 mod lines;
 
@@ -6,18 +6,18 @@ pub use lines::{CountedLines, UsedLines};
 
 use crate::refusal::usage_refusal;
 use formats::counts::callgrind;
-use formats::counts::{Counts, LineCounts, read};
-use formats::read::{BranchStacks, Limits};
+use formats::counts::{ExecutionCounts, LineCounts, read_counts};
+use formats::read::{BranchStacks, ReadLimits};
 use std::path::PathBuf;
 
 /// The counts that were given.
 #[derive(Default)]
 pub struct GivenCounts {
-    /// Of instructions.
-    pub instructions: Option<callgrind::Counts>,
+    /// Counts of instructions.
+    pub instructions: Option<callgrind::CallgrindCounts>,
     /// Branches before samples.
     pub branches: Option<BranchStacks>,
-    /// Of source lines.
+    /// Counts of source lines.
     pub lines: Option<LineCounts>,
 }
 
@@ -26,14 +26,16 @@ impl GivenCounts {
     ///
     /// # Errors
     /// If one cannot be read, or two are of a kind that cannot be added up.
-    pub fn read(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let mut given = Self::default();
         for path in paths {
-            let twice = match read(path, &Limits::default())? {
-                Counts::Instructions(counts) => given.instructions.replace(counts).is_some(),
-                Counts::Branches(stacks) => given.branches.replace(stacks).is_some(),
-                Counts::Lines(more) => {
-                    given.lines.get_or_insert_default().join(more);
+            let twice = match read_counts(path, &ReadLimits::default())? {
+                ExecutionCounts::Instructions(counts) => {
+                    given.instructions.replace(counts).is_some()
+                }
+                ExecutionCounts::Branches(stacks) => given.branches.replace(stacks).is_some(),
+                ExecutionCounts::Lines(more) => {
+                    given.lines.get_or_insert_default().merge_counts(more);
                     false
                 }
             };

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Programs in other languages whose time is split 3:1 between two of their functions: what `vitalfew record -g` says of that.
+
+For each interpreter (those given, else those of pyenv and the system's, and each JDK), for each way to call: the share of the samples in
+functions of the language that are in or below `three`, how far that is from 75 %, and how much of the samples of the process has functions of its own.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "../tests/programs/languages/shares.py")
+VITALFEW = os.environ.get("VITALFEW", os.path.join(HERE, "../target/release/vitalfew"))
+
+
+def folded(words, how, seconds):
+    with tempfile.TemporaryDirectory() as directory:
+        recording = os.path.join(directory, "r.vf")
+        command = [VITALFEW, "record", "-g", "-o", recording, "--", *words, str(seconds), how]
+        subprocess.run(command, check=True, capture_output=True)
+        export = [VITALFEW, "export", "--format", "folded", "--no-inline", recording]
+        return subprocess.run(export, check=True, capture_output=True, text=True).stdout
+
+
+def show(name, version, words, seconds, own_frame, three_frame, one_frame):
+    for how in ("plain", "recursive", "threads"):
+        total = own = three = one = 0
+        for line in folded(words, how, seconds).splitlines():
+            stack, count = line.rsplit(" ", 1)
+            count = int(count)
+            total += count
+            own += count if re.search(own_frame, stack) else 0
+            three += count if re.search(three_frame, stack) else 0
+            one += count if re.search(one_frame, stack) else 0
+        share = 100 * three / max(three + one, 1)
+        print(f"{name:48} {version:7} {how:10} {total:8} {100 * own / max(total, 1):6.2f}% {share:6.2f}% {share - 75:+6.2f}", flush=True)
+
+
+def java():
+    """The JDKs: the functions that have names are those of compiled code."""
+    for compiler in sorted(glob.glob("/usr/lib/jvm/*/bin/javac")):
+        home = os.path.dirname(os.path.dirname(compiler))
+        if os.path.islink(home):
+            continue
+        with tempfile.TemporaryDirectory() as classes:
+            subprocess.run([compiler, "-d", classes, os.path.join(HERE, "../tests/programs/languages/Shares.java")], check=True)
+            flags = ["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Shares.*", "-cp", classes]
+            words = [os.path.join(home, "bin/java"), *flags, "Shares"]
+            said = subprocess.run([words[0], "-version"], capture_output=True, text=True).stderr
+            version = re.search(r'"([^"]+)"', said)[1]
+            show(home, version, words, 8, r"\bShares\.", r"Shares\.three\(", r"Shares\.one\(")
+
+
+def main():
+    found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
+    print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
+    for interpreter in (word for word in found if word != "java"):
+        version = subprocess.run([interpreter, "--version"], capture_output=True, text=True).stdout.split()[1]
+        if tuple(map(int, version.split(".")[:2])) < (3, 8):
+            continue
+        show(interpreter, version, [interpreter, PROGRAM], 4, r"\.py:", r"shares\.three ", r"shares\.one ")
+    if not sys.argv[1:] or "java" in sys.argv[1:]:
+        java()
+
+
+if __name__ == "__main__":
+    main()

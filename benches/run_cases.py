@@ -1,0 +1,154 @@
+"""run_cases.py VITALFEW: does `run` name the cause that matters, and is it worth what is said?
+
+Programs of known truth (run_cases/), each with one dominant cause and a form without it. For each: is the first finding at the true place with
+the true cause, is it not there on the repaired form, and does what it is said to be worth agree with what the repair gains? `tuned` are those
+that the rules were tuned on, `held` those that were written beforehand and looked at once. RUN_CASES names some of them or a half, with
+semicolons between; RUN_RESULTS keeps what was said in a directory.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import bench
+from bench import VITALFEW
+
+SOURCES = bench.HERE / "run_cases"
+TUNED, HELD = "tuned", "held"
+RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
+TIMES = int(os.environ.get("RUN_TIMES", "5"))
+BUDGET = os.environ.get("RUN_FOR", "60s")
+LOCKS, COMPUTING = {"locks"}, {"computing"}
+
+
+class Case:
+    """`spent`: what most of the first finding's time is spent on; `words`: one of them is in its evidence."""
+
+    def __init__(self, half, name, places, spent, words=(), program=None):
+        self.half, self.name, self.places, self.spent, self.words = half, name, places, spent, words
+        self.command = program or [bench.TEMPORARY / half, name]
+
+
+CASES = [
+    Case(TUNED, "line", ["checksum_table"], COMPUTING),
+    Case(TUNED, "paths", ["normalize_name"], COMPUTING),
+    Case(TUNED, "misses", ["add_prices"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    Case(TUNED, "mutex", ["update_total", "pthread_mutex_lock"], LOCKS, ["Lock"]),
+    Case(TUNED, "sharing", ["count_event"], COMPUTING, ["Memory", "D-cache miss", "Synchronization"]),
+    Case(TUNED, "fsync", ["save_record"], {"disk"}, ["fsync"]),
+    Case(TUNED, "pinned", ["the program"], {"no_cpu"}),
+    Case(TUNED, "pipeline", ["decode_item", "digest"], COMPUTING),
+    Case(TUNED, "sleeping", ["wait_for_device"], {"sleeping"}),
+    Case(TUNED, "quadratic", ["find_duplicates"], COMPUTING, program=[sys.executable, SOURCES / "tuned_quadratic.py"]),
+    Case(HELD, "branch", ["count_large"], COMPUTING, ["Branch mispredict"]),
+    Case(HELD, "barrier", ["barrier", "move_particles"], {"barriers", "computing"}, ["Barrier", "barriers", "experiments"]),
+    Case(HELD, "allocation", ["malloc", "free", "operator new", "count_fields", "_M_"], COMPUTING,
+         program=[bench.TEMPORARY / "held_allocation"]),
+    Case(HELD, "faults", ["fill_buffer"], {"page_faults"}),
+    Case(HELD, "logging", ["log_event"], {"system_calls", "disk"}, ["write"]),
+    Case(HELD, "processes", ["run_helper"], {"system_calls", "page_faults", "other_waits", "computing"}, ["spawn", "wait", "clone", "exec", "vfork", "true"]),
+    Case(HELD, "bandwidth", ["apply_operation"], COMPUTING, ["D-cache miss", "Store buffer"]),
+    Case(HELD, "reading", ["read_block"], {"disk"}),
+    Case(HELD, "blocked", ["handle_event", "save_cache"], LOCKS, ["Lock", "locks"]),
+    Case(HELD, "socket", ["receive_reply"], {"sleeping"}),
+]
+
+
+def build():
+    for source in SOURCES.iterdir():
+        compiler = {".c": ["cc"], ".cpp": ["c++", "-std=c++20"]}.get(source.suffix)
+        if compiler:
+            subprocess.run([*compiler, "-O2", "-g", "-pthread", source, "-o", bench.TEMPORARY / source.stem], check=True)
+
+
+def words_of(case, repaired):
+    return [*map(str, case.command), *(["repaired"] if repaired else [])]
+
+
+def said(case, repaired):
+    """What `run` says, and how long it took."""
+    RESULTS.mkdir(exist_ok=True, parents=True)
+    name = f"{case.half}-{case.name}{'-repaired' if repaired else ''}"
+    result = RESULTS / f"{name}.json"
+    begin = time.monotonic()
+    if not result.exists():
+        with open(RESULTS / f"{name}.txt", "w") as text:
+            subprocess.run([VITALFEW, "run", "-q", "--for", BUDGET, "-o", result, "--", *words_of(case, repaired)], stdout=subprocess.DEVNULL, stderr=text)
+    return json.loads(result.read_text()), time.monotonic() - begin
+
+
+def names_of(finding):
+    what = finding["place"]["what"]
+    if what["kind"] == "program":
+        return "the program"
+    return " > ".join(what.get("path") or [what.get("procedure") or what.get("name") or "", what.get("line") or ""])
+
+
+def spent_on(finding):
+    return next((e["on"] for e in finding["evidence"] if e["kind"] == "time_spent"), "")
+
+
+def judge(case, result):
+    """Whether the first finding is at the place, and has the cause; the finding."""
+    # That others had the CPUs is true of a busy machine, and no cause in the program.
+    others = lambda finding: any(e["kind"] == "cpu_taken" and e["by"]["who"] == "other_program" for e in finding["evidence"][:2])
+    first = next((finding for finding in result["claims"]["list"] if not others(finding)), None)
+    if first is None:
+        return False, False, None
+    placed = any(place in names_of(first) for place in case.places)
+    evidence = json.dumps(first["evidence"]) + names_of(first)
+    caused = spent_on(first) in case.spent and (not case.words or any(word.lower() in evidence.lower() for word in case.words))
+    return placed, placed and caused, first
+
+
+def seconds(command):
+    begin = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - begin
+
+
+def gain_of(case):
+    """What the repair gains: the median of pairs that are run in turns, and the range of them."""
+    pairs = [(seconds(words_of(case, False)), seconds(words_of(case, True))) for _ in range(TIMES)]
+    gains = sorted((slow - fast) / slow for slow, fast in pairs)
+    return statistics.median(gains), gains[0], gains[-1]
+
+
+def percent(value):
+    return f"{100 * value:.0f}"
+
+
+def main():
+    asked = os.environ.get("RUN_CASES", TUNED).split(";")
+    cases = [case for case in CASES if case.half in asked or case.name in asked]
+    build()
+    for half in (TUNED, HELD):
+        own = [case for case in cases if case.half == half]
+        if not own:
+            continue
+        bench.title(f"What `run` says of programs of known truth, {half}")
+        bench.head("program", "place", "cause", "repaired: elsewhere", "said to be worth, %", "the repair gains, %", "agree", "s", "first finding")
+        sums = [0, 0, 0, 0]
+        for case in own:
+            result, took = said(case, False)
+            placed, caused, first = judge(case, result)
+            _, again, other = judge(case, said(case, True)[0])
+            gain, least, most = gain_of(case)
+            amount = first["amount"] if first else {"value": 0, "interval": [0, 0]}
+            low, high = amount.get("interval") or [amount["value"]] * 2
+            agree = first is not None and low <= most and high >= least
+            for at, good in enumerate((placed, caused, not again, agree)):
+                sums[at] += good
+            mark = lambda good: "yes" if good else "NO"
+            bench.row(case.name, mark(placed), mark(caused), mark(not again), f"{percent(amount['value'])} [{percent(low)}, {percent(high)}]",
+                      f"{percent(gain)} [{percent(least)}, {percent(most)}]", mark(agree), f"{took:.0f}", first["sentence"] if first else "none")
+            if again:
+                print(f"  repaired: {other['sentence']}")
+        print(f"\nof {len(own)}: place {sums[0]}, cause {sums[1]}, repaired {sums[2]}, worth {sums[3]}", flush=True)
+
+
+main()

@@ -1,0 +1,152 @@
+//! The effect on a program of speeding a fragment of its code up.
+
+use super::phase::Phase;
+use crate::statistics::Interval;
+
+/// Effects of speeding a fragment up.
+#[derive(Clone, Debug)]
+pub struct FragmentEffects {
+    /// `path:line`, or the function.
+    pub name: String,
+    /// The function of a line; the place of a function.
+    pub detail: String,
+    /// The image, where it is known.
+    pub image: Option<String>,
+    /// Its share of the samples of all fragments, over the whole run.
+    pub share: f64,
+    /// For each progress point, the one with the largest effect first; at least one.
+    pub effects: Vec<Effect>,
+}
+
+/// A fragment that is not reported, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The fragment.
+    pub name: String,
+    /// The progress point.
+    pub point: String,
+    /// Why.
+    pub why: Lack,
+}
+
+/// The data of which there are too few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// No experiment with a speedup of 0, or only ones without a sample.
+    Baseline,
+    /// Fewer different speedups than asked for.
+    Speedups(usize),
+    /// Too few visits of the progress point.
+    Visits(u64),
+    /// As many experiments as different speedups or fewer: there is no telling how much they vary.
+    Experiments(usize),
+}
+
+/// The quantity measured at a progress point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// The time between visits.
+    Throughput,
+    /// The time between a begin and its end, by Little's law.
+    Latency,
+}
+
+/// The effect of speeding a fragment up on one progress point.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// The progress point.
+    pub point: String,
+    /// The quantity measured at it.
+    pub measure: Measure,
+    /// The baseline: period between visits, or latency, in nanoseconds of undelayed time.
+    pub baseline_ns: f64,
+    /// Measured points, by ascending speedup, without the baseline.
+    pub points: Vec<Point>,
+    /// The curve at the speedups that were measured, by ascending speedup, without 0, where it is 0.
+    pub curve: Vec<Estimate>,
+    /// Slope of the regression through the origin: program speedup for each speedup of the fragment.
+    pub slope: Interval,
+    /// The probability of a slope this steep in any of the effects, if none had one: false discoveries
+    /// are a fraction `x` of the effects with `q ≤ x`.
+    pub q: f64,
+    /// The part of the run time that all speedups above are multiplied by.
+    pub phase: Phase,
+    /// Experiments that this rests on.
+    pub experiments: usize,
+    /// Further experiments, which are too far from all others to count: something else disturbed them.
+    pub set_aside: usize,
+    /// Visits (or arrivals) in them that count.
+    pub visits: u64,
+    /// In words.
+    pub verdict: Verdict,
+}
+
+impl Effect {
+    /// The curve at its highest.
+    pub fn peak(&self) -> Option<&Estimate> {
+        let by_speedup = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
+        self.curve.iter().max_by(by_speedup)
+    }
+
+    /// The curve at a speedup of the fragment, which is linear between those measured; `None` beyond them.
+    pub fn at(&self, speedup: f64) -> Option<Estimate> {
+        let mut before = Estimate::default();
+        for estimate in &self.curve {
+            if estimate.speedup >= speedup {
+                let part = (speedup - before.speedup) / (estimate.speedup - before.speedup);
+                let between = |a: f64, b: f64| a + part * (b - a);
+                return Some(Estimate {
+                    speedup,
+                    program: between(before.program, estimate.program),
+                    low: between(before.low, estimate.low),
+                    high: between(before.high, estimate.high),
+                });
+            }
+            before = *estimate;
+        }
+        None
+    }
+}
+
+/// Experiments with one speedup, combined.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The fragment's speedup, 0 to 1.
+    pub speedup: f64,
+    /// The program's, negative where it became slower.
+    pub program: f64,
+    /// Its standard error (bootstrap).
+    pub error: f64,
+    /// Number of experiments.
+    pub experiments: usize,
+    /// Visits (or arrivals) in them.
+    pub visits: u64,
+}
+
+/// A point of the curve, with its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// The fragment's speedup, 0 to 1.
+    pub speedup: f64,
+    /// The program's.
+    pub program: f64,
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// The meaning of an effect for somebody who wants a faster program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// Worth it: the program becomes faster by up to this much.
+    WorthIt(Estimate),
+    /// Worth it up to here; a greater speedup of the fragment makes the program slower again.
+    WorthItUpTo(Estimate),
+    /// Contention: speeding the fragment up makes the program slower, by up to this much.
+    Contention(Estimate),
+    /// No effect of more than five points.
+    NoEffect,
+    /// The experiments do not tell: the effect may be more than five points, or none.
+    Unclear,
+}

@@ -1,0 +1,45 @@
+//! The items of a thread, as nesting and pairs see them.
+
+/// An item, or several joined. As small as can be: there is one for each execution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    /// The first one's beginning.
+    pub enter: u64,
+    /// The last one's end.
+    pub leave: u64,
+    /// The kinds of an execution, for the sequences of what contains it and for pairs of siblings.
+    pub exact: u64,
+    pub collapsed: u64,
+    /// Executions in it.
+    pub count: u64,
+    /// How long they took, without what tracing added to them; 0 of a wait.
+    pub net: u64,
+    /// Its block, if it is one execution that pairs count; else [`NO_BLOCK`] or [`TRANSPARENT`].
+    pub block: u32,
+    /// There is [`More`](super::nesting::More) of it.
+    pub more: bool,
+    /// It is several items: it cannot be divided any more.
+    pub joined: bool,
+}
+
+impl Node {
+    /// Returns what is no single execution, or none that is followed.
+    pub fn other(enter: u64, leave: u64, block: u32, count: u64) -> Self {
+        Self {
+            enter,
+            leave,
+            exact: 0,
+            collapsed: 0,
+            count,
+            net: 0,
+            block,
+            more: true,
+            joined: false,
+        }
+    }
+}
+
+/// Not an execution that is followed: what stands before it and behind it are no neighbours.
+pub(super) const NO_BLOCK: u32 = u32::MAX - 1;
+/// Only waiting: what stands before it and behind it are neighbours.
+pub(super) const TRANSPARENT: u32 = u32::MAX;

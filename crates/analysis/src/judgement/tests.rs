@@ -1,0 +1,282 @@
+//! Programs whose time is known.
+
+use super::*;
+use profile::{CallTreeBuilder, DraftNode, ValueType};
+
+const MS: i64 = 1_000_000;
+
+/// A tree of these stacks, outermost first, each with what its time of so many milliseconds is spent on.
+fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
+    let value = |name: &str| ValueType {
+        name: name.to_owned(),
+        unit: "nanoseconds".to_owned(),
+    };
+    let kinds = TimeKind::ALL.iter().map(|kind| value(kind.phrase()));
+    let mut builder = CallTreeBuilder::new(std::iter::once(value("time")).chain(kinds).collect());
+    for (path, kind, time) in stacks {
+        let mut node = DraftNode::ROOT;
+        for name in path.split(';') {
+            let module = if name.contains(" (system call)") {
+                "[kernel]"
+            } else {
+                "app"
+            };
+            let method = builder.method(name, module).unwrap();
+            node = builder.child(node, method).unwrap();
+        }
+        let at = TimeKind::ALL.iter().position(|k| k == kind).unwrap();
+        builder.add(0, node, time * MS);
+        builder.add(1 + at, node, time * MS);
+    }
+    builder.finish().unwrap()
+}
+
+static NO_WAITS: CpuWaits = CpuWaits {
+    own_ns: 0,
+    nobody_ns: 0,
+    others: BTreeMap::new(),
+};
+
+fn measured(tree: &CallTree) -> Measured<'_> {
+    Measured {
+        tree,
+        more_runs: &[],
+        each_sample: 1e6,
+        cpu_waits: &NO_WAITS,
+        confined: None,
+        stalls: &[],
+        causal: &[],
+        interference: &[],
+        next: &[],
+    }
+}
+
+fn predicted(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
+    Finding {
+        claim,
+        place: FindingPlace {
+            image: None,
+            what: PlaceInCode::Line {
+                line: format!("{procedure}.c:7"),
+                procedure: procedure.to_owned(),
+            },
+        },
+        amount: FindingAmount {
+            value,
+            interval: Some(interval),
+            unit: AmountUnit::Fraction,
+            relative_to: AmountBase::Period("end".to_owned()),
+            certainty: Certainty::Prediction,
+        },
+        evidence: Vec::new(),
+        doubts: Vec::new(),
+        next: Vec::new(),
+    }
+}
+
+fn names(judgement: &Judgement) -> Vec<String> {
+    let names = judgement.findings.iter().map(|f| f.place.what.name());
+    names.collect()
+}
+
+const WAITING: (&str, TimeKind, i64) = ("main;save;fsync;fsync (system call)", TimeKind::Disk, 600);
+
+#[test]
+fn waiting_and_running_are_ranked_together() {
+    let tree = tree(&[
+        WAITING,
+        ("main;compute", TimeKind::Computing, 300),
+        ("main;print;write (system call)", TimeKind::SystemCalls, 90),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).unwrap();
+    assert_eq!(judgement.findings.len(), 3, "{:?}", names(&judgement));
+    let first = &judgement.findings[0];
+    assert_eq!(first.spent_on(), Some(TimeKind::Disk));
+    assert!((first.amount.value - 600.0 / 990.0).abs() < 1e-6);
+    assert_eq!(judgement.findings[1].spent_on(), Some(TimeKind::Computing));
+    assert!((judgement.together - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_prediction_counts_more_than_a_share() {
+    let tree = tree(&[
+        ("main;a", TimeKind::Computing, 500),
+        ("main;b", TimeKind::Computing, 400),
+    ]);
+    // Threads: what `a` does is hidden behind `b`.
+    let causal = [
+        predicted(Claim::SpeedupWorthless, "a", 0.0, [-0.02, 0.02]),
+        predicted(Claim::WorthSpeedup, "b", 0.3, [0.25, 0.35]),
+    ];
+    let judgement = judge_measured(&Measured {
+        causal: &causal,
+        ..measured(&tree)
+    })
+    .unwrap();
+    assert_eq!(names(&judgement), ["b.c:7"]);
+    assert_eq!(judgement.findings[0].claim, Claim::WorthSpeedup);
+}
+
+#[test]
+fn no_time_is_counted_twice() {
+    let tree = tree(&[
+        ("main;parse;malloc", TimeKind::Computing, 300),
+        ("main;render;malloc", TimeKind::Computing, 300),
+        ("main;render", TimeKind::Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).unwrap();
+    let sum: f64 = judgement.findings.iter().map(|f| f.amount.value).sum();
+    assert!(sum <= 1.0 + 1e-9, "{sum}");
+    assert_eq!(names(&judgement)[0], "malloc");
+}
+
+/// Other programs that had the CPUs come first, and what runs keeps its part of the time without them.
+#[test]
+fn a_machine_without_room_is_a_finding() {
+    let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
+    let waits = CpuWaits {
+        own_ns: 700_000_000,
+        nobody_ns: 0,
+        others: BTreeMap::from([("cc1".to_owned(), 1_500_000_000)]),
+    };
+    let starved = Measured {
+        cpu_waits: &waits,
+        ..measured(&tree)
+    };
+    let judgement = judge_measured(&starved).unwrap();
+    let first = &judgement.findings[0];
+    assert_eq!(first.spent_on(), Some(TimeKind::NoCpu));
+    assert!((first.amount.value - 0.75).abs() < 1e-9);
+    assert!(first.sentence().contains("cc1"), "{}", first.sentence());
+    assert!((judgement.findings[1].amount.value - 1.0).abs() < 1e-9);
+}
+
+/// Threads that wait for each other's CPUs are no loss where they use all, and one where they may not.
+#[test]
+fn own_threads_are_a_loss_only_where_they_may_not_use_all_cpus() {
+    let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
+    let waits = CpuWaits {
+        own_ns: 500_000_000,
+        ..CpuWaits::default()
+    };
+    let free = Measured {
+        cpu_waits: &waits,
+        ..measured(&tree)
+    };
+    assert_eq!(names(&judge_measured(&free).unwrap()), ["a"]);
+    let confined = Measured {
+        confined: Some((1, 2)),
+        ..free
+    };
+    let judgement = judge_measured(&confined).unwrap();
+    assert_eq!(judgement.findings[0].spent_on(), Some(TimeKind::NoCpu));
+    assert!((judgement.findings[0].amount.value - 0.5).abs() < 1e-9);
+}
+
+/// The scheduler's account has no time in which idle CPUs wake up.
+#[test]
+fn what_idle_cpus_take_to_wake_up_is_not_counted() {
+    let mut waits = CpuWaits {
+        own_ns: 5,
+        nobody_ns: 10,
+        others: BTreeMap::from([("cc1".to_owned(), 3)]),
+    };
+    waits.limit_to(9);
+    assert_eq!((waits.own_ns, waits.nobody_ns, waits.total()), (5, 1, 9));
+    waits.limit_to(2);
+    assert_eq!(waits.total(), 8);
+}
+
+/// What stalls is evidence for the place that most of its procedure's time lies in.
+#[test]
+fn stalls_speak_of_the_place_that_computes_there() {
+    let tree = tree(&[WAITING, ("main;walk_list", TimeKind::Computing, 300)]);
+    let mut stalled = predicted(Claim::Stalls, "walk_list", 0.9, [0.8, 0.95]);
+    stalled.evidence.push(FindingEvidence::StallCulprit {
+        culprit: "D-cache miss".to_owned(),
+        least: 0.0,
+        most: 0.9,
+    });
+    let stalls = [stalled];
+    let judgement = judge_measured(&Measured {
+        stalls: &stalls,
+        ..measured(&tree)
+    })
+    .unwrap();
+    let has_culprit = |finding: &Finding| {
+        let mut evidence = finding.evidence.iter();
+        evidence.any(|e| matches!(e, FindingEvidence::StallCulprit { .. }))
+    };
+    let with_culprit: Vec<bool> = judgement.findings.iter().map(has_culprit).collect();
+    assert_eq!(with_culprit, [false, true]);
+}
+
+#[test]
+fn few_samples_are_worth_little() {
+    // One sample in a hundred may as well be none.
+    let tree = tree(&[
+        ("main;a", TimeKind::Computing, 97),
+        ("main;b", TimeKind::Computing, 3),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).unwrap();
+    assert_eq!(names(&judgement), ["a"]);
+}
+
+/// What is lost in a function whose wait is a sequence is evidence there, and not counted a second time.
+#[test]
+fn interference_speaks_of_the_sequence_that_it_waits_in() {
+    let tree = tree(&[
+        (
+            "main;update;pthread_mutex_lock;lll_lock_wait;futex (system call)",
+            TimeKind::Locks,
+            600,
+        ),
+        ("main;prepare", TimeKind::Computing, 400),
+    ]);
+    let mut lost = predicted(Claim::LosesTime, "___pthread_mutex_lock", 0.5, [0.4, 0.6]);
+    lost.evidence.push(FindingEvidence::LostTime {
+        running: 0.0,
+        blocked: 1.0,
+        scheduler: 0.0,
+    });
+    let judgement = judge_measured(&Measured {
+        interference: &[lost],
+        ..measured(&tree)
+    })
+    .unwrap();
+    assert_eq!(judgement.findings.len(), 2, "{:?}", names(&judgement));
+    let has_evidence = |finding: &Finding| {
+        let mut evidence = finding.evidence.iter();
+        evidence.any(|e| matches!(e, FindingEvidence::LostTime { .. }))
+    };
+    assert!(has_evidence(&judgement.findings[0]));
+    assert!(!has_evidence(&judgement.findings[1]));
+}
+
+#[test]
+fn nothing_measured_is_an_error() {
+    assert!(judge_measured(&measured(&tree(&[]))).is_err());
+}
+
+/// Several runs say how runs differ; the place is the same in all, found by its path.
+#[test]
+fn several_runs_make_the_interval() {
+    let run = |a: i64| {
+        tree(&[
+            ("main;a", TimeKind::Computing, a),
+            ("main;b", TimeKind::Computing, 1000 - a),
+        ])
+    };
+    let (first, more) = (run(600), [run(640), run(560), run(620)]);
+    let judgement = judge_measured(&Measured {
+        more_runs: &more,
+        ..measured(&first)
+    })
+    .unwrap();
+    let amount = &judgement.findings[0].amount;
+    assert_eq!(names(&judgement)[0], "a");
+    assert!((amount.value - 0.605).abs() < 1e-9, "{amount:?}");
+    let [low, high] = amount.interval.unwrap();
+    assert!(low < 0.56 && high > 0.64, "{amount:?}");
+    assert_eq!(judgement.findings[0].doubts, []);
+}

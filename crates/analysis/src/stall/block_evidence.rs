@@ -1,0 +1,73 @@
+//! What was seen of a procedure's blocks and edges, where instructions run out of order.
+
+/// Evidence about a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockEvidence {
+    /// Its samples.
+    pub samples: f64,
+    /// The number of its instructions.
+    pub instructions: f64,
+    /// Cycles that it is expected to take, up to a factor that all blocks of the procedure share;
+    /// the number of instructions where nothing better is known.
+    pub cost: f64,
+    /// The highest possible frequency, in executions divided by the cycles between samples:
+    /// samples by the least cycles that the block takes. Infinite where that is not known.
+    pub at_most: f64,
+}
+
+/// Observed transfers of control along an edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EdgeEvidence {
+    /// At samples: by the registers, or branch records.
+    pub observed: f64,
+    /// Along stretches of execution that were followed from some time after a sample, so that
+    /// the visits of different blocks compare.
+    pub walked: f64,
+}
+
+/// Execution count of a part of a block, by another tool: one of its source lines. It may be wrong,
+/// because compilers move code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// The block.
+    pub block: usize,
+    /// The execution count.
+    pub executions: f64,
+    /// Cycles between samples: executions by these are a frequency.
+    pub period: f64,
+}
+
+/// Evidence about a procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// For each block.
+    pub blocks: Vec<BlockEvidence>,
+    /// For each edge.
+    pub edges: Vec<EdgeEvidence>,
+    /// Counts by other tools; a block may have several.
+    pub counted: Vec<Counted>,
+    /// The instructions that the procedure executed, divided by the cycles between samples.
+    pub instructions: Option<f64>,
+    /// True if the graph has all edges. If not, no confidence is more than low.
+    pub complete: bool,
+}
+
+/// Assumptions of the estimator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Cycles for each instruction, where the number of instructions is not given; in the unit
+    /// of the sampling period.
+    pub cycles_per_instruction: f64,
+    /// The numbers of observations at samples, where there is one for each, and along stretches,
+    /// that make a branch as sure as it can be.
+    pub most_observations: (f64, f64),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cycles_per_instruction: 1.0,
+            most_observations: (30.0, 4000.0),
+        }
+    }
+}

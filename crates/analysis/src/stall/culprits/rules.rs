@@ -1,0 +1,209 @@
+//! The candidates for a stall, each with how it is ruled out or bounded.
+
+use super::cause::{Cause, Culprit};
+use super::context::Context;
+use super::exposure::{LONG, exposed_latency};
+use super::front_end::Candidates;
+use super::places::MEMORY;
+use machine::Architecture;
+
+/// The stack is always near: in the second level, if not in the first; where the code is not known to say its
+/// addresses, its pages in the first. A value that was stored there just before, as
+/// other bytes than are loaded, takes as long.
+const FORWARDING: f64 = 20.0;
+
+/// Micro-operations from which on microcode is likely.
+const MANY: f64 = 5.0;
+
+/// An access that can have less than this share of what another can have is not named beside it.
+const LEAST_OF: f64 = 0.05;
+
+/// All that cannot be ruled out, the likeliest first.
+pub(super) fn candidates(
+    context: &Context<'_>,
+    block: usize,
+    index: usize,
+    cycles: f64,
+) -> Vec<Culprit> {
+    let mut all = Candidates::new(context, block, index);
+    all.add_data_misses(cycles);
+    all.add_busy_units();
+    all.add_dependency();
+    all.add_stores();
+    all.add_synchronisation();
+    all.add_mispredictions();
+    all.add_fetch();
+    all.page_fault();
+    all.add_microcode();
+    all.found
+}
+
+impl Candidates<'_, '_> {
+    fn least_latency(&self, index: usize) -> f64 {
+        self.context.evidence.expected[index].latency
+    }
+
+    /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
+    /// none of those before loads. What the code and data addresses say bounds them
+    /// ([`Residence::bound`](super::residence::Residence::bound)); the stack is in the second level at least.
+    fn add_data_misses(&mut self, cycles: f64) {
+        let context = self.context;
+        let is_load = |index: &usize| {
+            let kind = context.instruction(*index).kind;
+            kind.load && !kind.prefetch
+        };
+        let mut caller = false;
+        let mut loads: Vec<usize> = if self.in_order() {
+            let touched = self
+                .own_instruction()
+                .reads
+                .union(self.own_instruction().writes);
+            let (writers, outside) = context.last_writers(self.block, self.index, touched);
+            caller = outside;
+            writers.into_iter().map(|(writer, _)| writer).collect()
+        } else {
+            self.before.clone()
+        };
+        loads.retain(is_load);
+        let mut translated = loads.clone();
+        let own = if caller { MEMORY } else { 0.0 };
+        self.add_misses(Cause::DataCache, loads, own, cycles);
+        // A store waits for its translation too.
+        let stores = |index: &usize| context.instruction(*index).kind.store;
+        translated.extend(self.possible_suspects().into_iter().filter(stores));
+        translated.sort_unstable();
+        translated.dedup();
+        self.add_misses(Cause::DataTlb, translated, own, cycles);
+    }
+
+    /// Misses of any of some accesses, each within its bound.
+    fn add_misses(&mut self, cause: Cause, mut at: Vec<usize>, least: f64, cycles: f64) {
+        let context = self.context;
+        let blocks = &context.evidence.graph.blocks;
+        let bound = |index: &usize| {
+            let block = blocks.partition_point(|block| block.instructions.end <= *index);
+            // Samples at the instruction show addresses of the one before, if that is the only one.
+            let alone = !self.in_order() && context.evidence.late == 0 && block == self.block;
+            let after = (alone && index + 1 == self.index).then_some(cycles);
+            let bound = context.residence.miss_bound(cause, block, *index, after);
+            if !self.uses_stack(*index) {
+                return bound;
+            }
+            if cause == Cause::DataTlb && context.instruction(*index).place.is_none() {
+                return 0.0;
+            }
+            if cause == Cause::DataCache && context.residence.is_taken(*index) {
+                return bound;
+            }
+            let forwarded =
+                cause == Cause::DataCache && context.residence.rounds.load_of_parts(*index);
+            if forwarded {
+                FORWARDING
+            } else {
+                bound.min(FORWARDING)
+            }
+        };
+        let bounds: Vec<f64> = at.iter().map(bound).collect();
+        let most = bounds.iter().copied().fold(least, f64::max);
+        let mut bounds = bounds.into_iter();
+        at.retain(|_| bounds.next().is_some_and(|bound| bound >= LEAST_OF * most));
+        self.add_culprit(cause, at, most);
+    }
+
+    /// Divider and other long units. In order: not if it does not need a unit that another may keep
+    /// busy; at most as long as that keeps it. Out of order: not if the suspect is no long operation; at
+    /// most one and a half times its latency, for one before.
+    fn add_busy_units(&mut self) {
+        let context = self.context;
+        let expected = |index: usize| &context.evidence.expected[index];
+        if self.in_order() {
+            let kind = self.own_instruction().kind;
+            let busy = expected(self.index).busy;
+            if kind.multiply || kind.divide || busy > 1.0 {
+                self.add_culprit(Cause::Unit, vec![self.index], busy);
+            }
+            return;
+        }
+        let mut long = self.possible_suspects();
+        long.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.divide || expected(*index).latency >= LONG && !kind.load && !kind.store
+        });
+        let latencies = long.iter().map(|index| expected(*index).latency);
+        let most = latencies.fold(0.0, f64::max);
+        self.add_culprit(Cause::Unit, long, 1.5 * most);
+    }
+
+    /// Results that are waited for. In order: the schedule knows of those within the block, but not
+    /// how they shift when something else stalls or does not; at most what is left of their latency
+    /// (that of loads is the data cache's). Out of order: as much of the suspect's latency as
+    /// may be exposed; a long operation's is its own.
+    fn add_dependency(&mut self) {
+        let context = self.context;
+        if self.in_order() {
+            let (writers, caller) =
+                context.last_writers(self.block, self.index, self.own_instruction().reads);
+            let width = f64::from(context.evidence.processor.width);
+            let (mut at, mut most) = (Vec::new(), if caller { LONG } else { 0.0 });
+            for (writer, distance) in writers {
+                // The instructions in between take some of it.
+                let left = self.least_latency(writer) - (distance as f64 / width).floor();
+                let is_load = context.instruction(writer).kind.load;
+                if left > 0.0 && self.least_latency(writer) > 1.0 && !is_load {
+                    most = most.max(left);
+                    at.push(writer);
+                }
+            }
+            self.add_culprit(Cause::Dependency, at, most);
+            return;
+        }
+        let (mut at, mut most) = (Vec::new(), 0.0_f64);
+        for suspect in self.possible_suspects() {
+            let own = self.least_latency(suspect);
+            let waits = own < LONG && !context.instruction(suspect).kind.locked;
+            let exposed = if waits {
+                exposed_latency(context, suspect, self.index)
+            } else {
+                0.0
+            };
+            if exposed > 0.0 {
+                most = most.max(exposed);
+                at.push(suspect);
+            }
+        }
+        self.add_culprit(Cause::Dependency, at, most);
+    }
+
+    /// Page faults: the instruction that faults is executed again, so that the time shows at it;
+    /// not if it does not access memory. (The kernel's own time is not the procedure's.)
+    fn page_fault(&mut self) {
+        let kind = self.own_instruction().kind;
+        if (kind.load || kind.store) && !kind.prefetch && !self.uses_stack(self.index) {
+            self.add_culprit(Cause::PageFault, vec![self.index], 100.0 * MEMORY);
+        }
+    }
+
+    /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated; what
+    /// a locked instruction takes is its synchronisation, and what a division takes its unit.
+    fn add_microcode(&mut self) {
+        let context = self.context;
+        if context.evidence.processor.architecture != Architecture::X86_64 {
+            return;
+        }
+        let uops = |index: &usize| context.evidence.expected[*index].uops;
+        let mut at = self.possible_suspects();
+        at.retain(|index| {
+            let kind = context.instruction(*index).kind;
+            kind.repeated || !kind.locked && !kind.divide && uops(index) >= MANY
+        });
+        let repeated = at
+            .iter()
+            .any(|index| context.instruction(*index).kind.repeated);
+        let most = at.iter().map(uops).fold(0.0, f64::max);
+        self.add_culprit(
+            Cause::Microcode,
+            at,
+            if repeated { f64::INFINITY } else { 4.0 * most },
+        );
+    }
+}

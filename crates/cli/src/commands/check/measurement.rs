@@ -1,0 +1,127 @@
+//! Several runs of a command: what they took, kept in a file with the recording of one of them beside it.
+
+use crate::commands::streams::{RepeatedStreams, Silenced};
+use crate::commands::wrapped::{self, Signals};
+use crate::kept_file::KeptFile;
+use crate::output::write_file;
+use profile::{Host, Recording};
+use results::inconclusive_refusal;
+use sampler::{Exit, Options, TargetSpec};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// The version of the form.
+const SCHEMA: &str = "vitalfew.check/1";
+const MEASUREMENT_FILE: KeptFile = KeptFile {
+    what: "a measurement of check",
+    schema: SCHEMA,
+    longest: 16 << 20,
+};
+
+/// What one run took.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct RunTimes {
+    /// From its start to its end, in nanoseconds.
+    pub wall_ns: u64,
+    /// On CPUs, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// What several runs took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckMeasurement {
+    schema: String,
+    /// The command with its arguments.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// The runs.
+    pub runs: Vec<RunTimes>,
+}
+
+impl CheckMeasurement {
+    /// Runs a command so many times; returns also the recording of the run that took the median CPU time.
+    ///
+    /// # Errors
+    /// If it cannot be run or sampled, fails, or is stopped.
+    pub fn measure_runs(command: &[String], runs: u32) -> anyhow::Result<(Self, Recording)> {
+        let signals = Signals::catch_signals()?;
+        let mut streams = RepeatedStreams::keep_input()?;
+        let mut recordings = Vec::new();
+        for run in 0..runs {
+            if run > 0 {
+                streams.rewind_input()?;
+            }
+            streams.silence_output(Silenced::All)?;
+            let options = Options::new(TargetSpec::Command(command.to_vec()));
+            let outcome = sampler::record(&options, &signals.stop, &mut |_| {});
+            streams.restore_output();
+            let outcome = outcome?;
+            signals.pass_on(outcome.running.as_ref());
+            let exit = outcome
+                .exit
+                .or_else(|| wrapped::wait_for_command(outcome.running, true));
+            if signals.stop.load(Ordering::Relaxed) {
+                return Err(inconclusive_refusal("stopped before all runs".to_owned()));
+            }
+            match exit {
+                Some(exit) if exit.exit_code() == 0 => {}
+                other => anyhow::bail!(
+                    "run {} of the command ended with exit code {}: nothing is compared",
+                    run + 1,
+                    other.map_or(1, Exit::exit_code)
+                ),
+            }
+            recordings.push(outcome.recording);
+        }
+        recordings.sort_by_key(|recording| run_times(recording).cpu_ns);
+        let measurement = Self {
+            schema: SCHEMA.to_owned(),
+            command: command.to_vec(),
+            host: sampler::read_host(),
+            runs: recordings.iter().map(run_times).collect(),
+        };
+        let mut median = recordings.swap_remove(recordings.len() / 2);
+        symbols::embed_procedures(&mut median, &symbols::SymbolOptions::default());
+        Ok((measurement, median))
+    }
+
+    /// Reads what was kept.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no such measurement.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let measurement: Self = MEASUREMENT_FILE.read(path, |kept: &Self| &kept.schema)?;
+        if measurement.runs.len() < 2 {
+            return Err(MEASUREMENT_FILE.refuse(path, "it has fewer than two runs"));
+        }
+        Ok(measurement)
+    }
+
+    /// Keeps it, with the recording beside it.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn keep(&self, path: &Path, recording: &Recording) -> anyhow::Result<()> {
+        store::write_file(recording, &recording_beside(path))?;
+        write_file(path, |out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            Ok(writeln!(out)?)
+        })
+    }
+}
+
+fn run_times(recording: &Recording) -> RunTimes {
+    RunTimes {
+        wall_ns: recording.duration_ns,
+        cpu_ns: recording.task_times.map_or(0, |times| times.cpu_ns),
+    }
+}
+
+/// Where the recording is that belongs to a measurement.
+pub fn recording_beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".recording");
+    name.into()
+}

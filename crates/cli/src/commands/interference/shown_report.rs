@@ -1,0 +1,17 @@
+//! What a report shows, as text, JSON or a picture.
+
+use profile::{BlockScore, Interference};
+
+/// What is reported.
+pub struct Report<'a> {
+    /// Everything.
+    pub result: &'a Interference,
+    /// The findings that are shown.
+    pub shown: &'a [BlockScore],
+    /// The file as it would be named again on a command line.
+    pub file: String,
+    /// Everything was asked for.
+    pub all: bool,
+    /// Also by thread.
+    pub thread: bool,
+}

@@ -1,0 +1,225 @@
+//! Contents of the page, gathered from files of any kind.
+
+use crate::claims::JsonClaims;
+use crate::commands::{causal, interference};
+use analysis::bottleneck::auto;
+use analysis::bottleneck::forest::{Forest, Normalisation, Run};
+use analysis::bottleneck::transform::{self, Transform};
+use anyhow::Context;
+use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
+use regex::Regex;
+use results::page::{PAGE_SCHEMA, PageLines, PageProfile};
+use results::{
+    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
+    resolve_all, tree_of_recording,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use store::Wanted;
+
+/// The longest result of `--json` that is read.
+const LONGEST_RESULT: u64 = 256 << 20;
+
+/// Contents of the page; `docs/page.md` describes them.
+#[derive(Serialize)]
+pub struct PageContent {
+    schema: &'static str,
+    made_by: &'static str,
+    /// The server sends newer data when there are any.
+    live: bool,
+    profiles: Vec<PageProfile>,
+    /// Results of commands as with `--json`, each with its own `schema`.
+    results: Vec<Value>,
+}
+
+impl PageContent {
+    /// The document.
+    pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+
+    /// Leaves out the text of sources.
+    pub fn leave_out_sources(&mut self) {
+        self.profiles
+            .iter_mut()
+            .for_each(PageProfile::leave_out_sources);
+    }
+
+    /// Leaves out calling contexts that have less than `share` of the cost, and returns how many are left out in all.
+    pub fn leave_out(&mut self, share: f64) -> usize {
+        let leave_out = |profile: &mut PageProfile| {
+            profile.leave_out(share);
+            profile.tree.left_out.map_or(0, |left_out| left_out.nodes)
+        };
+        self.profiles.iter_mut().map(leave_out).sum()
+    }
+}
+
+/// Reads the files, or the last of each kind that a database has.
+pub fn gather_content(
+    files: &[PathBuf],
+    database: Option<&Path>,
+    debug_dirs: &[PathBuf],
+    live: bool,
+) -> anyhow::Result<PageContent> {
+    let mut content = PageContent {
+        schema: PAGE_SCHEMA,
+        made_by: concat!("vitalfew ", env!("CARGO_PKG_VERSION")),
+        live,
+        profiles: Vec::new(),
+        results: Vec::new(),
+    };
+    let latest = match files.is_empty() {
+        true => latest_files(database)?,
+        false => Vec::new(),
+    };
+    for file in files.iter().chain(&latest) {
+        content.add_file(file, debug_dirs)?;
+    }
+    Ok(content)
+}
+
+/// Returns the database, as far as it has recordings, and the last results in it.
+pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
+    let database = database.map_or_else(store::default_database, Path::to_owned);
+    let mut files = Vec::new();
+    if let Ok(opened) = store::Database::open(&database)
+        && opened.latest_epoch()?.0.is_some()
+    {
+        files.push(database.clone());
+    }
+    if database.exists() {
+        files.extend(store::latest_causal(&database)?);
+        files.extend(store::latest_interference(&database)?);
+    }
+    if files.is_empty() {
+        let message = format!(
+            "nothing has been recorded in {}; record something: vitalfew record -g -- COMMAND",
+            database.display()
+        );
+        return Err(inconclusive_refusal(message));
+    }
+    Ok(files)
+}
+
+impl PageContent {
+    fn add_file(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
+        if is_recording(file) {
+            return self.add_recording(file, debug_dirs);
+        }
+        let mut start = Vec::new();
+        let opened = File::open(file).map_err(|error| Refusal {
+            reason: RefusalReason::Failure,
+            message: format!("{}: cannot be read: {error}", file.display()),
+        })?;
+        opened
+            .take(4096)
+            .read_to_end(&mut start)
+            .with_context(|| file.display().to_string())?;
+        if store::is_causal(&start) || formats::coz::is_coz(&start) {
+            self.results.push(causal::result_of_file(file)?);
+        } else if store::is_trace(&start) || store::is_interference(&start) {
+            self.results.push(interference::result_of_file(file)?);
+        } else if is_result(&start) {
+            self.results.push(read_result(file)?);
+        } else {
+            let options = read_options(debug_dirs);
+            let profile = read::read_profile(file, &options)?;
+            self.add_profile(file, &profile, |page| page)?;
+        }
+        Ok(())
+    }
+
+    fn add_recording(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
+        let source = RecordingSource {
+            path: Some(file.to_owned()),
+            debug_dirs: debug_dirs.to_owned(),
+            ..RecordingSource::default()
+        };
+        let mut recording =
+            crate::source::accept_recording(results::open_recording(&source, Wanted::ALL)?);
+        profile::fold_interpreter_frames(&mut recording);
+        let resolved = resolve_all(&recording, &source);
+        let profile = tree_of_recording(&recording, &resolved, &read_options(debug_dirs))?;
+        let lines = PageLines::of_recording(&recording, &resolved.table);
+        self.add_profile(file, &profile, |page| {
+            page.with_recording(&recording, lines)
+        })
+    }
+
+    fn add_profile(
+        &mut self,
+        file: &Path,
+        profile: &TreeProfile,
+        more: impl FnOnce(PageProfile) -> PageProfile,
+    ) -> anyhow::Result<()> {
+        let name = file.display().to_string();
+        self.results.push(search_profile(&name, profile)?);
+        self.profiles.push(more(PageProfile::new(name, profile)));
+        Ok(())
+    }
+}
+
+/// Stacks begin with their thread, for the page to keep threads apart.
+fn read_options(debug_dirs: &[PathBuf]) -> ReadOptions {
+    ReadOptions {
+        group_by: vec![GroupBy::Thread],
+        debug_dirs: debug_dirs.to_owned(),
+        ..ReadOptions::default()
+    }
+}
+
+/// Searches a profile as `bottlenecks --auto` does, all threads together.
+fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
+    let threads = Regex::new(r"^\[thread\]$")?;
+    let tree = profile.tree.clone().with_only(profile.default_value);
+    let value = tree.value_types()[0].clone();
+    let run = Run {
+        name: name.to_owned(),
+        tree: transform::apply_transform(&tree, &Transform::HideModules(threads))?,
+        value: 0,
+        work: None,
+    };
+    let mut next = command_words(&["bottlenecks"]);
+    next.push(name.to_owned());
+    let findings = match Forest::new(vec![run], Vec::new(), Normalisation::None) {
+        Ok(forest) => {
+            auto::search_causes(&forest, &auto::Options::default())?.as_findings(&forest, &next)
+        }
+        // A profile without any cost has no findings; the page says that it is empty.
+        Err(_) => Vec::new(),
+    };
+    Ok(json!({
+        "schema": "vitalfew.bottlenecks-claims/1",
+        "profile": name,
+        "value": { "name": value.name, "unit": value.unit },
+        "claims": JsonClaims::of_findings(findings),
+    }))
+}
+
+/// Returns whether a file begins like what a command of ours wrote with `--json`.
+fn is_result(start: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(start);
+    let text: String = text.split_whitespace().collect();
+    text.starts_with('{') && text.contains("\"schema\":\"vitalfew.")
+}
+
+fn read_result(file: &Path) -> anyhow::Result<Value> {
+    let failed = |what: String| Refusal {
+        reason: RefusalReason::Failure,
+        message: format!("{}: {what}", file.display()),
+    };
+    let mut text = Vec::new();
+    File::open(file)?
+        .take(LONGEST_RESULT + 1)
+        .read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST_RESULT {
+        return Err(failed("no result is longer than 256 MiB".to_owned()).into());
+    }
+    let result: Value =
+        serde_json::from_slice(&text).map_err(|error| failed(format!("is damaged: {error}")))?;
+    Ok(result)
+}

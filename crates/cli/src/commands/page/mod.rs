@@ -1,0 +1,10 @@
+//! `vitalfew html` and `vitalfew serve`: everything on one page.
+
+pub mod args;
+mod gather;
+mod html;
+mod serve;
+mod stub;
+
+pub use html::run as html;
+pub use serve::run as serve;

@@ -1,0 +1,54 @@
+//! How many CPUs a program may use.
+
+/// Watches which CPUs a process may use, of those that there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Confinement {
+    allowed: Option<u32>,
+}
+
+impl Confinement {
+    /// Looks at a process, or at the children of this one. What was seen last counts: programs begin with all CPUs.
+    pub fn look_at_cpus(&mut self, pid: Option<u32>) {
+        let pids = pid.map_or_else(own_children, |pid| vec![pid]);
+        let allowed = pids.iter().filter_map(|pid| allowed_cpus(*pid)).max();
+        self.allowed = allowed.or(self.allowed);
+    }
+
+    /// Returns how many CPUs it may use, and how many there are, if it may not use all.
+    pub fn limits(self) -> Option<(u32, u32)> {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+        let online = sampler::parse_cpu_list(online.trim())?.len() as u32;
+        self.allowed
+            .filter(|allowed| *allowed < online)
+            .map(|allowed| (allowed, online))
+    }
+}
+
+fn own_children() -> Vec<u32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let children = threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let words = children.iter().flat_map(|text| text.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// The most CPUs that any of its threads may use.
+fn allowed_cpus(pid: u32) -> Option<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let tids = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
+    let cpus = tids.filter_map(sampler::usable_cpus);
+    cpus.map(|cpus| cpus.len() as u32).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_may_use_some() {
+        let mut own = Confinement::default();
+        own.look_at_cpus(Some(std::process::id()));
+        assert!(own.allowed.is_some_and(|allowed| allowed > 0));
+    }
+}

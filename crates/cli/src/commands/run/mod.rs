@@ -1,0 +1,142 @@
+//! `vitalfew run`: all methods on one program, and the few findings that matter.
+
+pub mod args;
+mod changes;
+mod confinement;
+mod phases;
+mod result;
+mod text;
+
+use crate::claims::JsonClaims;
+use crate::commands::wrapped;
+use crate::output::write_file;
+use crate::screen::{Screen, tell_user};
+use anyhow::Context;
+use args::RunAll;
+use phases::Phases;
+use profile::{CallTree, Recording};
+use result::RunResult;
+use results::{RecordingSource, command_words};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Fewer samples and waits say nothing of where time goes.
+const FEWEST_SAMPLES: u64 = 30;
+/// The number of findings without --all.
+const VITAL_FEW: usize = 5;
+
+/// Runs the command.
+pub fn run(args: &RunAll) -> anyhow::Result<ExitCode> {
+    // First: what cannot be compared need not be measured.
+    let before = args.against.as_deref().map(RunResult::read).transpose()?;
+    if let Some(path) = &args.show {
+        show_result(&RunResult::read(path)?, before.as_ref(), args)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    measure_command(args, before)
+}
+
+fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<ExitCode> {
+    let mut phases = Phases::begin(args)?;
+    let mut sampled = phases.sample_runs()?;
+    let mut resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
+    if let Some(again) = phases.sample_again(&sampled, &resolved.table)? {
+        sampled = again;
+        resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
+    }
+    profile::fold_interpreter_frames(&mut sampled.recording);
+    let recording = &sampled.recording;
+    let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
+    let more = phases.sample_more(&sampled)?;
+    let more = more.into_iter().map(tree_of_run);
+    let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
+    let (interference, causal) = match phases.is_repeatable(&sampled) {
+        Ok(()) => phases.ask_threads(&sampled, &time),
+        Err(why) => phases.ask_nothing(&why),
+    };
+    let stalls = phases.ask_instructions(recording);
+    let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
+    let judgement = analysis::judgement::judge_measured(&analysis::judgement::Measured {
+        tree: &time.tree,
+        more_runs: &more,
+        each_sample: time.each_sample,
+        cpu_waits: &time.cpu_waits,
+        confined: sampled.confined,
+        stalls: &stalls,
+        causal: &causal,
+        interference: &interference,
+        next: &next,
+    });
+    let few = sampled.samples < FEWEST_SAMPLES;
+    let judgement = match judgement {
+        Ok(judgement) if !few => judgement,
+        Ok(_) | Err(_) if few => Default::default(),
+        other => other?,
+    };
+    let count = if args.all { usize::MAX } else { VITAL_FEW };
+    let mut result = RunResult::of_recording(recording);
+    result.busy_threads = time.busy_threads;
+    result.asked = phases.asked_methods().to_vec();
+    result.findings_total = judgement.findings.len();
+    let shown = judgement.findings.into_iter().take(count);
+    result.claims = JsonClaims::of_findings(shown.collect());
+    result.working_ns = judgement.working_ns;
+    result.together = judgement.together;
+    result.rest_waiting = judgement.rest_waiting;
+    result.idle_ns = time.idle;
+    result.few_samples = few.then_some(sampled.samples);
+    show_result(&result, before.as_ref(), args)?;
+    phases.pass_on(sampled.running.as_ref());
+    let exit = sampled
+        .exit
+        .or_else(|| wrapped::wait_for_command(sampled.running, args.quiet));
+    Ok(match exit {
+        None if args.pid.is_some() => ExitCode::SUCCESS,
+        exit => wrapped::exit_code(exit),
+    })
+}
+
+fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
+    let resolved = results::resolve_all(&recording, &RecordingSource::default());
+    profile::fold_interpreter_frames(&mut recording);
+    let time = results::make_time_tree(&recording, &resolved.table);
+    Ok(time.context("adding up the time")?.tree)
+}
+
+/// To standard output, unless that is a file or a pipe and a program's: then it is the program's. JSON was asked for.
+fn show_result(
+    result: &RunResult,
+    before: Option<&RunResult>,
+    args: &RunAll,
+) -> anyhow::Result<()> {
+    if let Some(path) = &args.output {
+        write_file(path, |out| result.write(out))?;
+    }
+    if args.json {
+        let mut out = Screen::open_output(true);
+        result.write(&mut out)?;
+        return Ok(out.flush()?);
+    }
+    let is_ours = args.command.is_empty() || std::io::stdout().is_terminal();
+    let mut screen;
+    let mut stderr;
+    let out: &mut dyn Write = match is_ours {
+        true => {
+            screen = Screen::open_output(false);
+            &mut screen
+        }
+        false => {
+            stderr = std::io::stderr();
+            &mut stderr
+        }
+    };
+    text::write_report(result, out)?;
+    if let Some(before) = before {
+        changes::write_changes(before, result, out)?;
+    }
+    out.flush()?;
+    if let Some(path) = &args.output {
+        tell_user(&format!("the result is in {}", path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! What a run says, as data: printed, and kept as JSON. The schema is documented in docs/run.md.
+
+use super::phases::Asked;
+use crate::claims::JsonClaims;
+use crate::kept_file::KeptFile;
+use profile::{CallGraph, Collector, Host, Recording, Target, TaskTimes};
+use results::IdleKind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// The version of the form.
+const SCHEMA: &str = "vitalfew.run/1";
+const RESULT_FILE: KeptFile = KeptFile {
+    what: "a result of run",
+    schema: SCHEMA,
+    longest: 64 << 20,
+};
+
+/// What a run says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    schema: String,
+    /// What was measured.
+    pub target: Target,
+    /// The machine.
+    pub host: Host,
+    start_unix_ns: u64,
+    /// Length of the sampled run, in nanoseconds.
+    pub duration_ns: u64,
+    /// How its threads spent it.
+    pub times: Option<TaskTimes>,
+    /// Threads that did much of the work.
+    pub busy_threads: usize,
+    /// What each method was asked, or why it was not.
+    pub asked: Vec<Asked>,
+    /// How many findings there are.
+    pub findings_total: usize,
+    /// Those that are shown.
+    pub claims: JsonClaims,
+    /// The time that threads ran or waited for what is a loss, in nanoseconds.
+    pub working_ns: f64,
+    /// The part of it that the sequences among all findings have.
+    pub together: f64,
+    /// The part of it that is in no sequence, and waits.
+    pub rest_waiting: f64,
+    /// Waits that are no loss.
+    pub idle_ns: BTreeMap<IdleKind, u64>,
+    /// How many samples there are, if they are too few to say anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub few_samples: Option<u64>,
+}
+
+impl RunResult {
+    /// A result of a recording, with no finding yet.
+    pub fn of_recording(recording: &Recording) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            target: recording.target.clone(),
+            host: recording.host.clone(),
+            start_unix_ns: recording.start_unix_ns,
+            duration_ns: recording.duration_ns,
+            times: recording.task_times,
+            busy_threads: 0,
+            asked: Vec::new(),
+            findings_total: 0,
+            claims: JsonClaims::of_findings(Vec::new()),
+            working_ns: 0.0,
+            together: 0.0,
+            rest_waiting: 0.0,
+            idle_ns: BTreeMap::new(),
+            few_samples: None,
+        }
+    }
+
+    /// Reads a result that was kept.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no result of `run`.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        RESULT_FILE.read(path, |result: &Self| &result.schema)
+    }
+
+    /// Writes the documented form.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)?;
+        Ok(())
+    }
+
+    /// A recording with the times alone, for the line that all reports begin with.
+    pub fn times_alone(&self) -> Recording {
+        let (host, target) = (self.host.clone(), self.target.clone());
+        let mut recording = Recording::new(host, target, Collector::Import, CallGraph::None);
+        recording.duration_ns = self.duration_ns;
+        recording.task_times = self.times;
+        recording
+    }
+}

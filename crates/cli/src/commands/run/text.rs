@@ -1,0 +1,261 @@
+//! What a run says, as text.
+
+use super::result::RunResult;
+use crate::output::{clean_name, format_ns, shorten_middle};
+use crate::times::time_line;
+use profile::{
+    CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, PlaceInCode,
+};
+use results::IdleKind;
+use std::io::{self, Write};
+
+/// Columns of a path.
+const WIDTH: usize = 76;
+
+/// Causes of lost time that a finding lists, and the part of the loss from which on they are worth it.
+const MOST_CAUSES: usize = 3;
+const LEAST_CAUSE: f64 = 0.05;
+
+/// Writes the report.
+pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", time_line(&result.times_alone()))?;
+    for (number, finding) in (1..).zip(result.claims.findings()) {
+        write_finding(number, finding, out)?;
+    }
+    if let Some(samples) = result.few_samples {
+        writeln!(
+            out,
+            "\n{samples} samples and waits are too few to say where the time goes: give it more work"
+        )?;
+        return write_asked(result, out);
+    }
+    if result.findings_total == 0 {
+        writeln!(
+            out,
+            "\nnothing here is worth your time: no place has {:.0} % of it for sure",
+            100.0 * analysis::judgement::LEAST
+        )?;
+    }
+    let more = result
+        .findings_total
+        .saturating_sub(result.claims.list.len());
+    if more > 0 {
+        writeln!(out, "\n{more} more with --all")?;
+    }
+    let rest = (1.0 - result.together).clamp(0.0, 1.0);
+    writeln!(
+        out,
+        "\neverything else: {:.0} % of the working time ({} in all threads), of it waiting {:.0} %",
+        100.0 * rest,
+        format_ns(result.working_ns),
+        100.0 * result.rest_waiting.min(rest),
+    )?;
+    for (kind, ns) in &result.idle_ns {
+        let whom = idle_phrase(*kind);
+        writeln!(
+            out,
+            "no loss: {} in all threads waiting {whom}",
+            format_ns(*ns as f64)
+        )?;
+    }
+    write_asked(result, out)
+}
+
+fn write_asked(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
+    for asked in &result.asked {
+        let method = clean_name(&asked.method);
+        match (&asked.had, &asked.why_not) {
+            (Some(had), None) => writeln!(out, "{method}: {}", clean_name(had))?,
+            (Some(had), Some(why)) => {
+                writeln!(
+                    out,
+                    "{method}: {}, and no answer: {}",
+                    clean_name(had),
+                    clean_name(why)
+                )?;
+            }
+            (None, why) => {
+                let why = why.as_deref().unwrap_or("not asked");
+                writeln!(out, "{method}: not asked: {}", clean_name(why))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+    let amount = &finding.amount;
+    let interval = amount.interval.map_or(String::new(), |[low, high]| {
+        format!(" [{:.1}, {:.1}]", 100.0 * low, 100.0 * high)
+    });
+    let kind = match amount.certainty {
+        Certainty::Measured => "about",
+        Certainty::UpperBound => "at most",
+        Certainty::Prediction => "by experiments",
+    };
+    writeln!(
+        out,
+        "\n{number}  {}\n   worth {kind} {:.1} %{interval}",
+        clean_name(&finding.sentence()),
+        100.0 * amount.value,
+    )?;
+    if let PlaceInCode::CallPath { path } = &finding.place.what {
+        let path = clean_name(&path.join(" > "));
+        writeln!(out, "   {}", shorten_middle(&path, WIDTH))?;
+    }
+    for line in evidence_lines(finding) {
+        writeln!(out, "   {}", clean_name(&line))?;
+    }
+    if !finding.next.is_empty() {
+        writeln!(out, "   next: {}", clean_name(&finding.next.join(" ")))?;
+    }
+    Ok(())
+}
+
+fn evidence_lines(finding: &Finding) -> Vec<String> {
+    let mut lines = Vec::new();
+    let spent = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| match evidence {
+            FindingEvidence::TimeSpent { on, part } => {
+                Some(format!("{} {:.0} %", on.phrase(), 100.0 * part))
+            }
+            _ => None,
+        });
+    let spent: Vec<String> = spent.collect();
+    if spent.len() > 1 {
+        lines.push(spent.join(", "));
+    }
+    for evidence in &finding.evidence {
+        match evidence {
+            FindingEvidence::HotInstruction {
+                procedure,
+                address,
+                line,
+                part,
+            } => lines.push(format!(
+                "slowest there: {procedure} at {address:#x}{}, {:.0} % of its time: {}",
+                line.as_ref()
+                    .map_or(String::new(), |line| format!(" ({line})")),
+                100.0 * part,
+                name_culprits(finding),
+            )),
+            FindingEvidence::CpuTaken { by, part } => {
+                lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
+            }
+            FindingEvidence::Experiments {
+                experiments,
+                visits,
+                slope: [slope, low, high],
+                ..
+            } => lines.push(format!(
+                "experiments: {experiments}, {visits} visits; each percent faster there makes the program {slope:.2} % [{low:.2}, {high:.2}] faster"
+            )),
+            _ => {}
+        }
+    }
+    lines.extend(name_causes(&finding.evidence));
+    if finding.doubts.contains(&FindingDoubt::IntervalHoldsZero) {
+        lines.push("the experiments do not tell yet whether it gains anything".to_owned());
+    }
+    lines
+}
+
+/// What threads lose time to each other by, the largest first. Functions that were traced say it each for itself: of a cause that
+/// several name, the largest part stands.
+fn name_causes(evidence: &[FindingEvidence]) -> Option<String> {
+    let mut named: Vec<(CauseKind, f64, bool)> = Vec::new();
+    for evidence in evidence {
+        let FindingEvidence::SuspectedCause {
+            cause,
+            share,
+            measured,
+        } = evidence
+        else {
+            continue;
+        };
+        match named.iter_mut().find(|(known, ..)| known == cause) {
+            Some((_, largest, seen)) => {
+                *largest = largest.max(*share);
+                *seen |= measured;
+            }
+            None => named.push((*cause, *share, *measured)),
+        }
+    }
+    named.retain(|(_, share, _)| *share >= LEAST_CAUSE);
+    named.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let words = named.iter().take(MOST_CAUSES).map(|(cause, share, seen)| {
+        let sure = if *seen { "seen" } else { "possible" };
+        format!("{} ({:.0} %, {sure})", cause.label(), 100.0 * share)
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "threads lose time to each other there: {}",
+            words.join("; ")
+        )
+    })
+}
+
+/// The reasons of a stall that were not ruled out.
+fn name_culprits(finding: &Finding) -> String {
+    let named = finding.evidence.iter().filter_map(|e| match e {
+        FindingEvidence::StallCulprit { culprit, .. } => Some(culprit.as_str()),
+        _ => None,
+    });
+    let named: Vec<&str> = named.collect();
+    match named.as_slice() {
+        [] => "no reason known".to_owned(),
+        named => named.join(" or "),
+    }
+}
+
+fn name_taker(by: &CpuTaker) -> String {
+    match by {
+        CpuTaker::OtherProgram { name } => format!("{name}, another program"),
+        CpuTaker::OwnThreads { .. } => "its own threads".to_owned(),
+        CpuTaker::Nobody => {
+            "nobody: a limit of its control group, or CPUs that wake up slowly".to_owned()
+        }
+    }
+}
+
+fn idle_phrase(kind: IdleKind) -> &'static str {
+    match kind {
+        IdleKind::Requests => "for requests",
+        IdleKind::Threads => "for other threads",
+        IdleKind::Processes => "for other processes",
+        IdleKind::Terminal => "for a terminal",
+        IdleKind::Cpus => "for the program's own threads, which used all CPUs",
+        IdleKind::Turn => "for their next turn",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each traced function of a path says its causes; the reader gets each once, with the largest part.
+    #[test]
+    fn a_cause_is_named_once() {
+        let cause = |cause, share, measured| FindingEvidence::SuspectedCause {
+            cause,
+            share,
+            measured,
+        };
+        let evidence = [
+            cause(CauseKind::Lock, 0.2, true),
+            cause(CauseKind::Scheduler, 0.3, false),
+            cause(CauseKind::Lock, 0.6, false),
+            cause(CauseKind::Core, 0.01, false),
+        ];
+        let expected = format!(
+            "threads lose time to each other there: {} (60 %, seen); {} (30 %, possible)",
+            CauseKind::Lock.label(),
+            CauseKind::Scheduler.label()
+        );
+        assert_eq!(name_causes(&evidence), Some(expected));
+        assert_eq!(name_causes(&[]), None);
+    }
+}

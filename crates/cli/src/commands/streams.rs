@@ -1,0 +1,284 @@
+//! The standard streams of a command that is run more than once: each run reads what the first one read, and only one of
+//! them writes where the user wants to see it.
+
+use anyhow::Context;
+use rustix::fs::{FileType, SeekFrom, fstat, seek};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that are passed on at a time.
+const CHUNK: usize = 1 << 16;
+
+/// Our own standard streams, which a command inherits, while it is run again and again.
+pub struct RepeatedStreams {
+    input: Input,
+    output: Option<OwnedFd>,
+    errors: Option<OwnedFd>,
+}
+
+/// The streams of a run that go nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silenced {
+    /// Those that keep what is written to them, or hand it on: a terminal shows it.
+    Kept,
+    /// All.
+    All,
+}
+
+/// The source of the input.
+enum Input {
+    /// Nothing: a terminal, or what anybody can read again.
+    Shared,
+    /// A file, from where the command shall read it.
+    File(u64),
+    /// A pipe, whose data are kept.
+    Pipe(Arc<KeptInput>),
+    /// What comes through a pipe is there once.
+    Gone,
+}
+
+impl RepeatedStreams {
+    /// Begins the first run.
+    ///
+    /// # Errors
+    /// If no temporary file can be made for what comes through a pipe.
+    pub fn keep_input() -> anyhow::Result<Self> {
+        Self::with_pipes(|| {
+            let kept = KeptInput::new(io::stdin().as_fd())
+                .context("keeping standard input for the second run")?;
+            let kept = Arc::new(kept);
+            dup2_stdin(input_pipe(Arc::clone(&kept))?)?;
+            Ok(Input::Pipe(kept))
+        })
+    }
+
+    /// Begins the first run, and leaves a pipe alone: what came through it cannot be read again.
+    ///
+    /// # Errors
+    /// If the position of a file is not known.
+    pub fn begin_without_pipes() -> anyhow::Result<Self> {
+        Self::with_pipes(|| Ok(Input::Gone))
+    }
+
+    fn with_pipes(pipe: impl FnOnce() -> anyhow::Result<Input>) -> anyhow::Result<Self> {
+        let stdin = io::stdin();
+        let input = match file_type(stdin.as_fd()) {
+            Some(FileType::RegularFile) => Input::File(seek(&stdin, SeekFrom::Current(0))?),
+            Some(FileType::Fifo | FileType::Socket) => pipe()?,
+            _ => Input::Shared,
+        };
+        Ok(Self {
+            input,
+            output: None,
+            errors: None,
+        })
+    }
+
+    /// Sends the output of runs nowhere from now on.
+    ///
+    /// # Errors
+    /// If there is no pipe to be had.
+    pub fn silence_output(&mut self, which: Silenced) -> anyhow::Result<()> {
+        let goes = |stream: BorrowedFd<'_>| which == Silenced::All || is_written_to(stream);
+        if goes(io::stdout().as_fd()) {
+            self.silence_stdout()?;
+        }
+        if self.errors.is_none() && goes(io::stderr().as_fd()) {
+            self.errors = Some(io::stderr().as_fd().try_clone_to_owned()?);
+            dup2_stderr(draining_pipe()?)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the standard output of runs nowhere from now on; errors are shown.
+    ///
+    /// # Errors
+    /// If there is no pipe to be had.
+    pub fn silence_stdout(&mut self) -> anyhow::Result<()> {
+        if self.output.is_none() {
+            self.output = Some(io::stdout().as_fd().try_clone_to_owned()?);
+            dup2_stdout(draining_pipe()?)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run; the command that is run next reads all as the first did.
+    ///
+    /// # Errors
+    /// If the input could not be kept.
+    pub fn rewind_input(&mut self) -> anyhow::Result<()> {
+        match &self.input {
+            Input::Shared => {}
+            Input::Gone => anyhow::bail!("what came through a pipe cannot be read again"),
+            Input::File(position) => {
+                seek(io::stdin(), SeekFrom::Start(*position))?;
+            }
+            Input::Pipe(kept) => {
+                if let Some(error) = kept.keeping_error() {
+                    let what = "standard input could not be kept for the next run";
+                    return Err(anyhow::Error::new(error).context(what));
+                }
+                dup2_stdin(input_pipe(Arc::clone(kept))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the output of runs, and our messages, again.
+    pub fn restore_output(&mut self) {
+        // There is nobody to tell if this fails: it is where errors go.
+        if let Some(output) = self.output.take() {
+            let _ = dup2_stdout(output);
+        }
+        if let Some(errors) = self.errors.take() {
+            let _ = dup2_stderr(errors);
+        }
+    }
+}
+
+impl Drop for RepeatedStreams {
+    fn drop(&mut self) {
+        self.restore_output();
+    }
+}
+
+fn file_type(stream: BorrowedFd<'_>) -> Option<FileType> {
+    let status = fstat(stream).ok()?;
+    Some(FileType::from_raw_mode(status.st_mode))
+}
+
+/// Returns whether a stream keeps what is written to it, or hands it on: a terminal shows both runs.
+fn is_written_to(stream: BorrowedFd<'_>) -> bool {
+    let kinds = [FileType::RegularFile, FileType::Fifo, FileType::Socket];
+    file_type(stream).is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// A pipe that somebody reads, for nothing: commands that find /dev/null there do less.
+fn draining_pipe() -> io::Result<OwnedFd> {
+    let (mut read, write) = pipe()?;
+    let swallow = move || {
+        let mut buffer = vec![0; CHUNK];
+        while matches!(read.read(&mut buffer), Ok(1..)) {}
+    };
+    std::thread::Builder::new().spawn(swallow)?;
+    Ok(write.into())
+}
+
+/// Data read from a pipe so far, in a file without a name. No more is read than a command asks for,
+/// but for a chunk.
+struct KeptInput {
+    source: OwnedFd,
+    file: File,
+    length: AtomicU64,
+    /// Whoever holds it may read the source; how that ended.
+    end: Mutex<Option<io::Result<()>>>,
+}
+
+impl KeptInput {
+    fn new(source: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self {
+            source: source.try_clone_to_owned()?,
+            file: tempfile::tempfile()?,
+            length: AtomicU64::new(0),
+            end: Mutex::new(None),
+        })
+    }
+
+    /// Reads at a position, which is at most that of the last byte that came. 0: the end.
+    fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.length.load(Acquire) == at {
+            let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.length.load(Acquire) > at {
+                break; // another run has read it meanwhile
+            }
+            if end.is_some() {
+                return Ok(0);
+            }
+            match self.append(at, buffer) {
+                Ok(true) => {}
+                Ok(false) => *end = Some(Ok(())),
+                Err(error) => *end = Some(Err(error)),
+            }
+        }
+        self.file.read_at(buffer, at)
+    }
+
+    /// Appends what comes next; false at the end.
+    fn append(&self, at: u64, buffer: &mut [u8]) -> io::Result<bool> {
+        let n = loop {
+            match rustix::io::read(&self.source, &mut *buffer) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other?,
+            }
+        };
+        let new = buffer.get(..n).unwrap_or_default();
+        self.file.write_all_at(new, at)?;
+        self.length.store(at + n as u64, Release);
+        Ok(n > 0)
+    }
+
+    /// Why not all was kept.
+    fn keeping_error(&self) -> Option<io::Error> {
+        // Whoever waits for the source holds it, and has not failed.
+        let mut end = self.end.try_lock().ok()?;
+        match end.take() {
+            Some(Err(error)) => Some(error),
+            other => {
+                *end = other;
+                None
+            }
+        }
+    }
+}
+
+/// A pipe in which a run finds all input from the start.
+fn input_pipe(kept: Arc<KeptInput>) -> io::Result<OwnedFd> {
+    let (read, write) = pipe()?;
+    std::thread::Builder::new().spawn(move || pour_input(&kept, write))?;
+    Ok(read.into())
+}
+
+/// Writes until the end, or until nobody reads.
+fn pour_input(kept: &KeptInput, mut to: PipeWriter) {
+    let mut buffer = vec![0; CHUNK];
+    let mut at = 0;
+    while let Ok(n @ 1..) = kept.read(at, &mut buffer) {
+        at += n as u64;
+        if to.write_all(buffer.get(..n).unwrap_or_default()).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two runs read the same, though the first one stops early, and no more is taken from the source than they read.
+    #[test]
+    fn input_is_there_twice() {
+        let (source, mut write) = pipe().unwrap();
+        let kept = Arc::new(KeptInput::new(source.as_fd()).unwrap());
+        write.write_all(b"first ").unwrap();
+        let mut buffer = [0; 64];
+        assert_eq!(kept.read(0, &mut buffer).unwrap(), 6);
+        let second = Arc::clone(&kept);
+        let run = std::thread::spawn(move || {
+            let mut all = String::new();
+            File::from(input_pipe(second).unwrap())
+                .read_to_string(&mut all)
+                .unwrap();
+            all
+        });
+        write.write_all(b"second").unwrap();
+        drop(write);
+        assert_eq!(run.join().unwrap(), "first second");
+        assert_eq!(kept.read(0, &mut buffer).unwrap(), 12);
+        assert!(kept.keeping_error().is_none());
+    }
+}

@@ -1,0 +1,51 @@
+//! Results that a command has kept as JSON: read within a limit of length, and only by the schema that is known.
+
+use anyhow::Context;
+use results::usage_refusal;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// A kind of file that is kept.
+pub struct KeptFile {
+    /// What it is to people, such as "a saved search".
+    pub what: &'static str,
+    /// The schema that it names.
+    pub schema: &'static str,
+    /// A longer file is none, in bytes.
+    pub longest: u64,
+}
+
+impl KeptFile {
+    /// Reads a file; `schema_of` returns the schema that its contents name.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is none of this kind.
+    pub fn read<T: DeserializeOwned>(
+        &self,
+        path: &Path,
+        schema_of: impl FnOnce(&T) -> &str,
+    ) -> anyhow::Result<T> {
+        let unreadable = || format!("{}: cannot be read", path.display());
+        let file = File::open(path).with_context(unreadable)?;
+        let mut text = Vec::new();
+        file.take(self.longest + 1)
+            .read_to_end(&mut text)
+            .with_context(unreadable)?;
+        if text.len() as u64 > self.longest {
+            return Err(self.refuse(path, &format!("longer than {} bytes", self.longest)));
+        }
+        let kept: T =
+            serde_json::from_slice(&text).map_err(|error| self.refuse(path, &error.to_string()))?;
+        match schema_of(&kept) == self.schema {
+            true => Ok(kept),
+            false => Err(self.refuse(path, &format!("its schema is not {}", self.schema))),
+        }
+    }
+
+    /// Refuses a file that is not what it should be.
+    pub fn refuse(&self, path: &Path, why: &str) -> anyhow::Error {
+        usage_refusal(format!("{}: not {} ({why})", path.display(), self.what))
+    }
+}

@@ -1,0 +1,59 @@
+//! Arguments that several commands have.
+
+use std::time::Duration;
+
+/// The command that another command runs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WrappedCommand {
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub words: Vec<String>,
+}
+
+/// A percentage above 0.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
+        _ => Err("expected a percentage above 0 and up to 100".into()),
+    }
+}
+
+/// A time such as 30s.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value > 0.0 && value * seconds < 1e9 => {
+            Ok(Duration::from_secs_f64(value * seconds))
+        }
+        _ => Err("expected a time such as 500ms, 30s, 5m or 1h".into()),
+    }
+}
+
+/// A number of bytes such as 500M.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "B" => 1.0,
+        "k" | "kB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        _ => return Err("expected a size such as 500M or 2G".into()),
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value > 0.0 && value * unit < 1e18 => Ok((value * unit) as u64),
+        _ => Err("expected a size such as 500M or 2G".into()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Stacks of programs in other languages have their functions.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/languages/shares.py")
+}
+
+/// The amount of a function with what it called.
+fn inclusive(report: &Value, name: &str) -> f64 {
+    let named = |row: &&Value| row["name"].as_str().is_some_and(|n| n.starts_with(name));
+    let amounts = rows(report).iter().filter(named);
+    amounts.filter_map(|row| row["inclusive"].as_f64()).sum()
+}
+
+fn record_python(lab: &Lab, seconds: &str, how: &str) -> PathBuf {
+    let program = program();
+    let program = program.to_str().expect("a path");
+    lab.record(["-g", "--", "/usr/bin/python3", program, seconds, how])
+}
+
+#[test]
+fn functions_of_python_have_the_shares_that_their_threads_measured() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    // The first time the unwind table of the interpreter is made, while its stacks are short.
+    record_python(&lab, "1", "plain");
+    for how in ["plain", "recursive", "threads"] {
+        let found = report(&record_python(&lab, "2", how), &[]);
+        let three = inclusive(&found, "shares.three (shares.py:");
+        let one = inclusive(&found, "shares.one (shares.py:");
+        let (share, n) = (three / (three + one), three + one);
+        assert!(n > 200.0, "{how}: {n} samples");
+        assert!(
+            (share - 0.75).abs() < 0.02 + error(0.75, n),
+            "{how}: {share}"
+        );
+        // The rest is the start of the interpreter and its end.
+        let own = inclusive(&found, "shares.rounds (shares.py:") / total(&found);
+        assert!(own > 0.9, "{how}: {own} has functions of its own");
+    }
+}
+
+#[test]
+fn a_short_program_has_names_and_lines_and_no_interpreter() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    record_python(&lab, "1", "plain");
+    let file = record_python(&lab, "0.3", "plain");
+    let interpreter = |found: &Value| inclusive(found, "_PyEval_EvalFrameDefault");
+    let found = report(&file, &[]);
+    assert!(share(&found, "shares.spin (shares.py:8)") > 0.5, "{found}");
+    let folded = interpreter(&found);
+    let shown = interpreter(&report(&file, &["--runtime-frames"]));
+    assert!(folded < 0.2 * shown, "{folded} of {shown}");
+    // The loop of `spin` is in lines 11 to 13.
+    let lines = report(&file, &["--by", "line"]);
+    let of_loop: f64 = [11, 12, 13]
+        .iter()
+        .map(|line| share(&lines, &format!("shares.py:{line}")))
+        .sum();
+    assert!(of_loop > 0.5, "{of_loop}");
+}
+
+/// The class of `Shares.java`; `None` without a compiler for it.
+fn java_classes(lab: &Lab) -> Option<PathBuf> {
+    let source = program().with_file_name("Shares.java");
+    let classes = lab.path("classes");
+    let compiler = Command::new("javac")
+        .arg("-d")
+        .args([&classes, &source])
+        .status();
+    match compiler {
+        Ok(status) => assert!(status.success(), "Shares.java does not compile"),
+        Err(_) => {
+            eprintln!("skipped: there is no javac");
+            return None;
+        }
+    }
+    Some(classes)
+}
+
+/// The command that runs it, with these options of the JVM.
+fn java(classes: &Path, options: &[&str], seconds: &str, how: &str) -> Vec<String> {
+    let compilation = [
+        "-XX:CompileCommand=quiet",
+        "-XX:CompileCommand=dontinline,Shares.*",
+    ];
+    let mut command = vec!["java".to_owned()];
+    command.extend(
+        compilation
+            .iter()
+            .chain(options)
+            .map(|word| (*word).to_owned()),
+    );
+    command.extend(
+        [
+            "-cp",
+            classes.to_str().expect("a path"),
+            "Shares",
+            seconds,
+            how,
+        ]
+        .map(str::to_owned),
+    );
+    command
+}
+
+/// The shares of a report are those of the iterations.
+fn assert_java_shares(found: &Value, context: &str) {
+    let (three, one) = (amount(found, "Shares.three("), amount(found, "Shares.one("));
+    let (share, n) = (three / (three + one), three + one);
+    assert!(n > 200.0, "{context}: {n} samples in {found}");
+    let off = (share - 0.75).abs();
+    assert!(off < 0.02 + error(0.75, n), "{context}: {share}");
+    let named = n / total(found);
+    assert!(named > 0.8, "{context}: {named} has names");
+}
+
+#[test]
+fn functions_of_java_have_names_without_a_flag() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(classes) = java_classes(&lab) else {
+        return;
+    };
+    for how in ["recursive", "threads"] {
+        let mut words = vec!["-F1000".to_owned(), "--".to_owned()];
+        words.extend(java(&classes, &[], "6", how));
+        assert_java_shares(&report(&lab.record(&words), &[]), how);
+    }
+}
+
+#[test]
+fn a_running_jvm_is_asked_in_the_end() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(classes) = java_classes(&lab) else {
+        return;
+    };
+    let command = java(&classes, &[], "30", "plain");
+    let child = Command::new(&command[0])
+        .args(&command[1..])
+        .spawn()
+        .expect("it runs");
+    let mut child = Ended(child);
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = child.0.id().to_string();
+    let file = lab.record(["-F1000", "--for", "2s", "-p", &pid]);
+    assert_java_shares(&report(&file, &[]), "running");
+    assert!(child.0.try_wait().expect("a child").is_none(), "it runs on");
+}
+
+#[test]
+fn a_jvm_that_is_not_to_be_asked_goes_on() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(classes) = java_classes(&lab) else {
+        return;
+    };
+    let refusing: &[&str] = &["-XX:+DisableAttachMechanism"];
+    for (own, options, said) in [(None, refusing, true), (Some("--no-attach"), &[], false)] {
+        let command = java(&classes, options, "20", "plain");
+        let mut silent = Command::new(&command[0]);
+        silent
+            .args(&command[1..])
+            .stdout(std::process::Stdio::piped());
+        let mut child = Ended(silent.spawn().expect("it runs"));
+        std::thread::sleep(Duration::from_secs(1));
+        let pid = child.0.id().to_string();
+        let words = ["-F1000", "--for", "1s", "-p", &pid];
+        let (_, output) = lab.try_record(words.into_iter().chain(own));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{text}");
+        assert_eq!(text.contains("DisableAttachMechanism"), said, "{text}");
+        assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
+        assert!(child.0.try_wait().expect("a child").is_none(), "it runs on");
+    }
+}
+
+/// A process that ends with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,225 @@
+//! `vitalfew run` on programs of known truth. What is asserted are places, kinds and orders; never times.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SAVES: &str = r"
+#include <fcntl.h>
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noinline)) static void compute(void) { long s = 0; for (long i = 0; i < 200000; i++) s += i % 7; sink = s; }
+__attribute__((noinline)) static void save(int file) { char page[4096] = {1}; if (pwrite(file, page, sizeof page, 0) < 0) _exit(1); fsync(file); }
+int main(int n, char **words) { int file = open(words[1], O_CREAT | O_RDWR, 0600); (void)n;
+  for (int i = 0; i < 60; i++) { compute(); for (int j = 0; j < 10; j++) save(file); } return 7; }
+";
+
+const SLEEPS: &str = r"
+#include <unistd.h>
+__attribute__((noinline)) static void wait_for_turn(void) { usleep(5000); }
+int main(void) { for (int i = 0; i < 100; i++) wait_for_turn(); return 0; }
+";
+
+fn compile(lab: &Lab, name: &str, source: &str) -> PathBuf {
+    let file = lab.path(&format!("{name}.c"));
+    std::fs::write(&file, source).expect("written");
+    let program = lab.path(name);
+    let status = Command::new("cc")
+        .args(["-O1", "-g", "-o"])
+        .args([&program, &file])
+        .status();
+    assert!(status.expect("a compiler").success());
+    program
+}
+
+fn run(lab: &Lab, options: &[&str], command: &[&Path]) -> Output {
+    Command::new(VITALFEW)
+        .args(["run", "--quiet", "-o"])
+        .arg(lab.path("result.json"))
+        .args(options)
+        .arg("--")
+        .args(command)
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs")
+}
+
+fn result(lab: &Lab) -> Value {
+    let text = std::fs::read(lab.path("result.json")).expect("a result");
+    let json: Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(json["schema"], "vitalfew.run/1");
+    json
+}
+
+/// What each finding's time is spent on, and its path.
+fn spent(json: &Value) -> Vec<(String, String)> {
+    let list = json["claims"]["list"].as_array().expect("a list");
+    let on = |claim: &Value| {
+        let evidence = claim["evidence"].as_array().expect("evidence");
+        let spent = evidence.iter().find(|e| e["kind"] == "time_spent");
+        let on = spent.map_or("", |spent| spent["on"].as_str().unwrap_or_default());
+        (on.to_owned(), claim["place"]["what"]["path"].to_string())
+    };
+    list.iter().map(on).collect()
+}
+
+#[test]
+fn waiting_for_the_disk_is_found_with_who_asked_for_it() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "saves", SAVES);
+    let output = run(&lab, &["--once"], &[&program, &lab.path("file")]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let json = result(&lab);
+    let disk = |(on, path): &(String, String)| {
+        (on == "disk" || on == "system_calls")
+            && path.contains("\"save\"")
+            && path.contains("fsync")
+    };
+    let found = spent(&json);
+    assert!(found.iter().any(disk), "{found:?}");
+    let asked = json["asked"].to_string();
+    assert!(asked.contains("--once"), "{asked}");
+}
+
+#[test]
+fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "sleeps", SLEEPS);
+    let output = run(&lab, &[], &[&program]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = result(&lab);
+    let mut found = spent(&json);
+    // Others may have the CPUs of a machine that is shared.
+    found.retain(|(on, _)| on != "no_cpu");
+    assert_eq!(found[0].0, "sleeping", "{found:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("of wait_for_turn, sleeping"), "{text}");
+    let asked = json["asked"].to_string();
+    assert!(asked.contains("one thread does the work"), "{asked}");
+}
+
+const PAUSES: &str = r"
+#include <pthread.h>
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noinline)) static void compute_part(void) { long s = 0; for (long i = 0; i < 200000; i++) s += i % 7; sink = s; }
+static void *work(void *unused) { for (int i = 0; i < 300; i++) { compute_part(); usleep(500); } return unused; }
+int main(void) { pthread_t one, other; pthread_create(&one, 0, work, 0); pthread_create(&other, 0, work, 0);
+  pthread_join(one, 0); pthread_join(other, 0); return 0; }
+";
+
+/// Waits are in nanoseconds and samples are counted: the functions to trace are those that compute.
+#[test]
+fn functions_of_a_program_that_waits_are_traced() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "pauses", PAUSES);
+    let output = Command::new(VITALFEW)
+        .args(["run", "--quiet", "--for", "30s", "-o"])
+        .arg(lab.path("result.json"))
+        .arg("--")
+        .arg(&program)
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = result(&lab);
+    let report = Command::new(VITALFEW)
+        .args(["interference", "report", "--json", "--all"])
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs");
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(
+        text.contains("compute_part"),
+        "{} {text} {report:?}",
+        json["asked"]
+    );
+}
+
+#[test]
+fn too_little_is_said_to_be_too_little() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let output = run(&lab, &[], &[Path::new("/bin/true")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("too few"), "{text}");
+    assert_eq!(result(&lab)["findings_total"], 0);
+    let missing = run(&lab, &[], &[Path::new("/no/such/program")]);
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+}
+
+#[test]
+fn a_kept_result_is_shown_and_compared_without_a_run() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "sleeps", SLEEPS);
+    run(&lab, &[], &[&program]);
+    let kept = lab.path("result.json");
+    let output = Command::new(VITALFEW)
+        .args(["run", "--show"])
+        .arg(&kept)
+        .arg("--against")
+        .arg(&kept)
+        .output()
+        .expect("vitalfew runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("of wait_for_turn, sleeping"), "{text}");
+    assert!(text.contains("no clear change"), "{text}");
+}
+
+const LOOPS: &str = r"
+#include <stdlib.h>
+static volatile long sink;
+__attribute__((noinline)) static void parse_rows(long count) { long s = 0; for (long i = 0; i < count; i++) s += i % 7; sink = s; }
+__attribute__((noinline)) static void print_rows(void) { long s = 0; for (long i = 0; i < 20000000; i++) s += i % 5; sink = s; }
+int main(int n, char **words) { (void)n; parse_rows(atol(words[1])); print_rows(); return 0; }
+";
+
+/// Twice the work is slower than allowed by any interval, and named; the same work is never said to be slower for sure.
+#[test]
+fn check_tells_what_got_slower() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "loops", LOOPS);
+    let check = |work: &str, options: &[&str]| {
+        Command::new(VITALFEW)
+            .args(["check", "--quiet", "--runs", "4"])
+            .args(options)
+            .arg("--")
+            .args([&program, Path::new(work)])
+            .output()
+            .expect("vitalfew runs")
+    };
+    let base = lab.path("base.json");
+    let base = base.to_str().expect("a name");
+    let kept = check("40000000", &["-o", base]);
+    assert_eq!(kept.status.code(), Some(0), "{kept:?}");
+    let slower = check("400000000", &["--against", base, "--json"]);
+    assert_eq!(slower.status.code(), Some(6), "{slower:?}");
+    let json: Value = serde_json::from_slice(&slower.stdout).expect("JSON");
+    assert_eq!(json["verdict"], "slower");
+    assert!(json["claims"].to_string().contains("parse_rows"), "{json}");
+    let faster = check("400", &["--against", base, "--fail-over", "100%"]);
+    assert_ne!(faster.status.code(), Some(6), "{faster:?}");
+    let no_such = check("400", &["--against", "/no/such/file"]);
+    assert_eq!(no_such.status.code(), Some(1), "{no_such:?}");
+}

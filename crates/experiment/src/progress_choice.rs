@@ -1,0 +1,238 @@
+//! Chooses a progress point for a program that has none: a function that is called steadily.
+
+use crate::code::TargetCode;
+use crate::options::{PointKind, PointSpec};
+use crate::points::Points;
+use runtime_abi::Page;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The time for which a program is sampled before functions are counted. A progress point in its
+/// source ends the search.
+const WATCHED: Duration = Duration::from_secs(1);
+/// The time for which calls are counted, and its intervals.
+const COUNTED: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Functions whose calls are counted at a time.
+const CANDIDATES: usize = 4;
+/// Calls per second that make a progress point: ten in a usual experiment; and few enough that counting costs little.
+const RARE: f64 = 20.0;
+const FREQUENT: f64 = 5000.0;
+/// Calls per second at which counting stops at once, because each call stops the program for some microseconds.
+const EXPENSIVE: f64 = 20_000.0;
+
+/// The measure of progress of a program that was given no progress point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProgressChoice {
+    /// By the points in its source.
+    Source(Vec<String>),
+    /// By the calls of a function.
+    Function {
+        /// The progress point: `function:` and its name.
+        name: String,
+        /// The rate of its calls.
+        calls_per_second: f64,
+    },
+    /// By the end of each run: no function is called steadily, or the program ends too early to tell.
+    EndToEnd,
+}
+
+/// Looks for a progress point while the program runs undelayed.
+pub(crate) struct ProgressSearch {
+    counting: Option<Counting>,
+    /// Functions that were looked at.
+    refused: Vec<String>,
+}
+
+/// Calls of the candidates, which are the last points of the list.
+struct Counting {
+    since: Duration,
+    next: Duration,
+    names: Vec<String>,
+    /// By interval and candidate.
+    calls: Vec<Vec<u64>>,
+}
+
+impl ProgressSearch {
+    pub fn new() -> Self {
+        Self {
+            counting: None,
+            refused: Vec::new(),
+        }
+    }
+
+    /// Does what is due; returns the choice once it is made.
+    pub fn advance_search(
+        &mut self,
+        page: &Page,
+        code: &mut TargetCode,
+        points: &mut Points,
+        now: Duration,
+    ) -> Option<ProgressChoice> {
+        let counts = points.read_counts(page, code);
+        let visited = points.list.iter().zip(&counts);
+        let visited = visited.filter(|(point, count)| point.in_source() && count.visit_count() > 0);
+        let source: Vec<String> = visited.map(|(point, _)| point.name.clone()).collect();
+        if !source.is_empty() {
+            points.keep_functions(|_| false);
+            return Some(ProgressChoice::Source(source));
+        }
+        let Some(counting) = &mut self.counting else {
+            return if now < WATCHED {
+                None
+            } else {
+                self.count_next(page, code, points, now)
+            };
+        };
+        if now < counting.next {
+            return None;
+        }
+        counting.next = now + INTERVAL;
+        let calls = points.list.iter().zip(&counts);
+        let calls = counting.names.iter().map(|name| {
+            let named = calls.clone().find(|(point, _)| point.name == *name);
+            named.map_or(0, |(_, count)| count.visit_count())
+        });
+        counting.calls.push(calls.collect());
+        let passed = now.saturating_sub(counting.since);
+        let expensive = counting.too_frequent(passed);
+        points.keep_functions(|name| !expensive.iter().any(|it| it == name));
+        if passed < COUNTED {
+            return None;
+        }
+        if let Some((name, calls_per_second)) = counting.steadiest_candidate(passed, &expensive) {
+            points.keep_functions(|other| other == name);
+            return Some(ProgressChoice::Function {
+                name,
+                calls_per_second,
+            });
+        }
+        points.keep_functions(|_| false);
+        self.count_next(page, code, points, now)
+    }
+
+    /// Counts the next functions by samples; where there are none, the end of a run has to do.
+    fn count_next(
+        &mut self,
+        page: &Page,
+        code: &mut TargetCode,
+        points: &mut Points,
+        now: Duration,
+    ) -> Option<ProgressChoice> {
+        let mut samples: BTreeMap<String, u64> = BTreeMap::new();
+        for (fragment, count) in code.fragments().iter().zip(&page.fragments) {
+            let name = fragment.function_name();
+            if !name.is_empty() && !self.refused.iter().any(|other| other == name) {
+                *samples.entry(name.to_owned()).or_default() += count.load(Relaxed);
+            }
+        }
+        let mut names: Vec<(String, u64)> = samples.into_iter().collect();
+        names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let mut opened = Vec::new();
+        for (name, _) in names.into_iter().filter(|(_, count)| *count > 0) {
+            if opened.len() == CANDIDATES {
+                break;
+            }
+            let spec = PointSpec {
+                name: format!("function:{name}"),
+                what: PointKind::Function(name.clone()),
+            };
+            // A function that was inlined everywhere has no calls.
+            if points.add_point(&spec, code).is_ok() {
+                opened.push(spec.name);
+            }
+            self.refused.push(name);
+        }
+        if opened.is_empty() {
+            return Some(ProgressChoice::EndToEnd);
+        }
+        self.counting = Some(Counting {
+            since: now,
+            next: now + INTERVAL,
+            names: opened,
+            calls: Vec::new(),
+        });
+        None
+    }
+}
+
+impl Counting {
+    /// Candidates that are called so often that counting them slows the program down.
+    fn too_frequent(&self, passed: Duration) -> Vec<String> {
+        let most = EXPENSIVE * passed.as_secs_f64();
+        let column = |at: usize| self.calls.iter().filter_map(move |calls| calls.get(at));
+        let numbered = self.names.iter().enumerate();
+        numbered
+            .filter(|(at, _)| column(*at).max().is_some_and(|calls| *calls as f64 > most))
+            .map(|(_, name)| name.clone())
+            .collect()
+    }
+
+    /// The candidate whose calls come most steadily, of those that come neither too rarely nor too often.
+    fn steadiest_candidate(&self, passed: Duration, expensive: &[String]) -> Option<(String, f64)> {
+        let seconds = passed.as_secs_f64().max(1e-3);
+        let fits = self.names.iter().enumerate().filter_map(|(at, name)| {
+            let calls: Vec<u64> = self
+                .calls
+                .iter()
+                .filter_map(|c| c.get(at).copied())
+                .collect();
+            let rate = *calls.last()? as f64 / seconds;
+            let fits = (RARE..=FREQUENT).contains(&rate) && !expensive.contains(name);
+            fits.then(|| (name.clone(), rate, coefficient_of_variation(&calls)))
+        });
+        fits.min_by(|a, b| a.2.total_cmp(&b.2))
+            .map(|(name, rate, _)| (name, rate))
+    }
+}
+
+/// The coefficient of variation of what a growing count grows by.
+fn coefficient_of_variation(counts: &[u64]) -> f64 {
+    let steps: Vec<f64> = counts
+        .windows(2)
+        .filter_map(|two| Some(two.last()?.saturating_sub(*two.first()?) as f64))
+        .collect();
+    let n = steps.len().max(1) as f64;
+    let mean = steps.iter().sum::<f64>() / n;
+    let square = steps.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    if mean > 0.0 {
+        square.sqrt() / mean
+    } else {
+        f64::INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counting(calls: &[[u64; 3]]) -> Counting {
+        Counting {
+            since: Duration::ZERO,
+            next: Duration::ZERO,
+            names: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            calls: calls.iter().map(|it| it.to_vec()).collect(),
+        }
+    }
+
+    #[test]
+    fn the_steadiest_function_in_range_is_chosen() {
+        let second = Duration::from_secs(1);
+        // a comes in bursts, b steadily, c all the time.
+        let it = counting(&[
+            [0, 20, 9_000],
+            [90, 40, 18_000],
+            [90, 60, 27_000],
+            [100, 80, 36_000],
+        ]);
+        let expensive = it.too_frequent(second);
+        assert_eq!(expensive, ["c"]);
+        assert_eq!(
+            it.steadiest_candidate(second, &expensive),
+            Some(("b".into(), 80.0))
+        );
+        let rare = counting(&[[0, 1, 0], [1, 2, 0]]);
+        assert_eq!(rare.steadiest_candidate(second, &[]), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! HotSpot from JDK 17 on: it writes the names of its compiled code to a perf map when it is asked to.
+
+mod attach;
+mod error;
+mod process;
+
+pub use attach::write_perf_map;
+pub use error::AttachError;
+pub use process::{JvmProcess, is_jvm_image};

@@ -1,0 +1,10 @@
+//! CPython 3.8 to 3.13.
+
+mod code;
+mod interpreter;
+mod lines;
+mod offsets;
+
+pub use code::{CodeObject, CodeText};
+pub use interpreter::{Interpreter, NotSupported};
+pub use offsets::{FrameCalls, Offsets, Version};

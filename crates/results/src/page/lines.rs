@@ -1,0 +1,197 @@
+//! Source lines with their cost, and the text around those that matter.
+
+use crate::report::sample_amount;
+use ::profile::{EventId, Recording, SymbolTable};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+use std::io::Read;
+use std::path::Path;
+
+/// Lines that have most of the cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageLines {
+    /// Paths of files, as the debug information spells them.
+    pub files: Vec<String>,
+    /// The position in `files` of each line's file.
+    pub file: Vec<u32>,
+    /// Its number, from 1.
+    pub line: Vec<u32>,
+    /// The function that it is in.
+    pub function: Vec<String>,
+    /// Cost of the first event at the line itself.
+    pub own: Vec<f64>,
+    /// With what it called; recursion counted once.
+    pub total: Vec<f64>,
+    /// The text around lines, as far as it could be read.
+    pub sources: Vec<PageSource>,
+}
+
+/// A part of a source file.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageSource {
+    /// Position of its path in [`PageLines::files`].
+    pub file: u32,
+    /// Number of the first line.
+    pub first: u32,
+    /// The lines.
+    pub text: Vec<String>,
+}
+
+/// The number of lines in the data: those with most cost.
+const LINES: usize = 1000;
+/// The number of lines shown before and after one of the [`SHOWN`].
+const AROUND: u32 = 12;
+/// The number of lines shown with their surroundings.
+const SHOWN: usize = 60;
+/// Longer files are not read.
+const LONGEST_FILE: u64 = 8 << 20;
+/// Longer lines are cut.
+const LONGEST_LINE: usize = 400;
+
+/// Endings of source files' names. A recording that somebody else made names any file; without this
+/// list, a page made of it and sent away could hold a secret of this machine.
+const SOURCE_ENDINGS: &[&str] = &[
+    "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "rs", "go", "py", "pyx", "js",
+    "mjs", "ts", "tsx", "java", "kt", "scala", "swift", "zig", "nim", "d", "f", "f90", "s", "S",
+    "asm", "rb", "php", "cs", "m", "mm", "cu", "tcc",
+];
+
+#[derive(Default)]
+struct Cost {
+    own: f64,
+    total: f64,
+}
+
+impl PageLines {
+    /// Adds up the first event's samples by line, and reads the text around those that have most.
+    pub fn of_recording(recording: &Recording, table: &SymbolTable) -> Self {
+        let mut costs: FxHashMap<(&str, u32), (Cost, &str)> = FxHashMap::default();
+        let mut seen = FxHashSet::default();
+        for sample in recording.samples.iter().filter(|s| s.event == EventId(0)) {
+            let amount = sample_amount(recording, sample);
+            seen.clear();
+            let mut innermost = true;
+            for location in recording.stacks.locations(sample.stack) {
+                let frames = table.get(location).map_or(&[][..], |r| &r.inlined);
+                for frame in frames {
+                    let at_leaf = std::mem::take(&mut innermost);
+                    let (Some(file), Some(line)) = (&frame.file, frame.line) else {
+                        continue;
+                    };
+                    let key = (&**file, line);
+                    let (cost, _) = costs
+                        .entry(key)
+                        .or_insert_with(|| (Cost::default(), &frame.function));
+                    cost.own += if at_leaf { amount } else { 0.0 };
+                    cost.total += if seen.insert(key) { amount } else { 0.0 };
+                }
+                innermost = false;
+            }
+        }
+        let mut rows: Vec<_> = costs.into_iter().collect();
+        rows.sort_by(|(a, (x, _)), (b, (y, _))| {
+            let weight = |cost: &Cost| (cost.own, cost.total);
+            let (x, y) = (weight(x), weight(y));
+            let by_own = y.0.total_cmp(&x.0);
+            by_own.then(y.1.total_cmp(&x.1)).then_with(|| a.cmp(b))
+        });
+        rows.truncate(LINES);
+        let mut lines = Self::default();
+        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+        for ((file, line), (cost, function)) in rows {
+            let number = *numbers.entry(file).or_insert_with(|| {
+                lines.files.push(file.to_owned());
+                lines.files.len() as u32 - 1
+            });
+            lines.file.push(number);
+            lines.line.push(line);
+            lines.function.push(function.to_owned());
+            lines.own.push(cost.own);
+            lines.total.push(cost.total);
+        }
+        lines.read_sources();
+        lines
+    }
+
+    fn read_sources(&mut self) {
+        let mut wanted: Vec<(u32, u32)> = self
+            .file
+            .iter()
+            .copied()
+            .zip(self.line.iter().copied())
+            .take(SHOWN)
+            .collect();
+        wanted.sort_unstable();
+        let mut parts: Vec<(u32, u32, u32)> = Vec::new();
+        for (file, line) in wanted {
+            let (first, last) = (
+                line.saturating_sub(AROUND).max(1),
+                line.saturating_add(AROUND),
+            );
+            match parts.last_mut() {
+                Some(part) if part.0 == file && first <= part.2.saturating_add(1) => part.2 = last,
+                _ => parts.push((file, first, last)),
+            }
+        }
+        let mut text: Option<(u32, Option<String>)> = None;
+        for (file, first, last) in parts {
+            if text.as_ref().is_none_or(|(read, _)| *read != file) {
+                text = Some((file, read_source(Path::new(&self.files[file as usize]))));
+            }
+            let Some((_, Some(text))) = &text else {
+                continue;
+            };
+            let shown = text
+                .lines()
+                .skip(first as usize - 1)
+                .take((last - first + 1) as usize);
+            let cut = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
+            let text: Vec<String> = shown.map(cut).collect();
+            if !text.is_empty() {
+                self.sources.push(PageSource { file, first, text });
+            }
+        }
+    }
+}
+
+/// The text of a source file, if it is one and can be read.
+fn read_source(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    if !path.is_absolute() || !SOURCE_ENDINGS.contains(&ending) || !path.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_source_files_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "one\ntwo\nthree\n").expect("written");
+            path.display().to_string()
+        };
+        let mut lines = PageLines {
+            files: vec![
+                write("x.c"),
+                write("shadow"),
+                write("key.pem"),
+                "relative.c".to_owned(),
+            ],
+            file: vec![0, 1, 2, 3, 0],
+            line: vec![2, 1, 1, 1, 4_000_000_000],
+            ..PageLines::default()
+        };
+        lines.read_sources();
+        assert_eq!(lines.sources.len(), 1);
+        assert_eq!((lines.sources[0].file, lines.sources[0].first), (0, 1));
+        assert_eq!(lines.sources[0].text, ["one", "two", "three"]);
+    }
+}

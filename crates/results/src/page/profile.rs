@@ -1,0 +1,205 @@
+//! A call tree as columns, and what is known of the recording that it is of.
+
+use super::lines::PageLines;
+use super::tree::{PageTree, prune_tree};
+use ::profile::{CallTree, Recording, Target};
+use formats::read::TreeProfile;
+use serde::Serialize;
+
+/// Name and version of the form.
+pub const PAGE_SCHEMA: &str = "vitalfew.page/1";
+
+/// A profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageProfile {
+    /// The name: mostly that of the file.
+    pub name: String,
+    /// The format that it was read from.
+    pub format: String,
+    /// Notes for the reader: each a sentence.
+    pub notes: Vec<String>,
+    /// Facts about our own recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<PageFacts>,
+    /// The measured values.
+    pub values: Vec<PageValue>,
+    /// The one to show first.
+    pub default_value: usize,
+    /// The methods that nodes are labelled with.
+    pub methods: PageMethods,
+    /// The calling contexts.
+    pub tree: PageTree,
+    /// Source lines, where the profile has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<PageLines>,
+}
+
+/// Facts about the making of a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageFacts {
+    /// The command with its arguments; absent if it was a process or the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// Name of the machine.
+    pub host: String,
+    /// Model of its processor, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Its processors.
+    pub cpus: u32,
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// Length, in nanoseconds.
+    pub duration_ns: u64,
+    /// The collector, as in `report --json`.
+    pub collector: ::profile::Collector,
+    /// The kind of call stacks, as in `report --json`.
+    pub call_graph: ::profile::CallGraph,
+    /// The scheduler's accounts of the target's threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_times: Option<::profile::TaskTimes>,
+}
+
+/// A measured quantity.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageValue {
+    /// Such as `cpu-clock`.
+    pub name: String,
+    /// Such as `samples`, `nanoseconds`, `bytes`.
+    pub unit: String,
+}
+
+/// Methods by number.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageMethods {
+    /// Names.
+    pub name: Vec<String>,
+    /// The position in `modules` of each method's module.
+    pub module: Vec<u32>,
+    /// Names of modules.
+    pub modules: Vec<String>,
+}
+
+impl PageProfile {
+    /// Makes it of a tree. Of a recording of ours, `lines` and facts are known, too.
+    pub fn new(name: String, profile: &TreeProfile) -> Self {
+        let tree = &profile.tree;
+        Self {
+            name,
+            format: profile.format.to_owned(),
+            notes: profile.notes.clone(),
+            facts: None,
+            values: (tree.value_types().iter())
+                .map(|value| PageValue {
+                    name: value.name.clone(),
+                    unit: value.unit.clone(),
+                })
+                .collect(),
+            default_value: profile.default_value,
+            methods: page_methods(tree),
+            tree: tree_columns(tree),
+            lines: None,
+        }
+    }
+
+    /// Adds what is known of the recording.
+    pub fn with_recording(mut self, recording: &Recording, lines: PageLines) -> Self {
+        self.facts = Some(PageFacts {
+            command: match &recording.target {
+                Target::Command(words) => Some(words.clone()),
+                _ => None,
+            },
+            host: recording.host.name.clone(),
+            cpu_model: recording.host.cpu_model.clone(),
+            cpus: recording.host.cpus,
+            start_unix_ns: recording.start_unix_ns,
+            duration_ns: recording.duration_ns,
+            collector: recording.collector,
+            call_graph: recording.call_graph,
+            task_times: recording.task_times,
+        });
+        self.lines = Some(lines);
+        self
+    }
+
+    /// Leaves out subtrees that have less than `share` of each value; their cost is their callers'.
+    pub fn leave_out(&mut self, share: f64) {
+        prune_tree(&mut self.tree, share);
+    }
+
+    /// Leaves out the text of source files.
+    pub fn leave_out_sources(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            lines.sources.clear();
+        }
+    }
+}
+
+fn page_methods(tree: &CallTree) -> PageMethods {
+    let mut modules: Vec<String> = tree.methods().iter().map(|m| m.module.clone()).collect();
+    modules.sort_unstable();
+    modules.dedup();
+    let number = |module: &String| modules.binary_search(module).unwrap_or(0) as u32;
+    PageMethods {
+        name: tree.methods().iter().map(|m| m.name.clone()).collect(),
+        module: tree.methods().iter().map(|m| number(&m.module)).collect(),
+        modules,
+    }
+}
+
+fn tree_columns(tree: &CallTree) -> PageTree {
+    let (method, parent, prefix) = tree.columns();
+    let mut depth = vec![0_u32; method.len()];
+    for node in 1..method.len() {
+        depth[node] = depth[parent[node] as usize] + 1;
+    }
+    let own = |prefix: &Vec<i64>| prefix.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    PageTree {
+        depth: depth.split_off(1),
+        method: method[1..].to_vec(),
+        cost: prefix.iter().map(own).collect(),
+        left_out: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn read(text: &str) -> PageProfile {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(text.as_bytes()).expect("written");
+        let tree = formats::read::read_profile(file.path(), &Default::default()).expect("folded");
+        PageProfile::new("x".to_owned(), &tree)
+    }
+
+    #[test]
+    fn a_tree_is_columns_in_preorder() {
+        let page = read("a;b;c 5\na;b 2\na;d 1\ne 4\n");
+        let named: Vec<(u32, &str)> = (page.tree.depth.iter().copied())
+            .zip(
+                page.tree
+                    .method
+                    .iter()
+                    .map(|m| &*page.methods.name[*m as usize]),
+            )
+            .collect();
+        assert_eq!(named, [(1, "a"), (2, "b"), (3, "c"), (2, "d"), (1, "e")]);
+        assert_eq!(page.tree.cost, [[0, 0, 2, 5, 1, 4]]);
+    }
+
+    #[test]
+    fn what_is_small_is_left_out_and_its_cost_is_its_callers() {
+        let mut page = read("a;b;c 50\na;b;d;x 1\na;b;d;y 1\na 2\nz 46\n");
+        page.leave_out(0.03);
+        let names: Vec<&str> = (page.tree.method.iter())
+            .map(|m| &*page.methods.name[*m as usize])
+            .collect();
+        assert_eq!(names, ["a", "b", "c", "z"]);
+        assert_eq!(page.tree.depth, [1, 2, 3, 1]);
+        assert_eq!(page.tree.cost, [[0, 2, 2, 50, 46]]);
+        let left_out = page.tree.left_out.expect("said");
+        assert_eq!((left_out.nodes, left_out.share), (3, 0.03));
+    }
+}

@@ -1,0 +1,157 @@
+//! Activity of a thread in the kernel, by the names on its stack.
+
+use analysis::interference::waits_for;
+use profile::{CauseKind, TimeKind};
+
+/// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
+const NAMED_FRAMES: usize = 8;
+
+/// A wait that nobody gains by shortening: another part of the program, or whoever uses it, decides how long it takes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleKind {
+    /// For requests: epoll, accept, poll.
+    Requests,
+    /// For other threads: a condition, a semaphore, the end of a thread.
+    Threads,
+    /// For other processes: a child, the other end of a pipe.
+    Processes,
+    /// For somebody at a terminal.
+    Terminal,
+    /// For CPUs that other threads of the program had, where these may use all there are.
+    Cpus,
+    /// For its next turn: a thread that sleeps nearly always, beside others that work.
+    Turn,
+}
+
+/// The reason of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitKind {
+    /// Something that the program could do without.
+    Costly(TimeKind),
+    /// Something that is no loss.
+    Idle(IdleKind),
+}
+
+/// The name of a system call, as the kernel's functions have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCallName<'a>(pub &'a str);
+
+impl<'a> SystemCallName<'a> {
+    /// The system call whose function in the kernel this is.
+    pub fn of_function(name: &'a str) -> Option<Self> {
+        let prefixes = ["__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__se_sys_"];
+        let mut names = prefixes.iter().filter_map(|p| name.strip_prefix(p));
+        names.next().map(Self)
+    }
+}
+
+/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first; `alone` says that the
+/// program has no other thread, so that nobody works meanwhile.
+pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
+    use IdleKind::{Processes, Requests, Terminal, Threads};
+    use WaitKind::{Costly, Idle};
+    let in_kernel = |part: &str| kernel.iter().any(|name| name.contains(part));
+    let call = kernel
+        .iter()
+        .find_map(|name| SystemCallName::of_function(name));
+    let Some(SystemCallName(call)) = call else {
+        return match in_kernel("fault") {
+            true => Costly(TimeKind::Disk),
+            false => Costly(TimeKind::OtherWaits),
+        };
+    };
+    let by_name = || {
+        let mut names = user.iter().take(NAMED_FRAMES);
+        names.find_map(|name| waits_for(name))
+    };
+    let network = match alone {
+        true => Costly(TimeKind::Network),
+        false => Idle(Requests),
+    };
+    if in_kernel("rwsem_down") || in_kernel("mmap_lock") || in_kernel("mutex_lock") {
+        return Costly(TimeKind::Locks);
+    }
+    match call {
+        "nanosleep" | "clock_nanosleep" | "timerfd_read" => Costly(TimeKind::Sleeping),
+        "futex" | "futex_wait" | "futex_waitv" => match by_name() {
+            Some(CauseKind::Barrier) => Costly(TimeKind::Barriers),
+            Some(CauseKind::Lock | CauseKind::Allocator) => Costly(TimeKind::Locks),
+            _ => Idle(Threads),
+        },
+        "flock" | "fcntl" => Costly(TimeKind::Locks),
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "accept" | "accept4" | "io_getevents" => {
+            Idle(Requests)
+        }
+        "poll" | "ppoll" | "select" | "pselect6" => Idle(Requests),
+        "wait4" | "waitid" | "vfork" | "rt_sigtimedwait" | "rt_sigsuspend" | "pause" => {
+            Idle(Processes)
+        }
+        "recvfrom" | "recvmsg" | "recvmmsg" => network,
+        "sendto" | "sendmsg" | "sendmmsg" | "connect" => Costly(TimeKind::Network),
+        _ if in_kernel("pipe_") => Idle(Processes),
+        _ if in_kernel("n_tty_") || in_kernel("tty_") => Idle(Terminal),
+        _ if in_kernel("timerfd_") => Costly(TimeKind::Sleeping),
+        _ if in_kernel("eventfd_") => Idle(Threads),
+        _ if in_kernel("sock_") || in_kernel("tcp_") || in_kernel("unix_stream_") => network,
+        "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" => {
+            Costly(TimeKind::Disk)
+        }
+        _ if in_kernel("io_schedule") || in_kernel("folio_") || in_kernel("bit_wait") => {
+            Costly(TimeKind::Disk)
+        }
+        _ => Costly(TimeKind::OtherWaits),
+    }
+}
+
+/// Returns what a thread on a CPU does, by the kernel's names on its stack.
+pub fn running_kind(kernel: &[&str]) -> TimeKind {
+    let mut names = kernel.iter();
+    if names.any(|name| SystemCallName::of_function(name).is_some()) {
+        return TimeKind::SystemCalls;
+    }
+    match kernel.iter().any(|name| name.contains("page_fault")) {
+        true => TimeKind::PageFaults,
+        false => TimeKind::Computing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(user: &[&str], kernel: &[&str]) -> WaitKind {
+        wait_kind(user, kernel, false)
+    }
+
+    #[test]
+    fn waits_are_known_by_the_call_and_by_who_made_it() {
+        let futex = ["futex_wait_queue", "__x64_sys_futex", "do_syscall_64"];
+        let lock = kind(&["__lll_lock_wait", "pthread_mutex_lock", "f"], &futex);
+        assert_eq!(lock, WaitKind::Costly(TimeKind::Locks));
+        let barrier = kind(&["pthread_barrier_wait", "f"], &futex);
+        assert_eq!(barrier, WaitKind::Costly(TimeKind::Barriers));
+        let condition = kind(&["pthread_cond_wait", "f"], &futex);
+        assert_eq!(condition, WaitKind::Idle(IdleKind::Threads));
+        let saved = kind(&["fsync"], &["folio_wait_bit", "__x64_sys_fsync"]);
+        assert_eq!(saved, WaitKind::Costly(TimeKind::Disk));
+        let piped = kind(&["read"], &["anon_pipe_read", "__x64_sys_read"]);
+        assert_eq!(piped, WaitKind::Idle(IdleKind::Processes));
+        let received = ["tcp_recvmsg", "__x64_sys_recvfrom"];
+        assert_eq!(kind(&[], &received), WaitKind::Idle(IdleKind::Requests));
+        let alone = wait_kind(&[], &received, true);
+        assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
+    }
+
+    #[test]
+    fn interrupts_are_the_time_of_the_code_that_they_interrupt() {
+        let tick = running_kind(&["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"]);
+        assert_eq!(tick, TimeKind::Computing);
+        assert_eq!(
+            running_kind(&["clear_page", "asm_exc_page_fault"]),
+            TimeKind::PageFaults
+        );
+    }
+}

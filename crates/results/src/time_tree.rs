@@ -1,0 +1,266 @@
+//! All the time of a program in one call tree: what its threads ran, and what they waited for.
+
+use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
+use analysis::judgement::CpuWaits;
+use profile::{
+    CallTree, CallTreeBuilder, CallTreeError, DraftNode, ImageKind, KERNEL_CALL, Location,
+    MethodId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind, Unit, ValueType,
+    Waker,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+pub use crate::time_kind::IdleKind;
+
+/// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
+const HELPER: f64 = 0.02;
+
+/// Where the time went. All times are in nanoseconds, summed over threads.
+#[derive(Clone, Debug)]
+pub struct TimeTree {
+    /// Running and costly waits. Its value types are the sum, and one for each of [`TimeKind::ALL`].
+    /// The kernel's frames of a stack are one: the system call, or the page fault.
+    pub tree: CallTree,
+    /// Waits that are no loss.
+    pub idle: BTreeMap<IdleKind, u64>,
+    /// Ready to run, but without a CPU.
+    pub cpu_waits: CpuWaits,
+    /// Time that one sample of running threads stands for.
+    pub each_sample: f64,
+    /// Threads that ran for more than a twentieth of what the busiest one did.
+    pub busy_threads: usize,
+}
+
+/// Puts running, by the first event, and waiting, by `record --off-cpu`, into one tree.
+///
+/// # Errors
+/// If the tree cannot be built.
+pub fn make_time_tree(
+    recording: &Recording,
+    table: &SymbolTable,
+) -> Result<TimeTree, CallTreeError> {
+    let mut maker = TreeMaker::new(recording, table);
+    for sample in &recording.samples {
+        maker.add_sample(sample)?;
+    }
+    // From its waking on a thread also waits for an idle CPU to come back to life, which is no lack of CPUs: the scheduler's
+    // own account begins when it is in the queue.
+    let accounted = recording.task_times.and_then(|times| times.waiting_ns);
+    let mut cpu_waits = maker.cpu_waits;
+    cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
+    Ok(TimeTree {
+        tree: maker.builder.finish()?,
+        idle: maker.idle,
+        cpu_waits,
+        each_sample: maker.each_sample,
+        busy_threads: maker.running.busiest_thread(),
+    })
+}
+
+/// The time that each thread ran and slept.
+#[derive(Default)]
+struct ThreadTimes {
+    ran: FxHashMap<Option<u32>, f64>,
+    waited: FxHashMap<Option<u32>, f64>,
+}
+
+impl ThreadTimes {
+    fn busiest_thread(&self) -> usize {
+        let most = self.ran.values().copied().fold(0.0, f64::max);
+        self.ran.values().filter(|ran| **ran > most / 20.0).count()
+    }
+
+    /// Returns whether a thread does next to nothing, and another one does more.
+    fn is_helper(&self, thread: Option<u32>) -> bool {
+        let ran = self.ran.get(&thread).copied().unwrap_or(0.0);
+        let waited = self.waited.get(&thread).copied().unwrap_or(0.0);
+        let others = self.ran.values().any(|other| *other > 4.0 * ran);
+        others && ran < HELPER * (ran + waited)
+    }
+}
+
+struct TreeMaker<'a> {
+    recording: &'a Recording,
+    table: &'a SymbolTable,
+    builder: CallTreeBuilder,
+    running: ThreadTimes,
+    each_sample: f64,
+    idle: BTreeMap<IdleKind, u64>,
+    cpu_waits: CpuWaits,
+    alone: bool,
+    own_threads: FxHashSet<u32>,
+    methods: FxHashMap<Location, Vec<MethodId>>,
+}
+
+impl<'a> TreeMaker<'a> {
+    fn new(recording: &'a Recording, table: &'a SymbolTable) -> Self {
+        let value = |name: &str| ValueType {
+            name: name.to_owned(),
+            unit: "nanoseconds".to_owned(),
+        };
+        let kinds = TimeKind::ALL.iter().map(|kind| value(kind.phrase()));
+        let values = std::iter::once(value("time")).chain(kinds).collect();
+        let each_sample = each_sample(recording);
+        let mut running = ThreadTimes::default();
+        for sample in &recording.samples {
+            let weight = sample.weight as f64;
+            match recording.event(sample.event).name.as_str() {
+                "off-cpu" => *running.waited.entry(sample.tid).or_default() += weight,
+                "run-queue" => {}
+                _ if sample.event.0 == 0 => {
+                    *running.ran.entry(sample.tid).or_default() += weight * each_sample;
+                }
+                _ => {}
+            }
+        }
+        Self {
+            recording,
+            table,
+            builder: CallTreeBuilder::new(values),
+            alone: running.ran.len() <= 1,
+            running,
+            each_sample,
+            idle: BTreeMap::new(),
+            cpu_waits: CpuWaits::default(),
+            own_threads: recording.threads.iter().map(|thread| thread.tid).collect(),
+            methods: FxHashMap::default(),
+        }
+    }
+
+    fn add_sample(&mut self, sample: &Sample) -> Result<(), CallTreeError> {
+        let (user, kernel) = self.split_stack(sample.stack);
+        let names = |locations: &[Location]| -> Vec<&'a str> {
+            let table = self.table;
+            let name = |l: &Location| table.procedure(*l).map_or("", |p| &*p.name);
+            locations.iter().map(name).collect()
+        };
+        let in_kernel = names(&kernel);
+        let (kind, cost) = match self.recording.event(sample.event).name.as_str() {
+            "run-queue" => {
+                self.wait_for_cpu(sample);
+                return Ok(());
+            }
+            "off-cpu" => match wait_kind(&names(&user), &in_kernel, self.alone) {
+                WaitKind::Idle(idle) => {
+                    *self.idle.entry(idle).or_default() += sample.weight;
+                    return Ok(());
+                }
+                WaitKind::Costly(TimeKind::Sleeping) if self.running.is_helper(sample.tid) => {
+                    *self.idle.entry(IdleKind::Turn).or_default() += sample.weight;
+                    return Ok(());
+                }
+                WaitKind::Costly(kind) => (kind, sample.weight),
+            },
+            _ if sample.event.0 != 0 => return Ok(()),
+            _ => {
+                let cost = sample.weight as f64 * self.each_sample;
+                (running_kind(&in_kernel), cost as u64)
+            }
+        };
+        let mut node = self.node_of_stack(&user)?;
+        if let Some(name) = kernel_frame(kind, &in_kernel, user.is_empty()) {
+            let method = self.builder.method(&name, "[kernel]")?;
+            node = self.builder.child(node, method)?;
+        }
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        self.builder.add(0, node, cost);
+        let position = TimeKind::ALL.iter().position(|k| *k == kind);
+        self.builder
+            .add(1 + position.unwrap_or_default(), node, cost);
+        Ok(())
+    }
+
+    /// Returns whether a thread is the program's: one that was sampled, or of the same name, as short ones have no samples.
+    fn is_own_thread(&self, thread: &Waker) -> bool {
+        let mut own = self.recording.threads.iter();
+        self.own_threads.contains(&thread.tid) || own.any(|own| own.process == thread.process)
+    }
+
+    /// Adds a wait for a CPU to whoever had it.
+    fn wait_for_cpu(&mut self, sample: &Sample) {
+        let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
+        let waits = &mut self.cpu_waits;
+        *match sample.waker {
+            None => &mut waits.nobody_ns,
+            Some(_) if is_own => &mut waits.own_ns,
+            Some(had) => {
+                let name = self.recording.names.get(had.process);
+                waits.others.entry(name.to_owned()).or_default()
+            }
+        } += sample.weight;
+    }
+
+    /// The user's and the kernel's part of a stack, innermost first.
+    fn split_stack(&self, stack: StackId) -> (Vec<Location>, Vec<Location>) {
+        let is_kernel = |location: &Location| {
+            let kind = &self.recording.image(location.image).kind;
+            matches!(kind, ImageKind::Kernel | ImageKind::KernelModule)
+        };
+        let locations = self.recording.stacks.locations(stack);
+        let (kernel, user) = locations.partition(is_kernel);
+        (user, kernel)
+    }
+
+    /// The node of the user's part of a stack.
+    fn node_of_stack(&mut self, user: &[Location]) -> Result<DraftNode, CallTreeError> {
+        let mut node = DraftNode::ROOT;
+        for location in user.iter().rev() {
+            for method in self.methods_at(*location)? {
+                node = self.builder.child(node, method)?;
+            }
+        }
+        Ok(node)
+    }
+
+    /// The functions at a place, the outermost first.
+    fn methods_at(&mut self, location: Location) -> Result<Vec<MethodId>, CallTreeError> {
+        if let Some(known) = self.methods.get(&location) {
+            return Ok(known.clone());
+        }
+        let module = &self.recording.image(location.image).path;
+        let known = self.table.get(location);
+        let inlined = known.map_or(&[][..], |known| &known.inlined);
+        let names: Vec<&str> = match inlined {
+            [] => {
+                let procedure = known.and_then(|known| known.procedure.as_ref());
+                vec![procedure.map_or("[no symbol]", |procedure| &*procedure.name)]
+            }
+            calls => calls.iter().rev().map(|call| &*call.function).collect(),
+        };
+        let methods = names.iter().map(|name| self.builder.method(name, module));
+        let methods: Vec<MethodId> = methods.collect::<Result<_, _>>()?;
+        self.methods.insert(location, methods.clone());
+        Ok(methods)
+    }
+}
+
+/// The nanoseconds that a sample of the first event stands for: by what the kernel accounted, else by its rate.
+fn each_sample(recording: &Recording) -> f64 {
+    let Some(event) = recording.events.first() else {
+        return 0.0;
+    };
+    if event.unit == Unit::Nanoseconds {
+        return 1.0;
+    }
+    let first = recording.samples.iter().filter(|s| s.event.0 == 0);
+    let weight: u64 = first.map(|sample| sample.weight).sum();
+    match (recording.task_times, event.frequency) {
+        (Some(times), _) if weight > 0 => times.cpu_ns as f64 / weight as f64,
+        (_, Some(rate)) if rate > 0.0 => 1e9 / rate,
+        _ => 1e6,
+    }
+}
+
+/// The one frame that stands for the kernel's part of a stack.
+fn kernel_frame(kind: TimeKind, kernel: &[&str], without_user: bool) -> Option<String> {
+    let call = kernel
+        .iter()
+        .find_map(|name| SystemCallName::of_function(name));
+    match (call, kind) {
+        (Some(SystemCallName(call)), _) => Some(format!("{call}{KERNEL_CALL}")),
+        (None, TimeKind::PageFaults | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),
+        // A thread of the kernel has no caller to count for.
+        (None, _) if without_user => kernel.last().map(|name| (*name).to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Recordings of ours as call trees, named by the debug information that they were found with.
+
+use crate::source::{RecordingSource, name_locations, symbol_gaps};
+use formats::read::{self, ReadOptions, TreeProfile};
+use profile::{CallGraph, EventId, Recording};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use symbols::{Detail, Resolved};
+
+/// Returns whether a path is of a recording of ours: a directory, or a zip file. All else is told by its reader.
+pub fn is_recording(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    if path.is_dir() {
+        return true;
+    }
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"PK\x03\x04"
+}
+
+/// Names all places of a recording, with source lines and inlined calls.
+pub fn resolve_all(recording: &Recording, source: &RecordingSource) -> Resolved {
+    let locations = recording.stacks.frames().iter().map(|frame| frame.location);
+    name_locations(recording, locations, Detail::Lines, source)
+}
+
+/// Makes the call tree of a recording; its notes say what is missing.
+///
+/// # Errors
+/// If the recording contradicts itself.
+pub fn tree_of_recording(
+    recording: &Recording,
+    resolved: &Resolved,
+    options: &ReadOptions,
+) -> anyhow::Result<TreeProfile> {
+    let mut profile = read::from_recording(recording, &resolved.table, options)?;
+    let gaps = symbol_gaps(recording, Some(EventId(0)), resolved, false);
+    profile.notes.extend(gaps);
+    if recording.call_graph == CallGraph::None {
+        profile
+            .notes
+            .push("recorded without call stacks: record it again without --no-stacks".into());
+    }
+    Ok(profile)
+}

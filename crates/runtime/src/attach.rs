@@ -1,0 +1,87 @@
+//! Threads that begin and end to be measured.
+
+use crate::thread::{set_this, shared_page};
+use crate::{delay, sys, thread_event};
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use runtime_abi::{Page, Thread};
+
+static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Lets threads be detached when they end. To be called once, before the first is attached.
+pub fn watch_ends() {
+    let mut key = 0;
+    // SAFETY: the key is written through the pointer; the function is called with what is set.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+        EXIT_KEY.store(key, Relaxed);
+    }
+}
+
+/// Makes this thread the owner of a slot and starts sampling it.
+pub fn attach_thread(page: &Page, thread: &'static Thread) {
+    for word in [
+        &thread.excess,
+        &thread.looked,
+        &thread.ran,
+        &thread.preempted,
+        &thread.gave_up,
+        &thread.waited,
+    ] {
+        word.store(0, Relaxed);
+    }
+    thread.crowded.store(0, Relaxed);
+    thread.waits.store(0, Relaxed);
+    thread.event.store(-1, Relaxed);
+    thread.pid.store(sys::process_id(), Relaxed);
+    thread.tid.store(sys::thread_id(), Release);
+    set_this(thread);
+    at_thread_exit(thread);
+    thread_event::begin_sampling(page, thread);
+}
+
+/// The end of this thread: it pays what it owes, because its end may wake another one.
+pub fn detach_thread(thread: &'static Thread) {
+    delay::pay_delay(thread);
+    // A sample that comes from here on finds no thread: the slot will soon be another one's.
+    set_this(core::ptr::null());
+    thread_event::end_sampling(thread);
+    if let Some(page) = shared_page() {
+        page.give_back(thread);
+    }
+}
+
+/// In the child of a fork: its one thread is a new one.
+pub fn after_fork(parent: &'static Thread) {
+    set_this(core::ptr::null());
+    let Some(page) = shared_page() else { return };
+    // The parent's event is not ours, but its descriptor was copied.
+    thread_event::close_event(parent);
+    let Some(thread) = page.take_thread() else {
+        page.unmeasured.fetch_add(1, Relaxed);
+        return;
+    };
+    // What the parent owed at the fork the child owes too: it goes on from the same moment.
+    thread.local.store(parent.local.load(Relaxed), Relaxed);
+    for (to, from) in [
+        (&thread.stack_low, &parent.stack_low),
+        (&thread.stack_high, &parent.stack_high),
+    ] {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    attach_thread(page, thread);
+}
+
+/// Lets [`detach_thread`] be called when this thread ends, in whatever way.
+fn at_thread_exit(thread: &'static Thread) {
+    let key = EXIT_KEY.load(Relaxed);
+    // SAFETY: a key of ours; the first keys of a process need no memory.
+    unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(thread).cast()) };
+}
+
+unsafe extern "C" fn thread_ends(thread: *mut c_void) {
+    // SAFETY: what `at_thread_exit` has set: a slot of the page, which stays.
+    if let Some(thread) = unsafe { thread.cast::<Thread>().as_ref() } {
+        detach_thread(thread);
+    }
+}

@@ -1,0 +1,19 @@
+//! How much delay there was, and how much of it a thread has had.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use runtime_abi::{Clock, Page, Thread};
+
+/// The global clock, with the thread's own set to zero first if a new experiment has begun.
+pub fn current_clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
+    let global = Clock::unpack(page.global.0.load(Acquire));
+    let mut local = Clock::unpack(thread.local.load(Relaxed));
+    if local.epoch != global.epoch {
+        local = Clock {
+            epoch: global.epoch,
+            delay_ns: 0,
+        };
+        thread.local.store(local.pack(), Relaxed);
+        thread.excess.store(0, Relaxed);
+    }
+    (global, local)
+}

@@ -1,0 +1,46 @@
+//! A thread's pointer to what it keeps for tracing.
+
+use core::arch::{asm, global_asm};
+
+// The thread's pointer to its `Local`: 0 before its first traced call, BUSY while it is not to be
+// traced.
+global_asm!(
+    ".section .tbss, \"awT\", %nobits",
+    ".globl vitalfew_trace_local",
+    ".hidden vitalfew_trace_local",
+    ".type vitalfew_trace_local, %object",
+    ".size vitalfew_trace_local, 8",
+    ".p2align 3",
+    "vitalfew_trace_local:",
+    ".zero 8",
+    ".text",
+);
+
+/// In place of the pointer: calls are not traced.
+pub const BUSY: usize = 1;
+
+/// Where the pointer is, in bytes from the thread pointer.
+pub fn offset() -> i64 {
+    let offset: i64;
+    // SAFETY: reads the variable's offset.
+    unsafe {
+        asm!("mov {offset}, qword ptr [rip + vitalfew_trace_local@GOTTPOFF]",
+             offset = out(reg) offset, options(nostack, readonly, pure));
+    }
+    offset
+}
+
+fn pointer() -> *mut usize {
+    let thread: usize;
+    // SAFETY: reads the thread pointer.
+    unsafe {
+        asm!("mov {thread}, qword ptr fs:[0]", thread = out(reg) thread, options(nostack, readonly))
+    };
+    (thread as i64 + offset()) as *mut usize
+}
+
+/// Sets the thread's pointer; the former one.
+pub fn replace(value: usize) -> usize {
+    // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.
+    unsafe { pointer().replace(value) }
+}

@@ -1,0 +1,287 @@
+//! The user half of python.h: says where an interpreter's structures have what, and reads what code objects are.
+
+use crate::Error;
+use languages::python::{CodeObject, CodeText, Interpreter, Version};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+/// `EVAL_RANGES`, `NO_FIELD`, `CODE_TEXT` and `INSTRUCTION_BITS` of python.h.
+const EVAL_RANGES: usize = 4;
+const NO_FIELD: u16 = 0xffff;
+const CODE_TEXT: usize = 256;
+const INSTRUCTION_BITS: u32 = 20;
+/// Bytes of `struct interpreter`.
+const INTERPRETER: usize = 136;
+/// Where `struct code_record` has its parts.
+const FILE_AT: usize = 40;
+const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
+const LINES_AT: usize = NAME_AT + 8 + CODE_TEXT;
+/// The longest table of lines that is read.
+const MOST_LINES: u32 = 1 << 20;
+
+/// A frame of Python in a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PythonFrame {
+    /// The number of its code object; 0: there is none.
+    pub code: u64,
+    /// Its instruction.
+    pub index: u32,
+}
+
+impl PythonFrame {
+    /// Returns the frame of Python that a word of a user stack is; `None` if it is an address.
+    pub fn of_word(word: u64) -> Option<Self> {
+        let index = (word & ((1 << INSTRUCTION_BITS) - 1)) as u32;
+        (word >> 63 == 1).then_some(Self {
+            code: (word & !(1 << 63)) >> INSTRUCTION_BITS,
+            index,
+        })
+    }
+}
+
+/// Returns `struct interpreter`.
+pub(crate) fn interpreter_bytes(interpreter: &Interpreter) -> Vec<u8> {
+    let offsets = &interpreter.offsets;
+    let mut bytes = Vec::with_capacity(INTERPRETER);
+    let range = |index: usize| interpreter.evaluation.get(index);
+    for end in [false, true] {
+        for index in 0..EVAL_RANGES {
+            let value = range(index).map_or(0, |r| if end { r.end } else { r.start });
+            bytes.extend(value.to_ne_bytes());
+        }
+    }
+    bytes.extend(interpreter.runtime.to_ne_bytes());
+    bytes.extend(interpreter.code_type.to_ne_bytes());
+    for far in [
+        offsets.interpreters_head,
+        offsets.interpreter_next,
+        offsets.interpreter_threads,
+    ] {
+        bytes.extend(far.to_ne_bytes());
+    }
+    for near in [
+        offsets.thread_next,
+        offsets.thread_id,
+        offsets.thread_frame,
+        offsets.holder_frame.unwrap_or(NO_FIELD),
+        offsets.frame_size,
+        offsets.frame_code,
+        offsets.frame_previous,
+        offsets.frame_instruction,
+        offsets.frame_mark,
+        offsets.code_first_line,
+        offsets.code_file,
+        offsets.code_name,
+        offsets.code_lines,
+        offsets.code_instructions.unwrap_or(NO_FIELD),
+        offsets.ascii_data,
+        offsets.text_data,
+        offsets.bytes_data,
+    ] {
+        bytes.extend(near.to_ne_bytes());
+    }
+    bytes.extend([offsets.calls as u8, offsets.mark]);
+    bytes.extend(u16::from(interpreter.version.minor).to_ne_bytes());
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+/// What the kernel half says of code objects.
+pub(crate) struct CodeRecords {
+    ring: RingBuffer<'static>,
+    read: Rc<RefCell<Vec<(u64, CodeObject)>>>,
+}
+
+impl CodeRecords {
+    /// Those that come through this ring buffer.
+    pub fn new(map: &dyn MapCore) -> Result<Self, Error> {
+        let read = Rc::new(RefCell::new(Vec::new()));
+        let to = Rc::clone(&read);
+        let keep = move |bytes: &[u8]| {
+            to.borrow_mut().extend(parse_object(bytes));
+            0
+        };
+        let what = "reading names of functions";
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, keep).map_err(Error::bpf(what))?;
+        let ring = builder.build().map_err(Error::bpf(what))?;
+        Ok(Self { ring, read })
+    }
+
+    /// Those that have come since the last time, by number.
+    pub fn take(&self) -> Vec<(u64, CodeObject)> {
+        // What cannot be read now is there the next time.
+        let _ = self.ring.consume();
+        self.read.take()
+    }
+}
+
+fn parse_object(bytes: &[u8]) -> Option<(u64, CodeObject)> {
+    let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
+    let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    let copied = bytes.get(LINES_AT..)?;
+    let copied = copied.get(..half(28)? as usize).unwrap_or(copied);
+    let code = CodeObject {
+        version: Version {
+            major: 3,
+            minor: half(32)? as u8,
+        },
+        file: lossy_text(bytes.get(FILE_AT..NAME_AT)?),
+        name: lossy_text(bytes.get(NAME_AT..LINES_AT)?),
+        first_line: half(20)?,
+        lines: all_lines(half(16)?, word(8)?, half(24)?, copied),
+    };
+    Some((word(0)?, code))
+}
+
+fn lossy_text(bytes: &[u8]) -> String {
+    let length = u16::from_ne_bytes([bytes[0], bytes[1]]);
+    let (kind, is_cut) = (bytes[2], bytes[3] != 0);
+    if kind == 0 {
+        return "[unreadable]".to_owned();
+    }
+    let bytes = &bytes[8..];
+    let bytes = bytes.get(..usize::from(length)).unwrap_or(bytes);
+    let text = CodeText { kind, bytes }.to_text();
+    if is_cut { format!("…{text}") } else { text }
+}
+
+/// The table of lines: what the kernel half copied of it, or all of it if the process still has it.
+fn all_lines(pid: u32, address: u64, length: u32, copied: &[u8]) -> Vec<u8> {
+    if length as usize <= copied.len() || length > MOST_LINES {
+        return copied.to_vec();
+    }
+    let mut all = vec![0; length as usize];
+    let read = File::open(format!("/proc/{pid}/mem"))
+        .and_then(|memory| memory.read_exact_at(&mut all, address));
+    match read {
+        Ok(()) if all.starts_with(copied) => all,
+        _ => copied.to_vec(),
+    }
+}
+
+/// `struct python_counts`, summed over the CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PythonCounts {
+    /// Walks that met an interpreter.
+    pub stacks: u64,
+    /// Of these, those of threads of which the interpreter does not know.
+    pub threadless: u64,
+    /// Frames that could not be read, or were none.
+    pub broken: u64,
+    /// Code objects that could not be described for want of room.
+    pub unsent: u64,
+}
+
+impl PythonCounts {
+    /// Reads the sums of all CPUs.
+    pub fn read_sums(map: &dyn MapCore) -> Self {
+        let mut sums = [0_u64; 5];
+        let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        for cpu in per_cpu.ok().flatten().unwrap_or_default() {
+            for (sum, word) in sums.iter_mut().zip(cpu.chunks_exact(8)) {
+                *sum += word.try_into().map_or(0, u64::from_ne_bytes);
+            }
+        }
+        let [stacks, _, threadless, broken, unsent] = sums;
+        Self {
+            stacks,
+            threadless,
+            broken,
+            unsent,
+        }
+    }
+
+    /// Says what is missing: a sentence, if it is much.
+    pub fn warn_of_missing(&self) -> Option<String> {
+        let missing = self.threadless + self.broken;
+        if missing * 100 < self.stacks {
+            return None;
+        }
+        (missing > 0).then(|| {
+            format!(
+                "{missing} of {} stacks of Python lack some of its functions: {} are of threads that the interpreter does not know, {} had frames that could not be read",
+                self.stacks, self.threadless, self.broken
+            )
+        })
+    }
+}
+
+/// Puts interpreters into the kernel, and says which images have them.
+pub(crate) struct InterpreterTable {
+    interpreters: MapHandle,
+    images: MapHandle,
+    known: Vec<Vec<u8>>,
+}
+
+impl InterpreterTable {
+    /// `MOST_INTERPRETERS` of python.h.
+    const MOST: usize = 64;
+
+    /// A table of none yet.
+    pub fn new(interpreters: MapHandle, images: MapHandle) -> Self {
+        Self {
+            interpreters,
+            images,
+            known: Vec::new(),
+        }
+    }
+
+    /// Says which interpreter the image of a number has. Returns false if there is no room for one more.
+    pub fn set_interpreter(
+        &mut self,
+        image: u32,
+        interpreter: Option<&Interpreter>,
+    ) -> Result<bool, Error> {
+        let mut index = 0_u32;
+        if let Some(interpreter) = interpreter {
+            let bytes = interpreter_bytes(interpreter);
+            let known = self.known.iter().position(|known| *known == bytes);
+            index = known.unwrap_or(self.known.len()) as u32 + 1;
+            if index as usize >= Self::MOST {
+                return Ok(false);
+            }
+            if known.is_none() {
+                update_map(&self.interpreters, index, &bytes)?;
+                self.known.push(bytes);
+            }
+        }
+        update_map(&self.images, image, &index.to_ne_bytes())?;
+        Ok(true)
+    }
+}
+
+fn update_map(map: &MapHandle, index: u32, value: &[u8]) -> Result<(), Error> {
+    let update = map.update(&index.to_ne_bytes(), value, MapFlags::ANY);
+    update.map_err(Error::bpf("describing an interpreter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_the_highest_bit_are_frames() {
+        assert_eq!(PythonFrame::of_word(0x7fff_ffff_ffff), None);
+        let word = 1 << 63 | 0x7ff_ffff_ffff << 20 | 7;
+        let frame = PythonFrame::of_word(word).unwrap();
+        assert_eq!((frame.code, frame.index), (0x7ff_ffff_ffff, 7));
+    }
+
+    #[test]
+    fn records_that_are_cut_off_say_nothing() {
+        assert_eq!(parse_object(&[0; LINES_AT - 1]), None);
+        let mut bytes = vec![0; LINES_AT];
+        bytes[28] = 200; // more lines than there are
+        let (number, code) = parse_object(&bytes).unwrap();
+        assert_eq!((number, code.name.as_str()), (0, "[unreadable]"));
+        bytes[NAME_AT..NAME_AT + 4].copy_from_slice(&[255, 255, 1, 0]);
+        assert_eq!(
+            parse_object(&bytes).unwrap().1.name.chars().count(),
+            CODE_TEXT
+        );
+    }
+}

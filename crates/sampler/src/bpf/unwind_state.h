@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* The state of a walk up a user stack. */
+#pragma once
+#include "unwind_tables.h"
+#include "python.h"
+
+#define WALK_CACHE 128 /* mappings, for each CPU */
+struct walk_mapping {
+	u64 start;
+	u64 end;
+	u64 file_base; /* file offset of address 0 */
+	u64 sequence; /* see walk_sequence */
+	u32 tgid;
+	u32 number; /* of the image; 0: no table yet */
+	u32 version;
+	u32 label; /* of the image in stacks */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WALK_CACHE);
+	__type(key, u32);
+	__type(value, struct walk_mapping);
+} walk_cache SEC(".maps");
+
+#define MAPLE_WORDS 32 /* of a node of the tree of mappings */
+#define WALK_PIECE 48 /* words of a stack that are read at once */
+#define WALK_BEFORE 56 /* bytes of them in front of the one that is asked for: saved registers */
+
+/* A walk up a stack. */
+struct walk {
+	u64 pc;
+	u64 sp;
+	u64 fp;
+	u64 base; /* rbx */
+	u64 link;
+	u64 hash;
+	u64 sequence;
+	u64 piece_start;
+	u32 piece_bytes;
+	u32 tgid;
+	u32 depth;
+	u32 version;
+	u32 round;
+	u8 fp_lost;
+	u8 base_lost;
+	u8 interrupted;
+	u8 by_address; /* a frame is an address, which means nothing without its process */
+	u8 unused[4];
+	u64 piece[WALK_PIECE];
+	u64 node[MAPLE_WORDS];
+	struct walk_counts counts;
+	struct walk_mapping here; /* the mapping of the last lookup */
+	struct python_walk python;
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* One step up a stack: from a frame to its caller, by a rule or by the frame pointer. */
+#pragma once
+#include <bpf/bpf_core_read.h>
+#include "unwind_mappings.h"
+#include "unwind_rules.h"
+
+/* ---- words of the stack ---- */
+/* Copies the piece of the stack around an address; nonzero if that cannot be read. */
+__noinline int read_piece(struct walk *walk, u64 address)
+{
+	u64 from = address - WALK_BEFORE;
+	u32 bytes = WALK_PIECE * 8;
+
+	if (!walk)
+		return 1;
+	if (from < walk->sp || from > address)
+		from = address < walk->sp ? address : walk->sp;
+	if (address - from > WALK_BEFORE)
+		from = address;
+	if (bpf_probe_read_user(walk->piece, WALK_PIECE * 8, (void *)from)) {
+		/* near the end of the stack, or not on it */
+		from = address;
+		bytes = 8;
+		if (bpf_probe_read_user(walk->piece, 8, (void *)from))
+			bytes = 0;
+	}
+	walk->piece_start = from;
+	walk->piece_bytes = bytes;
+	return !bytes;
+}
+
+static __always_inline bool stack_word(struct walk *walk, u64 address, u64 *word)
+{
+	if (address - walk->piece_start + 8 > walk->piece_bytes && read_piece(walk, address))
+		return false;
+	u64 offset = address - walk->piece_start;
+	u32 index = offset / 8;
+	if (index >= WALK_PIECE || (offset & 7))
+		return false;
+	*word = walk->piece[index];
+	return true;
+}
+
+/* ---- steps ---- */
+enum walk_step { WALK_ON, WALK_COMPLETE, WALK_UNSUPPORTED, WALK_LOST, WALK_ASTRAY };
+
+#if defined(__TARGET_ARCH_arm64)
+#define HAS_LINK true
+#define CODE_BITS(address_) ((address_) & ((1ull << 48) - 1)) /* a signature is above */
+#else
+#define HAS_LINK false
+#define CODE_BITS(address_) (address_)
+#endif
+
+/* A caller that can be one becomes the place. */
+static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp, u64 fp)
+{
+	pc = CODE_BITS(pc);
+	if (!pc)
+		return WALK_COMPLETE;
+	if (pc < 4096 || pc >> 63)
+		return WALK_ASTRAY;
+	if (sp <= walk->sp && !(HAS_LINK && walk->interrupted && pc != walk->pc && sp == walk->sp))
+		return WALK_ASTRAY;
+	walk->pc = pc;
+	walk->sp = sp;
+	walk->fp = fp;
+	walk->link = 0;
+	walk->interrupted = 0;
+	return WALK_ON;
+}
+
+static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
+{
+	u64 fp = walk->fp, saved, pc;
+
+	if (!fp && !walk->fp_lost && walk->depth)
+		return WALK_COMPLETE;
+	if (walk->fp_lost || fp < walk->sp || (fp & 7))
+		return WALK_LOST;
+	if (!stack_word(walk, fp, &saved) || !stack_word(walk, fp + 8, &pc))
+		return WALK_LOST;
+	walk->base_lost = 1;
+	return walk_to(walk, pc, fp + 16, saved);
+}
+
+/* A register of the innermost frame, by its DWARF number. */
+static __always_inline bool innermost_register(struct walk *walk, u32 number, u64 *value)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (walk->depth)
+		return false;
+	switch (number) {
+	case 0: *value = BPF_CORE_READ(regs, ax); return true;
+	case 1: *value = BPF_CORE_READ(regs, dx); return true;
+	case 2: *value = BPF_CORE_READ(regs, cx); return true;
+	case 4: *value = BPF_CORE_READ(regs, si); return true;
+	case 5: *value = BPF_CORE_READ(regs, di); return true;
+	case 8: *value = BPF_CORE_READ(regs, r8); return true;
+	case 9: *value = BPF_CORE_READ(regs, r9); return true;
+	case 10: *value = BPF_CORE_READ(regs, r10); return true;
+	case 11: *value = BPF_CORE_READ(regs, r11); return true;
+	case 12: *value = BPF_CORE_READ(regs, r12); return true;
+	case 13: *value = BPF_CORE_READ(regs, r13); return true;
+	case 14: *value = BPF_CORE_READ(regs, r14); return true;
+	case 15: *value = BPF_CORE_READ(regs, r15); return true;
+	}
+#endif
+	return false;
+}
+
+static __always_inline bool frame_address(struct walk *walk, struct rule *rule, u64 *cfa)
+{
+	u64 base = walk->sp, offset = (s64)rule->cfa_offset;
+	u8 kind = rule->kind;
+
+	if (kind == RULE_FRAME_POINTER || kind == RULE_FRAME_MEMORY) {
+		if (walk->fp_lost)
+			return false;
+		base = walk->fp;
+	} else if (kind == RULE_BASE_REGISTER) {
+		if (walk->base_lost)
+			return false;
+		base = walk->base;
+	} else if (kind == RULE_REGISTER) {
+		if (!innermost_register(walk, rule->extra, &base))
+			return false;
+	}
+	*cfa = base + offset;
+	if (kind == RULE_STACK_MEMORY || kind == RULE_FRAME_MEMORY) {
+		if (!stack_word(walk, *cfa, cfa))
+			return false;
+		*cfa += rule->extra;
+	} else if (kind == RULE_LINKAGE_STUB && (walk->pc & 15) >= rule->extra) {
+		*cfa += 8;
+	}
+	return true;
+}
+
+/* A register that was saved at `address`. An epilogue has popped it already where that lies below the stack
+ * pointer, and the tables do not always say so. */
+static __always_inline void restore(struct walk *walk, u64 address, u64 *value, u8 *is_lost)
+{
+	if (walk->interrupted && address < walk->sp)
+		return;
+	*is_lost = !stack_word(walk, address, value);
+}
+
+static __always_inline enum walk_step walk_by_rule(struct walk *walk, struct rule *rule)
+{
+	u64 cfa, pc, fp = walk->fp;
+
+	if (!frame_address(walk, rule, &cfa))
+		return WALK_UNSUPPORTED;
+	if (rule->link == RETURN_IN_LINK) {
+		if (!HAS_LINK || !walk->interrupted)
+			return WALK_ASTRAY;
+		pc = walk->link;
+	} else if (!stack_word(walk, cfa + (s64)rule->return_offset, &pc)) {
+		return WALK_LOST;
+	}
+	if (rule->frame == FRAME_AT_CFA)
+		restore(walk, cfa + (s64)rule->frame_offset, &fp, &walk->fp_lost);
+	else if (rule->frame == FRAME_AT_FRAME && !walk->fp_lost)
+		restore(walk, walk->fp + (s64)rule->frame_offset, &fp, &walk->fp_lost);
+	else if (rule->frame == FRAME_LOST)
+		walk->fp_lost = 1;
+	if (rule->base_slot == BASE_LOST)
+		walk->base_lost = 1;
+	else if (rule->base_slot)
+		restore(walk, cfa - 8 * (u64)rule->base_slot, &walk->base, &walk->base_lost);
+	return walk_to(walk, pc, cfa, fp);
+}
+
+/* The registers that the kernel put on the stack in front of a signal handler. */
+static __always_inline enum walk_step walk_to_interrupted(struct walk *walk)
+{
+	u64 pc, sp, at = walk->sp;
+
+#if defined(__TARGET_ARCH_arm64)
+	/* siginfo (128), then ucontext with uc_mcontext at 176, whose registers begin at 8 */
+	if (!stack_word(walk, at + 312 + 8 * 29, &walk->fp) || !stack_word(walk, at + 312 + 8 * 30, &walk->link) ||
+	    !stack_word(walk, at + 312 + 8 * 31, &sp) || !stack_word(walk, at + 312 + 8 * 32, &pc))
+		return WALK_LOST;
+#else
+	/* struct ucontext, of which uc_mcontext begins at 40 */
+	if (!stack_word(walk, at + 120, &walk->fp) || !stack_word(walk, at + 128, &walk->base) ||
+	    !stack_word(walk, at + 160, &sp) || !stack_word(walk, at + 168, &pc))
+		return WALK_LOST;
+	walk->base_lost = 0;
+#endif
+	walk->fp_lost = 0;
+	if (!pc)
+		return WALK_COMPLETE;
+	if (pc < 4096 || pc >> 63)
+		return WALK_ASTRAY;
+	walk->pc = pc;
+	walk->sp = sp;
+	walk->interrupted = 1;
+	return WALK_ON;
+}
+
+/* Assembly without tables in an image that has some mostly has no frame: the return address is where a call
+ * put it, if that is code. */
+static __always_inline enum walk_step walk_without_frame(struct walk *walk)
+{
+	u64 pc = walk->link, sp = walk->sp;
+
+	if (walk->interrupted) {
+		if (!HAS_LINK) {
+			if (!stack_word(walk, sp, &pc))
+				pc = 0;
+			sp += 8;
+		}
+		pc = CODE_BITS(pc);
+		if (pc > 4096 && find_walk_mapping(walk, pc - 1))
+			return walk_to(walk, pc, sp, walk->fp);
+	}
+	return walk_by_pointer(walk);
+}
+
+static __always_inline enum walk_step walk_step(struct walk *walk, struct rule *rule)
+{
+	if (!rule) {
+		if (walk->here.number)
+			walk->counts.by_pointer++;
+		else
+			walk->counts.by_pointer_early++;
+		return walk_by_pointer(walk);
+	}
+	switch (rule->kind) {
+	case RULE_UNCOVERED:
+		walk->counts.by_pointer++;
+		return walk_without_frame(walk);
+	case RULE_ROOT:
+		walk->counts.by_table++;
+		return WALK_COMPLETE;
+	case RULE_UNSUPPORTED:
+		return WALK_UNSUPPORTED;
+	case RULE_SIGNAL_RETURN:
+		walk->counts.by_table++;
+		return walk_to_interrupted(walk);
+	default:
+		walk->counts.by_table++;
+		return walk_by_rule(walk, rule);
+	}
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* User stacks by unwind tables, in the kernel.
+ *
+ * User space compiles the tables of each image into rows (crate unwind, `compact`), and `rows` holds
+ * them. The steps here are those of `CompactUnwinder` in that crate, which is tested against programs
+ * that are executed instruction by instruction. Where an image has no table (yet), frame pointers serve. */
+#pragma once
+#include "unwind_steps.h"
+
+struct walk_loop {
+	struct walk *walk;
+	u64 *address; /* MAX_FRAMES of them */
+};
+#define WALK_FRAMES 127
+
+/* What stands for a frame in the mapping `here`: its place in the image, or the address where that has no label. */
+static __always_inline u64 frame_word(struct walk *walk, u64 address)
+{
+	u64 offset = address + walk->here.file_base;
+
+	if (walk->here.label && !(offset >> IMAGE_OFFSET_BITS))
+		return IMAGE_WORD | (u64)walk->here.label << IMAGE_OFFSET_BITS | offset;
+	walk->by_address = 1;
+	return address;
+}
+
+/* Puts the next frame of Python on the stack. Where it is none, a place of the stack stays that says so. */
+static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u32 depth)
+{
+	u64 word = next_python_frame(&walk->python);
+
+	if (!word)
+		word = PYTHON_WORD; /* passed over by user space */
+	address[depth] = word;
+	walk->hash = mixed(walk->hash, word);
+	walk->depth = depth + 1;
+	if (walk->python.ending) {
+		walk->python.pending = walk->python.frame != 0;
+		return !walk->python.pending;
+	}
+	if (!walk->python.frame)
+		walk->python.pending = 0;
+	return 0;
+}
+
+/* Where the native stack ended before its start, the frames of Python that are left have their callers no more. */
+static __always_inline long end_native_walk(struct walk *walk, bool complete)
+{
+	if (complete && !walk->python.pending)
+		return 1;
+	walk->python.ending = 1;
+	walk->python.pending = walk->python.frame != 0;
+	return !walk->python.pending;
+}
+
+static long walk_frame(u32 depth, struct walk_loop *loop)
+{
+	struct walk *walk = loop->walk;
+	u64 at = walk->pc - !walk->interrupted;
+	struct rule *rule = 0;
+
+	if (depth >= WALK_FRAMES)
+		return 1;
+	if (walk->python.pending)
+		return walk_python_frame(walk, loop->address, depth);
+	if (find_walk_mapping(walk, at)) {
+		rule = find_rule(walk, at);
+	} else if (depth) {
+		walk->counts.astray++;
+		walk->depth = depth;
+		return end_native_walk(walk, false);
+	}
+	/* User space looks for callers in front of their addresses, where the call is. */
+	bool no_call = depth && (walk->interrupted || (rule && rule->kind == RULE_SIGNAL_RETURN));
+	u64 word = frame_word(walk, walk->pc + no_call);
+	loop->address[depth] = word;
+	walk->hash = mixed(walk->hash, word);
+	walk->depth = depth;
+	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
+	enum walk_step step = walk_step(walk, rule);
+	if (step == WALK_ON)
+		return 0;
+	walk->depth++;
+	if (step == WALK_COMPLETE)
+		walk->counts.complete++;
+	else if (step == WALK_UNSUPPORTED)
+		walk->counts.unsupported++;
+	else if (step == WALK_LOST)
+		walk->counts.lost++;
+	else
+		walk->counts.astray++;
+	return end_native_walk(walk, step == WALK_COMPLETE);
+}
+
+static __always_inline void add_walk_counts(struct walk *walk)
+{
+	u32 zero = 0;
+	struct walk_counts *sums = bpf_map_lookup_elem(&walk_counts, &zero);
+
+	if (!sums)
+		return;
+	u64 *sum = (u64 *)sums, *one = (u64 *)&walk->counts;
+	for (u32 i = 0; i < sizeof(walk->counts) / 8; i++)
+		sum[i] += one[i];
+}
+
+/* Whether the registers are those of a 32-bit program; else the walk begins with them. */
+static __always_inline bool begin_walk(struct walk *walk, struct task_struct *task)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+
+#if defined(__TARGET_ARCH_arm64)
+	struct user_pt_regs *user = (void *)regs;
+	walk->pc = BPF_CORE_READ(user, pc);
+	if (BPF_CORE_READ(user, pstate) & 0x10)
+		return false;
+	walk->sp = BPF_CORE_READ(user, sp);
+	walk->fp = BPF_CORE_READ(user, regs[29]);
+	walk->link = BPF_CORE_READ(user, regs[30]);
+#else
+	walk->pc = regs->ip;
+	if ((u16)regs->cs != USER_CODE_64)
+		return false;
+	walk->sp = regs->sp;
+	walk->fp = regs->bp;
+	walk->base = regs->bx;
+#endif
+	return true;
+}
+
+/* Puts the frames of the current thread's user stack into `address` and returns how many; their hash is
+ * `walk->hash`. A 32-bit program, which has other tables, has one. */
+static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, u64 *address, u64 sequence)
+{
+	struct walk_loop loop = { .walk = walk, .address = address };
+	u32 zero = 0;
+	struct walk_state *state = bpf_map_lookup_elem(&walk_state, &zero);
+
+	__builtin_memset(&walk->counts, 0, sizeof(walk->counts));
+	walk->counts.stacks = 1;
+	if (!state)
+		return 0;
+	walk->hash = HASH_START;
+	if (!begin_walk(walk, task)) {
+		walk->counts.narrow = 1;
+		walk->by_address = 1;
+		add_walk_counts(walk);
+		address[0] = walk->pc;
+		walk->hash = mixed(walk->hash, walk->pc);
+		return 1;
+	}
+	walk->sequence = sequence;
+	walk->version = state->version;
+	walk->round = state->round;
+	walk->tgid = task->tgid;
+	walk->piece_bytes = 0;
+	walk->here.start = walk->here.end = 0;
+	walk->fp_lost = walk->base_lost = 0;
+	walk->interrupted = 1;
+	walk->depth = 0;
+	walk->python.image = walk->python.image_interpreter = 0;
+	walk->python.met = walk->python.pending = walk->python.ending = 0;
+	walk->python.frame = 0;
+	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
+	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {
+		walk->counts.too_deep = 1;
+		walk->depth = WALK_FRAMES;
+	}
+	add_walk_counts(walk);
+	return walk->depth;
+}

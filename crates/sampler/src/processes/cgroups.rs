@@ -1,0 +1,114 @@
+//! Control groups: the paths of those that samples were taken in.
+
+use profile::{NameId, NameSet};
+use rustc_hash::FxHashMap;
+
+/// Names that are remembered between drains: beyond that, all are read anew.
+const MOST_REMEMBERED: usize = 16_384;
+
+/// The paths of control groups by the numbers that the collector gives them.
+#[derive(Default)]
+pub(crate) struct CgroupPaths {
+    paths: FxHashMap<u32, String>,
+    /// By number: the id among the names of what is being gathered.
+    ids: FxHashMap<u32, NameId>,
+}
+
+impl CgroupPaths {
+    /// Returns whether a number has no path yet.
+    pub fn is_new(&self, number: u32) -> bool {
+        !self.paths.contains_key(&number)
+    }
+
+    pub fn add_path(&mut self, number: u32, path: String) {
+        if self.paths.len() >= MOST_REMEMBERED {
+            self.paths.clear();
+        }
+        self.paths.insert(number, path);
+    }
+
+    /// The id of a number's path among the names.
+    pub fn name_of(&mut self, number: u32, names: &mut NameSet) -> NameId {
+        *self
+            .ids
+            .entry(number)
+            .or_insert_with(|| match self.paths.get(&number) {
+                Some(path) => names.intern(path),
+                None => names.intern(&format!("[cgroup {}]", number & 0x7fff_ffff)),
+            })
+    }
+
+    /// Forgets the ids, which are of other names from now on.
+    pub fn forget_ids(&mut self) {
+        self.ids.clear();
+    }
+}
+
+/// Returns whether control groups are told apart by the hierarchy of memory, which only version 1 has.
+pub(crate) fn are_by_memory() -> bool {
+    let text = std::fs::read_to_string("/proc/cgroups").unwrap_or_default();
+    has_memory_hierarchy(&text)
+}
+
+/// The same of the text of `/proc/cgroups`: lines of controller, number of its hierarchy (0: that of version 2).
+fn has_memory_hierarchy(text: &str) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("memory") && words.next().is_some_and(|number| number != "0")
+    })
+}
+
+/// The path of a process's control group.
+pub(crate) fn path_of_process(pid: u32) -> Option<String> {
+    path_in(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+}
+
+/// The same of the text of `/proc/PID/cgroup`: of version 1 the path in the hierarchy of memory, unless that is its root.
+fn path_in(text: &str) -> Option<String> {
+    let of_controller = |controller: &str| {
+        text.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let is_in = controllers.split(',').any(|one| one == controller);
+            is_in.then(|| path.to_owned())
+        })
+    };
+    let of_memory = of_controller("memory").filter(|path| path != "/");
+    of_memory
+        .or_else(|| of_controller(""))
+        .or_else(|| of_controller("memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_have_a_path() {
+        let second = "0::/system.slice/nginx.service\n";
+        assert_eq!(
+            path_in(second).as_deref(),
+            Some("/system.slice/nginx.service")
+        );
+        let first = "11:blkio:/\n4:cpu,cpuacct:/docker/ab\n3:hugetlb,memory:/docker/abc:d\n1:name=systemd:/docker/ab\n";
+        assert_eq!(path_in(first).as_deref(), Some("/docker/abc:d"));
+        let mixed = "3:memory:/\n1:name=systemd:/x\n0::/user.slice/a.scope\n";
+        assert_eq!(path_in(mixed).as_deref(), Some("/user.slice/a.scope"));
+        assert_eq!(path_in("3:memory:/\n").as_deref(), Some("/"));
+        for nothing in ["", "garbage", "1:name=systemd:/x\n"] {
+            assert_eq!(path_in(nothing), None);
+        }
+    }
+
+    #[test]
+    fn the_hierarchy_of_memory_is_recognised() {
+        let head = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
+        assert!(has_memory_hierarchy(&format!(
+            "{head}cpu\t0\t5\t1\nmemory\t4\t5\t1\n"
+        )));
+        assert!(!has_memory_hierarchy(&format!(
+            "{head}cpu\t4\t5\t1\nmemory\t0\t5\t1\n"
+        )));
+        assert!(!has_memory_hierarchy(""));
+    }
+}

@@ -1,0 +1,39 @@
+//! Which file a command's name stands for, and which interpreter a script names.
+
+use super::images::open_regular;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The kernel reads so much of the first line of a script.
+const SCRIPT_HEAD: usize = 256;
+
+/// Finds the file that a command's name stands for, as execvp(3) does: a name with a slash is a path.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(name.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|directory| directory.join(name));
+    places.find(|place| {
+        let can_be_executed = |mode: u32| mode & 0o111 != 0;
+        place
+            .metadata()
+            .is_ok_and(|found| found.is_file() && can_be_executed(found.permissions().mode()))
+    })
+}
+
+/// Returns what stands behind `#!` in the first line of a file; `None` if it is no script.
+pub(crate) fn interpreter_line(file: &File) -> io::Result<Option<String>> {
+    let mut head = [0; SCRIPT_HEAD];
+    let length = file.read_at(&mut head, 0)?;
+    let line = head[..length].split(|byte| *byte == b'\n').next();
+    let named = line.and_then(|line| line.strip_prefix(b"#!"));
+    Ok(named.map(|named| String::from_utf8_lossy(named).trim().to_owned()))
+}
+
+/// Like [`interpreter_line`], of the script at a path; `None` also if it cannot be read.
+pub(crate) fn script_interpreter(path: &Path) -> Option<String> {
+    interpreter_line(&open_regular(path.to_str()?)?).ok()?
+}

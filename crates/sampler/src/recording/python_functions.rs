@@ -1,0 +1,79 @@
+//! Functions of other languages that were seen on stacks.
+
+use crate::bpf::python::PythonFrame;
+use crate::processes::images::ImageTable;
+use languages::python::CodeObject;
+use profile::{EmbeddedSymbol, ImageId, ImageKind, ImageOffset, Location};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+
+/// Lowest bits of an offset in a script: the line.
+const LINE_BITS: u32 = 24;
+const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
+/// Functions that are remembered; of more the names are not known.
+const MOST: usize = 1 << 20;
+/// The file of functions of which nothing came.
+const NOWHERE: &str = "[python]";
+
+/// What is known of functions.
+#[derive(Default)]
+pub(crate) struct PythonFunctions {
+    codes: FxHashMap<u64, CodeObject>,
+    /// Names by where they are in the recording.
+    names: FxHashMap<(ImageId, u64), String>,
+}
+
+impl PythonFunctions {
+    /// Adds what the kernel half said.
+    pub fn add_objects(&mut self, codes: Vec<(u64, CodeObject)>) {
+        for (number, code) in codes {
+            if self.codes.len() < MOST {
+                self.codes.insert(number, code);
+            }
+        }
+    }
+
+    /// Where a frame is: in which file, in which function, at which line.
+    pub fn locate_frame(&mut self, frame: PythonFrame, images: &mut ImageTable) -> Location {
+        let Some(code) = self.codes.get(&frame.code) else {
+            let image = images.named_image(ImageKind::Script, NOWHERE);
+            let name = || "[function without a name]".to_owned();
+            self.names.entry((image, 0)).or_insert_with(name);
+            let offset = ImageOffset(0);
+            return Location { image, offset };
+        };
+        let image = images.named_image(ImageKind::Script, &code.file);
+        let function = function_number(code);
+        let name = || code.display_name();
+        self.names.entry((image, function)).or_insert_with(name);
+        let line = code.line(frame.index).min(MOST_LINE);
+        Location {
+            image,
+            offset: ImageOffset(function << LINE_BITS | u64::from(line)),
+        }
+    }
+
+    /// The name at a place, for an image that has another number in the recording.
+    pub fn embedded_symbol(
+        &self,
+        old: ImageId,
+        at: ImageOffset,
+        new: ImageId,
+    ) -> Option<EmbeddedSymbol> {
+        let function = at.0 >> LINE_BITS;
+        let name = self.names.get(&(old, function))?.clone();
+        Some(EmbeddedSymbol {
+            image: new,
+            start: ImageOffset(function << LINE_BITS),
+            end: ImageOffset((function + 1) << LINE_BITS),
+            name,
+        })
+    }
+}
+
+/// A number of a function in its file, which is the same in every recording.
+fn function_number(code: &CodeObject) -> u64 {
+    let mut hasher = FxHasher::default();
+    (&code.name, code.first_line).hash(&mut hasher);
+    (hasher.finish() >> 28).max(1)
+}

@@ -1,0 +1,175 @@
+//! Stacks whose frames are places in images: those of a drain are added in the order of their callers, so that of most only the
+//! frames in which they differ from the one before are looked up.
+
+use crate::bpf::frame_words::FrameWord;
+use crate::recording::collection::Collection;
+use profile::StackId;
+use rustc_hash::FxHashMap;
+
+/// The frames of a drain, by number.
+#[derive(Default)]
+pub(crate) struct DrainedFrames {
+    words: Vec<u64>,
+    /// Start and length.
+    ranges: FxHashMap<u64, (usize, usize)>,
+}
+
+impl DrainedFrames {
+    pub fn add_words(&mut self, number: u64, words: &[u64]) {
+        self.ranges.insert(number, (self.words.len(), words.len()));
+        self.words.extend(words);
+    }
+
+    /// The frames, innermost first; empty if there are none of this number.
+    pub fn frames_of(&self, number: u64) -> &[u64] {
+        let (start, length) = self.ranges.get(&number).copied().unwrap_or_default();
+        &self.words[start..start + length]
+    }
+}
+
+impl Collection {
+    /// Adds user stacks of these numbers that are not known yet and have places only.
+    pub fn add_walked_users(&mut self, numbers: impl Iterator<Item = u64>, frames: &DrainedFrames) {
+        let is_new = |number: &u64| !self.known_stacks.users.contains_key(number);
+        let mut new: Vec<(u64, &[u64])> = numbers
+            .filter(is_new)
+            .map(|number| (number, frames.frames_of(number)))
+            .filter(|(_, words)| !words.is_empty())
+            .filter(|(_, words)| words.iter().all(|word| FrameWord::is_place(*word)))
+            .collect();
+        new.sort_unstable_by(|(_, a), (_, b)| a.iter().rev().cmp(b.iter().rev()));
+        new.dedup_by_key(|(number, _)| *number);
+        let mut path: Vec<Option<StackId>> = Vec::new();
+        let mut before: &[u64] = &[];
+        for (number, words) in new {
+            path.truncate(shared_callers(before, words));
+            for depth in (0..words.len() - path.len()).rev() {
+                let caller = path.last().copied().flatten();
+                path.push(self.walked_frame(words[depth], depth, caller));
+            }
+            self.known_stacks
+                .users
+                .insert(number, path.last().copied().flatten());
+            before = words;
+        }
+    }
+
+    fn walked_frame(
+        &mut self,
+        word: u64,
+        depth: usize,
+        caller: Option<StackId>,
+    ) -> Option<StackId> {
+        // The process and the time matter to addresses only.
+        match self.place_word(FrameWord::at_depth(word, depth), 0, 0) {
+            Some(location) => Some(self.tally.stacks.intern(location, caller)),
+            None => caller,
+        }
+    }
+
+    /// The stack of these numbers, if its user frames were added; else `None`.
+    pub fn known_stack(
+        &mut self,
+        user: u64,
+        kernel: u64,
+        frames: &DrainedFrames,
+    ) -> Option<Option<StackId>> {
+        let user = match user {
+            0 => None,
+            number => *self.known_stacks.users.get(&number)?,
+        };
+        if kernel == 0 {
+            return Some(user);
+        }
+        if let Some(whole) = self.known_stacks.whole.get(&(user, kernel)) {
+            return Some(*whole);
+        }
+        let addresses = frames.frames_of(kernel);
+        let whole = self.kernel_stack(addresses, user);
+        self.known_stacks.whole.insert((user, kernel), whole);
+        Some(whole)
+    }
+}
+
+/// How many frames two stacks share, counted from the outermost. The innermost one does not count: it is where it is, and a
+/// caller in front of where it goes on.
+fn shared_callers(a: &[u64], b: &[u64]) -> usize {
+    let most = a.len().min(b.len()).saturating_sub(1);
+    let pairs = a.iter().rev().zip(b.iter().rev()).take(most);
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::FileIdentity;
+    use proptest::prelude::*;
+
+    const PLACE: u64 = 1 << 62 | 2 << 40;
+
+    fn collection() -> Collection {
+        let mut collection = Collection::new(1);
+        collection.labelled = vec![FileIdentity {
+            major: 8,
+            minor: 1,
+            inode: 7,
+            generation: 1,
+        }];
+        collection
+    }
+
+    fn offsets(collection: &Collection, stack: Option<StackId>) -> Vec<u64> {
+        let locations = stack.map(|stack| collection.tally.stacks.locations(stack));
+        locations
+            .into_iter()
+            .flatten()
+            .map(|location| location.offset.0)
+            .collect()
+    }
+
+    #[test]
+    fn stacks_with_addresses_are_left_to_whoever_knows_the_process() {
+        let mut collection = collection();
+        let mut frames = DrainedFrames::default();
+        frames.add_words(5, &[PLACE | 9, 0x7fff_0000]);
+        frames.add_words(6, &[PLACE | 9]);
+        collection.add_walked_users([5, 6].into_iter(), &frames);
+        assert_eq!(collection.known_stack(5, 0, &frames), None);
+        let stack = collection.known_stack(6, 0, &frames).unwrap();
+        assert_eq!(offsets(&collection, stack), [9]);
+        assert_eq!(collection.known_stack(0, 0, &frames), Some(None));
+    }
+
+    proptest! {
+        #[test]
+        fn stacks_are_the_same_as_when_added_one_by_one(
+            stacks in prop::collection::vec(
+                (prop::collection::vec(1u64..4, 1..8), prop::collection::vec(1u64..3, 0..3)),
+                1..40,
+            ),
+        ) {
+            let mut collection = collection();
+            // Some in a second drain, with numbers that are known by then.
+            for part in [&stacks[..stacks.len() / 2], &stacks[..]] {
+                let mut frames = DrainedFrames::default();
+                for (number, (user, kernel)) in (1..).zip(part) {
+                    let user: Vec<u64> = user.iter().map(|offset| PLACE | (offset * 16)).collect();
+                    let kernel: Vec<u64> = kernel.iter().map(|k| 1 << 63 | (k * 16)).collect();
+                    frames.add_words(number, &user);
+                    frames.add_words(1000 + number, &kernel);
+                }
+                let numbers = (1..=part.len() as u64).rev();
+                collection.add_walked_users(numbers, &frames);
+                for (number, (user, kernel)) in (1u64..).zip(part) {
+                    let kernel_number = if kernel.is_empty() { 0 } else { 1000 + number };
+                    let stack = collection.known_stack(number, kernel_number, &frames).unwrap();
+                    let at = |depth: usize, offset: u64| offset * 16 - u64::from(depth > 0);
+                    let kernel = kernel.iter().enumerate().map(|(d, k)| 1 << 63 | at(d, *k));
+                    let user = user.iter().enumerate().map(|(d, u)| at(d, *u));
+                    let expected: Vec<u64> = kernel.chain(user).collect();
+                    prop_assert_eq!(offsets(&collection, stack), expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What both ways of unwinding ask of a caller: by tables of the image, and by compact ones.
+
+use crate::failure::{UnwindFailure, UnwindStop};
+use crate::{StackMemory, UnwindMachine};
+
+/// Program counter and stack pointer of a frame.
+#[derive(Clone, Copy)]
+pub(crate) struct FramePointers {
+    pub pc: u64,
+    pub sp: u64,
+}
+
+/// Refuses a return address in the first page or in the kernel's half.
+pub(crate) fn check_return_address(pc: u64) -> Result<(), UnwindStop> {
+    match pc < 4096 || pc >> 63 != 0 {
+        true => Err(UnwindFailure::BadReturnAddress.into()),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a caller whose frame does not lie above. AArch64's innermost function need not have a frame.
+pub(crate) fn check_advance(
+    machine: UnwindMachine,
+    callee: FramePointers,
+    interrupted: bool,
+    caller: FramePointers,
+) -> Result<(), UnwindStop> {
+    let leaf = interrupted && machine.lr_column().is_some() && caller.pc != callee.pc;
+    match caller.sp > callee.sp || leaf && caller.sp == callee.sp {
+        true => Ok(()),
+        false => Err(UnwindFailure::NotAdvancing.into()),
+    }
+}
+
+/// Reads the two words that a frame pointer leads to: the caller's frame pointer, and the return address. `None` at the root.
+pub(crate) fn frame_record(
+    stack: StackMemory<'_>,
+    fp: Option<u64>,
+    sp: u64,
+    innermost: bool,
+) -> Result<Option<(u64, u64)>, UnwindStop> {
+    let fp = fp.ok_or(UnwindFailure::NoTable)?;
+    match fp {
+        0 if innermost => return Err(UnwindFailure::NoTable.into()),
+        0 => return Ok(None),
+        _ if fp < sp || fp % 8 != 0 => return Err(UnwindFailure::NoTable.into()),
+        _ => {}
+    }
+    Ok(Some((
+        stack.read_word(fp)?,
+        stack.read_word(fp.wrapping_add(8))?,
+    )))
+}

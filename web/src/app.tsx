@@ -1,0 +1,87 @@
+/** The frame around the views: choices that hold in all of them, keys, help. */
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { shortened } from "./model/format";
+import { Help } from "./parts/help";
+import { dark, switchTheme } from "./parts/theme";
+import { failure, page, profile, profileIndex, thread, valueIndex } from "./state/page";
+import { change, go, linkTo, route } from "./state/route";
+import { Bottlenecks } from "./views/bottlenecks";
+import { Causal } from "./views/causal";
+import { Compare } from "./views/compare";
+import { Findings } from "./views/findings";
+import { FlameView } from "./views/flame";
+import { Interference } from "./views/interference";
+import { Machine } from "./views/machine";
+import { Procedures } from "./views/procedures";
+import { Sandwich } from "./views/sandwich";
+import { Source } from "./views/source";
+
+/** The views, in the order of their tabs and keys. A new one is a row here. */
+export const VIEWS: readonly (readonly [string, string, ComponentType])[] = [
+  ["findings", "Findings", Findings],
+  ["flame", "Flame graph", FlameView],
+  ["sandwich", "Sandwich", Sandwich],
+  ["procedures", "Procedures", Procedures],
+  ["bottlenecks", "Bottlenecks", Bottlenecks],
+  ["source", "Source", Source],
+  ["compare", "Compare", Compare],
+  ["causal", "Causal", Causal],
+  ["interference", "Interference", Interference],
+  ["machine", "Recordings", Machine],
+];
+
+export function App() {
+  const [help, setHelp] = useState(false);
+  useEffect(() => {
+    const key = (event: KeyboardEvent) => {
+      const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      const view = VIEWS[Number(event.key) - 1];
+      if (event.key === "?") setHelp(true);
+      else if (event.key === "t") switchTheme();
+      else if (event.key === "/") search();
+      else if (view && /^[1-9]$/.test(event.key)) go(view[0]);
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", key);
+    return () => removeEventListener("keydown", key);
+  }, []);
+  if (failure.value !== "") return <main><h1>vitalfew</h1><p role="alert">{failure.value}</p></main>;
+  if (!page.value) return <main><p>Reading the data…</p></main>;
+  const [, , View] = VIEWS.find(([name]) => name === route.value.view) ?? VIEWS[0]!;
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
+      <header>
+        <a class="name" href={linkTo("findings")}>vitalfew</a>
+        <nav aria-label="Views">{VIEWS.map(([name, title]) => <a key={name} href={linkTo(name)} aria-current={route.value.view === name ? "page" : undefined}>{title}</a>)}</nav>
+        <div class="tools"><button type="button" onClick={search} aria-label="Search procedures" title="Search procedures (/)">Search</button><button type="button" onClick={switchTheme} aria-pressed={dark.value} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button><button type="button" onClick={() => setHelp(true)} aria-label="Keys" title="Keys (?)">?</button></div>
+      </header>
+      <Choices />
+      <main id="main" tabIndex={-1}><View /></main>
+      {help && <Help onClose={() => setHelp(false)} />}
+    </>
+  );
+}
+
+/** The search over procedures, with the cursor in it. */
+function search(): void {
+  if (route.value.view !== "flame" && route.value.view !== "procedures") go("procedures");
+  setTimeout(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus(), 0);
+}
+
+/** What of which profile is shown. */
+function Choices() {
+  const shown = profile.value;
+  if (!shown) return null;
+  const profiles = page.value!.profiles;
+  return (
+    <section class="bar choices-bar" aria-label="What is shown">
+      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", zoom: "", method: "", path: "", kept: "" })}>{profiles.map((one, at) => <option key={at} value={String(at)}>{shortened(one.name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
+      {shown.values.length > 1 && <label>Value <select value={String(valueIndex.value)} onChange={(event) => change({ value: event.currentTarget.value })}>{shown.values.map((one, at) => <option key={at} value={String(at)}>{one.name}</option>)}</select></label>}
+      {shown.threads.length > 1 && <label>Thread <select value={thread.value === null ? "" : shown.names[thread.value]!} onChange={(event) => change({ thread: event.currentTarget.value, zoom: "" })}><option value="">all {shown.threads.length}</option>{shown.threads.map((method) => <option key={method} value={shown.names[method]!}>{shortened(shown.names[method]!, 50)}</option>)}</select></label>}
+    </section>
+  );
+}

@@ -1,0 +1,196 @@
+/** A flame graph on a canvas, with its keyboard, its details and its table. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { amount, percent, printable, shortened } from "../model/format";
+import { type CallTree, childrenOf, pathOf } from "../model/tree";
+import { Menu } from "../parts/menu";
+import { dark } from "../parts/theme";
+import { TEXT } from "./colours";
+import { type Layout, cameraOf, layoutOf, nodeAt, visitVisible } from "./layout";
+import { saveCanvas, saveSvg } from "./save";
+
+export interface FlameProps {
+  readonly tree: CallTree;
+  readonly values: readonly number[];
+  readonly names: readonly string[];
+  readonly unit: string;
+  /** The root is below. */
+  readonly upward: boolean;
+  readonly zoom: number;
+  readonly onZoom: (node: number) => void;
+  readonly colour: (method: number, node: number, dark: boolean) => string;
+  readonly marked: Uint8Array | null;
+  readonly label: string;
+  /** What is said of a node beside its cost. */
+  readonly details: (node: number) => readonly string[];
+  readonly onMethod?: (method: number) => void;
+  readonly lowest?: number;
+}
+
+const ROW = 20;
+
+export function Flame(props: FlameProps) {
+  const { tree, zoom, upward } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [hovered, setHovered] = useState(0);
+  const [selected, setSelected] = useState(0);
+  const layout = useMemo(() => layoutOf(tree, props.values), [tree, props.values.join()]);
+  const root = zoom < tree.method.length ? zoom : 0;
+  const rows = useMemo(() => visibleRows(tree, layout, root, width), [tree, layout, root, width]);
+  const height = Math.max(rows, 1) * ROW;
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(200, Math.floor(entry.contentRect.width))));
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => setSelected(root), [root, tree]);
+  useEffect(() => {
+    if (canvas.current) draw(canvas.current, props, layout, root, width, height, selected || hovered);
+  });
+  const at = (event: MouseEvent) => {
+    const camera = cameraOf(layout, root, width);
+    const row = Math.floor(event.offsetY / ROW);
+    const depth = upward ? rows - 1 - row : row;
+    return nodeAt(tree, layout, depth, camera.left + event.offsetX / camera.scale);
+  };
+  const shown = hovered || selected;
+  const key = (event: KeyboardEvent) => {
+    const next = neighbour(tree, selected, event.key, upward);
+    if (event.key === "Enter") props.onZoom(selected);
+    else if (event.key === "Escape" || event.key === "Backspace") props.onZoom(tree.parent[root]!);
+    else if (next !== null) setSelected(next);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const export_ = (how: "svg" | "png") => (how === "png" ? canvas.current && saveCanvas(canvas.current, props.label) : saveSvg(props.label, width, height, (emit) => {
+    visitVisible(tree, layout, cameraOf(layout, root, width), width, (node, x, w) => emit(Math.max(0, x), y(tree.depth[node]!, rows, upward), Math.min(w, width - Math.max(0, x)), ROW - 1, props.colour(tree.method[node]!, node, dark.value), props.names[tree.method[node]!]!));
+  }));
+  return (
+    <figure class="flame">
+      <div class="bar">
+        <Crumbs {...props} root={root} />
+        <Menu label="Save" items={[["As SVG", () => export_("svg")], ["As PNG", () => export_("png")]]} />
+      </div>
+      <div ref={box} class="canvas" style={{ height: `${Math.min(height, 640)}px` }}>
+        <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application"
+          aria-label={`${props.label}. Arrow keys move, Enter zooms, Escape goes back; the same as a table is below.`}
+          aria-roledescription="flame graph" onKeyDown={key} onMouseMove={(event) => setHovered(at(event))} onMouseLeave={() => setHovered(0)}
+          onClick={(event) => { const node = at(event); setSelected(node); if (node) props.onZoom(node); }}
+          onContextMenu={(event) => { const node = at(event); if (node && props.onMethod) { event.preventDefault(); props.onMethod(tree.method[node]!); } }} />
+      </div>
+      <figcaption aria-live="polite" data-testid="flame-details">
+        <strong>{shown === 0 ? "all" : shortened(props.names[tree.method[shown]!]!, 300)}</strong>
+        {props.details(shown).map((line) => <span key={line}>{line}</span>)}
+        {shown > 0 && <button type="button" onClick={() => void navigator.clipboard.writeText(pathOf(tree, shown).map((method) => printable(props.names[method]!)).join("\n"))}>Copy stack</button>}
+        {shown > 0 && props.onMethod && <button type="button" onClick={() => props.onMethod?.(tree.method[shown]!)}>Callers and callees</button>}
+      </figcaption>
+      <Twin {...props} root={root} />
+    </figure>
+  );
+}
+
+function y(depth: number, rows: number, upward: boolean): number {
+  return (upward ? rows - 1 - depth : depth) * ROW;
+}
+
+function visibleRows(tree: CallTree, layout: Layout, root: number, width: number): number {
+  let deepest = 0;
+  visitVisible(tree, layout, cameraOf(layout, root, width), width, (node) => (deepest = Math.max(deepest, tree.depth[node]!)));
+  return Math.min(deepest + 1, 1600);
+}
+
+function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, root: number, width: number, height: number, focus: number): void {
+  const started = performance.now();
+  const { tree, names, upward, marked } = props;
+  const ratio = Math.min(2, devicePixelRatio || 1);
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  context.scale(ratio, ratio);
+  context.clearRect(0, 0, width, height);
+  context.font = "12px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  const night = dark.value;
+  const ink = night ? TEXT.dark : TEXT.light;
+  const rows = height / ROW;
+  const colours = new Map<number, string>();
+  const box = (node: number, from: number, w: number) => {
+    const method = tree.method[node]!;
+    const x = Math.max(0, from);
+    const shown = Math.min(from + w, width) - x;
+    const top = y(tree.depth[node]!, rows, upward);
+    let colour = props.values.length > 1 ? undefined : colours.get(method);
+    if (colour === undefined) colours.set(method, (colour = node === 0 ? (night ? "#3a3833" : "#e6e2d8") : props.colour(method, node, night)));
+    context.globalAlpha = marked && node > 0 && marked[method] !== 1 ? 0.28 : 1;
+    context.fillStyle = colour;
+    context.fillRect(x, top, Math.max(0.5, shown - (shown > 3 ? 1 : 0)), ROW - 1);
+    context.globalAlpha = 1;
+    if (node === focus && node > 0 || (marked && node > 0 && marked[method] === 1 && shown > 2)) {
+      context.strokeStyle = ink;
+      context.lineWidth = node === focus ? 2 : 1;
+      context.strokeRect(x + 1, top + 1, Math.max(1, shown - 3), ROW - 3);
+    }
+    if (shown < 34) return;
+    context.fillStyle = ink;
+    context.fillText(fitting(node === 0 ? "all" : names[method]!, shown - 10), x + 5, top + ROW / 2);
+  };
+  box(0, -cameraOf(layout, root, width).left * cameraOf(layout, root, width).scale, layout.width[0]! * cameraOf(layout, root, width).scale);
+  visitVisible(tree, layout, cameraOf(layout, root, width), width, box);
+  canvas.dataset["milliseconds"] = (performance.now() - started).toFixed(2);
+}
+
+/** The part of a name that fits, by the mean width of letters: measuring each costs more than drawing it. */
+function fitting(name: string, pixels: number): string {
+  const letters = Math.floor(pixels / 6.6);
+  return letters < 3 ? "" : shortened(name, letters);
+}
+
+function neighbour(tree: CallTree, node: number, key: string, upward: boolean): number | null {
+  const up = upward ? "ArrowDown" : "ArrowUp";
+  const down = upward ? "ArrowUp" : "ArrowDown";
+  if (key === up || key === "h" ) return tree.parent[node]!;
+  if (key === down || key === "l") return tree.end[node]! > node + 1 ? node + 1 : node;
+  if (key !== "ArrowLeft" && key !== "ArrowRight") return null;
+  const siblings = childrenOf(tree, tree.parent[node]!);
+  const at = siblings.indexOf(node) + (key === "ArrowLeft" ? -1 : 1);
+  return siblings[at] ?? node;
+}
+
+function Crumbs(props: FlameProps & { readonly root: number }) {
+  const nodes: number[] = [];
+  for (let node = props.root; node > 0; node = props.tree.parent[node]!) nodes.unshift(node);
+  const shown = nodes.length > 7 ? [...nodes.slice(0, 2), ...nodes.slice(-4)] : nodes;
+  return (
+    <div class="crumbs" role="group" aria-label="Zoomed to">
+      <button type="button" onClick={() => props.onZoom(0)}>all</button>
+      {shown.map((node, at) => <span key={node}>{at === 2 && shown.length < nodes.length ? " … " : " › "}<button type="button" onClick={() => props.onZoom(node)}>{shortened(props.names[props.tree.method[node]!]!, 40)}</button></span>)}
+    </div>
+  );
+}
+
+/** The same as a table: what the zoomed frame calls. */
+function Twin(props: FlameProps & { readonly root: number }) {
+  const { tree, root, values } = props;
+  const value = values.at(-1)!;
+  const children = childrenOf(tree, root);
+  const whole = tree.total[value]![0] || 1;
+  return (
+    <details class="twin">
+      <summary>As a table: {children.length} below {root === 0 ? "the root" : shortened(props.names[tree.method[root]!]!, 60)}</summary>
+      <table>
+        <thead><tr><th scope="col">Frame</th><th scope="col">Total</th><th scope="col">Part</th><th scope="col">Self</th></tr></thead>
+        <tbody>
+          {children.slice(0, 200).map((node) => (
+            <tr key={node}>
+              <th scope="row"><button type="button" onClick={() => props.onZoom(node)}>{shortened(props.names[tree.method[node]!]!)}</button></th>
+              <td>{amount(tree.total[value]![node]!, props.unit)}</td><td>{percent(tree.total[value]![node]! / whole)}</td><td>{amount(tree.own[value]![node]!, props.unit)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
+  );
+}

@@ -1,0 +1,32 @@
+/** Pictures as files. */
+
+function offer(name: string, blob: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const fileName = (title: string, ending: string) => `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60)}.${ending}`;
+
+export function saveCanvas(canvas: HTMLCanvasElement, title: string): void {
+  canvas.toBlob((blob) => blob && offer(fileName(title, "png"), blob));
+}
+
+const escaped = (text: string) => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
+
+/** Boxes with their names as an SVG document. */
+export function svgOf(width: number, height: number, boxes: (emit: (x: number, y: number, width: number, height: number, colour: string, name: string) => void) => void): string {
+  const parts: string[] = [];
+  boxes((x, y, w, h, colour, name) => {
+    const letters = Math.floor((w - 8) / 6.6);
+    const label = letters > 2 ? `<text x="${(x + 4).toFixed(1)}" y="${y + h - 5}">${escaped(name.slice(0, letters))}</text>` : "";
+    parts.push(`<g><title>${escaped(name.slice(0, 2000))}</title><rect x="${x.toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${h}" fill="${colour}"/>${label}</g>`);
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12">${parts.join("\n")}</svg>`;
+}
+
+export function saveSvg(title: string, width: number, height: number, boxes: Parameters<typeof svgOf>[2]): void {
+  offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes)], { type: "image/svg+xml" }));
+}

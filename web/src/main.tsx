@@ -1,0 +1,11 @@
+import { render } from "preact";
+import { App } from "./app";
+import { loadData } from "./state/page";
+import { followHistory } from "./state/route";
+import "./style.css";
+
+followHistory();
+const root = document.getElementById("app")!;
+root.textContent = "";
+render(<App />, root);
+void loadData();

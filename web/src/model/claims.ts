@@ -1,0 +1,66 @@
+/** Claims of all methods, put together by what they are a part of: amounts of different wholes are not compared. */
+import type { Claim, Result } from "./data";
+
+export const VITAL_FEW = 5;
+
+export interface ClaimGroup {
+  readonly key: string;
+  readonly method: "causal" | "interference" | "cost" | "other";
+  readonly question: string;
+  readonly axis: string;
+  readonly about: string;
+  /** Parts that do not overlap: they add up to no more than the whole. */
+  readonly exclusive: boolean;
+  readonly view: string;
+  readonly viewName: string;
+  readonly claims: readonly Claim[];
+}
+
+const KINDS: Readonly<Record<string, Pick<ClaimGroup, "method" | "question" | "axis" | "exclusive" | "view" | "viewName">>> = {
+  takes_time: { method: "other", question: "What is worth changing", axis: "at most this part of the time that its threads work, no time counted twice", exclusive: true, view: "bottlenecks", viewName: "Bottlenecks" },
+  worth_speedup: { method: "causal", question: "What making it faster is worth", axis: "by how much the program becomes faster", exclusive: false, view: "causal", viewName: "Curves" },
+  loses_time: { method: "interference", question: "Where threads lose time to each other", axis: "part of all threads' time", exclusive: false, view: "interference", viewName: "Interference" },
+  holds_cost: { method: "cost", question: "Which calls hold the cost", axis: "part of the cost, overlap counted once", exclusive: true, view: "bottlenecks", viewName: "Bottlenecks" },
+  changed: { method: "other", question: "What changed", axis: "times what it was", exclusive: false, view: "compare", viewName: "Compare" },
+  varies: { method: "other", question: "What varies", axis: "range over the sets, of their mean", exclusive: false, view: "compare", viewName: "Compare" },
+  stalls: { method: "other", question: "Where instructions wait", axis: "part of their procedure's time", exclusive: false, view: "source", viewName: "Source" },
+};
+const ORDER = Object.keys(KINDS);
+
+/** The end of the interval nearer to nothing: what can be relied on. */
+export function conservative(claim: Claim): number {
+  const { value, interval } = claim.amount;
+  if (!interval) return value;
+  return interval[0] > 0 ? interval[0] : interval[1] < 0 ? interval[1] : 0;
+}
+
+/** Groups in the order of what is best to act on; in each, by what can be relied on. */
+export function groupedClaims(results: readonly Result[]): ClaimGroup[] {
+  const groups = new Map<string, Claim[]>();
+  for (const result of results) {
+    for (const claim of result.claims?.list ?? []) {
+      const kind = claim.claim === "speedup_hurts" ? "worth_speedup" : claim.claim;
+      if (!(kind in KINDS)) continue;
+      const about = typeof result["profile"] === "string" ? result["profile"] : commandOf(result);
+      const base = JSON.stringify([kind, claim.amount.relative_to, about]);
+      groups.set(base, [...(groups.get(base) ?? []), claim]);
+    }
+  }
+  const made = [...groups].map(([base, claims]): ClaimGroup => {
+    const [kind, relative, about] = JSON.parse(base) as [string, unknown, string];
+    const key = `${kind}-${[...groups.keys()].indexOf(base)}`;
+    const part = typeof relative === "object" && relative !== null ? Object.entries(relative).map(([name, point]) => `${name} of ${String(point)}`).join() : "";
+    const sorted = KINDS[kind]!.exclusive ? claims : [...claims].sort((a, b) => Math.abs(conservative(b)) - Math.abs(conservative(a)));
+    return { ...KINDS[kind]!, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, claims: sorted };
+  });
+  return made.sort((a, b) => kindOf(a) - kindOf(b));
+}
+
+const kindOf = (group: ClaimGroup) => ORDER.indexOf(group.key.slice(0, group.key.lastIndexOf("-")));
+
+function commandOf(result: Result): string {
+  const runs = result["runs"];
+  const target = result["target"] as { command?: unknown } | undefined;
+  const command = Array.isArray(runs) ? (runs[0] as { command?: unknown } | undefined)?.command : (result["command"] ?? target?.command);
+  return Array.isArray(command) ? command.join(" ") : "";
+}

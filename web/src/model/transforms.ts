@@ -1,0 +1,101 @@
+/** Trees made of trees. Each takes one value, or all, of a tree; none changes its argument. */
+import { type CallTree, TreeBuilder } from "./tree";
+
+/** Inverted trees can be larger than what they are made of: past this, what is farther from the root is its caller's cost. */
+const LARGEST = 2_000_000;
+
+/** The tree without some frames: `keep` says of a node's method whether it stays, `inside` whether a top-level subtree counts at all. */
+export function filtered(tree: CallTree, methods: number, keep: (method: number) => boolean, inside: (top: number) => boolean): CallTree {
+  const builder = new TreeBuilder(methods, tree.own.length);
+  const place = new Int32Array(tree.method.length);
+  for (let node = 0; node < tree.method.length; node++) {
+    if (tree.depth[node] === 1 && !inside(node)) {
+      node = tree.end[node]! - 1;
+      continue;
+    }
+    const above = place[tree.parent[node]!]!;
+    place[node] = node > 0 && keep(tree.method[node]!) ? builder.child(above, tree.method[node]!) : above;
+    tree.own.forEach((own, value) => {
+      if (own[node] !== 0) builder.add(place[node]!, value, own[node]!);
+    });
+  }
+  return builder.finish();
+}
+
+/** Direct recursion as one call: a method that calls itself is not deeper for it. */
+export function withoutRecursion(tree: CallTree, methods: number): CallTree {
+  const builder = new TreeBuilder(methods, tree.own.length);
+  const place = new Int32Array(tree.method.length);
+  for (let node = 0; node < tree.method.length; node++) {
+    if (node > 0) {
+      const above = tree.parent[node]!;
+      const again = above > 0 && tree.method[above] === tree.method[node];
+      place[node] = again ? place[above]! : builder.child(place[above]!, tree.method[node]!);
+    }
+    tree.own.forEach((own, value) => {
+      if (own[node] !== 0) builder.add(place[node]!, value, own[node]!);
+    });
+  }
+  return builder.finish();
+}
+
+/** What a method calls: its outermost calls as one, so that recursion counts once. */
+export function calleesOf(tree: CallTree, methods: number, method: number): CallTree {
+  const builder = new TreeBuilder(methods, tree.own.length);
+  const place = new Int32Array(tree.method.length);
+  for (let node = 1; node < tree.method.length; node++) {
+    if (tree.method[node] !== method) continue;
+    const stop = tree.end[node]!;
+    place[node] = builder.child(0, method);
+    for (let at = node; at < stop; at++) {
+      if (at > node) place[at] = builder.child(place[tree.parent[at]!]!, tree.method[at]!);
+      tree.own.forEach((own, value) => {
+        if (own[at] !== 0) builder.add(place[at]!, value, own[at]!);
+      });
+    }
+    node = stop - 1;
+  }
+  return builder.finish();
+}
+
+/** Who calls a method: its outermost calls with all that they cost, their callers below them. */
+export function callersOf(tree: CallTree, methods: number, method: number): CallTree {
+  const builder = new TreeBuilder(methods, tree.own.length, LARGEST);
+  for (let node = 1; node < tree.method.length; node++) {
+    if (tree.method[node] !== method) continue;
+    const place = invert(builder, tree, node);
+    tree.total.forEach((total, value) => builder.add(place, value, total[node]!));
+    node = tree.end[node]! - 1;
+  }
+  return builder.finish();
+}
+
+/** All costs by the method that they arose in, its callers below it. */
+export function byCallee(tree: CallTree, methods: number): CallTree {
+  const builder = new TreeBuilder(methods, tree.own.length, LARGEST);
+  for (let node = 1; node < tree.method.length; node++) {
+    if (tree.own.every((own) => own[node] === 0)) continue;
+    const place = invert(builder, tree, node);
+    tree.own.forEach((own, value) => builder.add(place, value, own[node]!));
+  }
+  return builder.finish();
+}
+
+function invert(builder: TreeBuilder, tree: CallTree, node: number): number {
+  let place = 0;
+  for (let at = node; at > 0; at = tree.parent[at]!) place = builder.child(place, tree.method[at]!);
+  return place;
+}
+
+/** Two trees as one with two values: the first tree's cost and the second's, each scaled. `number` gives methods common numbers. */
+export function united(sides: readonly { tree: CallTree; value: number; number: (method: number) => number; scale: number }[], methods: number): CallTree {
+  const builder = new TreeBuilder(methods, sides.length);
+  sides.forEach(({ tree, value, number, scale }, side) => {
+    const place = new Int32Array(tree.method.length);
+    for (let node = 0; node < tree.method.length; node++) {
+      if (node > 0) place[node] = builder.child(place[tree.parent[node]!]!, number(tree.method[node]!));
+      if (tree.own[value]![node] !== 0) builder.add(place[node]!, side, tree.own[value]![node]! * scale);
+    }
+  });
+  return builder.finish();
+}

@@ -1,0 +1,59 @@
+/** Curves of what speedups of code are worth, as small multiples on one scale. */
+import type { Result } from "../model/data";
+import { percent, shortened } from "../model/format";
+import { Empty } from "../parts/empty";
+import { page } from "../state/page";
+
+interface Estimate { readonly speedup: number; readonly program: number; readonly low: number; readonly high: number }
+interface Effect { readonly point: string; readonly measure: string; readonly verdict: string; readonly slope: number; readonly slope_low: number; readonly slope_high: number; readonly experiments: number; readonly visits: number; readonly up_to: Estimate | null; readonly curve: readonly Estimate[]; readonly points: readonly { readonly speedup: number; readonly program: number; readonly error: number; readonly experiments: number }[] }
+interface Fragment { readonly name: string; readonly detail: string; readonly share: number; readonly effects: readonly Effect[] }
+
+const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth_it_up_to: "worth it, up to a point", contention: "makes it slower: threads meet more often", no_effect: "changes nothing", unclear: "not found out" };
+
+export function Causal() {
+  const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1");
+  if (results.length === 0) return <Empty why="No performance experiments are in this page. They say what making a line or function faster is worth." type={["vitalfew causal run --by function -- COMMAND", "vitalfew html page.html app.vf"]} />;
+  return <div><h1>Causal</h1>{results.map((result, at) => <Curves key={at} result={result} />)}</div>;
+}
+
+function Curves({ result }: { readonly result: Result }) {
+  const fragments = result["findings"] as readonly Fragment[];
+  const cards = fragments.flatMap((fragment) => fragment.effects.map((effect) => ({ fragment, effect })));
+  const values = cards.flatMap(({ effect }) => effect.curve.flatMap((one) => [one.low, one.high]));
+  const most = Math.max(0.05, ...values.filter(Number.isFinite).map((one) => Math.min(one, 2)));
+  const least = Math.min(-0.02, ...values.filter(Number.isFinite).map((one) => Math.max(one, -1)));
+  return (
+    <>
+      <p class="quiet">{String(result["experiments"])} experiments. Across: how much faster the code is. Up: how much faster the program is, with 95 % bands; all on one scale.</p>
+      {cards.length === 0 && <p>The experiments do not tell yet what any code is worth.</p>}
+      <div class="multiples">
+        {cards.map(({ fragment, effect }, at) => (
+          <section key={at} class="card">
+            <h2>{shortened(fragment.name, 60)}</h2>
+            <p><strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>{effect.up_to && `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}</p>
+            <Curve effect={effect} least={least} most={most} name={fragment.name} />
+            <p class="quiet">{shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments, {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples</p>
+            <details class="twin"><summary>As a table</summary><table><thead><tr><th scope="col">Code faster by</th><th scope="col">Program</th><th scope="col">from</th><th scope="col">to</th></tr></thead><tbody>{effect.curve.filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0).map((one) => <tr key={one.speedup}><th scope="row">{percent(one.speedup)}</th><td>{percent(one.program)}</td><td>{percent(one.low)}</td><td>{percent(one.high)}</td></tr>)}</tbody></table></details>
+          </section>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function Curve({ effect, least, most, name }: { readonly effect: Effect; readonly least: number; readonly most: number; readonly name: string }) {
+  const x = (speedup: number) => 34 + 250 * speedup;
+  const y = (program: number) => 8 + (120 * (most - Math.max(least, Math.min(most, program)))) / (most - least);
+  const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) => curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
+  const band = `${line((one) => one.high, effect.curve)} ${line((one) => one.low, [...effect.curve].reverse())}`;
+  return (
+    <svg class="curve" viewBox="0 0 296 150" role="img" aria-label={`Curve of ${shortened(name, 60)}; the numbers are in the table`}>
+      <line class="grid" x1={x(0)} x2={x(1)} y1={y(0)} y2={y(0)} />
+      <polygon class="band" points={band} />
+      <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
+      {effect.points.map((point) => <circle key={point.speedup} cx={x(point.speedup)} cy={y(point.program)} r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)} />)}
+      <text x="30" y={y(0) + 4} text-anchor="end">0</text><text x="30" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>
+      <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
+    </svg>
+  );
+}

@@ -1,0 +1,131 @@
+/** The front: what to do, by what it is worth. */
+import { type ClaimGroup, VITAL_FEW, groupedClaims } from "../model/claims";
+import type { Claim } from "../model/data";
+import { amount, commandLine, percent, printable, shortened, withInterval } from "../model/format";
+import { Command } from "../parts/command";
+import { Empty } from "../parts/empty";
+import { Axis, IntervalBar } from "../charts/interval";
+import { page, profile } from "../state/page";
+import { change, linkTo, route } from "../state/route";
+
+export function Findings() {
+  const groups = groupedClaims(page.value?.results ?? []);
+  const asked = new Set(groups.map((group) => group.method));
+  return (
+    <div class="findings">
+      <h1>Findings</h1>
+      {groups.length === 0 && <Empty why="Nothing here claims anything: no method found a cost, a gain or a loss that matters." type={["vitalfew record -g -- COMMAND", "vitalfew causal run -- COMMAND", "vitalfew interference run -- COMMAND"]} />}
+      {groups.map((group) => <Group key={group.key} group={group} />)}
+      <Unasked asked={asked} />
+    </div>
+  );
+}
+
+function Group({ group }: { readonly group: ClaimGroup }) {
+  const all = route.value.params["all"] === group.key;
+  const shown = all ? group.claims : group.claims.slice(0, VITAL_FEW);
+  const most = Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
+  const rest = group.exclusive ? 1 - shown.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
+  return (
+    <section class="card" aria-label={`${group.question}: ${group.about}, ${group.key}`}>
+      <h2>{group.question}</h2>
+      <p class="quiet">{group.axis}{group.about && ` · ${shortened(group.about, 80)}`}</p>
+      {group.exclusive && <Shares claims={shown} rest={Math.max(0, rest ?? 0)} />}
+      <ol class="claims">
+        {shown.map((claim, at) => <Row key={at} claim={claim} group={group} most={most} number={at + 1} />)}
+        {rest !== null && <li class="rest"><span>Everything else</span><span class="worth">{percent(Math.max(0, rest))}</span><Waiting /></li>}
+      </ol>
+      <Axis most={most} />
+      {!all && group.claims.length > VITAL_FEW && <button type="button" onClick={() => change({ all: group.key })}>{group.claims.length - VITAL_FEW} more</button>}
+    </section>
+  );
+}
+
+function Row({ claim, group, most, number }: { readonly claim: Claim; readonly group: ClaimGroup; readonly most: number; readonly number: number }) {
+  const what = claim.place.what;
+  const name = what.kind === "call_path" ? what.path?.at(-1) : (what.name ?? what.line ?? what.procedure);
+  const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
+  const at = name === undefined ? -1 : profileWith(name, group.about);
+  const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
+  return (
+    <li class="claim">
+      <p class="sentence"><span class="number" aria-hidden="true">{number}</span> {shortened(claim.sentence, 240)}</p>
+      <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, percent)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
+      <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
+      {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
+      <p class="evidence">{evidenceText(claim).join(" · ")}</p>
+      {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
+      <p class="links">
+        {name !== undefined && at >= 0 && <><a href={linkTo("flame", { q: name, profile: String(at) })}>Flame graph</a> <a href={linkTo("sandwich", { method: name, profile: String(at) })}>Callers and callees</a></>}
+        {" "}<a href={linkTo(group.view)}>{group.viewName}</a>
+      </p>
+      {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
+    </li>
+  );
+}
+
+/** The profile that has a procedure of this name: that which the claim is about, or any. -1 if none has. */
+function profileWith(name: string, about: string): number {
+  const profiles = page.value!.profiles;
+  const own = profiles.findIndex((one) => one.name === about && one.names.includes(name));
+  return own >= 0 ? own : profiles.findIndex((one) => one.names.includes(name));
+}
+
+/** All of it as one bar: parts do not overlap, so that they cannot add up to more than the whole. */
+function Shares({ claims, rest }: { readonly claims: readonly Claim[]; readonly rest: number }) {
+  return (
+    <div class="shares" role="img" aria-label={`Of the whole: ${claims.map((claim, at) => `finding ${at + 1} ${percent(claim.amount.value)}`).join(", ")}, everything else ${percent(rest)}`}>
+      {claims.map((claim, at) => <span key={at} class={`share s${at % 6}`} style={{ width: `${100 * claim.amount.value}%` }}>{claim.amount.value > 0.03 ? at + 1 : ""}</span>)}
+      <span class="share else" style={{ width: `${100 * rest}%` }}>{rest > 0.12 ? "everything else" : ""}</span>
+    </div>
+  );
+}
+
+function Waiting() {
+  const times = profile.value?.facts?.task_times;
+  if (!times || times.blocked_ns === undefined) return null;
+  const all = times.cpu_ns + (times.waiting_ns ?? 0) + times.blocked_ns;
+  return <span class="quiet">beside it threads waited for {percent((times.blocked_ns + (times.waiting_ns ?? 0)) / (all || 1))} of their time ({amount(times.blocked_ns, "nanoseconds")} blocked, {amount(times.waiting_ns ?? 0, "nanoseconds")} for a CPU)</span>;
+}
+
+const words = (name: string) => name.replaceAll("_", " ");
+
+/** Who had a CPU that was waited for. */
+function takerText(by: unknown): string {
+  const taker = (by ?? {}) as Record<string, unknown>;
+  switch (taker["who"]) {
+    case "other_program": return printable(String(taker["name"]));
+    case "own_threads": return `its own threads, on ${Number(taker["allowed"])} of ${Number(taker["online"])} CPUs,`;
+    default: return "nobody";
+  }
+}
+
+function evidenceText(claim: Claim): string[] {
+  return claim.evidence.map((one) => {
+    const number = (key: string) => Number(one[key]);
+    switch (one["kind"]) {
+      case "call_cost": return `${number("contexts").toLocaleString("en-US")} calling contexts`;
+      case "experiments": return `${number("experiments")} experiments, ${number("visits").toLocaleString("en-US")} visits`;
+      case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
+      case "sample_share": return `${percent(number("share"))} of the samples`;
+      case "executions": return `${number("calls").toLocaleString("en-US")} calls, ${amount(number("mean_ns"), "nanoseconds")} each, at best ${amount(number("floor_ns"), "nanoseconds")}`;
+      case "lost_time": return `${percent(number("blocked"))} blocked, ${percent(number("scheduler"))} without a CPU, ${percent(number("running"))} running`;
+      case "suspected_cause": return `cause: ${words(String(one["cause"]))} (${percent(number("share"))}${one["measured"] === true ? ", seen" : ""})`;
+      case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
+      case "cpu_taken": return `CPU taken by ${takerText(one["by"])} ${percent(number("part"))}`;
+      case "stall_culprit": return `${printable(String(one["culprit"]))}: ${percent(number("least"))} to ${percent(number("most"))}`;
+      default: return words(String(one["kind"]));
+    }
+  });
+}
+
+/** What could not be asked, and why. */
+function Unasked({ asked }: { readonly asked: ReadonlySet<string> }) {
+  const questions = ([
+    ["causal", "What would making code faster be worth?", "vitalfew causal run -- COMMAND"],
+    ["interference", "Who slows whom down?", "vitalfew interference run -- COMMAND"],
+    ["cost", "Where is the cost?", "vitalfew record -g -- COMMAND"],
+  ] as const).filter(([method]) => !asked.has(method));
+  if (questions.length === 0) return null;
+  return <section class="card unasked"><h2>Not asked yet</h2>{questions.map(([method, question, command]) => <p key={method}>{question} <Command text={command} /></p>)}</section>;
+}

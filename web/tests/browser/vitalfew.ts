@@ -1,0 +1,74 @@
+/** The command under test, and a browser that tells on the page. */
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Browser, type Page, chromium } from "playwright-core";
+
+export const ROOT = resolve(import.meta.dirname, "../../..");
+export const VITALFEW = process.env["VITALFEW"] ?? join(ROOT, "target/debug/vitalfew");
+export const folder = mkdtempSync(join(tmpdir(), "vitalfew-page-"));
+
+export function vitalfew(...args: string[]): string {
+  return execFileSync(VITALFEW, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+export function write(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+const PROGRAM = `
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void hot_leaf(void) {
+    for (int i = 0; i < 20000; i++) sink += i; /* the line */
+}
+__attribute__((noinline)) void recurse(int n) { hot_leaf(); if (n > 0) recurse(n - 1); sink++; }
+int main(void) { clock_t end = clock() + CLOCKS_PER_SEC; while (clock() < end) recurse(4); return 0; }
+`;
+
+/** A recording of a program with a hot line. */
+export function recorded(): string {
+  const source = write("hot.c", PROGRAM);
+  execFileSync("cc", ["-g", "-O1", "-fno-optimize-sibling-calls", "-o", join(folder, "hot"), source]);
+  vitalfew("record", "-g", "-q", "-o", "hot.vf", "--", "./hot");
+  return join(folder, "hot.vf");
+}
+
+export async function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+}
+
+export interface Watched {
+  readonly page: Page;
+  /** What went wrong: errors of scripts, refusals by policy, requests that are not `allowed`. */
+  readonly complaints: string[];
+}
+
+/** A page that is watched. */
+export async function open(browser: Browser, address: string, scheme: "light" | "dark" = "light", allowed = address): Promise<Watched> {
+  const page = await browser.newPage({ colorScheme: scheme, viewport: { width: 1280, height: 800 } });
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(allowed.split("#")[0]!) && !url.startsWith("data:") && !url.startsWith("blob:")) complaints.push(`request: ${url}`);
+  });
+  page.setDefaultTimeout(8_000);
+  await page.goto(address);
+  await page.waitForSelector("main h1, [data-testid=empty]");
+  return { page, complaints };
+}
+
+/** Starts the server, and returns its address and what ends it. */
+export function serve(...args: string[]): Promise<{ url: string; stop: () => void }> {
+  const child = spawn(VITALFEW, ["serve", "--no-browser", "--port", "42000", ...args], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  return new Promise((resolve, reject) => {
+    let errors = "";
+    child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
+    child.on("exit", () => reject(new Error(errors)));
+    child.stdout.on("data", (data: Buffer) => resolve({ url: data.toString().trim(), stop: () => void child.kill() }));
+  });
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import { groupedClaims } from "../../src/model/claims";
+import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
+import { amount, commandLine, percent, printable, shortened } from "../../src/model/format";
+import { formatRoute, parseRoute } from "../../src/state/route";
+import { parsePath } from "../../src/views/bottlenecks";
+
+const claim = (kind: string, value: number, interval?: [number, number]): Claim => ({
+  sentence: kind, claim: kind, place: { what: { kind: "procedure", name: "f" } }, evidence: [], doubts: [], next: [],
+  amount: { value, unit: "fraction", relative_to: "profile_total", certainty: "measured", ...(interval ? { interval } : {}) },
+});
+
+describe("claims", () => {
+  it("of other wholes are not compared, and what can be relied on comes first", () => {
+    const groups = groupedClaims([
+      { schema: "x", profile: "p", claims: { list: [claim("holds_cost", 0.3), claim("holds_cost", 0.2)] } },
+      { schema: "y", claims: { list: [claim("worth_speedup", 0.5, [-0.1, 0.9]), claim("worth_speedup", 0.2, [0.1, 0.3]), claim("speedup_unclear", 0.9)] } },
+    ]);
+    expect(groups.map((group) => [group.method, group.claims.map((one) => one.amount.value)])).toEqual([["causal", [0.2, 0.5]], ["cost", [0.3, 0.2]]]);
+  });
+});
+
+describe("a saved result of `run`", () => {
+  it("is shown with the command that it is of, before all else", () => {
+    const groups = groupedClaims([
+      { schema: "y", claims: { list: [claim("worth_speedup", 0.2, [0.1, 0.3])] } },
+      { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
+    ]);
+    expect(groups.map((group) => [group.question, group.about])).toEqual([["What is worth changing", "./app input"], ["What making it faster is worth", ""]]);
+  });
+});
+
+describe("the address", () => {
+  it("says all of what is shown and is read back", () => {
+    const route = { view: "flame", params: { q: "a&b=c #1 ü", zoom: "12" } };
+    expect(parseRoute(formatRoute(route))).toEqual(route);
+    expect(parseRoute("")).toEqual({ view: "findings", params: {} });
+    expect(formatRoute({ view: "flame", params: { q: "" } })).toBe("#/flame");
+    expect(parsePath("0.2.1", 3)).toEqual([0, 2, 1]);
+    expect(parsePath("0.9", 3)).toEqual([]);
+    expect(parsePath("x.-1", 3)).toEqual([]);
+  });
+});
+
+describe("data", () => {
+  const raw = {
+    schema: SCHEMA, made_by: "test", live: false, results: [],
+    profiles: [{ name: "p", format: "f", notes: [], values: [{ name: "v", unit: "samples" }], default_value: 0,
+      methods: { name: ["one (1)", "main", "two (2)"], module: [1, 0, 1], modules: ["", "[thread]"] },
+      tree: { depth: [1, 2, 1, 2], method: [0, 1, 2, 1], cost: [[0, 0, 3, 0, 4]] } }],
+  };
+  it("are told apart by thread, and put together without them", () => {
+    const profile = readPage(JSON.stringify(raw)).profiles[0]!;
+    expect(profile.threads).toEqual([0, 2]);
+    expect([...treeOfThreads(profile, null).own[0]!]).toEqual([0, 7]);
+    expect([...treeOfThreads(profile, 2).own[0]!]).toEqual([0, 4]);
+  });
+  it("of another version or out of range are refused with a sentence", () => {
+    expect(() => readPage(JSON.stringify({ ...raw, schema: "vitalfew.page/9" }))).toThrow("this page reads vitalfew.page/1");
+    const bad = structuredClone(raw);
+    bad.profiles[0]!.tree.method[0] = 99;
+    expect(() => readPage(JSON.stringify(bad))).toThrow("no method");
+  });
+});
+
+describe("text", () => {
+  it("of numbers has units", () => {
+    expect([amount(1.5e9, "nanoseconds"), amount(12_345, "bytes"), amount(1234567, "samples"), percent(0.1234), percent(0.0123)]).toEqual(["1.50\u00a0s", "12.3\u00a0kB", "1,234,567\u00a0samples", "12.3\u00a0%", "1.23\u00a0%"]);
+  });
+  it("of names neither steers nor deceives", () => {
+    expect(printable("a\u001b[31m\u202eb\n")).toBe("a\ufffd[31m\ufffdb\ufffd");
+    expect(shortened("x".repeat(100_000), 50)).toHaveLength(49);
+    expect(commandLine(["vitalfew", "a b", "it's"])).toBe("vitalfew 'a b' 'it'\\''s'");
+  });
+});
