@@ -88,9 +88,9 @@ fn the_schema_is_that_of_the_types() {
     for schema in [&mut generated, &mut documented] {
         schema.as_object_mut().expect("an object").remove("title");
     }
-    assert_eq!(
-        generated, documented,
-        "write it anew: WRITE_SCHEMA=1 cargo test -p vitalfew --test findings"
+    assert!(
+        generated == documented,
+        "docs/finding.schema.json is another one; write it anew: WRITE_SCHEMA=1 cargo test -p vitalfew --test findings"
     );
 }
 

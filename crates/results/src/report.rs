@@ -297,7 +297,9 @@ impl Counter<'_> {
                 self.find_row(key)
             }
             ReportBy::Host => self.find_row((self.recording.host.name.clone(), None, None)),
-            _ => self.row_at(leaf),
+            ReportBy::Image | ReportBy::Procedure | ReportBy::Line | ReportBy::Instruction => {
+                self.row_at(leaf)
+            }
         };
         self.rows[row].amounts[column] += amount;
         let places =
