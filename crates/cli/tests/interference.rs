@@ -295,7 +295,14 @@ fn wrong(
     names: [&str; 2],
     cause: &str,
 ) -> Option<String> {
-    let first = &contended.report["findings"][0];
+    // What other processes do to the program is listed, too, where they do much.
+    let mut listed = contended.report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter();
+    let Some(first) = listed.find(|finding| finding["standing"] != "machine") else {
+        return Some(format!("nothing but the machine: {}", contended.report));
+    };
     if !names.iter().any(|name| first["name"] == *name) {
         return Some(format!("first is {first}"));
     }
@@ -327,9 +334,15 @@ fn wrong(
         }
     }
     let elsewhere: &[&str] = if cause == "memory" {
-        &["scheduler"]
+        &["scheduler", "other_processes"]
     } else {
-        &["scheduler", "work", "memory", "page_fault"]
+        &[
+            "scheduler",
+            "other_processes",
+            "work",
+            "memory",
+            "page_fault",
+        ]
     };
     let causes = first["causes"].as_array().cloned().unwrap_or_default();
     let mut kinds = causes.iter().filter_map(|cause| cause["kind"].as_str());
