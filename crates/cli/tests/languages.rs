@@ -194,6 +194,48 @@ fn a_jvm_that_is_not_to_be_asked_goes_on() {
     }
 }
 
+/// `shares.go`, built with these options of the linker; `None` without Go.
+fn go_program(lab: &Lab, name: &str, linker: &str) -> Option<PathBuf> {
+    let (source, built) = (program().with_file_name("shares.go"), lab.path(name));
+    let flags = format!("-ldflags={linker}");
+    let mut build = Command::new("go");
+    build.args(["build", &flags, "-o"]).arg(&built).arg(&source);
+    let Ok(output) = build.env("GOFLAGS", "-buildvcs=false").output() else {
+        eprintln!("skipped: there is no go");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "shares.go is not built: {text}");
+    Some(built)
+}
+
+#[test]
+fn a_stripped_go_program_has_names_and_lines() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(built) = go_program(&lab, "shares", "-s -w") else {
+        return;
+    };
+    let file = lab.record([built.to_str().expect("a path"), "1", "recursive"]);
+    let found = report(&file, &[]);
+    let (three, one) = (amount(&found, "main.three"), amount(&found, "main.one"));
+    let (share, n) = (three / (three + one), three + one);
+    assert!(n > 200.0, "{n} samples in {found}");
+    assert!((share - 0.75).abs() < 0.02 + error(0.75, n), "{share}");
+    let own = inclusive(&found, "main.main") / total(&found);
+    assert!(own > 0.9, "{own} is below main.main");
+    // Inlined: `spin` is in lines 20 and 21 of both.
+    let lines = report(&file, &["--by", "line"]);
+    let of_loop: f64 = rows(&lines)
+        .iter()
+        .filter(|row| row["detail"] == "main.spin")
+        .filter_map(|row| row["amounts"][0].as_f64())
+        .sum();
+    assert!(of_loop > 0.9 * n, "{of_loop} of {n}: {lines}");
+}
+
 /// A process that ends with the test.
 struct Ended(std::process::Child);
 

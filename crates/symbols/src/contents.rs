@@ -19,7 +19,11 @@ impl Relocations {
     /// Those of a 64-bit little-endian image (`.rela.dyn`; what `.relr.dyn` names has its value in
     /// place). What cannot be read is left out: bytes are then as they are in the file.
     pub fn relocations_of(elf: &Elf) -> Self {
-        let section = elf.section_named(".rela.dyn").filter(|_| elf.little_endian);
+        // Go's linker calls it by the shorter name.
+        let section = [".rela.dyn", ".rela"]
+            .iter()
+            .find_map(|name| elf.section_named(name))
+            .filter(|_| elf.little_endian);
         let bytes =
             section.and_then(|section| elf.input.read_range(section.offset, section.size).ok());
         let word = |entry: &[u8], at: usize| {

@@ -4,13 +4,16 @@ use crate::demangle::demangle_name;
 use crate::elf::{Elf, LoadedSegment};
 use crate::error::Error;
 use crate::frames::unwind_ranges;
+use crate::go_functions::GoFunctions;
 use crate::input::ImageInput;
 use crate::load;
 use crate::open;
 use crate::search::{self, FoundDebugFile, SymbolOptions};
 use crate::symtab::{SymbolEntry, Symbols};
 use crate::tables::RawSymbols;
-use profile::{BuildId, Image, ImageAddress, ImageOffset, Procedure, UNNAMED_PROCEDURE};
+use profile::{
+    BuildId, Image, ImageAddress, ImageOffset, Procedure, SourceFrame, UNNAMED_PROCEDURE,
+};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -50,6 +53,8 @@ pub struct ImageSymbols {
     relocations: OnceLock<Relocations>,
     /// The procedures of the unwind table, by start; read when a place has no other name.
     unwound: OnceLock<Vec<Range<u64>>>,
+    /// The table of a Go program; read when lines are asked for.
+    go: OnceLock<Option<GoFunctions>>,
 }
 
 impl ImageSymbols {
@@ -125,6 +130,9 @@ impl ImageSymbols {
             } else if let Some(bytes) = load::mini_debug_info(path, &elf)? {
                 Elf::read_headers(path, Arc::new(ImageInput::Bytes(bytes)), &mut symbols)?;
                 complete = true;
+            } else if let Some(go) = GoFunctions::read(&elf, &Relocations::relocations_of(&elf)) {
+                go.add_symbols(&mut symbols);
+                complete = true;
             }
         }
         Ok(Self {
@@ -136,6 +144,7 @@ impl ImageSymbols {
             options: options.clone(),
             relocations: OnceLock::new(),
             unwound: OnceLock::new(),
+            go: OnceLock::new(),
         })
     }
 
@@ -193,10 +202,30 @@ impl ImageSymbols {
     /// Fills the buffer with the bytes that are loaded at an address, with relative relocations
     /// applied; false if they are not, or not all, in the file.
     pub fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        let relocations = self
-            .relocations
-            .get_or_init(|| Relocations::relocations_of(&self.elf));
-        contents::read_loaded(&self.elf, relocations, address, buffer)
+        contents::read_loaded(&self.elf, self.relocations(), address, buffer)
+    }
+
+    fn relocations(&self) -> &Relocations {
+        self.relocations
+            .get_or_init(|| Relocations::relocations_of(&self.elf))
+    }
+
+    /// Returns whether the image is a Go program, whose own table has lines.
+    pub(crate) fn has_go_functions(&self) -> bool {
+        self.go_functions().is_some()
+    }
+
+    fn go_functions(&self) -> Option<&GoFunctions> {
+        let read = || GoFunctions::read(&self.elf, self.relocations());
+        self.go.get_or_init(read).as_ref()
+    }
+
+    /// The functions at a position with their lines by the table of a Go program, innermost inlined call first.
+    pub(crate) fn go_frames(&self, offset: ImageOffset) -> Vec<SourceFrame> {
+        let place = self.go_functions().zip(self.address_of(offset));
+        place.map_or_else(Vec::new, |(go, address)| {
+            go.source_frames(address, |at, buffer| self.read_loaded(at, buffer))
+        })
     }
 
     /// Returns what processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).

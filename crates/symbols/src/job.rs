@@ -188,6 +188,11 @@ impl Job<'_> {
         if detail == Detail::Lines || (unnamed && !file.is_complete()) {
             match file.debug_info() {
                 Ok(Some(debug)) => self.add_debug_info(file, &debug, detail, &mut found, done),
+                Ok(None) if file.has_go_functions() => {
+                    for (offset, resolution) in self.offsets.iter().zip(&mut found) {
+                        resolution.inlined = file.go_frames(*offset);
+                    }
+                }
                 Ok(None) => self.warn_stripped(file, detail, options, done),
                 Err(error) => self.add_warning(done, format!("{error}; no lines"), "rebuild it"),
             }

@@ -20,6 +20,7 @@ mod elf;
 mod embed;
 mod error;
 mod frames;
+mod go_functions;
 mod image;
 mod input;
 mod jit;

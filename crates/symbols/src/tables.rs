@@ -1,6 +1,7 @@
 //! The sections of an ELF file: the place of its debug information, its symbol tables.
 
 use crate::error::Error;
+use crate::go_functions::TABLE_SECTIONS;
 use crate::input::ImageInput;
 use crate::symtab::{Binding, SymbolCandidate, SymbolExtent};
 use object::Endianness;
@@ -74,7 +75,9 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                 && !name.starts_with(".zdebug_")
                 && !name.starts_with(".gnu_debug")
                 && name != ".rela.dyn"
+                && name != ".rela"
                 && name != ".eh_frame"
+                && !TABLE_SECTIONS.contains(&name.as_str())
             {
                 continue;
             }
