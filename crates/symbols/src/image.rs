@@ -4,13 +4,14 @@ use crate::demangle::demangle_name;
 use crate::elf::{Elf, LoadedSegment};
 use crate::error::Error;
 use crate::frames::unwind_ranges;
-use crate::go_functions::GoFunctions;
+use crate::go_functions;
 use crate::input::ImageInput;
 use crate::load;
 use crate::open;
 use crate::search::{self, FoundDebugFile, SymbolOptions};
 use crate::symtab::{SymbolEntry, Symbols};
 use crate::tables::RawSymbols;
+use languages::go::{FunctionTable, GoFrame};
 use profile::{
     BuildId, Image, ImageAddress, ImageOffset, Procedure, SourceFrame, UNNAMED_PROCEDURE,
 };
@@ -54,7 +55,7 @@ pub struct ImageSymbols {
     /// The procedures of the unwind table, by start; read when a place has no other name.
     unwound: OnceLock<Vec<Range<u64>>>,
     /// The table of a Go program; read when lines are asked for.
-    go: OnceLock<Option<GoFunctions>>,
+    go: OnceLock<Option<FunctionTable>>,
 }
 
 impl ImageSymbols {
@@ -130,8 +131,8 @@ impl ImageSymbols {
             } else if let Some(bytes) = load::mini_debug_info(path, &elf)? {
                 Elf::read_headers(path, Arc::new(ImageInput::Bytes(bytes)), &mut symbols)?;
                 complete = true;
-            } else if let Some(go) = GoFunctions::read(&elf, &Relocations::relocations_of(&elf)) {
-                go.add_symbols(&mut symbols);
+            } else if let Some(go) = go_functions::read_functions(&elf) {
+                go_functions::add_symbols(&go, &mut symbols);
                 complete = true;
             }
         }
@@ -202,12 +203,10 @@ impl ImageSymbols {
     /// Fills the buffer with the bytes that are loaded at an address, with relative relocations
     /// applied; false if they are not, or not all, in the file.
     pub fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
-        contents::read_loaded(&self.elf, self.relocations(), address, buffer)
-    }
-
-    fn relocations(&self) -> &Relocations {
-        self.relocations
-            .get_or_init(|| Relocations::relocations_of(&self.elf))
+        let relocations = self
+            .relocations
+            .get_or_init(|| Relocations::relocations_of(&self.elf));
+        contents::read_loaded(&self.elf, relocations, address, buffer)
     }
 
     /// Returns whether the image is a Go program, whose own table has lines.
@@ -215,17 +214,25 @@ impl ImageSymbols {
         self.go_functions().is_some()
     }
 
-    fn go_functions(&self) -> Option<&GoFunctions> {
-        let read = || GoFunctions::read(&self.elf, self.relocations());
+    fn go_functions(&self) -> Option<&FunctionTable> {
+        let read = || go_functions::read_functions(&self.elf);
         self.go.get_or_init(read).as_ref()
     }
 
     /// The functions at a position with their lines by the table of a Go program, innermost inlined call first.
     pub(crate) fn go_frames(&self, offset: ImageOffset) -> Vec<SourceFrame> {
         let place = self.go_functions().zip(self.address_of(offset));
-        place.map_or_else(Vec::new, |(go, address)| {
-            go.source_frames(address, |at, buffer| self.read_loaded(at, buffer))
-        })
+        let frames = place.map_or_else(Vec::new, |(go, address)| {
+            go.frames_at(address.0, |at, buffer| {
+                go_functions::read_stored(&self.elf, at, buffer)
+            })
+        });
+        let source_frame = |frame: GoFrame| SourceFrame {
+            function: frame.function.into(),
+            file: frame.file.map(Into::into),
+            line: frame.line,
+        };
+        frames.into_iter().map(source_frame).collect()
     }
 
     /// Returns what processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).

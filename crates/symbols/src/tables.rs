@@ -1,9 +1,9 @@
 //! The sections of an ELF file: the place of its debug information, its symbol tables.
 
 use crate::error::Error;
-use crate::go_functions::TABLE_SECTIONS;
 use crate::input::ImageInput;
 use crate::symtab::{Binding, SymbolCandidate, SymbolExtent};
+use languages::go::TABLE_SECTIONS;
 use object::Endianness;
 use object::elf;
 use object::read::ReadRef;

@@ -2,6 +2,7 @@
 //! the whole file, and nothing is believed about their sizes.
 
 use crate::{Error, UnwindMachine};
+use languages::go::{FunctionTable, GoImage};
 use object::elf::{
     ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
     ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
@@ -10,6 +11,7 @@ use object::pod;
 use object::{LittleEndian as LE, U32, U64};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// The largest unwind table that is read, in bytes. The largest known (of browsers) have 30 MiB.
@@ -53,6 +55,8 @@ pub(crate) struct ElfLayout {
     pub(crate) eh_frame: Option<ElfBytes>,
     pub(crate) eh_frame_hdr: Option<ElfBytes>,
     pub(crate) debug_frame: Option<ElfBytes>,
+    /// The function table of a Go program.
+    pub(crate) go_functions: Option<FunctionTable>,
     pub(crate) text: u64,
     pub(crate) got: u64,
 }
@@ -176,6 +180,7 @@ impl ElfReader<'_> {
             eh_frame: None,
             eh_frame_hdr: None,
             debug_frame: None,
+            go_functions: None,
             text: 0,
             got: 0,
         };
@@ -198,6 +203,7 @@ impl ElfReader<'_> {
         };
         let (offset, size) = (names.sh_offset.get(LE), names.sh_size.get(LE));
         let names = self.read_bytes("the section names", offset, size, MAX_NAMES)?;
+        let (mut go_functions, mut relocations) = (None, None);
         for section in &sections {
             match name_at(&names, section.sh_name) {
                 b".eh_frame" => layout.eh_frame = self.read_section(".eh_frame", section)?,
@@ -207,16 +213,63 @@ impl ElfReader<'_> {
                 b".debug_frame" => {
                     layout.debug_frame = self.read_section(".debug_frame", section)?
                 }
+                b".gopclntab" | b".data.rel.ro.gopclntab" => go_functions = Some(section),
+                b".rela.dyn" | b".rela" => relocations = Some(section),
                 b".text" => layout.text = section.sh_addr.get(LE),
                 b".got" => layout.got = section.sh_addr.get(LE),
                 _ => {}
             }
         }
+        if let Some(section) = go_functions {
+            layout.go_functions = self.read_go_functions(section, relocations, layout)?;
+        }
         Ok(())
     }
 
+    fn read_go_functions(
+        &self,
+        table: &Section,
+        relocations: Option<&Section>,
+        layout: &ElfLayout,
+    ) -> Result<Option<FunctionTable>, Error> {
+        let relocations = match relocations {
+            Some(section) => self.read_section("relocations", section)?,
+            None => None,
+        };
+        let Some(table) = self.read_section("the functions of Go", table)? else {
+            return Ok(None);
+        };
+        let data = layout.segments.iter().filter(|segment| !segment.executable);
+        let data: Vec<Range<u64>> = data
+            .map(|s| s.address..s.address.saturating_add(s.size))
+            .collect();
+        let image = GoImage {
+            table_address: table.address,
+            relocations: relocations.as_ref().map_or(&[], |section| &section.bytes),
+            data: &data,
+            read: &|address, buffer| self.read_stored(layout, address, buffer),
+        };
+        Ok(FunctionTable::of_image(&image, table.bytes))
+    }
+
+    /// Fills the buffer with what the file has at an address; false if it has not all of it.
+    fn read_stored(&self, layout: &ElfLayout, address: u64, buffer: &mut [u8]) -> bool {
+        let size = buffer.len() as u64;
+        let offset = layout.segments.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.address)?;
+            (into.checked_add(size)? <= segment.size).then(|| segment.offset.checked_add(into))?
+        });
+        match offset.map(|offset| self.read_exact(offset, size)) {
+            Some(Ok(bytes)) => {
+                buffer.copy_from_slice(&bytes);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The section's bytes, if it has some here: `objcopy --only-keep-debug` leaves none, and
-    /// compressed ones belong to Go, whose programs keep frame pointers.
+    /// compressed ones belong to Go, whose programs say the same in another table.
     fn read_section(
         &self,
         what: &'static str,

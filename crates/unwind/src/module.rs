@@ -4,6 +4,7 @@ use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     UnwindSection, Vendor,
 };
+use languages::go::FunctionTable;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +22,8 @@ pub struct ModuleData {
     /// In the order of the program headers.
     pub(crate) segments: Vec<ElfSegment>,
     pub(crate) tables: Vec<UnwindTable>,
+    /// The functions of a Go program with the sizes of their frames.
+    pub(crate) go_functions: Option<FunctionTable>,
     /// Image address of the kernel's signal return code, where it needs to be known.
     pub(crate) signal_return: Option<u64>,
 }
@@ -98,6 +101,7 @@ impl ModuleData {
             machine: None,
             segments: Vec::new(),
             tables: Vec::new(),
+            go_functions: None,
             signal_return: None,
         }
     }
@@ -115,6 +119,7 @@ impl ModuleData {
         Self {
             machine: Some(layout.machine),
             segments: layout.segments,
+            go_functions: layout.go_functions,
             tables: eh_frame.into_iter().chain(debug_frame).collect(),
             ..Self::without_tables()
         }
@@ -129,7 +134,8 @@ impl ModuleData {
     pub fn size(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<ElfSegment>();
         let tables: usize = self.tables.iter().map(UnwindTable::memory_size).sum();
-        size_of::<Self>() + segments + tables
+        let functions = self.go_functions.as_ref().map_or(0, FunctionTable::size);
+        size_of::<Self>() + segments + tables + functions
     }
 
     /// Returns what the image calls the byte at `offset` of its file. Segments can share a page of the

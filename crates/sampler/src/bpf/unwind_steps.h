@@ -85,6 +85,20 @@ static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 	return walk_to(walk, pc, fp + 16, saved);
 }
 
+/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle. */
+static __always_inline enum walk_step walk_across_stacks(struct walk *walk)
+{
+	u64 fp = walk->fp, saved, pc;
+
+	if (!fp && !walk->fp_lost)
+		return WALK_COMPLETE;
+	if (walk->fp_lost || (fp & 7) || !stack_word(walk, fp, &saved) || !stack_word(walk, fp + 8, &pc))
+		return WALK_LOST;
+	walk->base_lost = 1;
+	walk->sp = 0;
+	return walk_to(walk, pc, fp + 16, saved);
+}
+
 /* A register of the innermost frame, by its DWARF number. */
 static __always_inline bool innermost_register(struct walk *walk, u32 number, u64 *value)
 {
@@ -242,6 +256,9 @@ static __always_inline enum walk_step walk_step(struct walk *walk, struct rule *
 	case RULE_SIGNAL_RETURN:
 		walk->counts.by_table++;
 		return walk_to_interrupted(walk);
+	case RULE_STACK_SWITCH:
+		walk->counts.by_pointer++;
+		return walk_across_stacks(walk);
 	default:
 		walk->counts.by_table++;
 		return walk_by_rule(walk, rule);

@@ -9,6 +9,7 @@ use gimli::{
     CfaRule, FrameDescriptionEntry, Register, RegisterRule, UnwindContext, UnwindExpression,
     UnwindSection, UnwindTableRow,
 };
+use languages::go::{FunctionTable, GoFrameKind};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -58,6 +59,11 @@ impl CompactTable {
         }
         for table in &module.tables {
             compiler.take_table(table).map_err(refused)?;
+        }
+        if let Some(functions) = &module.go_functions
+            && machine == UnwindMachine::X86_64
+        {
+            compiler.take_go_functions(functions).map_err(refused)?;
         }
         Self::pack_changes(&compiler.rule_changes())
             .map_err(|_| refused("more rows than 16 million"))
@@ -210,6 +216,32 @@ impl Compiler {
         self.finish_table();
     }
 
+    /// Takes the frame sizes of a Go program. Its frames have the caller's frame pointer on top.
+    fn take_go_functions(&mut self, functions: &FunctionTable) -> Result<(), &'static str> {
+        for function in functions.functions() {
+            match functions.frame_kind(&function) {
+                GoFrameKind::First => {
+                    let root = CompactRule::bare(CompactKind::Root);
+                    self.add_rule(function.addresses, root);
+                }
+                GoFrameKind::Ordinary => {
+                    for (addresses, size) in functions.frame_sizes(&function) {
+                        self.add_rule(addresses, go_rule(size));
+                    }
+                }
+                GoFrameKind::SwitchesStacks => {
+                    let switch = CompactRule::bare(CompactKind::StackSwitch);
+                    self.add_rule(function.addresses, switch);
+                }
+            }
+            if self.stretches.len() > MOST_CHANGES {
+                return Err("more rows than 8 million");
+            }
+        }
+        self.finish_table();
+        Ok(())
+    }
+
     fn add_rule(&mut self, addresses: Range<u64>, rule: CompactRule) {
         let next = self.rules.len() as u32;
         let rule = *self.numbers.entry(rule).or_insert_with(|| {
@@ -250,6 +282,24 @@ impl Compiler {
         }
         changes.extend(end.map(|end| (end, uncovered)));
         changes
+    }
+}
+
+/// The rule of a frame of so many bytes without the return address.
+fn go_rule(size: i32) -> CompactRule {
+    if size < 0 {
+        return CompactRule::bare(CompactKind::Unsupported);
+    }
+    CompactRule {
+        cfa_offset: size.saturating_add(8),
+        return_offset: -8,
+        frame: match size {
+            0 => CompactFrame::Same,
+            _ => CompactFrame::AtCfa,
+        },
+        frame_offset: -16,
+        base_slot: BASE_LOST,
+        ..CompactRule::bare(CompactKind::StackPointer)
     }
 }
 

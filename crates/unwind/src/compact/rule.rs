@@ -30,6 +30,8 @@ pub enum CompactKind {
     Register = 9,
     /// Base register (`rbx` of x86-64) and offset.
     BaseRegister = 10,
+    /// The function has gone to another stack, to which the frame pointer leads.
+    StackSwitch = 11,
 }
 
 /// Where the caller's frame pointer is.
@@ -119,7 +121,7 @@ impl CompactRule {
     /// Parses what [`Self::to_bytes`] made; `None` for anything else.
     pub fn from_bytes(bytes: [u8; RULE_SIZE]) -> Option<Self> {
         use CompactKind::*;
-        const KINDS: [CompactKind; 11] = [
+        const KINDS: [CompactKind; 12] = [
             Uncovered,
             Root,
             Unsupported,
@@ -131,6 +133,7 @@ impl CompactRule {
             SignalReturn,
             Register,
             BaseRegister,
+            StackSwitch,
         ];
         const FRAMES: [CompactFrame; 4] = [
             CompactFrame::Same,

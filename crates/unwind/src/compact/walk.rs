@@ -142,6 +142,7 @@ impl CompactStep<'_> {
             CompactKind::Root => Ok(None),
             CompactKind::Unsupported => Err(UnwindFailure::BadTable.into()),
             CompactKind::SignalReturn => self.interrupted_by_signal(),
+            CompactKind::StackSwitch => self.across_stacks(),
             _ => self.by_rule(rule),
         }
     }
@@ -269,6 +270,29 @@ impl CompactStep<'_> {
         };
         let sp = self.at.fp.unwrap_or(0).wrapping_add(16);
         self.check_caller(pc, sp, Some(saved), None)
+    }
+
+    /// The caller on another stack. It may lie anywhere: the number of frames is what ends a circle.
+    fn across_stacks(&self) -> Result<Option<CompactPosition>, UnwindStop> {
+        let Some(fp) = self.at.fp.filter(|fp| *fp > 0) else {
+            return Ok(None);
+        };
+        let (saved, pc) = (
+            self.stack.read_word(fp)?,
+            self.stack.read_word(fp.wrapping_add(8))?,
+        );
+        if pc == 0 {
+            return Ok(None);
+        }
+        check_return_address(pc)?;
+        Ok(Some(CompactPosition {
+            pc,
+            sp: fp.wrapping_add(16),
+            fp: Some(saved),
+            base: None,
+            lr: 0,
+            interrupted: false,
+        }))
     }
 
     /// The registers that the kernel put on the stack in front of a signal handler.

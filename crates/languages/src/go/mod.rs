@@ -1,0 +1,9 @@
+//! Go: what a program says of its functions.
+
+mod function_table;
+mod image;
+
+pub use function_table::{
+    FunctionTable, GoFrame, GoFrameKind, GoFunction, MAX_TABLE, TABLE_SECTIONS,
+};
+pub use image::GoImage;
