@@ -62,15 +62,17 @@ if [ "$part" = build ] && ! node -e 'const [a, b] = process.versions.node.split(
 		exit 1
 	fi
 fi
-if [ "$part" = test ] && ! python3 -c 'import duckdb' 2>/dev/null; then
-	# Reads a recording without our code, in a test.
-	echo "installing: duckdb (Python)"
-	python3 -m pip install -q duckdb 2>/dev/null ||
-		python3 -m pip install -q --break-system-packages duckdb || {
-		echo "run: python3 -m pip install duckdb" >&2
+# In tests duckdb reads a recording without our code, and mcp, the protocol's own client, asks vitalfew mcp.
+for module in duckdb mcp; do
+	[ "$part" = test ] || break
+	python3 -c "import $module" 2>/dev/null && continue
+	echo "installing: $module (Python)"
+	python3 -m pip install -q "$module" 2>/dev/null ||
+		python3 -m pip install -q --break-system-packages "$module" || {
+		echo "run: python3 -m pip install $module" >&2
 		exit 1
 	}
-fi
+done
 if ! command -v cargo >/dev/null; then
 	echo "missing: Rust 1.90 or later; install it by rustup (https://rustup.rs) and try again" >&2
 	exit 1

@@ -88,6 +88,8 @@ pub enum Command {
     Serve(crate::commands::page::args::Serve),
     /// Write the page with its data into one file
     Html(crate::commands::page::args::Html),
+    /// Answer the questions of an agent's program, by the Model Context Protocol
+    Mcp(crate::commands::mcp::args::Mcp),
     /// Write a recording in another tool's format
     Export(Export),
     /// Say what can be measured on this machine, and what mends the rest

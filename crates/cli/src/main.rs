@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Interference(interference) => commands::interference::run(interference),
         Command::Serve(serve) => commands::page::serve(serve),
         Command::Html(html) => commands::page::html(html),
+        Command::Mcp(mcp) => commands::mcp::run(mcp),
         Command::Export(export) => commands::export::run(export),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),

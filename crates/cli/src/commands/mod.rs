@@ -11,6 +11,7 @@ pub mod epochs;
 pub mod export;
 pub mod generate;
 pub mod interference;
+pub mod mcp;
 pub mod page;
 pub mod query;
 pub mod record;

@@ -84,6 +84,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     result.together = judgement.together;
     result.rest_waiting = judgement.rest_waiting;
     result.idle_ns = time.idle;
+    result.samples = sampled.samples;
     result.few_samples = few.then_some(sampled.samples);
     show_result(&result, before.as_ref(), args)?;
     phases.pass_on(sampled.running.as_ref());

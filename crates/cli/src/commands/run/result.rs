@@ -47,6 +47,9 @@ pub struct RunResult {
     pub rest_waiting: f64,
     /// Waits that are no loss.
     pub idle_ns: BTreeMap<IdleKind, u64>,
+    /// How many samples and waits the findings rest on.
+    #[serde(default)]
+    pub samples: u64,
     /// How many samples there are, if they are too few to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub few_samples: Option<u64>,
@@ -70,6 +73,7 @@ impl RunResult {
             together: 0.0,
             rest_waiting: 0.0,
             idle_ns: BTreeMap::new(),
+            samples: 0,
             few_samples: None,
         }
     }

@@ -1,0 +1,174 @@
+//! Running one of our own commands for a tool: with limits of time and size, ended when the call is.
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// More than any of our commands says with `--json` about what fits into its own limits.
+const LONGEST_OUTPUT: u64 = 64 << 20;
+/// So much of what is said on standard error is kept: its end.
+const LONGEST_TALK: usize = 2000;
+/// After an interrupt a measurement gives the result so far; then it is killed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How our own commands are run.
+#[derive(Debug)]
+pub struct OwnCommand {
+    program: PathBuf,
+    folder: PathBuf,
+    longest: Duration,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    output: Vec<u8>,
+    /// The end of its standard error, without our own name in front of its lines.
+    pub talk: String,
+}
+
+impl Said {
+    /// Reads its JSON.
+    ///
+    /// # Errors
+    /// If there is none: with what it said instead.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        if self.output.trim_ascii().is_empty() {
+            bail!("{}", self.talk);
+        }
+        serde_json::from_slice(&self.output).with_context(|| format!("no JSON came: {}", self.talk))
+    }
+}
+
+impl OwnCommand {
+    /// Of this program, in a directory, for so long at most.
+    ///
+    /// # Errors
+    /// If our own file is not known.
+    pub fn new(folder: &Path, longest: Duration) -> anyhow::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe().context("where is vitalfew itself?")?,
+            folder: folder.to_owned(),
+            longest,
+        })
+    }
+
+    /// The longest time that a measurement may take, in seconds.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// Runs a command that reads what was kept, and gets its output.
+    ///
+    /// # Errors
+    /// If it cannot be started, says too much, or takes too long.
+    pub async fn read(
+        &self,
+        arguments: Vec<OsString>,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Said> {
+        self.run(arguments, Stdio::piped(), self.longest, cancel)
+            .await
+    }
+
+    /// Runs a command that measures for `time`; what the measured program prints is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be started, or does not end within the longest time after that.
+    pub async fn measure(
+        &self,
+        arguments: Vec<OsString>,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Said> {
+        let limit = time + self.longest;
+        self.run(arguments, Stdio::null(), limit, cancel).await
+    }
+
+    async fn run(
+        &self,
+        arguments: Vec<OsString>,
+        output: Stdio,
+        limit: Duration,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Said> {
+        let mut child = Command::new(&self.program)
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start vitalfew")?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let end = |signal| group.map(|group| kill_process_group(group, signal));
+        let outcome = tokio::select! {
+            outcome = timeout(limit, collect(&mut child)) => outcome,
+            () = cancel.cancelled() => {
+                end(Signal::INT);
+                let _ = timeout(PATIENCE, child.wait()).await;
+                end(Signal::KILL);
+                bail!("the call was cancelled");
+            }
+        };
+        let Ok(outcome) = outcome else {
+            end(Signal::INT);
+            let _ = timeout(PATIENCE, child.wait()).await;
+            end(Signal::KILL);
+            bail!("it took longer than {} s and was ended", limit.as_secs());
+        };
+        outcome
+    }
+}
+
+/// Collects the output and the end of the talk of a command, until it ends.
+async fn collect(child: &mut Child) -> anyhow::Result<Said> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let output = async {
+        let mut output = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout
+                .take(LONGEST_OUTPUT + 1)
+                .read_to_end(&mut output)
+                .await?;
+        }
+        if output.len() as u64 > LONGEST_OUTPUT {
+            bail!("it said more than {} MiB", LONGEST_OUTPUT >> 20);
+        }
+        Ok(output)
+    };
+    let (output, talk) = tokio::join!(output, last_of(stderr));
+    let output = output?;
+    child.wait().await?;
+    let talk = String::from_utf8_lossy(&talk).replace("vitalfew: ", "");
+    Ok(Said {
+        output,
+        talk: talk.trim().to_owned(),
+    })
+}
+
+/// Reads to the end, and keeps the last bytes.
+async fn last_of(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut stream) = stream else {
+        return kept;
+    };
+    let mut part = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut part).await {
+        kept.extend_from_slice(&part[..length]);
+        let more = kept.len().saturating_sub(LONGEST_TALK);
+        kept.drain(..more);
+    }
+    kept
+}
