@@ -254,6 +254,41 @@ fn no_more_samples_are_taken_than_there_was_time_for() {
 }
 
 #[test]
+fn a_recorder_that_cannot_keep_up_lowers_the_rate_before_samples_are_lost() {
+    let Some(_alone) = live() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("deep_threads");
+    compile("deep_threads.c", &[], &program);
+    let mut options = options(vec![text(&program), "12000".into()]);
+    // The kernel lowers its limit where samples take long.
+    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap();
+    let asked = limit
+        .trim()
+        .parse()
+        .map_or(20_000, |limit: u64| limit.min(20_000));
+    options.rate = Rate::Frequency(asked);
+    (options.path, options.call_graph) = (sampler::Path::Rings, CallGraph::Dwarf);
+    let before = children_cpu_ns();
+    let recording = record(&options);
+    let spent = (children_cpu_ns() - before) as f64 / 1e9;
+    let event = &recording.events[0];
+    assert_eq!(event.taken, event.stored + event.dropped + event.lost);
+    // Without that, nine in ten are lost.
+    assert!(event.missing_fraction() < 0.2, "{event:?}");
+    // What came before is thinned out, so that each sample stands for as much time.
+    let rate = event.frequency.unwrap();
+    let known = event.taken as f64 / rate / spent;
+    assert!((0.85..1.15).contains(&known), "{known}: {event:?}");
+    let lowered = recording.warnings.iter().any(|one| one.contains("lowered"));
+    assert_eq!(
+        lowered,
+        rate < 0.95 * asked as f64,
+        "{:?}",
+        recording.warnings
+    );
+}
+
+#[test]
 fn programs_that_remove_or_replace_themselves_keep_their_names() {
     let Some(_alone) = live() else { return };
     let directory = tempfile::tempdir().unwrap();

@@ -19,6 +19,9 @@ const PLACES: usize = 16_384;
 const KNOWN: usize = 40;
 const VALUES: usize = 48;
 const RECORD: usize = VALUES + 128 * 8;
+/// Bytes of the ring buffer, and of a record in it with its header.
+const RING: usize = 8 << 20;
+const RECORD_IN_RING: usize = RECORD + 8;
 
 /// What was known of a thread at a sample.
 pub(crate) struct Snapshot {
@@ -58,6 +61,8 @@ pub(crate) struct Snapshots {
     object: Object,
     links: Vec<Link>,
     taken: Events<Snapshot>,
+    /// How many were read.
+    read: u64,
     /// Those of later than what was asked for.
     pending: Vec<Snapshot>,
     /// By place in the code.
@@ -76,6 +81,7 @@ impl Snapshots {
             object,
             links,
             taken,
+            read: 0,
             pending: Vec::new(),
             slices: FxHashMap::default(),
         })
@@ -93,10 +99,18 @@ impl Snapshots {
         self.taken.descriptor()
     }
 
-    /// The snapshots up to a time, in order of time.
-    pub fn take_until(&mut self, until: u64) -> Vec<Snapshot> {
+    /// Empties the ring buffer, and returns how full it was, from 0 to 1.
+    pub fn take_in(&mut self) -> f64 {
         // What cannot be read now can be read later.
-        self.pending.extend(self.taken.read().unwrap_or_default());
+        let new = self.taken.read().unwrap_or_default();
+        self.read += new.len() as u64;
+        let fullness = (new.len() * RECORD_IN_RING) as f64 / RING as f64;
+        self.pending.extend(new);
+        fullness
+    }
+
+    /// Returns the snapshots up to a time of those that were taken in, in order of time.
+    pub fn take_until(&mut self, until: u64) -> Vec<Snapshot> {
         self.pending.sort_by_key(|one| one.time);
         let later = self.pending.partition_point(|one| one.time <= until);
         self.pending.drain(..later).collect()
@@ -121,10 +135,7 @@ impl Snapshots {
 
     /// Returns what is missing.
     pub fn warnings(&self) -> impl Iterator<Item = String> + use<> {
-        let lost = programs::lost_records(&self.object);
-        let lost = (lost > 0).then(|| {
-            format!("the registers at {lost} samples were lost: nobody read them in time")
-        });
+        let lost = lost_registers(programs::lost_records(&self.object), self.read);
         let full = (self.slices.len() >= PLACES).then(|| {
             format!(
                 "what code reads of memory is known for the first {PLACES} places where samples fell"
@@ -132,6 +143,17 @@ impl Snapshots {
         });
         lost.into_iter().chain(full)
     }
+}
+
+/// Returns what to say of registers that were lost. Their number would be that of the rate at which they came, which is lowered when
+/// there are too many: so it is a share.
+fn lost_registers(lost: u64, read: u64) -> Option<String> {
+    let share = 100.0 * lost as f64 / (lost + read).max(1) as f64;
+    (lost > 0).then(|| {
+        format!(
+            "the registers at {share:.1} % of the samples were lost, so that fewer branches are seen: nobody read them in time; record at a lower rate (-F)"
+        )
+    })
 }
 
 /// A slice as the kernel's side has it.
@@ -150,4 +172,18 @@ fn encode_slice(slice: &Slice) -> Vec<u8> {
     }
     bytes.resize(8 + 16 * MAX_OPERATIONS, 0);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_registers_are_a_share_of_the_samples() {
+        assert_eq!(lost_registers(0, 10), None);
+        let said = lost_registers(416_782, 0).unwrap_or_default();
+        assert!(said.contains("at 100.0 % of the samples"), "{said}");
+        let said = lost_registers(1, 999).unwrap_or_default();
+        assert!(said.contains("at 0.1 % of the samples"), "{said}");
+    }
 }

@@ -96,11 +96,10 @@ impl Rings {
         Ok(())
     }
 
-    /// Takes a record as if it had been in a ring.
-    pub fn put(&mut self, kind: u32, misc: u16, body: &[u8]) {
-        let decoder = self.decoder.iter();
-        self.pending
-            .extend(decoder.filter_map(|decoder| decoder.decode_record(kind, misc, body)));
+    /// Decodes a record as if it had been in a ring.
+    pub fn decode(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
+        let decoder = self.decoder.as_ref()?;
+        decoder.decode_record(kind, misc, body)
     }
 
     /// Maps a ring, smaller if the user may not lock as much memory.
@@ -159,31 +158,35 @@ impl Rings {
         self.events.iter().try_for_each(perf::disable_event)
     }
 
-    /// Reads all rings and hands on, in order of time, the records up to `until`; later ones wait
-    /// for the next call. A record is in its ring before a clock read that follows it. Returns how
-    /// full the fullest ring of samples was, from 0 to 1.
-    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) -> f64 {
+    /// Empties the rings and hands on their records, in no order; the rings of samples only if `with_samples`. A record is in its ring
+    /// before a clock read that follows it. Returns how full the fullest ring of samples was, from 0 to 1.
+    pub fn drain(&mut self, with_samples: bool, mut each: impl FnMut(Record)) -> f64 {
         let mut fullest = 0.0f64;
         let Some(decoder) = &self.decoder else {
             return fullest;
         };
-        for CpuRing {
-            ring, has_samples, ..
-        } in &mut self.rings
-        {
-            let pending = &mut self.pending;
-            let fullness = ring
-                .read(|kind, misc, body| pending.extend(decoder.decode_record(kind, misc, body)));
-            if *has_samples {
+        let wanted = |one: &&mut CpuRing| with_samples || !one.has_samples;
+        for one in self.rings.iter_mut().filter(wanted) {
+            let fullness = one.ring.read(|kind, misc, body| {
+                if let Some(record) = decoder.decode_record(kind, misc, body) {
+                    each(record);
+                }
+            });
+            if one.has_samples {
                 fullest = fullest.max(fullness);
             }
         }
-        self.pending.sort_by_key(|record| record.time);
-        let later = self.pending.partition_point(|record| record.time <= until);
-        for record in self.pending.drain(..later) {
-            each(record);
-        }
         fullest
+    }
+
+    /// Empties the rings and hands on, in order of time, the records up to `until`; later ones wait for the next call.
+    pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) {
+        let mut pending = std::mem::take(&mut self.pending);
+        self.drain(true, |record| pending.push(record));
+        pending.sort_by_key(|record| record.time);
+        let later = pending.partition_point(|record| record.time <= until);
+        pending.drain(..later).for_each(&mut each);
+        self.pending = pending;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Recording: a session from the target's start to its end (or drain by drain, as long as a daemon runs), the two ways in which
 //! samples come (counted in the kernel, or through ring buffers), and how they are collected and finished.
 
+pub(crate) mod backlog;
 pub(crate) mod branches;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod bursts;
@@ -10,6 +11,7 @@ pub(crate) mod finish;
 pub(crate) mod jvm_names;
 pub(crate) mod kernel_source;
 pub(crate) mod known_stacks;
+pub(crate) mod lowered_rate;
 pub(crate) mod python_functions;
 pub(crate) mod replay;
 pub(crate) mod ring_source;

@@ -8,8 +8,10 @@ use crate::events::perf::{self, Scope};
 use crate::events::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::processes::cgroups::path_of_process;
+use crate::recording::backlog::Backlog;
 use crate::recording::branches::Branches;
 use crate::recording::collection::{Collection, kernel_location};
+use crate::recording::lowered_rate::LoweredRate;
 use crate::recording::stacks::StackReader;
 use crate::recording::tally::{Amount, SampleKey, ThreadKey};
 use crate::{Error, EventSpec, Options, Separation};
@@ -30,10 +32,17 @@ const PAGES_FOR_ALL_RECORDS: usize = 512;
 const PAGES_FOR_STACKS: usize = 4096;
 /// For branch stacks, of up to 64 entries.
 const PAGES_FOR_BRANCHES: usize = 512;
-/// A ring that was fuller than this when it was read may be too full the next time.
+/// A ring that was fuller than this when it was read may be too full the next time; so may the memory for records that wait.
 const TOO_FULL: f64 = 0.5;
+/// So often the rings are emptied while records are worked on: about every sixteen stacks.
+const DRAIN_INTERVAL_NS: u64 = 1_000_000;
+/// So long records are worked on before the session looks around.
+const WORK_NS: u64 = 20_000_000;
 /// The rate is lowered to this at the least, in samples a second.
 const LOWEST_RATE: u64 = 50;
+
+/// What to say where lost samples are known by the records of the rings alone, which do not tell them from other records.
+const LOST_BY_RECORDS: &str = "this kernel does not count lost samples (Linux 6.0 and later do): that many records found no room in the rings of samples, some of which may be none";
 
 /// Which tasks events are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,11 +90,12 @@ pub(crate) struct RingSource {
     rings: Rings,
     /// Number of the event by the kernel's id.
     numbers: FxHashMap<u64, usize>,
-    /// The timed events: descriptor, nominal period.
+    /// The timed events: descriptor, nominal period as asked for.
     timed: Vec<(OwnedFd, u64)>,
-    /// Their numbers.
-    timed_events: FxHashSet<usize>,
     on_each_cpu: bool,
+    /// Records that were taken out of the rings.
+    backlog: Backlog,
+    rate: LoweredRate,
     names: FxHashMap<u32, NameId>,
     /// By process: the path of its control group.
     cgroups: FxHashMap<u32, Option<NameId>>,
@@ -102,8 +112,6 @@ pub(crate) struct RingSource {
     filter: Option<SampleFilter>,
     /// Samples that were read, and how many of them were asked for, by event.
     read_samples: Vec<(u64, u64)>,
-    /// How many times as long as they were to be the periods of timed events are.
-    slowdown: u64,
     /// Why they do not, though registers were asked for.
     pub without_snapshots: Option<Error>,
     jitter: Option<Jitter>,
@@ -119,8 +127,9 @@ impl RingSource {
             rings: Rings::new([PAGES, PAGES_FOR_RECORDS]),
             numbers: FxHashMap::default(),
             timed: Vec::new(),
-            timed_events: FxHashSet::default(),
             on_each_cpu: false,
+            backlog: Backlog::default(),
+            rate: LoweredRate::new(0),
             names: FxHashMap::default(),
             cgroups: FxHashMap::default(),
             followed: None,
@@ -131,7 +140,6 @@ impl RingSource {
             snapshots: None,
             filter: None,
             read_samples: Vec::new(),
-            slowdown: 1,
             without_snapshots: None,
             jitter: None,
             kernel: true,
@@ -162,7 +170,9 @@ impl RingSource {
 
     /// Takes a record as if the kernel had written it.
     pub fn pretend(&mut self, kind: u32, misc: u16, body: &[u8]) {
-        self.rings.put(kind, misc, body);
+        if let Some(record) = self.rings.decode(kind, misc, body) {
+            self.backlog.push(record);
+        }
     }
 
     /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
@@ -199,6 +209,7 @@ impl RingSource {
         source.jitter = jitter;
         source.on_each_cpu = tasks.on_each_cpu();
         source.read_samples = vec![(0, 0); events.len()];
+        source.rate = LoweredRate::new(events.len());
         let target = tasks.followed();
         if options.registers {
             match Snapshots::new(target) {
@@ -310,7 +321,7 @@ impl RingSource {
                 source,
             })?;
             self.timed.push((copy, nominal));
-            self.timed_events.insert(number);
+            self.rate.add_timed(number);
         }
         Ok(())
     }
@@ -335,68 +346,167 @@ impl RingSource {
         self.rings.descriptors().chain(snapshots)
     }
 
-    /// To be called some times a second, and when a ring fills: takes in what is there, and where it is
+    /// To be called some times a second, and when a ring fills: takes in what is there, works on it for a while, and where it is
     /// time for them gives events new random periods.
     pub fn tick(&mut self, collection: &mut Collection, new_periods: bool) {
         if let Some(jitter) = &mut self.jitter
             && new_periods
         {
             for (fd, nominal) in &self.timed {
-                jitter.set_periods(std::slice::from_ref(fd), *nominal);
+                let nominal = nominal * self.rate.kernel_factor();
+                jitter.set_periods(std::slice::from_ref(fd), nominal);
             }
         }
-        if self.read(collection, crate::clock::monotonic_ns()) > TOO_FULL {
+        self.take_in(collection, false);
+        let deadline = crate::clock::monotonic_ns() + WORK_NS;
+        self.work_until(collection, deadline, false);
+    }
+
+    /// Returns whether there is work that need not be waited for.
+    pub fn is_ready(&self) -> bool {
+        self.backlog.is_ready()
+    }
+
+    /// Empties the rings into memory; of an `ended` source no more comes. When memory is short, too, samples stay where they are, and
+    /// the kernel counts those that find no room.
+    fn take_in(&mut self, collection: &mut Collection, ended: bool) {
+        let until = if ended {
+            u64::MAX
+        } else {
+            crate::clock::monotonic_ns()
+        };
+        let with_samples = self.backlog.fullness() < 1.0 || !self.backlog.is_ready();
+        let Self {
+            rings,
+            numbers,
+            backlog,
+            rate,
+            ..
+        } = self;
+        let ring_fullness = rings.drain(with_samples, |record| {
+            let event = numbers.get(&record.id);
+            let event = event.filter(|_| matches!(record.body, Body::Sample { .. }));
+            if event.is_none_or(|event| rate.keeps_sample(*event, record.time)) {
+                backlog.push(record);
+            }
+        });
+        if with_samples {
+            backlog.set_complete_until(until);
+        }
+        let snapshot_fullness = self.snapshots.as_mut().map_or(0.0, Snapshots::take_in);
+        // Children of events have periods of their own: passing samples over leaves their rings as full as they were.
+        let in_kernel = self.on_each_cpu && ring_fullness.max(snapshot_fullness) > TOO_FULL;
+        if !ended && (in_kernel || self.backlog.fullness() > TOO_FULL) {
             self.slow_down(collection);
         }
+    }
+
+    /// Works on the records that are ready, up to a time on the monotonic clock. The rings are emptied meanwhile.
+    fn work_until(&mut self, collection: &mut Collection, deadline: u64, ended: bool) {
+        let mut drain_at = crate::clock::monotonic_ns() + DRAIN_INTERVAL_NS;
+        let mut last = 0;
+        let mut is_over = |source: &mut Self, collection: &mut Collection| {
+            let now = crate::clock::monotonic_ns();
+            if now >= drain_at {
+                source.take_in(collection, ended);
+                drain_at = crate::clock::monotonic_ns() + DRAIN_INTERVAL_NS;
+            }
+            now >= deadline
+        };
+        while let Some(record) = self.backlog.pop_ready() {
+            last = record.time;
+            self.take(collection, record);
+            if is_over(self, collection) {
+                break;
+            }
+        }
+        // What is mapped where is known by then.
+        let known = self.backlog.handed_out_until();
+        let snapshots = self.snapshots.as_mut().map(|all| all.take_until(known));
+        for one in snapshots.unwrap_or_default() {
+            self.observe(collection, &one);
+            is_over(self, collection);
+        }
+        collection
+            .maps
+            .forget_ended(last.saturating_sub(1_000_000_000));
     }
 
     /// Samples timed events half as often, and thins those out that were taken, before some are lost
     /// that nobody chose.
     fn slow_down(&mut self, collection: &mut Collection) {
         let lowest = 1_000_000_000 / LOWEST_RATE;
-        let is_lowest = |(_, nominal): &(OwnedFd, u64)| *nominal > lowest / 2;
-        // Children of events have periods of their own.
-        if !self.on_each_cpu || self.timed.is_empty() || self.timed.iter().any(is_lowest) {
+        let rate = &self.rate;
+        let is_lowest = |(_, nominal): &(OwnedFd, u64)| {
+            rate.timed_events()
+                .any(|event| nominal * rate.factor(event) > lowest / 2)
+        };
+        if self.timed.is_empty() || self.timed.iter().any(is_lowest) {
             return;
         }
-        self.slowdown *= 2;
-        for (fd, nominal) in &mut self.timed {
-            *nominal *= 2;
-            let _ = perf::set_period(fd, *nominal);
+        let lost = self.on_each_cpu.then(|| {
+            let events = 0..collection.totals.len();
+            events
+                .map(|event| self.lost_of(event).unwrap_or(0))
+                .collect()
+        });
+        if self.on_each_cpu {
+            let factor = self.rate.kernel_factor() * 2;
+            for (fd, nominal) in &self.timed {
+                let _ = perf::set_period(fd, *nominal * factor);
+            }
         }
-        let thinned = &self.timed_events;
+        self.rate.halve(crate::clock::monotonic_ns(), lost);
+        let (rate, numbers) = (&mut self.rate, &self.numbers);
+        self.backlog.retain(|record| match record.body {
+            Body::Sample { .. } => numbers
+                .get(&record.id)
+                .is_none_or(|event| rate.keeps_half(*event)),
+            _ => true,
+        });
+        let rate = &self.rate;
         let seed = crate::clock::monotonic_ns();
         let left = collection.tally.thin_out(
             collection.totals.len(),
-            |event| thinned.contains(&usize::from(event.0)),
+            |event| rate.is_timed(usize::from(event.0)),
             seed ^ seed >> 7,
         );
-        for &event in thinned {
+        for event in rate.timed_events() {
             let total = &mut collection.totals[event];
             total.stored = left[event];
             total.dropped /= 2;
+            total.lost /= 2;
             total.taken = total.stored + total.dropped;
         }
+    }
+
+    /// Returns how many samples of an event found no room, at whatever rate they came; `None` if the kernel does not say it.
+    fn lost_of(&self, event: usize) -> Option<u64> {
+        let own = |id: &u64| self.numbers.get(id) == Some(&event);
+        self.rings.lost_samples(own)
     }
 
     /// Returns how many times as long as it was to be the period of an event is: samples came faster than
     /// they could be read.
     pub fn slowdown(&self, event: usize) -> u64 {
-        match self.timed_events.contains(&event) {
-            true => self.slowdown,
-            false => 1,
-        }
+        self.rate.factor(event)
     }
 
     /// Stops sampling and takes in what is left.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.rings.disable()?;
-        self.read(collection, u64::MAX);
+        loop {
+            self.take_in(collection, true);
+            self.work_until(collection, u64::MAX, true);
+            if self.backlog.is_empty() {
+                break;
+            }
+        }
         self.count_lost(collection);
-        if self.slowdown > 1 {
+        let slowdown = self.rate.timed_events().map(|event| self.slowdown(event));
+        if let Some(slowdown) = slowdown.max().filter(|factor| *factor > 1) {
             collection.warnings.insert(format!(
-                "samples came faster than they could be read: the rate was lowered to 1/{} of what it was to be, for the whole recording",
-                self.slowdown
+                "samples came faster than they could be read: the rate was lowered to 1/{slowdown} of what it was to be, for the whole recording",
             ));
         }
         collection
@@ -409,35 +519,26 @@ impl RingSource {
         Ok(())
     }
 
-    /// Counts the samples that found no room. Where those of others come too, as many were lost as
-    /// there were among those that were read.
+    /// Counts the samples that found no room.
     fn count_lost(&self, collection: &mut Collection) {
-        for (event, (read, asked)) in self.read_samples.iter().enumerate() {
-            let own = |id: &u64| self.numbers.get(id) == Some(&event);
-            let total = &mut collection.totals[event];
-            let lost = self.rings.lost_samples(own).unwrap_or(total.lost);
-            total.lost =
-                (u128::from(lost) * u128::from(*asked) / u128::from((*read).max(1))) as u64;
+        for event in 0..self.read_samples.len() {
+            self.settle_lost(event, self.lost_of(event), collection);
         }
     }
 
-    fn read(&mut self, collection: &mut Collection, until: u64) -> f64 {
-        let snapshots = self.snapshots.as_mut().map(|all| all.take_until(until));
-        let mut records = Vec::new();
-        let fullest = self.rings.read(until, |record| records.push(record));
-        let mut last = 0;
-        for record in records {
-            last = record.time;
-            self.take(collection, record);
+    /// Settles how many samples of an event were lost, by what the kernel counted, else by the rings' records. Where samples of others
+    /// come too, as many of the target's were lost as there were among those that were read.
+    fn settle_lost(&self, event: usize, counted: Option<u64>, collection: &mut Collection) {
+        let (read, asked) = self.read_samples[event];
+        let total = &mut collection.totals[event];
+        let lost = match counted {
+            Some(lost) => self.rate.lost_at_rate(event, lost),
+            None => total.lost,
+        };
+        if counted.is_none() && lost > 0 {
+            collection.warnings.insert(LOST_BY_RECORDS.into());
         }
-        // What is mapped where is known by now.
-        for one in snapshots.unwrap_or_default() {
-            self.observe(collection, &one);
-        }
-        collection
-            .maps
-            .forget_ended(last.saturating_sub(1_000_000_000));
-        fullest
+        total.lost = (u128::from(lost) * u128::from(asked) / u128::from(read.max(1))) as u64;
     }
 
     fn take(&mut self, collection: &mut Collection, record: Record) {
@@ -446,7 +547,10 @@ impl RingSource {
             Body::Lost { count } => {
                 match self.numbers.get(&record.id) {
                     // Of a ring of samples.
-                    Some(event) => collection.totals[*event].lost += count,
+                    Some(event) => {
+                        let excess = self.rate.excess_at(*event, record.time);
+                        collection.totals[*event].lost += count.div_ceil(excess);
+                    }
                     None => {
                         collection.warnings.insert(rings::RECORDS_LOST.into());
                     }
@@ -685,12 +789,28 @@ mod tests {
     use crate::TargetSpec;
 
     #[test]
+    fn lost_samples_are_those_of_the_target_and_records_only_where_samples_are_not_counted() {
+        let options = Options::new(TargetSpec::Machine);
+        let mut source = RingSource::none(&options);
+        source.read_samples = vec![(10, 5)];
+        source.rate = LoweredRate::new(1);
+        for (counted, lost, is_said) in [(Some(6), 3, false), (None, 4, true)] {
+            let mut collection = Collection::new(1);
+            collection.totals[0].lost = 8;
+            source.settle_lost(0, counted, &mut collection);
+            assert_eq!(collection.totals[0].lost, lost, "{counted:?}");
+            assert_eq!(collection.warnings.contains(LOST_BY_RECORDS), is_said);
+        }
+    }
+
+    #[test]
     fn the_rate_is_lowered_for_the_whole_recording() {
         let options = Options::new(TargetSpec::Machine);
         let mut source = RingSource::none(&options);
         let null = std::fs::File::open("/dev/null").expect("it is there");
         source.timed = vec![(null.into(), 1_000_000)]; // 1 kHz
-        source.timed_events = FxHashSet::from_iter([0]);
+        source.rate = LoweredRate::new(2);
+        source.rate.add_timed(0);
         source.on_each_cpu = true;
         let mut collection = Collection::new(2);
         let process = collection.tally.names.intern("x");
@@ -719,7 +839,7 @@ mod tests {
         let before: Vec<u64> = collection.totals.iter().map(|total| total.stored).collect();
         source.slow_down(&mut collection);
         assert_eq!((source.slowdown(0), source.slowdown(1)), (2, 1));
-        assert_eq!(source.timed[0].1, 2_000_000);
+        assert_eq!(source.rate.kernel_factor(), 2);
         let after: Vec<u64> = collection.totals.iter().map(|total| total.taken).collect();
         assert!(
             after[0].abs_diff(before[0] / 2) <= 1,

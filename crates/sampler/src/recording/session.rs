@@ -552,6 +552,11 @@ impl<'a, 'memory> Session<'a, 'memory> {
 
     /// Waits for the target's end, a ring that fills, or the time.
     fn wait_for_work(&self, timeout: Duration) {
+        if let Source::Rings(source, _) = &self.source
+            && source.is_ready()
+        {
+            return;
+        }
         let mut fds: Vec<RawFd> = match &self.source {
             Source::Kernel(source) => source.descriptors().collect(),
             Source::Rings(source, _) => source.descriptors().collect(),
