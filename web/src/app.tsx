@@ -1,10 +1,11 @@
 /** The frame around the views: choices that hold in all of them, keys, help. */
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
-import { shortened } from "./model/format";
+import { amount, shortened } from "./model/format";
+import { Finder } from "./parts/finder";
 import { Help } from "./parts/help";
 import { dark, switchTheme } from "./parts/theme";
-import { failure, page, profile, profileIndex, thread, valueIndex } from "./state/page";
+import { failure, page, profile, profileIndex, range, thread, valueIndex } from "./state/page";
 import { change, go, linkTo, route } from "./state/route";
 import { Bottlenecks } from "./views/bottlenecks";
 import { Causal } from "./views/causal";
@@ -16,23 +17,26 @@ import { Machine } from "./views/machine";
 import { Procedures } from "./views/procedures";
 import { Sandwich } from "./views/sandwich";
 import { Source } from "./views/source";
+import { Timeline } from "./views/timeline";
 
 /** The views, in the order of their tabs and keys. A new one is a row here. */
 export const VIEWS: readonly (readonly [string, string, ComponentType])[] = [
   ["findings", "Findings", Findings],
   ["flame", "Flame graph", FlameView],
+  ["timeline", "Timeline", Timeline],
   ["sandwich", "Sandwich", Sandwich],
   ["procedures", "Procedures", Procedures],
-  ["bottlenecks", "Bottlenecks", Bottlenecks],
   ["source", "Source", Source],
+  ["bottlenecks", "Bottlenecks", Bottlenecks],
   ["compare", "Compare", Compare],
   ["causal", "Causal", Causal],
   ["interference", "Interference", Interference],
-  ["machine", "Recordings", Machine],
+  ["machine", "Machine", Machine],
 ];
 
 export function App() {
   const [help, setHelp] = useState(false);
+  const [finder, setFinder] = useState(false);
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
@@ -40,7 +44,7 @@ export function App() {
       const view = VIEWS[Number(event.key) - 1];
       if (event.key === "?") setHelp(true);
       else if (event.key === "t") switchTheme();
-      else if (event.key === "/") search();
+      else if (event.key === "/") setFinder(true);
       else if (view && /^[1-9]$/.test(event.key)) go(view[0]);
       else return;
       event.preventDefault();
@@ -57,20 +61,17 @@ export function App() {
       <header>
         <a class="name" href={linkTo("findings")}>vitalfew</a>
         <nav aria-label="Views">{VIEWS.map(([name, title]) => <a key={name} href={linkTo(name)} aria-current={route.value.view === name ? "page" : undefined}>{title}</a>)}</nav>
-        <div class="tools"><button type="button" onClick={search} aria-label="Search procedures" title="Search procedures (/)">Search</button><button type="button" onClick={switchTheme} aria-pressed={dark.value} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button><button type="button" onClick={() => setHelp(true)} aria-label="Keys" title="Keys (?)">?</button></div>
+        <div class="tools"><button type="button" onClick={() => setFinder(true)} aria-label="Search over everything" title="Search over everything (/)">Search</button><button type="button" onClick={switchTheme} aria-pressed={dark.value} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button><button type="button" onClick={() => setHelp(true)} aria-label="Keys" title="Keys (?)">?</button></div>
       </header>
       <Choices />
       <main id="main" tabIndex={-1}><View /></main>
+      {finder && <Finder views={TITLES} onClose={() => setFinder(false)} />}
       {help && <Help onClose={() => setHelp(false)} />}
     </>
   );
 }
 
-/** The search over procedures, with the cursor in it. */
-function search(): void {
-  if (route.value.view !== "flame" && route.value.view !== "procedures") go("procedures");
-  setTimeout(() => document.querySelector<HTMLInputElement>("input[type=search]")?.focus(), 0);
-}
+const TITLES = VIEWS.map(([name, title]) => [name, title] as const);
 
 /** What of which profile is shown. */
 function Choices() {
@@ -79,9 +80,10 @@ function Choices() {
   const profiles = page.value!.profiles;
   return (
     <section class="bar choices-bar" aria-label="What is shown">
-      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", zoom: "", method: "", path: "", kept: "" })}>{profiles.map((one, at) => <option key={at} value={String(at)}>{shortened(one.name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
+      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", range: "", zoom: "", method: "", path: "", kept: "" })}>{profiles.map((one, at) => <option key={at} value={String(at)}>{shortened(one.name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
       {shown.values.length > 1 && <label>Value <select value={String(valueIndex.value)} onChange={(event) => change({ value: event.currentTarget.value })}>{shown.values.map((one, at) => <option key={at} value={String(at)}>{one.name}</option>)}</select></label>}
       {shown.threads.length > 1 && <label>Thread <select value={thread.value === null ? "" : shown.names[thread.value]!} onChange={(event) => change({ thread: event.currentTarget.value, zoom: "" })}><option value="">all {shown.threads.length}</option>{shown.threads.map((method) => <option key={method} value={shown.names[method]!}>{shortened(shown.names[method]!, 50)}</option>)}</select></label>}
+      {range.value && shown.timeline && <button type="button" class="chip" onClick={() => change({ range: "", zoom: "" })} aria-label="Show all of the time">{amount(range.value[0] * shown.timeline.slice_ns, "nanoseconds")} to {amount(range.value[1] * shown.timeline.slice_ns, "nanoseconds")} ×</button>}
     </section>
   );
 }

@@ -196,6 +196,9 @@ pub struct Record {
     /// Keep samples of different threads apart
     #[arg(long)]
     pub per_thread: bool,
+    /// Keep when samples were taken, to a tenth of a second, and threads apart: for the timeline of vitalfew html
+    #[arg(long)]
+    pub timeline: bool,
     /// How samples are collected
     #[arg(long, value_enum, default_value_t = CollectorArg::Auto)]
     pub collector: CollectorArg,

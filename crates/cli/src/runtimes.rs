@@ -227,6 +227,7 @@ mod tests {
                 pid: None,
                 tid: None,
                 stack,
+                slice: None,
                 waker: None,
                 count: *count,
                 weight: *count,

@@ -72,6 +72,7 @@ mod tests {
                 target: Target::Machine,
                 events: Vec::new(),
                 samples: 1,
+                lost: 0,
                 bytes: 100,
             }),
             damaged: Vec::new(),

@@ -101,6 +101,7 @@ mod tests {
                 pid: None,
                 tid: None,
                 stack,
+                slice: None,
                 waker: None,
                 count: 1,
                 weight: 1,

@@ -427,6 +427,20 @@ pub struct Cause {
     pub measured: bool,
     /// Phrases that support it, each with its numbers.
     pub evidence: Vec<String>,
+    /// Who ended its waits, those that ended most first.
+    #[serde(default)]
+    pub ended_by: Vec<WaitEnder>,
+}
+
+/// A block of code in which threads ended waits of others: of a lock, who held it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitEnder {
+    /// The block, or what stands for it.
+    pub block: String,
+    /// How long the waits took that it ended.
+    pub ns: f64,
+    /// The thread that ended most of that.
+    pub thread: Option<String>,
 }
 
 /// Why a score may be no interference.

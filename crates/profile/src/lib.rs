@@ -62,7 +62,7 @@ pub use interference::{
     Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,
     EventContrast, EventScore, ExecutionCounts, Floor, Interference, InterferenceScore, KindScore,
     LeftOutBlock, Level, MachineLoad, Quality, ScoreBreakdown, SequenceScore, StackScore, Standing,
-    ThreadScore,
+    ThreadScore, WaitEnder,
 };
 pub use process_maps::MapsLine;
 pub use recording::{

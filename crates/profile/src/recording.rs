@@ -135,6 +135,9 @@ pub struct Sample {
     pub cgroup: Option<NameId>,
     /// Where: the call stack, of one frame where only the place was recorded.
     pub stack: StackId,
+    /// When: the slice of the recording, each [`Recording::slice_ns`] long, the first one 0. A wait is in the slice in which it
+    /// ended. `None` where times were not kept.
+    pub slice: Option<u32>,
     /// Off-CPU events: who ended the wait, where somebody did.
     pub waker: Option<Waker>,
     /// Number of samples (or waits, for off-CPU events).
@@ -190,6 +193,8 @@ pub struct Recording {
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
+    /// Length of a slice of [`Sample::slice`], in nanoseconds, where times were kept.
+    pub slice_ns: Option<u64>,
     /// Time that the target's threads spent in each state, where the kernel was asked.
     pub task_times: Option<TaskTimes>,
     /// The way in which the samples were collected.
@@ -230,6 +235,7 @@ impl Recording {
             target,
             start_unix_ns: 0,
             duration_ns: 0,
+            slice_ns: None,
             task_times: None,
             collector,
             call_graph,

@@ -117,6 +117,7 @@ mod tests {
                 tid: None,
                 cgroup,
                 stack: recording.stacks.intern(place, None),
+                slice: None,
                 waker: None,
                 count: 1,
                 weight: 1,

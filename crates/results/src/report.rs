@@ -634,6 +634,7 @@ mod tests {
                 tid: None,
                 cgroup,
                 stack: recording.stacks.intern(place, None),
+                slice: None,
                 waker: None,
                 count,
                 weight,

@@ -76,6 +76,8 @@ pub struct Options {
     pub off_cpu: bool,
     /// What samples are kept apart by.
     pub separation: Separation,
+    /// Keep when samples were taken, to a tenth of a second, in recordings of more than a minute less exactly.
+    pub timeline: bool,
     /// Stop after this time.
     pub duration: Option<Duration>,
     /// Which way samples come.
@@ -110,6 +112,7 @@ impl Options {
             stack_bytes: 16 * 1024,
             off_cpu: false,
             separation: Separation::Names,
+            timeline: false,
             duration: None,
             path: Path::Best,
             fixed_period: false,

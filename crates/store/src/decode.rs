@@ -310,6 +310,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
         let waker_stacks = rows.optional_ints("waker_stack")?;
         let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
         let cgroups = NameColumn::new(rows.later_texts("cgroup")?, &mut recording.names);
+        let slices = rows.later_ints("slice")?;
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
@@ -334,6 +335,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
                 tid: tids[i].map(|tid| check.id32(tid)).transpose()?,
                 cgroup: cgroups.get(i),
                 stack: check.check_frame(&mut recording.stacks, location, caller_id)?,
+                slice: slices[i].map(|slice| check.id32(slice)).transpose()?,
                 waker,
                 count: check.check_count(counts[i])?,
                 weight: check.check_count(weights[i].unwrap_or(counts[i]))?,

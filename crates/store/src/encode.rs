@@ -189,6 +189,7 @@ type Rest = (
     Option<u32>,
     Option<u32>,
     Option<u32>,
+    Option<u32>,
     Option<i64>,
     Option<(u32, u32, Option<i64>)>,
     u64,
@@ -226,7 +227,17 @@ fn sorted_keys(
         let caller = callers.stack_number(recording.stacks.frame(sample.stack).caller);
         let (count, weight) = (sample.count, sample.weight);
         let cgroup = sample.cgroup.map(|cgroup| texts.name_rank(cgroup));
-        (sample.pid, sample.tid, cgroup, caller, waker, count, weight)
+        let ids = (sample.pid, sample.tid);
+        (
+            ids.0,
+            ids.1,
+            cgroup,
+            sample.slice,
+            caller,
+            waker,
+            count,
+            weight,
+        )
     };
     let mut keys: Vec<Key> = (0..).zip(&recording.samples).map(key).collect();
     keys.sort_unstable_by(|a, b| {
@@ -278,6 +289,7 @@ fn encode_samples(
         )?;
         let cgroups = samples().map(|s| Some(texts.name_text(s.cgroup?)));
         out.optional_texts("cgroup", cgroups)?;
+        out.optional_ints("slice", samples().map(|s| s.slice.map(i64::from)))?;
         out.finish_rows()?;
     }
     table.finish_table()

@@ -65,6 +65,7 @@ fn good() -> Recording {
             pid: Some(i),
             tid: None,
             stack,
+            slice: Some(i),
             waker,
             count: 1,
             weight: 2,
@@ -152,11 +153,16 @@ fn read(encoded: &Encoded) -> Result<Recording, StoreError> {
 
 #[test]
 fn tables_of_earlier_writers_are_read() {
-    for (name, columns) in [("samples.parquet", SAMPLES), ("threads.parquet", THREADS)] {
+    let tables = [
+        ("samples.parquet", SAMPLES, 2),
+        ("threads.parquet", THREADS, 1),
+    ];
+    for (name, columns, later) in tables {
         let earlier = columns.iter().filter(|column| !column.later).count();
-        assert_eq!(columns.len() - earlier, 1);
+        assert_eq!(columns.len() - earlier, later);
         let recording = read_with(name, table(&columns[..earlier], "", &Bad::Null)).unwrap();
         assert!(recording.samples.iter().all(|s| s.cgroup.is_none()) || name != "samples.parquet");
+        assert!(recording.samples.iter().all(|s| s.slice.is_none()) || name != "samples.parquet");
         assert!(recording.threads.iter().all(|t| t.cgroup.is_none()));
         // No other column may be missing.
         assert!(read_with(name, table(&columns[..earlier - 1], "", &Bad::Null)).is_err());

@@ -39,6 +39,8 @@ pub(crate) struct Manifest {
     pub duration_ns: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_times: Option<TaskTimes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ns: Option<u64>,
     pub collector: Collector,
     pub call_graph: CallGraph,
     pub kernel: bool,
@@ -58,6 +60,7 @@ impl Manifest {
             start_unix_ns: recording.start_unix_ns,
             duration_ns: recording.duration_ns,
             task_times: recording.task_times,
+            slice_ns: recording.slice_ns,
             collector: recording.collector,
             call_graph: recording.call_graph,
             kernel: recording.kernel,
@@ -74,6 +77,7 @@ impl Manifest {
         recording.start_unix_ns = self.start_unix_ns;
         recording.duration_ns = self.duration_ns;
         recording.task_times = self.task_times;
+        recording.slice_ns = self.slice_ns;
         recording.kernel = self.kernel;
         recording.warnings = self.warnings;
         recording.events = self.events;

@@ -76,6 +76,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
             tid: None,
             cgroup: sum.cgroup,
             stack,
+            slice: None,
             waker: None,
             count: add(|sum| sum.count),
             weight: add(|sum| sum.weight),
@@ -124,6 +125,7 @@ fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     let add = |sum: Option<TaskTimes>, next: Option<TaskTimes>| Some(sum?.plus(next?));
     merged.task_times = times.reduce(add).flatten();
     merged.kernel = all.iter().any(|r| r.kernel);
+    merged.slice_ns = first.slice_ns.filter(|_| all.len() == 1);
     merged.warnings = warnings;
     merged
 }
@@ -331,6 +333,8 @@ impl Merger {
                 tid: waker.tid,
                 stack: waker.stack.map(stack),
             }),
+            // Slices of several recordings are not the same times.
+            slice: sample.slice.filter(|_| self.merged.slice_ns.is_some()),
             count: 0,
             weight: 0,
             ..*sample

@@ -20,6 +20,8 @@ pub struct RecordingSummary {
     pub events: Vec<String>,
     /// The number of samples of all events.
     pub samples: u64,
+    /// Samples that were dropped or lost.
+    pub lost: u64,
     /// The length of its members, in bytes.
     pub bytes: u64,
 }
@@ -32,6 +34,11 @@ impl RecordingSummary {
     pub fn read_summary(path: &Path) -> Result<Self, StoreError> {
         let manifest = Container::open(path)?.read_manifest()?;
         let members = manifest.members.values();
+        let given_up = manifest
+            .events
+            .iter()
+            .map(|event| event.dropped.saturating_add(event.lost));
+        let lost = given_up.fold(0, u64::saturating_add);
         Ok(Self {
             bytes: members
                 .map(|member| member.bytes)
@@ -46,6 +53,7 @@ impl RecordingSummary {
                 .map(|event| event.name)
                 .collect(),
             samples: manifest.samples,
+            lost,
         })
     }
 }
@@ -58,6 +66,7 @@ impl RecordingSummary {
         self.start_unix_ns = self.start_unix_ns.min(other.start_unix_ns);
         self.duration_ns = end.saturating_sub(self.start_unix_ns);
         self.samples = self.samples.saturating_add(other.samples);
+        self.lost = self.lost.saturating_add(other.lost);
         self.bytes = self.bytes.saturating_add(other.bytes);
         for event in &other.events {
             if !self.events.contains(event) {

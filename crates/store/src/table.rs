@@ -101,6 +101,7 @@ pub(crate) const SAMPLES: &[TableColumn] = &[
     int_column("count", Dictionary),
     int_column("weight", Dictionary).make_optional(),
     text_column("cgroup").make_later().make_searched(),
+    int_column("slice", Dictionary).make_later(),
 ];
 
 pub(crate) const STACKS: &[TableColumn] = &[

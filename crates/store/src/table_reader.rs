@@ -220,6 +220,15 @@ impl GroupRows<'_> {
         Ok(spread_values(&present, values))
     }
 
+    /// The values of a column of integers that recordings of earlier writers do not have.
+    pub fn later_ints(&self, name: &str) -> Result<Vec<Option<i64>>, TableFault> {
+        let mut chunks = self.group.chunks.iter();
+        match chunks.any(|chunk| chunk.column.name == name) {
+            true => self.optional_ints(name),
+            false => Ok(vec![None; self.len()]),
+        }
+    }
+
     /// The values of a text column that recordings of earlier writers do not have.
     pub fn later_texts(&self, name: &str) -> Result<Texts, TableFault> {
         let mut chunks = self.group.chunks.iter();

@@ -5,7 +5,7 @@ import { type CallTree, childrenOf, pathOf } from "../model/tree";
 import { Menu } from "../parts/menu";
 import { dark } from "../parts/theme";
 import { TEXT } from "./colours";
-import { type Layout, cameraOf, layoutOf, nodeAt, visitVisible } from "./layout";
+import { type Camera, type Layout, cameraOf, formatView, heldCamera, layoutOf, nodeAt, parseView, visitVisible, zoomedCamera } from "./layout";
 import { saveCanvas, saveSvg } from "./save";
 
 export interface FlameProps {
@@ -23,7 +23,10 @@ export interface FlameProps {
   /** What is said of a node beside its cost. */
   readonly details: (node: number) => readonly string[];
   readonly onMethod?: (method: number) => void;
-  readonly lowest?: number;
+  readonly onFocus?: (method: number, where: "callers" | "callees") => void;
+  /** The part of the zoomed frame that is seen, as `from_to` in parts of it; empty: all. */
+  readonly view?: string;
+  readonly onView?: (view: string) => void;
 }
 
 const ROW = 20;
@@ -39,6 +42,11 @@ export function Flame(props: FlameProps) {
   const root = zoom < tree.method.length ? zoom : 0;
   const rows = useMemo(() => visibleRows(tree, layout, root, width), [tree, layout, root, width]);
   const height = Math.max(rows, 1) * ROW;
+  const [moved, setCamera] = useState<Camera | null>(null);
+  const camera = moved ?? parseView(layout, root, props.view ?? "", width);
+  const told = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const dragged = useRef<{ readonly x: number; readonly left: number; far: boolean } | null>(null);
+  useEffect(() => setCamera(null), [layout, root, width]);
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(200, Math.floor(entry.contentRect.width))));
     if (box.current) watch.observe(box.current);
@@ -46,10 +54,28 @@ export function Flame(props: FlameProps) {
   }, []);
   useEffect(() => setSelected(root), [root, tree]);
   useEffect(() => {
-    if (canvas.current) draw(canvas.current, props, layout, root, width, height, selected || hovered);
+    if (canvas.current) draw(canvas.current, props, layout, camera, width, height, selected || hovered);
   });
+  useEffect(() => {
+    // Not passive, so that the page does not scroll or zoom along.
+    const element = canvas.current;
+    element?.addEventListener("wheel", wheel, { passive: false });
+    return () => element?.removeEventListener("wheel", wheel);
+  });
+  const show = (next: Camera) => {
+    const held = heldCamera(layout, root, next, width);
+    setCamera(held);
+    clearTimeout(told.current);
+    told.current = setTimeout(() => props.onView?.(formatView(layout, root, held, width)), 250);
+  };
+  const wheel = (event: WheelEvent) => {
+    const turn = event.ctrlKey || event.metaKey || event.altKey;
+    const sideways = event.deltaX !== 0 ? event.deltaX : event.shiftKey ? event.deltaY : 0;
+    if (!turn && sideways === 0) return;
+    event.preventDefault();
+    show(turn ? zoomedCamera(camera, event.offsetX, Math.exp(-event.deltaY / 300)) : { ...camera, left: camera.left + sideways / camera.scale });
+  };
   const at = (event: MouseEvent) => {
-    const camera = cameraOf(layout, root, width);
     const row = Math.floor(event.offsetY / ROW);
     const depth = upward ? rows - 1 - row : row;
     return nodeAt(tree, layout, depth, camera.left + event.offsetX / camera.scale);
@@ -59,13 +85,15 @@ export function Flame(props: FlameProps) {
     const next = neighbour(tree, selected, event.key, upward);
     if (event.key === "Enter") props.onZoom(selected);
     else if (event.key === "Escape" || event.key === "Backspace") props.onZoom(tree.parent[root]!);
+    else if (event.key === "+" || event.key === "=" || event.key === "-") show(zoomedCamera(camera, width / 2, event.key === "-" ? 1 / 1.4 : 1.4));
+    else if (event.key === "a" || event.key === "d") show({ ...camera, left: camera.left + ((event.key === "a" ? -0.15 : 0.15) * width) / camera.scale });
     else if (next !== null) setSelected(next);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   const export_ = (how: "svg" | "png") => (how === "png" ? canvas.current && saveCanvas(canvas.current, props.label) : saveSvg(props.label, width, height, (emit) => {
-    visitVisible(tree, layout, cameraOf(layout, root, width), width, (node, x, w) => emit(Math.max(0, x), y(tree.depth[node]!, rows, upward), Math.min(w, width - Math.max(0, x)), ROW - 1, props.colour(tree.method[node]!, node, dark.value), props.names[tree.method[node]!]!));
+    visitVisible(tree, layout, camera, width, (node, x, w) => emit(Math.max(0, x), y(tree.depth[node]!, rows, upward), Math.min(w, width - Math.max(0, x)), ROW - 1, props.colour(tree.method[node]!, node, dark.value), props.names[tree.method[node]!]!));
   }));
   return (
     <figure class="flame">
@@ -73,11 +101,18 @@ export function Flame(props: FlameProps) {
         <Crumbs {...props} root={root} />
         <Menu label="Save" items={[["As SVG", () => export_("svg")], ["As PNG", () => export_("png")]]} />
       </div>
-      <div ref={box} class="canvas" style={{ height: `${Math.min(height, 640)}px` }}>
+      <div ref={box} class="canvas" style={{ height: `${Math.min(height, 640) + 2}px` }}>
         <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application"
           aria-label={`${props.label}. Arrow keys move, Enter zooms, Escape goes back; the same as a table is below.`}
-          aria-roledescription="flame graph" onKeyDown={key} onMouseMove={(event) => setHovered(at(event))} onMouseLeave={() => setHovered(0)}
-          onClick={(event) => { const node = at(event); setSelected(node); if (node) props.onZoom(node); }}
+          aria-roledescription="flame graph" onKeyDown={key} onMouseLeave={() => setHovered(0)}
+          onMouseDown={(event) => { dragged.current = { x: event.clientX, left: camera.left, far: false }; }}
+          onMouseMove={(event) => {
+            const start = dragged.current;
+            if (start === null || event.buttons !== 1) return setHovered(at(event));
+            start.far ||= Math.abs(event.clientX - start.x) > 4;
+            if (start.far) show({ ...camera, left: start.left - (event.clientX - start.x) / camera.scale });
+          }}
+          onClick={(event) => { const far = dragged.current?.far; dragged.current = null; if (far) return; const node = at(event); setSelected(node); if (node) props.onZoom(node); }}
           onContextMenu={(event) => { const node = at(event); if (node && props.onMethod) { event.preventDefault(); props.onMethod(tree.method[node]!); } }} />
       </div>
       <figcaption aria-live="polite" data-testid="flame-details">
@@ -85,6 +120,7 @@ export function Flame(props: FlameProps) {
         {props.details(shown).map((line) => <span key={line}>{line}</span>)}
         {shown > 0 && <button type="button" onClick={() => void navigator.clipboard.writeText(pathOf(tree, shown).map((method) => printable(props.names[method]!)).join("\n"))}>Copy stack</button>}
         {shown > 0 && props.onMethod && <button type="button" onClick={() => props.onMethod?.(tree.method[shown]!)}>Callers and callees</button>}
+        {shown > 0 && props.onFocus && <><button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callees")}>Only what it calls</button><button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callers")}>Only its callers</button></>}
       </figcaption>
       <Twin {...props} root={root} />
     </figure>
@@ -101,7 +137,7 @@ function visibleRows(tree: CallTree, layout: Layout, root: number, width: number
   return Math.min(deepest + 1, 1600);
 }
 
-function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, root: number, width: number, height: number, focus: number): void {
+function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, camera: Camera, width: number, height: number, focus: number): void {
   const started = performance.now();
   const { tree, names, upward, marked } = props;
   const ratio = Math.min(2, devicePixelRatio || 1);
@@ -137,8 +173,8 @@ function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, root
     context.fillStyle = ink;
     context.fillText(fitting(node === 0 ? "all" : names[method]!, shown - 10), x + 5, top + ROW / 2);
   };
-  box(0, -cameraOf(layout, root, width).left * cameraOf(layout, root, width).scale, layout.width[0]! * cameraOf(layout, root, width).scale);
-  visitVisible(tree, layout, cameraOf(layout, root, width), width, box);
+  box(0, -camera.left * camera.scale, layout.width[0]! * camera.scale);
+  visitVisible(tree, layout, camera, width, box);
   canvas.dataset["milliseconds"] = (performance.now() - started).toFixed(2);
 }
 

@@ -40,6 +40,38 @@ export function cameraOf(layout: Layout, zoom: number, pixels: number): Camera {
   return { left: layout.left[zoom]!, scale: pixels / width };
 }
 
+/** Zooms in at a pixel, which stays over the same cost. */
+export function zoomedCamera(camera: Camera, x: number, factor: number): Camera {
+  const scale = camera.scale * factor;
+  return { scale, left: camera.left + x / camera.scale - x / scale };
+}
+
+/** So much closer than the zoomed frame one can go. */
+const CLOSEST = 1e6;
+
+/** A camera that sees nothing beside the zoomed frame. */
+export function heldCamera(layout: Layout, zoom: number, camera: Camera, pixels: number): Camera {
+  const whole = cameraOf(layout, zoom, pixels);
+  const scale = Math.min(CLOSEST * whole.scale, Math.max(whole.scale, camera.scale));
+  const last = whole.left + pixels / whole.scale - pixels / scale;
+  return { scale, left: Math.max(whole.left, Math.min(last, camera.left)) };
+}
+
+/** What is seen, in parts of the zoomed frame, for the address. Empty if that is all. */
+export function formatView(layout: Layout, zoom: number, camera: Camera, pixels: number): string {
+  const whole = cameraOf(layout, zoom, pixels);
+  const from = ((camera.left - whole.left) * whole.scale) / pixels;
+  const part = whole.scale / camera.scale;
+  return part > 0.999 ? "" : `${from.toPrecision(8)}_${(from + part).toPrecision(8)}`;
+}
+
+export function parseView(layout: Layout, zoom: number, text: string, pixels: number): Camera {
+  const whole = cameraOf(layout, zoom, pixels);
+  const [from = NaN, to = NaN] = text.split("_").map(Number);
+  if (!(from >= 0 && to > from && to <= 1.001)) return whole;
+  return heldCamera(layout, zoom, { left: whole.left + (from * pixels) / whole.scale, scale: whole.scale / (to - from) }, pixels);
+}
+
 /** Narrower boxes are not drawn. */
 export const NARROWEST = 0.5;
 

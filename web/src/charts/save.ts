@@ -30,3 +30,20 @@ export function svgOf(width: number, height: number, boxes: (emit: (x: number, y
 export function saveSvg(title: string, width: number, height: number, boxes: Parameters<typeof svgOf>[2]): void {
   offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes)], { type: "image/svg+xml" }));
 }
+
+/** Saves a picture of the page that is SVG already. */
+export function saveElement(element: SVGSVGElement, title: string, how: "svg" | "png"): void {
+  const text = new XMLSerializer().serializeToString(element);
+  const svg = new Blob([text], { type: "image/svg+xml" });
+  if (how === "svg") return offer(fileName(title, "svg"), svg);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * element.width.baseVal.value;
+    canvas.height = 2 * element.height.baseVal.value;
+    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    URL.revokeObjectURL(image.src);
+    saveCanvas(canvas, title);
+  };
+  image.src = URL.createObjectURL(svg);
+}

@@ -5,6 +5,8 @@ import { type CallTree, treeOfColumns } from "./tree";
 export interface Value {
   readonly name: string;
   readonly unit: string;
+  /** Samples in a second of a busy CPU. */
+  readonly per_second?: number;
 }
 
 export interface Claim {
@@ -54,6 +56,48 @@ export interface Facts {
   readonly task_times?: TaskTimes;
 }
 
+/** Instructions, blocks and edges of a hot procedure, column by column. */
+export interface Procedure {
+  readonly name: string;
+  readonly image: string;
+  readonly model: string;
+  readonly frequencies: string;
+  readonly cycles_per_sample: number | null;
+  readonly misses_edges: boolean;
+  readonly samples: number;
+  readonly files: readonly string[];
+  readonly blocks: { readonly first: readonly number[]; readonly end: readonly number[]; readonly frequency: readonly (number | null)[]; readonly confidence: readonly (string | null)[]; readonly doubt: readonly (string | null)[] };
+  readonly edges: { readonly from: readonly (number | null)[]; readonly to: readonly (number | null)[]; readonly kind: readonly string[]; readonly frequency: readonly (number | null)[] };
+  readonly instructions: {
+    readonly address: readonly number[];
+    readonly text: readonly string[];
+    readonly samples: readonly number[];
+    readonly file: readonly (number | null)[];
+    readonly line: readonly (number | null)[];
+    readonly cycles: readonly (number | null)[];
+    readonly best: readonly number[];
+    readonly stall: readonly (number | null)[];
+    readonly culprits: readonly (readonly Culprit[])[];
+  };
+}
+
+export interface Culprit {
+  readonly cause: string;
+  readonly letter: string;
+  readonly at: readonly number[];
+  readonly most: number | null;
+}
+
+/** Waits by slice, the thread that waited and the one that woke it. */
+export interface Wakes {
+  readonly names: readonly string[];
+  readonly slice: readonly number[];
+  readonly thread: readonly number[];
+  readonly waker: readonly number[];
+  readonly value: readonly number[];
+  readonly ns: readonly number[];
+}
+
 export interface Profile {
   readonly name: string;
   readonly format: string;
@@ -64,11 +108,18 @@ export interface Profile {
   readonly names: readonly string[];
   readonly module: readonly number[];
   readonly modules: readonly string[];
+  /** Methods that are inlined wherever they occur. */
+  readonly inlined: readonly number[];
   /** With threads as the outermost frames. */
   readonly byThread: CallTree;
   /** The methods that stand for threads. */
   readonly threads: readonly number[];
   readonly lines?: Lines;
+  readonly code?: { readonly procedures: readonly Procedure[]; readonly notes: readonly string[] };
+  readonly timeline?: { readonly slice_ns: number; readonly slices: number };
+  readonly wakes?: Wakes;
+  /** By method: the slice of time that it stands for, or -1. */
+  readonly slice: Int32Array;
   readonly leftOut?: { readonly nodes: number; readonly share: number };
 }
 
@@ -82,9 +133,9 @@ export interface Page {
 /** The version of the form that this page reads. */
 export const SCHEMA = "vitalfew.page/1";
 
-interface RawProfile extends Omit<Profile, "defaultValue" | "names" | "module" | "modules" | "byThread" | "threads" | "leftOut"> {
+interface RawProfile extends Omit<Profile, "defaultValue" | "names" | "module" | "modules" | "inlined" | "byThread" | "threads" | "slice" | "leftOut"> {
   readonly default_value: number;
-  readonly methods: { readonly name: string[]; readonly module: number[]; readonly modules: string[] };
+  readonly methods: { readonly name: string[]; readonly module: number[]; readonly modules: string[]; readonly inlined?: number[] };
   readonly tree: { readonly depth: number[]; readonly method: number[]; readonly cost: number[][]; readonly left_out?: { nodes: number; share: number } };
 }
 
@@ -101,17 +152,28 @@ function readProfile(raw: RawProfile): Profile {
   const byThread = treeOfColumns(raw.tree.depth, raw.tree.method, raw.tree.cost);
   const threads = names.map((_, method) => method).filter((method) => modules[module[method]!] === "[thread]");
   return {
-    name: raw.name, format: raw.format, notes: raw.notes, values: raw.values, defaultValue: raw.default_value, names, module, modules, byThread, threads,
+    name: raw.name, format: raw.format, notes: raw.notes, values: raw.values, defaultValue: raw.default_value, names, module, modules, inlined: raw.methods.inlined ?? [], byThread, threads,
+    slice: Int32Array.from(names, (name, method) => (modules[module[method]!] === "[slice]" ? Number(name) : -1)),
     ...(raw.facts ? { facts: raw.facts } : {}),
     ...(raw.lines ? { lines: raw.lines } : {}),
+    ...(raw.code ? { code: raw.code } : {}),
+    ...(raw.timeline ? { timeline: raw.timeline } : {}),
+    ...(raw.wakes ? { wakes: raw.wakes } : {}),
     ...(raw.tree.left_out ? { leftOut: raw.tree.left_out } : {}),
   };
 }
 
-/** The tree of one thread (by its method), or of all together, without the frames that stand for threads. */
-export function treeOfThreads(profile: Profile, thread: number | null): CallTree {
-  if (profile.threads.length === 0) return profile.byThread;
+/** Slices of time, from the first up to and without the last. */
+export type Range = readonly [number, number];
+
+/** The tree of one thread (by its method), or of all together, of a range of time or of all, without the frames that stand for threads and times. */
+export function treeOfThreads(profile: Profile, thread: number | null, range: Range | null = null): CallTree {
+  if (profile.threads.length === 0 && !profile.timeline) return profile.byThread;
   const threads = new Set(profile.threads);
-  const inside = (top: number) => thread === null || profile.byThread.method[top] === thread;
-  return filtered(profile.byThread, profile.names.length, (method) => !threads.has(method), inside);
+  const inside = (method: number) => {
+    const slice = profile.slice[method]!;
+    if (slice >= 0) return range === null || (slice >= range[0] && slice < range[1]);
+    return thread === null || method === thread || !threads.has(method);
+  };
+  return filtered(profile.byThread, profile.names.length, (method) => !threads.has(method) && profile.slice[method]! < 0, inside);
 }

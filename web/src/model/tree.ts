@@ -80,14 +80,14 @@ export class TreeBuilder {
     this.costs[value]![node]! += cost;
   }
 
-  /** The tree, in each node the heaviest child first (by the sum of all values, which views give as one or two sides). */
-  finish(): CallTree {
+  /** The tree, in each node the heaviest child first (by the sum of all values, which views give as one or two sides), or in the order in which they were added. */
+  finish(asAdded = false): CallTree {
     const count = this.methods.length;
     const weight = new Float64Array(count);
     for (const cost of this.costs) for (let node = 0; node < count; node++) weight[node]! += Math.abs(cost[node]!);
     for (let node = count - 1; node > 0; node--) weight[this.parents[node]!]! += weight[node]!;
     const order = Array.from({ length: count }, (_, node) => node);
-    order.sort((a, b) => this.parents[b]! - this.parents[a]! || weight[a]! - weight[b]! || this.methods[b]! - this.methods[a]!);
+    order.sort((a, b) => this.parents[b]! - this.parents[a]! || (asAdded ? b - a : weight[a]! - weight[b]! || this.methods[b]! - this.methods[a]!));
     // By caller: where its children begin in `order`, the lightest first.
     const first = new Int32Array(count + 1).fill(-1);
     const last = new Int32Array(count + 1);

@@ -1,8 +1,8 @@
 /** The data, and what is chosen of them. */
 import { computed, signal } from "@preact/signals";
-import { type Page, readPage, treeOfThreads } from "../model/data";
+import { type Page, type Range, readPage, treeOfThreads } from "../model/data";
 import { procedureCosts } from "../model/procedures";
-import { withoutRecursion } from "../model/transforms";
+import { inTimeOrder, withoutMethods, withoutRecursion } from "../model/transforms";
 import { route } from "./route";
 
 export const page = signal<Page | null>(null);
@@ -21,11 +21,21 @@ export const thread = computed(() => {
   const name = route.value.params["thread"];
   return profile.value?.threads.find((method) => profile.value!.names[method] === name) ?? null;
 });
-export const tree = computed(() => (profile.value ? treeOfThreads(profile.value, thread.value) : null));
-/** The tree as views show it: recursion collapsed if that is wanted. */
+/** The chosen part of the time axis; null: all of it. */
+export const range = computed((): Range | null => {
+  const slices = profile.value?.timeline?.slices ?? 0;
+  const [from = NaN, to = NaN] = (route.value.params["range"] ?? "").split("-").map(Number);
+  return Number.isInteger(from) && Number.isInteger(to) && from >= 0 && from < to && to <= slices ? [from, to] : null;
+});
+export const tree = computed(() => (profile.value ? treeOfThreads(profile.value, thread.value, range.value) : null));
+/** The tree as views show it: recursion collapsed, inlined calls left out, in the order of time, if that is wanted. */
 export const shownTree = computed(() => {
-  const whole = tree.value;
-  return whole && profile.value && route.value.params["recursion"] === "once" ? withoutRecursion(whole, profile.value.names.length) : whole;
+  const shown = profile.value;
+  if (!tree.value || !shown) return null;
+  const { recursion, inline, arrange } = route.value.params;
+  let made = arrange === "time" && route.value.view === "flame" && shown.timeline ? inTimeOrder(shown, thread.value, range.value) : tree.value;
+  if (inline === "hide") made = withoutMethods(made, shown.names.length, new Set(shown.inlined));
+  return recursion === "once" ? withoutRecursion(made, shown.names.length) : made;
 });
 export const costs = computed(() => (tree.value && profile.value ? procedureCosts(tree.value, valueIndex.value, profile.value.names.length) : null));
 export const whole = computed(() => tree.value?.total[valueIndex.value]?.[0] ?? 0);

@@ -22,7 +22,7 @@ export function formatRoute(route: Route): string {
 export const route = signal<Route>(parseRoute(typeof location === "undefined" ? "" : location.hash));
 
 /** Parameters that hold in every view. */
-const COMMON = ["profile", "value", "thread"];
+const COMMON = ["profile", "value", "thread", "range"];
 
 /** Goes to a view; parameters that hold in every view are kept. */
 export function go(view: string, params: Readonly<Record<string, string>> = {}): void {

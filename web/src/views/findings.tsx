@@ -14,7 +14,7 @@ export function Findings() {
   return (
     <div class="findings">
       <h1>Findings</h1>
-      {groups.length === 0 && <Empty why="Nothing here claims anything: no method found a cost, a gain or a loss that matters." type={["vitalfew record -g -- COMMAND", "vitalfew causal run -- COMMAND", "vitalfew interference run -- COMMAND"]} />}
+      {groups.length === 0 && <Empty title={null} why="Nothing here claims anything: no method found a cost, a gain or a loss that matters." type={["vitalfew record -g -- COMMAND", "vitalfew causal run -- COMMAND", "vitalfew interference run -- COMMAND"]} />}
       {groups.map((group) => <Group key={group.key} group={group} />)}
       <Unasked asked={asked} />
     </div>

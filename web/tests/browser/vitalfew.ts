@@ -36,6 +36,34 @@ export function recorded(): string {
   return join(folder, "hot.vf");
 }
 
+const THREADS = `
+#include <pthread.h>
+#include <time.h>
+volatile unsigned long sink;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+__attribute__((noinline)) static void first_phase(double until) { while (cpu() < until) { pthread_mutex_lock(&lock); for (int i = 0; i < 20000; i++) sink += i; pthread_mutex_unlock(&lock); } }
+__attribute__((noinline)) static void second_phase(double until) { while (cpu() < until) { pthread_mutex_lock(&lock); for (int i = 0; i < 20000; i++) sink ^= i; pthread_mutex_unlock(&lock); } }
+static void *work(void *none) { first_phase(0.4); second_phase(0.8); return none; }
+int main(void) { pthread_t a, b; pthread_create(&a, 0, work, 0); pthread_create(&b, 0, work, 0); pthread_join(a, 0); pthread_join(b, 0); return 0; }
+`;
+
+/** A recording with a time axis of two threads that wait for each other, with their waits where those can be recorded. */
+export function recordedThreads(): { readonly path: string; readonly waits: boolean } {
+  const source = write("threads.c", THREADS);
+  execFileSync("cc", ["-g", "-O1", "-pthread", "-o", join(folder, "threads"), source]);
+  const record = (...more: string[]) => vitalfew("record", "-g", "-q", "--timeline", ...more, "-o", "threads.vf", "--", "./threads");
+  const path = join(folder, "threads.vf");
+  try {
+    record("--off-cpu");
+    return { path, waits: true };
+  } catch (error) {
+    if (process.env["REQUIRE_LIVE"]) throw error;
+    record();
+    return { path, waits: false };
+  }
+}
+
 export async function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 }

@@ -1,11 +1,14 @@
 //! The evidence for each cause, and the words for it.
 
 use super::known::Known;
-use profile::{Cause, CauseKind, TraceHead};
+use profile::{Cause, CauseKind, TraceHead, WaitEnder};
 use std::collections::BTreeMap;
 
 /// The evidence for each cause.
 pub(super) type Cases = BTreeMap<CauseKind, Case>;
+
+/// So many blocks that ended waits are named.
+const ENDERS: usize = 6;
 
 /// Evidence for one cause, in ticks.
 #[derive(Default)]
@@ -45,6 +48,7 @@ impl Case {
                 calls.join(", ")
             ));
         }
+        let ended_by = self.wait_enders(known);
         evidence.extend(self.ended_by(kind, blocked));
         let (times, ticks) = self.handed_over;
         if times > 0 {
@@ -59,6 +63,7 @@ impl Case {
             share: (self.ticks / known.excess).min(1.0),
             measured: 2.0 * self.measured > self.ticks,
             evidence,
+            ended_by,
         }
     }
 }
@@ -70,6 +75,20 @@ impl Case {
         self.measured += ticks;
         self.handed_over.0 += n;
         self.handed_over.1 += ticks;
+    }
+
+    /// The blocks that ended most of its waits.
+    fn wait_enders(&self, known: &Known<'_>) -> Vec<WaitEnder> {
+        let mut enders: Vec<WaitEnder> = (self.wakers.iter())
+            .map(|(block, (ticks, threads))| WaitEnder {
+                block: block.clone(),
+                ns: ticks * known.ns,
+                thread: largest(threads).next().map(|(thread, _)| thread.clone()),
+            })
+            .collect();
+        enders.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        enders.truncate(ENDERS);
+        enders
     }
 
     /// Returns who ended most of it. Of a lock, that is who held it.

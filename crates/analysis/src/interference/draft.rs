@@ -82,6 +82,7 @@ impl Draft {
                 share: 0.0,
                 measured: true,
                 evidence: Vec::new(),
+                ended_by: Vec::new(),
             });
         }
         if let Some(cause) = self.block.causes.iter_mut().find(|c| locks(c.kind)) {

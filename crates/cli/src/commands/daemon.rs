@@ -132,10 +132,23 @@ fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Asks the daemon of a database for its status.
+///
+/// # Errors
+/// If none runs.
+pub fn daemon_status(database: &Path) -> anyhow::Result<Status> {
+    let socket = socket_of(database)?;
+    daemon::ask_daemon(&socket, Request::Status)
+}
+
 fn find_socket(args: &DaemonAsk, database: &Path) -> anyhow::Result<PathBuf> {
     if let Some(socket) = &args.socket {
         return Ok(socket.clone());
     }
+    socket_of(database)
+}
+
+fn socket_of(database: &Path) -> anyhow::Result<PathBuf> {
     let host = sampler::read_host().name;
     let directory = Database::open(database)?.daemon_directory(&host);
     Ok(directory.join("socket"))

@@ -33,6 +33,8 @@ struct JsonEpoch<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -45,11 +47,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epochs = source::choose_epochs(&args.chosen)?;
     let mut out = Screen::open_output(args.json);
     if args.json {
-        let json = Json {
-            schema: "vitalfew.epochs/1",
-            epochs: epochs.iter().map(json_epoch).collect(),
-        };
-        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &json_epochs(&epochs))
+            .map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         print_epochs(&mut out, &epochs)?;
@@ -70,6 +69,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The documented JSON form.
+pub fn json_epochs(epochs: &[Epoch]) -> impl Serialize {
+    Json {
+        schema: "vitalfew.epochs/1",
+        epochs: epochs.iter().map(json_epoch).collect(),
+    }
+}
+
 fn json_epoch(epoch: &Epoch) -> JsonEpoch<'_> {
     let summary = epoch.summary.as_ref().ok();
     JsonEpoch {
@@ -81,6 +88,7 @@ fn json_epoch(epoch: &Epoch) -> JsonEpoch<'_> {
         duration_ns: summary.map(|s| s.duration_ns),
         events: summary.map(|s| s.events.as_slice()),
         samples: summary.map(|s| s.samples),
+        lost: summary.map(|s| s.lost),
         bytes: summary.map(|s| s.bytes),
         error: epoch.summary.as_ref().err().map(ToString::to_string),
         damaged: epoch.damaged.iter().map(ToString::to_string).collect(),

@@ -119,7 +119,8 @@ fn record_options(args: &Record) -> anyhow::Result<Options> {
     options.branches = args.branches;
     options.path_bursts = args.path_bursts;
     options.duration = args.duration;
-    options.separation = match (args.per_thread, args.per_process) {
+    options.timeline = args.timeline;
+    options.separation = match (args.per_thread || args.timeline, args.per_process) {
         (true, _) => Separation::Threads,
         (_, true) => Separation::Processes,
         _ => Separation::Names,

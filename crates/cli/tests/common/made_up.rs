@@ -37,6 +37,7 @@ pub fn recording(program: &Path, events: &[(&str, f64, &BTreeMap<u64, u64>)]) ->
                 pid: None,
                 tid: None,
                 stack: made.stacks.intern(place, None),
+                slice: None,
                 waker: None,
                 count: *count,
                 weight: *count,

@@ -19,6 +19,7 @@ pub(crate) struct Owner<'a> {
     pub pid: Option<i64>,
     pub thread: Option<&'a str>,
     pub tid: Option<i64>,
+    pub slice: Option<u32>,
 }
 
 /// A [`CallTreeBuilder`] within limits, with the notes of its reader.
@@ -186,6 +187,7 @@ impl Owner<'_> {
             GroupBy::Process => {
                 text(self.process).or_else(|| self.pid.map(|pid| format!("pid {pid}")))
             }
+            GroupBy::Slice => self.slice.map(|slice| slice.to_string()),
             GroupBy::Thread => match (text(self.thread), self.tid) {
                 (Some(name), Some(tid)) => Some(format!("{name} ({tid})")),
                 (None, Some(tid)) => Some(format!("tid {tid}")),

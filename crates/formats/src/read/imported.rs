@@ -73,6 +73,7 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
                 pid: None,
                 tid: None,
                 stack,
+                slice: None,
                 waker: None,
                 count,
                 weight,

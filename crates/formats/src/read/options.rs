@@ -39,6 +39,8 @@ pub enum GroupBy {
     /// The process, by its name, so that processes that run the same program are one; `pid 12` where
     /// only its number is known.
     Process,
+    /// The slice of the recording's time, by its number.
+    Slice,
     /// The thread, by its name and number: `worker (12)`, or whichever of them is known.
     Thread,
 }
@@ -49,6 +51,7 @@ impl GroupBy {
         match self {
             Self::Host => "[host]",
             Self::Process => "[process]",
+            Self::Slice => "[slice]",
             Self::Thread => "[thread]",
         }
     }

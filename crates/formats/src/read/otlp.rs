@@ -451,6 +451,7 @@ impl<'b> OtlpReader<'b, '_> {
             pid: number("process.pid"),
             thread: thread.as_deref(),
             tid: number("thread.id"),
+            slice: None,
         };
         let mut node = self.draft.group_node(&owner, at)?;
         for location in locations.iter().rev() {

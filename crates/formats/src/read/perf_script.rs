@@ -434,6 +434,7 @@ impl Script<'_> {
             pid: sample.pid,
             thread: Some(&sample.comm),
             tid: Some(sample.tid),
+            slice: None,
         };
         let mut node = self.draft.group_node(&owner, sample.at)?;
         let (mut address, mut module) = (String::new(), String::new());

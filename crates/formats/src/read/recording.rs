@@ -2,7 +2,7 @@
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
-use super::options::{ReadLimits, ReadOptions};
+use super::options::{GroupBy, ReadLimits, ReadOptions};
 use super::tree_profile::TreeProfile;
 use crate::frame::{Namer, base_name, process_name};
 use crate::write::error::check_recording;
@@ -16,7 +16,7 @@ use profile::{
 use rustc_hash::FxHashMap;
 
 /// Whose a sample is: what groups are made of.
-type Key = (NameId, Option<u32>, Option<u32>);
+type Key = (NameId, Option<u32>, Option<u32>, Option<u32>);
 
 /// The recording as a call tree: the same tree as reading what [`crate::write::pprof`] or another writer
 /// makes of it.
@@ -72,9 +72,11 @@ pub(super) fn fill_from_recording(
 ) -> Result<(), ReadFault> {
     let paths = method_paths(draft, recording, symbols, options)?;
     let mut groups: FxHashMap<Key, DraftNode> = FxHashMap::default();
+    let by_slice = options.group_by.contains(&GroupBy::Slice);
     let mut rows = Vec::with_capacity(recording.samples.len());
     for sample in &recording.samples {
-        let key = (sample.process, sample.pid, sample.tid);
+        let slice = sample.slice.filter(|_| by_slice);
+        let key = (sample.process, sample.pid, sample.tid, slice);
         let group = match groups.get(&key) {
             Some(group) => *group,
             None => {
@@ -193,7 +195,7 @@ fn group_of_key(
     recording: &Recording,
     key: Key,
 ) -> Result<DraftNode, ReadFault> {
-    let (name, pid, tid) = key;
+    let (name, pid, tid, slice) = key;
     let name = process_name(recording.names.get(name));
     let owner = Owner {
         host: Some(&recording.host.name),
@@ -201,6 +203,7 @@ fn group_of_key(
         pid: pid.map(i64::from),
         thread: Some(name),
         tid: tid.map(i64::from),
+        slice,
     };
     draft.group_node(&owner, FilePosition::Offset(0))
 }

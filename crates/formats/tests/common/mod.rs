@@ -59,6 +59,7 @@ pub fn sample(event: u16, process: NameId, stack: StackId, count: u64) -> Sample
         pid: None,
         tid: None,
         stack,
+        slice: None,
         waker: None,
         count,
         weight: count,
@@ -374,6 +375,7 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
                     pid,
                     tid,
                     stack: *stack.get(&ids),
+                    slice: None,
                     waker: waker.map(|(process, tid, stack)| Waker {
                         process: *process.get(&names),
                         tid,

@@ -1,5 +1,6 @@
 //! Source lines with their cost, and the text around those that matter.
 
+use super::code::PageProcedure;
 use crate::report::sample_amount;
 use ::profile::{EventId, Recording, SymbolTable};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -64,7 +65,11 @@ struct Cost {
 
 impl PageLines {
     /// Adds up the first event's samples by line, and reads the text around those that have most.
-    pub fn of_recording(recording: &Recording, table: &SymbolTable) -> Self {
+    pub fn of_recording(
+        recording: &Recording,
+        table: &SymbolTable,
+        procedures: &[PageProcedure],
+    ) -> Self {
         let mut costs: FxHashMap<(&str, u32), (Cost, &str)> = FxHashMap::default();
         let mut seen = FxHashSet::default();
         for sample in recording.samples.iter().filter(|s| s.event == EventId(0)) {
@@ -109,17 +114,27 @@ impl PageLines {
             lines.own.push(cost.own);
             lines.total.push(cost.total);
         }
-        lines.read_sources();
+        let mut shown = Vec::new();
+        for (file, line) in procedures.iter().flat_map(PageProcedure::sampled_lines) {
+            let number = *numbers.entry(file).or_insert_with(|| {
+                lines.files.push(file.to_owned());
+                lines.files.len() as u32 - 1
+            });
+            shown.push((number, line));
+        }
+        lines.read_sources(&shown);
         lines
     }
 
-    fn read_sources(&mut self) {
+    /// Reads the text around the dearest lines, and around `shown` ones.
+    fn read_sources(&mut self, shown: &[(u32, u32)]) {
         let mut wanted: Vec<(u32, u32)> = self
             .file
             .iter()
             .copied()
             .zip(self.line.iter().copied())
             .take(SHOWN)
+            .chain(shown.iter().copied())
             .collect();
         wanted.sort_unstable();
         let mut parts: Vec<(u32, u32, u32)> = Vec::new();
@@ -189,7 +204,7 @@ mod tests {
             line: vec![2, 1, 1, 1, 4_000_000_000],
             ..PageLines::default()
         };
-        lines.read_sources();
+        lines.read_sources(&[]);
         assert_eq!(lines.sources.len(), 1);
         assert_eq!((lines.sources[0].file, lines.sources[0].first), (0, 1));
         assert_eq!(lines.sources[0].text, ["one", "two", "three"]);

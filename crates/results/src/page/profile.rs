@@ -1,9 +1,12 @@
 //! A call tree as columns, and what is known of the recording that it is of.
 
+use super::code::PageCode;
 use super::lines::PageLines;
+use super::timeline::{PageTimeline, PageWakes};
 use super::tree::{PageTree, prune_tree};
-use ::profile::{CallTree, Recording, Target};
+use ::profile::{CallTree, Recording, SymbolTable, Target};
 use formats::read::TreeProfile;
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 /// Name and version of the form.
@@ -32,6 +35,15 @@ pub struct PageProfile {
     /// Source lines, where the profile has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<PageLines>,
+    /// The code of the hottest procedures, where it could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<PageCode>,
+    /// When samples were taken, where the recording says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<PageTimeline>,
+    /// Waits by the thread that ended them, where the recording says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<PageWakes>,
 }
 
 /// Facts about the making of a recording.
@@ -67,6 +79,9 @@ pub struct PageValue {
     pub name: String,
     /// Such as `samples`, `nanoseconds`, `bytes`.
     pub unit: String,
+    /// Samples in a second of a busy CPU, where it has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
 }
 
 /// Methods by number.
@@ -78,6 +93,9 @@ pub struct PageMethods {
     pub module: Vec<u32>,
     /// Names of modules.
     pub modules: Vec<String>,
+    /// Methods that occur only where a compiler put their code into a caller's, where that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inlined: Vec<u32>,
 }
 
 impl PageProfile {
@@ -93,17 +111,27 @@ impl PageProfile {
                 .map(|value| PageValue {
                     name: value.name.clone(),
                     unit: value.unit.clone(),
+                    per_second: None,
                 })
                 .collect(),
             default_value: profile.default_value,
             methods: page_methods(tree),
             tree: tree_columns(tree),
             lines: None,
+            code: None,
+            timeline: None,
+            wakes: None,
         }
     }
 
     /// Adds what is known of the recording.
-    pub fn with_recording(mut self, recording: &Recording, lines: PageLines) -> Self {
+    pub fn with_recording(
+        mut self,
+        recording: &Recording,
+        table: &SymbolTable,
+        lines: PageLines,
+        code: PageCode,
+    ) -> Self {
         self.facts = Some(PageFacts {
             command: match &recording.target {
                 Target::Command(words) => Some(words.clone()),
@@ -119,6 +147,13 @@ impl PageProfile {
             task_times: recording.task_times,
         });
         self.lines = Some(lines);
+        self.code = Some(code);
+        self.timeline = PageTimeline::of_recording(recording);
+        self.wakes = PageWakes::of_recording(recording);
+        self.methods.find_inlined(recording, table);
+        for (value, event) in self.values.iter_mut().zip(&recording.events) {
+            value.per_second = event.frequency;
+        }
         self
     }
 
@@ -127,11 +162,38 @@ impl PageProfile {
         prune_tree(&mut self.tree, share);
     }
 
-    /// Leaves out the text of source files.
+    /// Leaves out the text of source files, and code.
     pub fn leave_out_sources(&mut self) {
+        self.code = None;
         if let Some(lines) = &mut self.lines {
             lines.sources.clear();
         }
+    }
+}
+
+impl PageMethods {
+    /// Finds the methods that are never called, because they are inlined wherever they occur.
+    fn find_inlined(&mut self, recording: &Recording, table: &SymbolTable) {
+        let (mut inlined, mut called) = (FxHashSet::default(), FxHashSet::default());
+        for frame in recording.stacks.frames() {
+            let Some(resolution) = table.get(frame.location) else {
+                continue;
+            };
+            let path = &recording.image(frame.location.image).path;
+            let module = path.rsplit('/').next().unwrap_or(path);
+            let mut functions = resolution.inlined.iter().rev();
+            let outermost = functions.next().map(|one| &*one.function);
+            let procedure = resolution.procedure.as_ref().map(|one| &*one.name);
+            called.extend(outermost.or(procedure).map(|name| (name, module)));
+            inlined.extend(functions.map(|one| (&*one.function, module)));
+        }
+        let modules = &self.modules;
+        let names = self.name.iter().zip(&self.module).zip(0..);
+        let only_inlined = names.filter_map(|((name, module), method)| {
+            let key = (&**name, &**modules.get(*module as usize)?);
+            (inlined.contains(&key) && !called.contains(&key)).then_some(method)
+        });
+        self.inlined = only_inlined.collect();
     }
 }
 
@@ -144,6 +206,7 @@ fn page_methods(tree: &CallTree) -> PageMethods {
         name: tree.methods().iter().map(|m| m.name.clone()).collect(),
         module: tree.methods().iter().map(|m| number(&m.module)).collect(),
         modules,
+        inlined: Vec::new(),
     }
 }
 

@@ -25,6 +25,27 @@ pub(crate) struct Total {
     pub lost: u64,
 }
 
+/// Slices become twice as long when there would be more: a week takes no more memory than a minute.
+const MOST_SLICES: u64 = 600;
+
+/// Time since the start of the recording, in slices of equal length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slices {
+    start_ns: u64,
+    pub length_ns: u64,
+    current: u32,
+}
+
+impl Slices {
+    pub fn begin_at(start_ns: u64, length_ns: u64) -> Self {
+        Self {
+            start_ns,
+            length_ns,
+            current: 0,
+        }
+    }
+}
+
 /// Everything gathered so far.
 pub(crate) struct Collection {
     pub images: ImageTable,
@@ -46,6 +67,8 @@ pub(crate) struct Collection {
     pub known_stacks: KnownStacks,
     /// The control groups by the collector's numbers.
     pub cgroups: CgroupPaths,
+    /// The slice that samples are counted in, where times are kept.
+    pub slices: Option<Slices>,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
 }
@@ -65,6 +88,7 @@ impl Collection {
             labelled: Vec::new(),
             known_stacks: KnownStacks::default(),
             cgroups: CgroupPaths::default(),
+            slices: None,
             names: FxHashMap::default(),
         }
     }
@@ -75,6 +99,24 @@ impl Collection {
         self.cgroups.forget_ids();
         self.known_stacks = KnownStacks::default();
         std::mem::take(&mut self.tally)
+    }
+
+    /// Counts what follows in the slice that `time` is in, on the monotonic clock.
+    pub fn begin_slice(&mut self, time: u64) {
+        let Some(slices) = &mut self.slices else {
+            return;
+        };
+        let passed = time.saturating_sub(slices.start_ns);
+        while passed / slices.length_ns >= MOST_SLICES {
+            slices.length_ns *= 2;
+            self.tally.join_slices();
+        }
+        slices.current = (passed / slices.length_ns) as u32;
+    }
+
+    /// The slice that samples are counted in.
+    pub fn slice(&self) -> Option<u32> {
+        self.slices.map(|slices| slices.current)
     }
 
     /// The name in a fixed, zero-terminated field of the kernel's.
@@ -207,5 +249,50 @@ pub(crate) fn kernel_location(address: u64) -> Location {
     Location {
         image: KERNEL,
         offset: ImageOffset(address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tally::{Amount, SampleKey};
+    use profile::{CallGraph, Collector, EventId, Host, Recording, Target};
+
+    #[test]
+    fn slices_become_longer_instead_of_more() {
+        let mut collection = Collection::new(1);
+        collection.slices = Some(Slices::begin_at(1000, 10));
+        let process = collection.tally.names.intern("x");
+        let stack = collection.tally.stacks.intern(kernel_location(1), None);
+        for time in [1000, 1019, 1025, 1000 + 10 * MOST_SLICES] {
+            collection.begin_slice(time);
+            let key = SampleKey {
+                event: EventId(0),
+                process,
+                pid: None,
+                tid: None,
+                cgroup: None,
+                stack,
+                slice: collection.slice(),
+                waker: None,
+            };
+            let one = Amount {
+                count: 1,
+                weight: 1,
+            };
+            collection.tally.count_sample(key, one);
+        }
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
+        assert_eq!(collection.slices.map(|slices| slices.length_ns), Some(20));
+        collection
+            .tally
+            .move_into(&mut recording, |location| location);
+        let mut counted: Vec<_> = (recording.samples.iter())
+            .map(|sample| (sample.slice, sample.count))
+            .collect();
+        counted.sort_unstable();
+        let last = u32::try_from(MOST_SLICES / 2).ok();
+        assert_eq!(counted, [(Some(0), 2), (Some(1), 1), (last, 1)]);
     }
 }

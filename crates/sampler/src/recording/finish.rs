@@ -24,6 +24,7 @@ pub(crate) fn finish_recording(mut collection: Collection, recording: &mut Recor
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
     }
+    recording.slice_ns = collection.slices.map(|slices| slices.length_ns);
     move_samples(&mut collection, recording, None, &find_names);
     crate::recording::wakers::drop_own_frames(recording);
     crate::recording::wakers::name_interrupts(recording);

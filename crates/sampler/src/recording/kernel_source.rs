@@ -193,7 +193,9 @@ impl<'memory> KernelSource<'memory> {
     /// To be called some times a second: new periods, and a drain when it is time.
     pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.set_periods();
-        let due = monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
+        // A drain is as exact as a time can be.
+        let due = collection.slices.is_some()
+            || monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
         if due || self.kernel.is_filling_up(collection.totals.len())? {
             self.drain_full(collection)
         } else {
@@ -358,6 +360,7 @@ impl<'memory> KernelSource<'memory> {
         let before = self.drained_at;
         let buffer = self.kernel.flip_buffers();
         self.drained_at = monotonic_ns();
+        collection.begin_slice(before.midpoint(self.drained_at));
         // After the flip: whatever was mapped before a sample in `buffer` has its record.
         self.read_bookkeeping(collection);
         self.drains += 1;
@@ -565,6 +568,7 @@ fn count_stack(
         tid: setting.per_thread.then_some(key.tid),
         cgroup: Some(collection.cgroup(key.cgroup)),
         stack,
+        slice: collection.slice(),
         waker: None,
     };
     collection.tally.count_sample(key, amount_of_samples(count));
@@ -579,6 +583,9 @@ pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: 
         pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
         tid: NonZeroU32::new(place.tid), // kept only where threads are
         cgroup: collection.cgroup(place.cgroup()),
+        slice: collection
+            .slice()
+            .and_then(|slice| NonZeroU32::new(slice + 1)),
     };
     collection.tally.count_at_place(key, place.count.into());
 }
@@ -668,6 +675,7 @@ fn count_wait(
         tid: setting.per_thread.then_some(thread.tid),
         cgroup,
         stack,
+        slice: collection.slice(),
         waker,
     };
     collection.tally.count_sample(sample, amount);

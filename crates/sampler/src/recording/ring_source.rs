@@ -648,6 +648,7 @@ impl RingSource {
             weight: 1,
         };
         let event = EventId(event as u16);
+        collection.begin_slice(record.time);
         let key = SampleKey {
             event,
             process,
@@ -655,6 +656,7 @@ impl RingSource {
             tid: (self.separation >= Separation::Threads).then_some(record.tid),
             cgroup,
             stack,
+            slice: collection.slice(),
             waker: None,
         };
         collection.tally.count_sample(key, one);
@@ -828,6 +830,7 @@ mod tests {
                     tid: None,
                     cgroup: None,
                     stack,
+                    slice: None,
                     waker: None,
                 };
                 collection.tally.count_sample(key, amount);

@@ -12,7 +12,7 @@ use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
 use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
-use crate::recording::collection::Collection;
+use crate::recording::collection::{Collection, Slices};
 use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
 use crate::recording::ring_source::{RingSource, Tasks};
@@ -445,6 +445,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
             _ => self.launched.as_ref().map(Launched::pid),
         });
         let start = (monotonic_ns(), unix_ns());
+        if self.options.timeline {
+            let length = TICK.as_nanos() as u64;
+            self.collection.slices = Some(Slices::begin_at(start.0, length));
+        }
         if let Some(launched) = &mut self.launched {
             launched.start()?;
             #[cfg(target_arch = "x86_64")]
@@ -495,7 +499,11 @@ impl<'a, 'memory> Session<'a, 'memory> {
             }
             let is_due = ticked.elapsed() >= tick;
             if is_due {
-                ticked = Instant::now();
+                // On the beat, so that slices of time have one drain each; a late one sets a new beat.
+                ticked += tick;
+                if ticked.elapsed() >= tick {
+                    ticked = Instant::now();
+                }
             }
             match &mut self.source {
                 Source::Kernel(source) if is_due => source.tick(&mut self.collection)?,

@@ -16,6 +16,7 @@ pub(crate) struct SampleKey {
     pub tid: Option<u32>,
     pub cgroup: Option<NameId>,
     pub stack: StackId,
+    pub slice: Option<u32>,
     pub waker: Option<Waker>,
 }
 
@@ -29,6 +30,8 @@ pub(crate) struct PlaceKey {
     pub pid: Option<NonZeroU32>,
     pub tid: Option<NonZeroU32>,
     pub cgroup: NameId,
+    /// One more than its number.
+    pub slice: Option<NonZeroU32>,
 }
 
 /// What makes two samples of the same thread.
@@ -70,6 +73,19 @@ impl Tally {
 
     pub fn count_in_thread(&mut self, key: ThreadKey, amount: Amount) {
         add_amount(self.threads.entry(key), amount);
+    }
+
+    /// Makes slices twice as long: two neighbours become one.
+    pub fn join_slices(&mut self) {
+        for (mut key, amount) in std::mem::take(&mut self.samples) {
+            key.slice = key.slice.map(|slice| slice / 2);
+            add_amount(self.samples.entry(key), amount);
+        }
+        for (mut key, count) in std::mem::take(&mut self.places) {
+            let joined = key.slice.map(|slice| (slice.get() - 1) / 2 + 1);
+            key.slice = joined.and_then(NonZeroU32::new);
+            *self.places.entry(key).or_default() += count;
+        }
     }
 
     /// Takes every second sample of the events that `is_thinned` accepts back, as if they had been
@@ -127,6 +143,7 @@ impl Tally {
                 tid: key.tid,
                 cgroup: key.cgroup,
                 stack: id(key.stack),
+                slice: key.slice,
                 waker: key.waker.map(|waker| Waker {
                     stack: waker.stack.map(id),
                     ..waker
@@ -164,7 +181,7 @@ fn add_places(
     let mut places: Vec<(PlaceKey, u64)> = places.into_iter().collect();
     places.sort_unstable_by_key(|(key, _)| {
         let Location { image, offset } = key.location;
-        let ids = (key.pid, key.tid, key.cgroup);
+        let ids = (key.pid, key.tid, key.cgroup, key.slice);
         (image, offset, key.event, key.process, ids)
     });
     recording.samples.reserve_exact(places.len());
@@ -182,6 +199,7 @@ fn add_places(
             tid: key.tid.map(NonZeroU32::get),
             cgroup: Some(key.cgroup),
             stack,
+            slice: key.slice.map(|slice| slice.get() - 1),
             waker: None,
             count,
             weight: count,

@@ -170,14 +170,18 @@ fn merge_equal(recording: &mut Recording) {
             later.process,
             later.pid,
             later.tid,
+            later.cgroup,
             later.stack,
+            later.slice,
             later.waker,
         ) == (
             kept.event,
             kept.process,
             kept.pid,
             kept.tid,
+            kept.cgroup,
             kept.stack,
+            kept.slice,
             kept.waker,
         );
         if same {

@@ -194,6 +194,7 @@ fn head() -> impl Strategy<Value = Recording> {
                 recording.start_unix_ns = start;
                 recording.duration_ns = duration;
                 recording.task_times = times;
+                recording.slice_ns = Some(100_000_000);
                 recording.kernel = kernel;
                 recording.warnings = warnings;
                 recording
@@ -241,6 +242,7 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                     pid: raw.pid,
                     tid: raw.tid,
                     stack: stack.or_else(|| frames(&mut recording, &nowhere)).unwrap(),
+                    slice: raw.tid.filter(|tid| *tid < 1000),
                     waker: raw.waker.map(|(process, tid, stack)| Waker {
                         process: names[process.index(names.len())],
                         tid,

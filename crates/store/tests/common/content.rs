@@ -14,7 +14,7 @@ pub fn content(recording: &Recording) -> String {
             let waker = s
                 .waker
                 .map(|w| (name(w.process), w.tid, w.stack.map(stack)));
-            let who = (s.event, name(s.process), s.pid, s.tid);
+            let who = (s.event, name(s.process), s.pid, s.tid, s.slice);
             format!(
                 "{who:?} {:?} {waker:?} {} {}",
                 stack(s.stack),
@@ -41,7 +41,7 @@ pub fn content(recording: &Recording) -> String {
         &r.target,
         r.start_unix_ns,
         r.duration_ns,
-        r.task_times,
+        (r.task_times, r.slice_ns),
         r.collector,
         r.call_graph,
     );

@@ -228,6 +228,7 @@ pub fn compile_job(samples: usize) -> Recording {
             pid: None,
             tid: None,
             stack: recording.stacks.intern(location, None),
+            slice: None,
             waker: None,
             count,
             weight: count,

@@ -1,8 +1,8 @@
 //! Cycles as text: with few samples a range, and nothing where they are not known.
 
-use analysis::stall::{Confidence, CycleDoubt, CycleTrust};
+use analysis::stall::{CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
-use results::annotation::{AnnotatedProcedure, FrequencyBasis};
+use results::annotation::{AnnotatedProcedure, FrequencyBasis, confidence_name, doubt_name};
 
 /// From so many samples on their number alone says enough: the half of its interval is a third of it.
 const ENOUGH: f64 = 30.0;
@@ -15,24 +15,6 @@ pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String
     }
     let (low, high) = interval_of_count(samples);
     format!("{:.decimals$}..{:.decimals$}", amount(low), amount(high))
-}
-
-/// The word for how sure a frequency is. What is between low and high in order is not better than low.
-pub fn confidence_name(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Low | Confidence::Medium => "low",
-        Confidence::High => "high",
-    }
-}
-
-/// Why cycles are not known, in a few words.
-pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
-    match doubt {
-        CycleDoubt::NoScale => "no scale",
-        CycleDoubt::UnknownJumps => "jumps that are not understood",
-        CycleDoubt::NotRun => "its frequency is not known, or 0",
-        CycleDoubt::BelowBest => "below the best case",
-    }
 }
 
 /// Returns what a block took, or why that is not known.

@@ -1,12 +1,13 @@
 //! The documented JSON form.
 
-use super::cycles::{confidence_name, doubt_name};
 use crate::claims::JsonClaims;
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
 use analysis::statistics::interval_of_count;
 use machine::{Block, Limit};
-use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, stall_findings};
+use results::annotation::{
+    AnnotatedProcedure, AnnotationSetting, basis_name, confidence_name, doubt_name, stall_findings,
+};
 use results::command_words;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -112,16 +113,6 @@ fn write_value(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
-}
-
-fn basis_name(basis: FrequencyBasis) -> &'static str {
-    match basis {
-        FrequencyBasis::Counts => "counts",
-        FrequencyBasis::Lines(_) => "counts of lines",
-        FrequencyBasis::Instructions => "out-of-order, instructions counted",
-        FrequencyBasis::InOrder => "in-order",
-        FrequencyBasis::OutOfOrder => "out-of-order, relative",
-    }
 }
 
 fn instruction_json(analysed: &AnnotatedProcedure, place: usize) -> Value {

@@ -17,7 +17,9 @@ use results::annotation::{
     AnnotatedProcedure, AnnotationOptions, AnnotationSetting, Annotator, FrequencyBasis,
     OmittedProcedure, SampleSelection,
 };
+use results::page::PageCode;
 use results::{RecordingSource, event_named, inconclusive_refusal, usage_refusal};
+use sampler::skid::Skid;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -87,14 +89,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Refuses samples that say nothing about single instructions; by how many they may be late.
 fn refuse_skid(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
     match skid::of_recording(&recording.host, &setting.event) {
-        Some(skid) if !skid.is_one_instruction() => Err(inconclusive_refusal(format!(
+        Some(skid) => late_instructions(&skid, setting).ok_or_else(|| inconclusive_refusal(format!(
             "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
              about single ones",
             setting.event,
             skid::describe_skid(&skid)
         ))),
-        Some(skid) if skid.is_sharp() => Ok(0),
-        Some(_) => Ok(setting.model.processor().width as usize),
         None => {
             warn_user(&format!(
                 "this machine cannot tell where {} samples fall on {}; run vitalfew doctor on that machine",
@@ -221,6 +221,56 @@ fn split_arguments(args: &Args) -> (Option<String>, Source) {
         source.path = wanted.take().map(Into::into);
     }
     (wanted, source)
+}
+
+/// Returns the code of the hottest procedures, as far as something can be said of it; the notes say why not.
+pub fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode {
+    let nothing = |why: String| PageCode {
+        notes: vec![why],
+        ..PageCode::default()
+    };
+    let event = match event_named(recording, None) {
+        Ok(event) if recording.event(event).unit == Unit::Samples => event,
+        Ok(_) => return nothing("there are no time samples".to_owned()),
+        Err(error) => return nothing(format!("{error:#}")),
+    };
+    let options = AnnotationOptions::default();
+    let mut setting = match AnnotationSetting::new(&options, source, recording, event) {
+        Ok(setting) => setting,
+        Err(error) => return nothing(format!("{error:#}")),
+    };
+    let selection = SampleSelection::new(recording, event, None);
+    setting.total = selection.total;
+    let late = skid::of_recording(&recording.host, &setting.event)
+        .map(|skid| late_instructions(&skid, &setting));
+    setting.late = late.flatten().unwrap_or(0);
+    let annotator = Annotator {
+        recording,
+        setting: &setting,
+        selection: &selection,
+    };
+    let mut code = PageCode::of_hottest(&annotator, late.flatten().is_some());
+    match late {
+        Some(Some(_)) => {}
+        Some(None) => code.notes.push(format!(
+            "samples of {} do not fall right after the slow instruction on that machine: no cycles are given",
+            setting.event
+        )),
+        None => code.notes.push(format!(
+            "this machine cannot tell where {} samples fall on {}: no cycles are given",
+            setting.event, recording.host.name
+        )),
+    }
+    code
+}
+
+/// By how many instructions samples may be late; `None`: nothing can be said about single ones.
+fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> {
+    match skid.is_one_instruction() {
+        true if skid.is_sharp() => Some(0),
+        true => Some(setting.model.processor().width as usize),
+        false => None,
+    }
 }
 
 /// Returns what the hottest procedures of a recording stall on, without a word.

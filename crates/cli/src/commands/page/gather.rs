@@ -1,6 +1,9 @@
 //! Contents of the page, gathered from files of any kind.
 
 use crate::claims::JsonClaims;
+use crate::commands::annotate::hottest_code;
+use crate::commands::daemon::daemon_status;
+use crate::commands::epochs::json_epochs;
 use crate::commands::{causal, interference};
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, Run};
@@ -8,7 +11,7 @@ use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
-use results::page::{PAGE_SCHEMA, PageLines, PageProfile};
+use results::page::{PAGE_SCHEMA, PageLines, PageProfile, join_slices};
 use results::{
     RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
     resolve_all, tree_of_recording,
@@ -133,7 +136,27 @@ impl PageContent {
         Ok(())
     }
 
+    /// Adds the epochs of a database, and what its daemon says of itself, if one runs.
+    fn add_machine(&mut self, directory: &Path) -> anyhow::Result<()> {
+        // A directory can be a single epoch, too.
+        let Ok(database) = store::Database::open(directory) else {
+            return Ok(());
+        };
+        let epochs = database.epochs()?;
+        if !epochs.is_empty() {
+            self.results
+                .push(serde_json::to_value(json_epochs(&epochs))?);
+        }
+        if let Ok(status) = daemon_status(directory) {
+            self.results.push(serde_json::to_value(status)?);
+        }
+        Ok(())
+    }
+
     fn add_recording(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
+        if file.is_dir() {
+            self.add_machine(file)?;
+        }
         let source = RecordingSource {
             path: Some(file.to_owned()),
             debug_dirs: debug_dirs.to_owned(),
@@ -142,11 +165,17 @@ impl PageContent {
         let mut recording =
             crate::source::accept_recording(results::open_recording(&source, Wanted::ALL)?);
         profile::fold_interpreter_frames(&mut recording);
+        join_slices(&mut recording);
         let resolved = resolve_all(&recording, &source);
-        let profile = tree_of_recording(&recording, &resolved, &read_options(debug_dirs))?;
-        let lines = PageLines::of_recording(&recording, &resolved.table);
+        let mut options = read_options(debug_dirs);
+        options
+            .group_by
+            .extend(recording.slice_ns.map(|_| GroupBy::Slice));
+        let profile = tree_of_recording(&recording, &resolved, &options)?;
+        let code = hottest_code(&recording, &source);
+        let lines = PageLines::of_recording(&recording, &resolved.table, &code.procedures);
         self.add_profile(file, &profile, |page| {
-            page.with_recording(&recording, lines)
+            page.with_recording(&recording, &resolved.table, lines, code)
         })
     }
 
@@ -174,7 +203,7 @@ fn read_options(debug_dirs: &[PathBuf]) -> ReadOptions {
 
 /// Searches a profile as `bottlenecks --auto` does, all threads together.
 fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
-    let threads = Regex::new(r"^\[thread\]$")?;
+    let threads = Regex::new(r"^\[(thread|slice)\]$")?;
     let tree = profile.tree.clone().with_only(profile.default_value);
     let value = tree.value_types()[0].clone();
     let run = Run {

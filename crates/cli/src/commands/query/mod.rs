@@ -261,6 +261,7 @@ fn group_rows(
                 () if has("image") || has("build_id") => StackId(location.image.0),
                 () => StackId(0),
             },
+            slice: None,
             waker: None,
             count: 0,
             weight: 0,

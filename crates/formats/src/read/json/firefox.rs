@@ -82,6 +82,7 @@ impl ThreadTables {
             pid: self.pid.as_integer(),
             thread: self.name.as_text(),
             tid: self.tid.as_integer(),
+            slice: None,
         }
     }
 }

@@ -320,6 +320,7 @@ impl ThreadNames {
             pid: Some(pid),
             thread: self.threads.get(&(pid, tid)).map(String::as_str),
             tid: Some(tid),
+            slice: None,
         }
     }
 }

@@ -259,6 +259,7 @@ impl<'o> PerfSamples<'o> {
                     pid: Some(pid),
                     tid: Some(tid),
                     stack,
+                    slice: None,
                     waker: None,
                     count,
                     weight,

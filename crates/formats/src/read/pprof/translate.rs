@@ -235,6 +235,7 @@ impl<'o> Translation<'o> {
             pid: number(&["pid", "process_id", "process id"]),
             thread: thread.as_deref(),
             tid: number(&["tid", "thread_id", "thread id"]),
+            slice: None,
         };
         self.draft.group_node(&owner, self.end)
     }

@@ -1,0 +1,121 @@
+//! When samples were taken, and who ended waits.
+
+use ::profile::{NameId, Recording, Unit};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// More slices than this are joined: each costs a copy of the calling contexts that it has.
+const MOST_SLICES: u32 = 300;
+/// The number of waits by waker in the data: those that took longest.
+const MOST_WAITS: usize = 20_000;
+
+/// The time axis of a recording. The tree has a frame of the module `[slice]` below each thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageTimeline {
+    /// The length of a slice in nanoseconds.
+    pub slice_ns: u64,
+    /// The number of slices.
+    pub slices: u32,
+}
+
+/// Waits by slice, thread, and the thread that ended them, column by column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageWakes {
+    /// Names of threads.
+    pub names: Vec<String>,
+    /// The slice in which the wait ended; 0 without a time axis.
+    pub slice: Vec<u32>,
+    /// The thread that waited: a position in `names`.
+    pub thread: Vec<usize>,
+    /// The one that ended it, likewise.
+    pub waker: Vec<usize>,
+    /// The value that it is counted in.
+    pub value: Vec<u16>,
+    /// How long it took, in nanoseconds.
+    pub ns: Vec<u64>,
+}
+
+/// A name, and the number where threads are kept apart.
+type WokenThread = (NameId, Option<u32>);
+
+/// Joins slices until they are few enough for a page.
+pub fn join_slices(recording: &mut Recording) {
+    let Some(slice_ns) = recording.slice_ns else {
+        return;
+    };
+    let slices = slice_count(recording);
+    if slices == 0 {
+        recording.slice_ns = None;
+        return;
+    }
+    let factor = slices.div_ceil(MOST_SLICES);
+    recording.slice_ns = Some(slice_ns.saturating_mul(factor.into()));
+    for sample in &mut recording.samples {
+        sample.slice = sample.slice.map(|slice| slice / factor);
+    }
+}
+
+fn slice_count(recording: &Recording) -> u32 {
+    let slices = recording.samples.iter().filter_map(|sample| sample.slice);
+    slices.max().map_or(0, |last| last.saturating_add(1))
+}
+
+impl PageTimeline {
+    /// The time axis, if times were kept.
+    pub fn of_recording(recording: &Recording) -> Option<Self> {
+        Some(Self {
+            slice_ns: recording.slice_ns?,
+            slices: slice_count(recording),
+        })
+    }
+}
+
+impl PageWakes {
+    /// Adds waits up; `None` if the recording does not say who ended any.
+    pub fn of_recording(recording: &Recording) -> Option<Self> {
+        type WakeKey = (u32, WokenThread, WokenThread, u16);
+        let mut sums: FxHashMap<WakeKey, u64> = FxHashMap::default();
+        for sample in &recording.samples {
+            let Some(waker) = sample.waker else {
+                continue;
+            };
+            if recording.event(sample.event).unit == Unit::Nanoseconds {
+                // Numbers say nothing of the waker where they do not of the thread.
+                let by = (waker.process, sample.tid.map(|_| waker.tid));
+                let thread = (sample.process, sample.tid);
+                let key = (sample.slice.unwrap_or(0), thread, by, sample.event.0);
+                let sum = sums.entry(key).or_default();
+                *sum = sum.saturating_add(sample.weight);
+            }
+        }
+        let mut rows: Vec<(WakeKey, u64)> = sums.into_iter().collect();
+        rows.sort_by_key(|(key, ns)| (std::cmp::Reverse(*ns), *key));
+        rows.truncate(MOST_WAITS);
+        rows.sort_unstable();
+        let mut wakes = Self::default();
+        let mut numbers: FxHashMap<WokenThread, usize> = FxHashMap::default();
+        for ((slice, thread, waker, value), ns) in rows {
+            let mut number = |wakes: &mut Self, one: WokenThread| {
+                *numbers.entry(one).or_insert_with(|| {
+                    // As the tree's frames of threads are called.
+                    let name = match recording.names.get(one.0) {
+                        "" => "[unknown]",
+                        name => name,
+                    };
+                    wakes.names.push(match one.1 {
+                        Some(tid) => format!("{name} ({tid})"),
+                        None => name.to_owned(),
+                    });
+                    wakes.names.len() - 1
+                })
+            };
+            let (thread, waker) = (number(&mut wakes, thread), number(&mut wakes, waker));
+            wakes.slice.push(slice);
+            wakes.thread.push(thread);
+            wakes.waker.push(waker);
+            wakes.value.push(value);
+            wakes.ns.push(ns);
+        }
+        (!wakes.ns.is_empty()).then_some(wakes)
+    }
+}

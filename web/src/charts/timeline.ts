@@ -1,0 +1,117 @@
+/** Draws threads over time: in each slice the parts in which a thread ran, waited for a CPU and was blocked. */
+import { printable, shortened } from "../model/format";
+import type { Range } from "../model/data";
+import type { ThreadTime } from "../model/timeline";
+import { TEXT } from "./colours";
+
+export const STATES = ["running", "ready", "blocked"] as const;
+export type ThreadState = (typeof STATES)[number];
+export const NAMES: Readonly<Record<ThreadState, string>> = { running: "running", ready: "waiting for a CPU", blocked: "blocked" };
+/** Told apart by lightness as well, and by place: running grows from below, blocked hangs from above. */
+const COLOURS = { light: { running: "#2f6fb3", ready: "#e69f00", blocked: "#d9d4c7" }, dark: { running: "#4d93d9", ready: "#e0a63a", blocked: "#3f3c35" } } as const;
+
+export interface Picture {
+  readonly axis: { readonly slice_ns: number; readonly slices: number };
+  readonly threads: readonly ThreadTime[];
+  readonly width: number;
+  readonly row: number;
+  readonly overview: number;
+  readonly night: boolean;
+}
+
+export interface LivePicture extends Picture {
+  readonly height: number;
+  readonly selected: Range | null;
+  readonly cursor: readonly [number, number];
+  /** The method of the thread that is shown alone. */
+  readonly only: number | null;
+}
+
+/** Room for the names of threads. */
+export function labelWidth(width: number): number {
+  return width < 600 ? 90 : 170;
+}
+
+type Emit = (x: number, y: number, width: number, height: number, colour: string, name: string) => void;
+
+/** Calls with each box of the picture. */
+export function timelineBoxes(picture: Picture): (emit: Emit) => void {
+  const { axis, threads, width, row, overview } = picture;
+  const colours = COLOURS[picture.night ? "dark" : "light"];
+  const left = labelWidth(width);
+  const step = (width - left) / axis.slices;
+  const wide = Math.max(0.6, step - (step > 5 ? 1 : 0));
+  return (emit) => {
+    const most = Math.max(1, ...Array.from({ length: axis.slices }, (_, slice) => threads.reduce((sum, one) => sum + one.running[slice]! / axis.slice_ns, 0)));
+    for (let slice = 0; slice < axis.slices; slice++) {
+      const busy = threads.reduce((sum, one) => sum + one.running[slice]! / axis.slice_ns, 0);
+      const high = ((overview - 14) * busy) / most;
+      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${busy.toFixed(1)} CPUs`);
+    }
+    threads.forEach((thread, at) => {
+      const top = overview + at * row;
+      const high = row - 4;
+      for (let slice = 0; slice < axis.slices; slice++) {
+        const x = left + slice * step;
+        let low = top + high;
+        for (const state of STATES) {
+          const part = Math.min(1, thread[state][slice]! / axis.slice_ns) * high;
+          if (part < 0.3) continue;
+          low -= part;
+          emit(x, Math.max(top, low), wide, Math.min(part, high), colours[state], `${printable(thread.name)}: ${NAMES[state]}`);
+        }
+      }
+    });
+  };
+}
+
+/** Draws it with what is selected. */
+export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): void {
+  const { axis, threads, width, height, row, overview, selected, cursor, night } = picture;
+  const ratio = Math.min(2, devicePixelRatio || 1);
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  context.scale(ratio, ratio);
+  const ink = night ? TEXT.dark : TEXT.light;
+  const left = labelWidth(width);
+  const step = (width - left) / axis.slices;
+  timelineBoxes(picture)((x, y, w, h, colour) => {
+    context.fillStyle = colour;
+    context.fillRect(x, y, w, h);
+  });
+  context.font = "12px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  context.fillStyle = ink;
+  context.fillText("CPUs busy", 4, overview / 2);
+  threads.forEach((thread, at) => {
+    context.globalAlpha = picture.only === null || picture.only === thread.method ? 1 : 0.45;
+    context.fillText(shortened(thread.name, Math.floor((left - 8) / 6.8)), 4, overview + at * row + row / 2 - 2);
+  });
+  context.globalAlpha = 1;
+  context.strokeStyle = night ? "#55524a" : "#cfc9ba";
+  context.lineWidth = 1;
+  // Round times, some hundred pixels apart.
+  const seconds = (axis.slices * axis.slice_ns) / 1e9;
+  const rough = (seconds * 110) / (width - left);
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const every = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= rough) ?? unit;
+  for (let time = 0; time <= seconds; time += every) {
+    const x = Math.round(left + (time / seconds) * (width - left)) + 0.5;
+    context.beginPath();
+    context.moveTo(x, overview - 8);
+    context.lineTo(x, height - 18);
+    context.stroke();
+    context.fillText(`${Number(time.toPrecision(4))} s`, Math.min(x + 2, width - 40), height - 8);
+  }
+  if (selected) {
+    context.fillStyle = night ? "#0009" : "#fffa";
+    context.fillRect(left, 0, selected[0] * step, height - 20);
+    context.fillRect(left + selected[1] * step, 0, width - left - selected[1] * step, height - 20);
+    context.strokeStyle = ink;
+    context.strokeRect(left + selected[0] * step + 0.5, 1, (selected[1] - selected[0]) * step - 1, height - 22);
+  }
+  context.strokeStyle = ink;
+  context.strokeRect(left + cursor[0] * step - 0.5, overview + cursor[1] * row - 1.5, Math.max(3, step), row - 1);
+}

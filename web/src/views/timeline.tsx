@@ -1,0 +1,102 @@
+/** When threads ran, waited for a CPU and were blocked. What is selected here filters every other view. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes } from "../charts/timeline";
+import { saveCanvas, saveSvg } from "../charts/save";
+import { amount, grouped, percent, shortened } from "../model/format";
+import { rangeBetween, sumOf, threadTimes, wakesIn } from "../model/timeline";
+import { Empty } from "../parts/empty";
+import { Menu } from "../parts/menu";
+import { ProfileEmpty } from "../parts/profile-empty";
+import { dark } from "../parts/theme";
+import { profile, range, thread } from "../state/page";
+import { change, linkTo } from "../state/route";
+
+/** So many threads are drawn; the table has all. */
+const DRAWN = 64;
+const ROW = 26;
+const OVERVIEW = 54;
+
+export function Timeline() {
+  const shown = profile.value;
+  const axis = shown?.timeline;
+  const threads = useMemo(() => (shown ? threadTimes(shown) : []), [shown]);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [cursor, setCursor] = useState<readonly [number, number]>([0, 0]);
+  const [drag, setDrag] = useState<number | null>(null);
+  const drawn = threads.slice(0, DRAWN);
+  const height = OVERVIEW + drawn.length * ROW + 22;
+  const selected = range.value;
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(260, Math.floor(entry.contentRect.width))));
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, [axis]);
+  useEffect(() => {
+    if (canvas.current && axis) drawTimeline(canvas.current, { axis, threads: drawn, width, height, row: ROW, overview: OVERVIEW, selected, cursor, only: thread.value, night: dark.value });
+  });
+  if (!shown) return <ProfileEmpty />;
+  if (!axis || threads.length === 0) return <Empty why={`${shortened(shown.name, 80)} has no time axis: it says how often code ran, not when.`} type={["vitalfew record -g --timeline --off-cpu -o app.vf -- COMMAND", "vitalfew html page.html app.vf"]} />;
+  const left = labelWidth(width);
+  const sliceAt = (event: MouseEvent) => Math.max(0, Math.min(axis.slices - 1, Math.floor(((event.offsetX - left) / (width - left)) * axis.slices)));
+  const rowAt = (event: MouseEvent) => Math.max(0, Math.min(drawn.length - 1, Math.floor((event.offsetY - OVERVIEW) / ROW)));
+  const select = (from: number, to: number) => change({ range: rangeBetween(from, to, axis.slices).join("-"), zoom: "" }, true);
+  const [slice, row] = cursor;
+  const key = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const down = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (step !== 0) {
+      const next = Math.max(0, Math.min(axis.slices - 1, slice + step));
+      if (event.shiftKey) {
+        const from = drag ?? slice;
+        setDrag(from);
+        select(from, next);
+      } else setDrag(null);
+      setCursor([next, row]);
+    } else if (down !== 0) setCursor([slice, Math.max(0, Math.min(drawn.length - 1, row + down))]);
+    else if (event.key === "Enter") change({ thread: thread.value === null ? drawn[row]!.name : "", zoom: "" });
+    else if (event.key === "Escape") change({ range: "", zoom: "" });
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const under = drawn[row] ?? drawn[0]!;
+  const part = (ns: number) => percent(ns / axis.slice_ns);
+  const woken = wakesIn(shown.wakes, [slice, slice + 1], under.name)[0];
+  return (
+    <div class="timeline">
+      <h1>Timeline</h1>
+      <p class="quiet">Drag over a part of the time: every view shows only that part. {STATES.map((state) => <span key={state} class={`key ${state}`}>{NAMES[state]}</span>)}</p>
+      <figure>
+        <div class="bar"><span />
+          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes({ axis, threads: drawn, width, row: ROW, overview: OVERVIEW, night: dark.value }))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
+        </div>
+        <div ref={box} class="canvas">
+          <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="timeline"
+            aria-label="Threads over time. Left and right move in time, with Shift they select; up and down go to another thread, Enter shows it alone, Escape shows all of the time. The same as a table is below."
+            onKeyDown={key} onMouseDown={(event) => { setDrag(sliceAt(event)); setCursor([sliceAt(event), rowAt(event)]); }}
+            onMouseMove={(event) => { setCursor([sliceAt(event), rowAt(event)]); if (drag !== null && event.buttons === 1) select(drag, sliceAt(event)); }}
+            onMouseUp={(event) => { if (drag !== null && drag === sliceAt(event)) change({ range: "", zoom: "" }); setDrag(null); }} />
+        </div>
+        <figcaption aria-live="polite" data-testid="timeline-details">
+          <strong>{shortened(under.name, 60)}</strong>
+          <span>{amount(slice * axis.slice_ns, "nanoseconds")} to {amount((slice + 1) * axis.slice_ns, "nanoseconds")}</span>
+          <span>running {part(under.running[slice]!)}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
+          {woken && <span>woken by {shortened(woken.waker, 40)} after {amount(woken.ns, "nanoseconds")}</span>}
+        </figcaption>
+      </figure>
+      <h2>{selected ? "In the selected time" : "In all"}</h2>
+      <div class="table" tabIndex={0} role="region" aria-label="Threads">
+        <table data-testid="threads">
+          <thead><tr><th scope="col">Thread</th><th scope="col" class="number">Running</th><th scope="col" class="number">Waiting for a CPU</th><th scope="col" class="number">Blocked</th><th scope="col">Woken mostly by</th></tr></thead>
+          <tbody>{threads.slice(0, 500).map((one) => {
+            const waker = wakesIn(shown.wakes, selected, one.name)[0];
+            return <tr key={one.method}><th scope="row"><a href={linkTo("flame", { thread: one.name })}>{shortened(one.name, 60)}</a></th><td class="number">{amount(sumOf(one.running, selected), "nanoseconds")}</td><td class="number">{amount(sumOf(one.ready, selected), "nanoseconds")}</td><td class="number">{amount(sumOf(one.blocked, selected), "nanoseconds")}</td><td>{waker ? `${shortened(waker.waker, 40)}, after ${amount(waker.ns, "nanoseconds")}` : ""}</td></tr>;
+          })}</tbody>
+        </table>
+      </div>
+      <p class="quiet">{grouped(axis.slices)} slices of {amount(axis.slice_ns, "nanoseconds")}. Running is what samples say. A wait counts where it ended, and is drawn back from there. {threads.length > DRAWN && `${grouped(threads.length - DRAWN)} more threads are in the table only. `}{!shown.wakes && <>Who woke whom is recorded with <code>--off-cpu</code>.</>}</p>
+    </div>
+  );
+}
