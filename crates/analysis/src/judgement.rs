@@ -41,6 +41,10 @@ pub const SAID_FIRST: f64 = 0.25;
 const FEWEST_RUNS: usize = 3;
 /// Other programs that are named.
 const NAMED_TAKERS: usize = 3;
+/// A function of the C library on the way to the kernel is called by one function, if that has so much of the time.
+const ONE_CALLER: f64 = 0.8;
+/// Functions on the way to the kernel, at most: those of a file's stream are the most.
+const LONGEST_WAY_TO_KERNEL: usize = 12;
 
 /// The measurements of all methods.
 #[derive(Clone, Copy, Debug)]
@@ -144,9 +148,12 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     Ok(places.choose_and_order(measured))
 }
 
+/// A function with its module.
+type MethodName = (String, String);
+
 /// A call sequence with the time that no other one has.
 struct TimedPlace {
-    path: Vec<(String, String)>,
+    path: Vec<MethodName>,
     /// By kind, in nanoseconds.
     times: [f64; TimeKind::ALL.len()],
     /// The part of it that each function has by itself.
@@ -194,8 +201,68 @@ impl<'a> Places<'a> {
             let steps = forest.path_of(&bottleneck.sequence).iter();
             let methods = steps.map(|step| forest.method(*step));
             let path = methods.map(|m| (m.name.clone(), m.module.clone()));
-            self.take_sequence(path.collect());
+            for path in self.with_askers(path.collect()) {
+                self.take_sequence(path);
+            }
         }
+    }
+
+    /// Makes the sequences of one that begins in the kernel begin with who asked: its caller, and on through the C library, which only
+    /// hands the call on. Of several callers each is a sequence of its own, if it has enough time.
+    fn with_askers(&self, path: Vec<MethodName>) -> Vec<Vec<MethodName>> {
+        let mut done = Vec::new();
+        let mut open = vec![path];
+        while let Some(path) = open.pop() {
+            let in_kernel = path[0].1 == "[kernel]";
+            if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !is_way_to_kernel(&path) {
+                done.push(path);
+                continue;
+            }
+            let callers = self.callers_of(&path);
+            let all: f64 = callers.values().sum();
+            let most = callers.values().copied().fold(0.0, f64::max);
+            // One below the root has no caller.
+            let enough = match in_kernel {
+                true => LEAST * self.working_ns,
+                false => ONE_CALLER * all,
+            };
+            let mut callers: Vec<_> = callers.into_iter().collect();
+            callers.retain(|(caller, time)| caller.is_some() && *time >= enough);
+            if most <= 0.0 || callers.is_empty() {
+                done.push(path);
+                continue;
+            }
+            callers.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            callers.truncate(SOUGHT);
+            open.extend(callers.into_iter().filter_map(|(caller, _)| {
+                let caller = std::iter::once(caller?);
+                Some(caller.chain(path.iter().cloned()).collect())
+            }));
+        }
+        done
+    }
+
+    /// The time of the calls of a sequence by who makes them; `None` is the root.
+    fn callers_of(&self, path: &[MethodName]) -> FxHashMap<Option<MethodName>, f64> {
+        let mut callers = FxHashMap::default();
+        for node in (1..self.tree.len()).map(|node| NodeId(node as u32)) {
+            if !self.ends_at(path, node) {
+                continue;
+            }
+            let mut first = node;
+            for _ in 1..path.len() {
+                first = self.tree.parent(first).unwrap_or(first);
+            }
+            let caller = self.tree.parent(first).and_then(|caller| {
+                let name = name_of(self.tree, caller)?;
+                let module = module_of(self.tree, caller)?;
+                Some((name.to_owned(), module.to_owned()))
+            });
+            let below = node.0..self.tree.end(node).0;
+            let time: i64 = below.map(|node| self.tree.cost(0, NodeId(node))).sum();
+            *callers.entry(caller).or_insert(0.0) += time as f64;
+        }
+        callers
     }
 
     /// Looks for the same sequences in further runs, in the same order, so that they share no time there either.
@@ -220,7 +287,7 @@ impl<'a> Places<'a> {
     }
 
     /// Adds the time below all calls of a sequence that no other one has taken.
-    fn take_sequence(&mut self, path: Vec<(String, String)>) {
+    fn take_sequence(&mut self, path: Vec<MethodName>) {
         let mut place = TimedPlace {
             path,
             times: [0.0; TimeKind::ALL.len()],
@@ -256,7 +323,7 @@ impl<'a> Places<'a> {
         add_to_callers(self.tree, node, &mut place.callers);
     }
 
-    fn ends_at(&self, path: &[(String, String)], node: NodeId) -> bool {
+    fn ends_at(&self, path: &[MethodName], node: NodeId) -> bool {
         let mut at = Some(node);
         path.iter().rev().all(|(name, module)| {
             let Some(node) = at else { return false };
@@ -487,15 +554,21 @@ fn command_for_whole_machine() -> Vec<String> {
 }
 
 /// A path to the kernel, without the C library's functions that only hand the call on.
-fn without_wrappers(path: &[(String, String)]) -> Vec<(String, String)> {
+fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
     let mut path = path.to_vec();
-    let is_kernel = |(_, module): &(String, String)| module == "[kernel]";
+    let is_kernel = |(_, module): &MethodName| module == "[kernel]";
     let mut at = path.iter().position(is_kernel).unwrap_or(0);
     while at > 1 && is_c_library(&path[at - 1].1) {
         at -= 1;
         path.remove(at);
     }
     path
+}
+
+/// Returns whether a path leads through the C library alone into the kernel.
+fn is_way_to_kernel(path: &[MethodName]) -> bool {
+    let (last, before) = path.split_last().expect("paths are not empty");
+    last.1 == "[kernel]" && before.iter().all(|(_, module)| is_c_library(module))
 }
 
 fn is_c_library(module: &str) -> bool {
@@ -540,11 +613,15 @@ fn add_to_callers(tree: &CallTree, node: NodeId, times: &mut FxHashMap<String, f
     }
 }
 
-/// A name without what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`.
-fn plain_name(name: &str) -> &str {
+/// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
+pub fn plain_name(name: &str) -> &str {
     let plain = name.trim_start_matches('_');
     let plain = plain.strip_prefix("GI_").unwrap_or(plain);
-    plain.trim_start_matches('_')
+    let plain = plain.trim_start_matches('_');
+    match name.starts_with('_') {
+        true => plain.strip_prefix("libc_").unwrap_or(plain),
+        false => plain,
+    }
 }
 
 fn name_of(tree: &CallTree, node: NodeId) -> Option<&str> {

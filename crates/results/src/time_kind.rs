@@ -40,13 +40,48 @@ pub enum WaitKind {
 pub struct SystemCallName<'a>(pub &'a str);
 
 impl<'a> SystemCallName<'a> {
-    /// The system call whose function in the kernel this is.
+    /// The system call whose function in the kernel this is. The outer one of several may not be on a stack, because it ends with
+    /// the call of the inner one.
     pub fn of_function(name: &'a str) -> Option<Self> {
-        let prefixes = ["__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__se_sys_"];
+        let prefixes = [
+            "__x64_sys_",
+            "__arm64_sys_",
+            "__ia32_sys_",
+            "__se_sys_",
+            "__do_sys_",
+            "ksys_",
+        ];
         let mut names = prefixes.iter().filter_map(|p| name.strip_prefix(p));
         names.next().map(Self)
     }
 }
+
+/// Where the kernel's part of a stack begins if the thread asked for it.
+const SYSTEM_CALL_ENTRIES: [&str; 4] = [
+    "do_syscall_64",
+    "entry_SYSCALL_64_after_hwframe",
+    "el0_svc",
+    "do_el0_svc",
+];
+
+/// Returns whether the kernel's names are of a system call, of whatever name.
+fn is_system_call(kernel: &[&str]) -> bool {
+    let is_call = |name: &&str| {
+        SYSTEM_CALL_ENTRIES.contains(name) || SystemCallName::of_function(name).is_some()
+    };
+    kernel.iter().any(is_call)
+}
+
+/// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read.
+const DISK_WAITS: [&str; 7] = [
+    "io_schedule",
+    "folio_",
+    "bit_wait",
+    "_dio_",
+    "direct_IO",
+    "_file_read_iter",
+    "_file_write_iter",
+];
 
 /// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first; `alone` says that the
 /// program has no other thread, so that nobody works meanwhile.
@@ -99,17 +134,14 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
         "fsync" | "fdatasync" | "sync" | "syncfs" | "sync_file_range" | "msync" => {
             Costly(TimeKind::Disk)
         }
-        _ if in_kernel("io_schedule") || in_kernel("folio_") || in_kernel("bit_wait") => {
-            Costly(TimeKind::Disk)
-        }
+        _ if DISK_WAITS.iter().any(|part| in_kernel(part)) => Costly(TimeKind::Disk),
         _ => Costly(TimeKind::OtherWaits),
     }
 }
 
 /// Returns what a thread on a CPU does, by the kernel's names on its stack.
 pub fn running_kind(kernel: &[&str]) -> TimeKind {
-    let mut names = kernel.iter();
-    if names.any(|name| SystemCallName::of_function(name).is_some()) {
+    if is_system_call(kernel) {
         return TimeKind::SystemCalls;
     }
     match kernel.iter().any(|name| name.contains("page_fault")) {
@@ -137,6 +169,9 @@ mod tests {
         assert_eq!(condition, WaitKind::Idle(IdleKind::Threads));
         let saved = kind(&["fsync"], &["folio_wait_bit", "__x64_sys_fsync"]);
         assert_eq!(saved, WaitKind::Costly(TimeKind::Disk));
+        let direct = ["__iomap_dio_rw", "vfs_read", "__x64_sys_pread64"];
+        let direct = kind(&["pread64"], &direct);
+        assert_eq!(direct, WaitKind::Costly(TimeKind::Disk));
         let piped = kind(&["read"], &["anon_pipe_read", "__x64_sys_read"]);
         assert_eq!(piped, WaitKind::Idle(IdleKind::Processes));
         let received = ["tcp_recvmsg", "__x64_sys_recvfrom"];
@@ -149,6 +184,9 @@ mod tests {
     fn interrupts_are_the_time_of_the_code_that_they_interrupt() {
         let tick = running_kind(&["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"]);
         assert_eq!(tick, TimeKind::Computing);
+        // __x64_sys_write ends with the call of ksys_write.
+        let written = ["vfs_write", "ksys_write", "do_syscall_64"];
+        assert_eq!(running_kind(&written), TimeKind::SystemCalls);
         assert_eq!(
             running_kind(&["clear_page", "asm_exc_page_fault"]),
             TimeKind::PageFaults

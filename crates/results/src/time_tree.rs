@@ -1,7 +1,7 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
 use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
-use analysis::judgement::CpuWaits;
+use analysis::judgement::{CpuWaits, plain_name};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, ImageKind, KERNEL_CALL, Location,
     MethodId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind, Unit, ValueType,
@@ -134,13 +134,13 @@ impl<'a> TreeMaker<'a> {
             let name = |l: &Location| table.procedure(*l).map_or("", |p| &*p.name);
             locations.iter().map(name).collect()
         };
-        let in_kernel = names(&kernel);
+        let (in_user, in_kernel) = (names(&user), names(&kernel));
         let (kind, cost) = match self.recording.event(sample.event).name.as_str() {
             "run-queue" => {
                 self.wait_for_cpu(sample);
                 return Ok(());
             }
-            "off-cpu" => match wait_kind(&names(&user), &in_kernel, self.alone) {
+            "off-cpu" => match wait_kind(&in_user, &in_kernel, self.alone) {
                 WaitKind::Idle(idle) => {
                     *self.idle.entry(idle).or_default() += sample.weight;
                     return Ok(());
@@ -158,7 +158,7 @@ impl<'a> TreeMaker<'a> {
             }
         };
         let mut node = self.node_of_stack(&user)?;
-        if let Some(name) = kernel_frame(kind, &in_kernel, user.is_empty()) {
+        if let Some(name) = kernel_frame(kind, &in_user, &in_kernel) {
             let method = self.builder.method(&name, "[kernel]")?;
             node = self.builder.child(node, method)?;
         }
@@ -252,15 +252,20 @@ fn each_sample(recording: &Recording) -> f64 {
 }
 
 /// The one frame that stands for the kernel's part of a stack.
-fn kernel_frame(kind: TimeKind, kernel: &[&str], without_user: bool) -> Option<String> {
+fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String> {
     let call = kernel
         .iter()
         .find_map(|name| SystemCallName::of_function(name));
     match (call, kind) {
         (Some(SystemCallName(call)), _) => Some(format!("{call}{KERNEL_CALL}")),
+        // Who asked is the C library's function of its name, as a rule.
+        (None, TimeKind::SystemCalls) => {
+            let asker = user.first().map_or("unknown", |name| plain_name(name));
+            Some(format!("{asker}{KERNEL_CALL}"))
+        }
         (None, TimeKind::PageFaults | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),
         // A thread of the kernel has no caller to count for.
-        (None, _) if without_user => kernel.last().map(|name| (*name).to_owned()),
+        (None, _) if user.is_empty() => kernel.last().map(|name| (*name).to_owned()),
         _ => None,
     }
 }

@@ -280,3 +280,42 @@ fn several_runs_make_the_interval() {
     assert!(low < 0.56 && high > 0.64, "{amount:?}");
     assert_eq!(judgement.findings[0].doubts, []);
 }
+
+#[test]
+fn a_system_call_belongs_to_each_that_asks_for_it() {
+    use TimeKind::{Computing, Locks};
+    let tree = tree(&[
+        ("main;parse;futex (system call)", Locks, 300),
+        ("main;store;futex (system call)", Locks, 280),
+        ("main;rest;futex (system call)", Locks, 3),
+        ("main;parse", Computing, 60),
+        ("main;store", Computing, 50),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let paths: Vec<&Finding> = judgement.findings.iter().collect();
+    let path = |finding: &Finding| match &finding.place.what {
+        PlaceInCode::CallPath { path } => path.clone(),
+        other => panic!("{other:?}"),
+    };
+    for finding in &paths {
+        assert!(path(finding).len() > 1, "nobody asks: {finding:?}");
+    }
+    // No time is counted twice.
+    assert!(judgement.together <= 1.0, "{}", judgement.together);
+    let locks = paths.iter().filter(|f| f.spent_on() == Some(Locks));
+    let worth: f64 = locks.map(|finding| finding.amount.value).sum();
+    assert!((0.8..0.86).contains(&worth), "{paths:?}");
+}
+
+#[test]
+fn names_of_the_c_library_are_those_of_its_manual() {
+    for (name, plain) in [
+        ("__GI___libc_write", "write"),
+        ("___pthread_mutex_lock", "pthread_mutex_lock"),
+        ("__libc_pread64", "pread64"),
+        ("libc_of_mine", "libc_of_mine"),
+        ("write", "write"),
+    ] {
+        assert_eq!(plain_name(name), plain);
+    }
+}
