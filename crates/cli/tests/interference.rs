@@ -135,6 +135,30 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     is_as_alone(&lab, &program, &often);
 }
 
+/// Our own calls before the program begins are not the program's: its only thread was two, and lost half as much of the time.
+#[test]
+fn a_program_of_one_thread_has_one() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "twice.c", C);
+    let functions = [
+        "-f",
+        "malloc",
+        "-f",
+        "pthread_mutex_lock",
+        "-f",
+        "pthread_mutex_unlock",
+    ];
+    let traced = run(&lab, &functions, &program, &["0", "side"]);
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(traced.status.success(), "{said}");
+    let found = report(&lab, &[]);
+    assert_eq!(found["threads"], 1, "{found}");
+}
+
 /// Functions of a stripped program have places instead of names, which nobody can ask to trace.
 #[test]
 fn a_stripped_program_is_traced_by_default() {

@@ -65,12 +65,15 @@ fn no_row_is_wider_than_the_terminal() {
         format!("report {file} --tree --no-pager"),
         format!("diff {file} {file} --no-pager"),
         "report ../../tests/recordings/blocked.vf --no-pager".to_owned(),
+        "interference report tests/interference/lock.trace --no-pager".to_owned(),
         "report ../../tests/recordings/generated.vf --by instruction --no-pager".to_owned(),
     ] {
         for columns in [80, 120] {
             let shown = on_terminal(columns, "", &command);
             assert!(shown.contains('%'), "{command}: {shown}");
-            for line in shown.lines().filter(|line| !line.starts_with("vitalfew: ")) {
+            // A message, or a command to type, is one line.
+            let whole = |line: &&str| line.starts_with("vitalfew: ") || line.starts_with("next: ");
+            for line in shown.lines().filter(|line| !whole(line)) {
                 let width = plain(line).chars().count();
                 assert!(
                     width <= columns as usize,

@@ -277,12 +277,12 @@ impl Job<'_> {
         done: &mut Done,
     ) {
         let lost = match (detail, file.is_complete()) {
-            (Detail::Lines, true) => "no debug information; no lines and no inlined calls",
+            (Detail::Lines, true) => "has no debug information; no lines and no inlined calls",
             (Detail::Lines, false) => {
-                "stripped; names of exported procedures only, no lines and no inlined calls"
+                "is stripped; names of exported procedures only, no lines and no inlined calls"
             }
             (Detail::Procedures, _) => {
-                "stripped; only exported procedures have names, others their address"
+                "is stripped; only exported procedures have names, others their address"
             }
         };
         let place = file

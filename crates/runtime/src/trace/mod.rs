@@ -17,6 +17,7 @@ mod unwind;
 
 use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use pointer::{BUSY, replace};
 use runtime_abi::trace::{LENGTH, MAGIC, Memory, state};
 use shared::{shared_memory, ticks, wake_controller};
 
@@ -57,7 +58,11 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     }
     shared::set_memory(mapped);
     local::prepare_threads(main_stack);
-    if steps::take_steps(memory) {
+    // Registering unwind tables allocates and locks. Traced, that would begin this thread twice, and be shown as the program's.
+    let own = replace(BUSY);
+    let runs = steps::take_steps(memory);
+    replace(own);
+    if runs {
         local::begin_thread(memory);
     } else {
         memory.state.store(state::OFF, Release);

@@ -3,13 +3,14 @@
 use super::load::image;
 use super::shown_report::Report;
 use crate::output::{Align, Table, clean_name, format_ns, group_digits, shorten_middle};
+use crate::screen::{terminal_width, wrap_paragraph};
 use profile::{
     BlockScore, Cause, Coverage, DoubtKind, EventScore, Floor, Interference, Level, Quality,
     RunEnd, SequenceScore, Standing, TracedCpuUser,
 };
 use std::io::Write;
 
-/// Columns of a line.
+/// Columns of a line at most.
 const WIDTH: usize = 100;
 /// Below this the paper's authors do not look (§5.5), and nobody gains much.
 const WORTH_A_LOOK: f64 = 0.1;
@@ -121,8 +122,12 @@ fn none(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     if result.findings.iter().any(worth) {
         return Ok(());
     }
+    let found = match result.findings.iter().any(is_listed) {
+        true => "little interference found",
+        false => "no interference found",
+    };
     let text = format!(
-        "no interference found: in no function do threads lose {WORTH_A_LOOK} of their time to each other"
+        "{found}: in no function do threads lose {WORTH_A_LOOK} of their time to each other"
     );
     wrapped("", &text, out)
 }
@@ -197,22 +202,18 @@ fn block(
         percent(program.high),
         split(report, finding)
     )?;
-    writeln!(
-        out,
-        "   {} calls by {} threads, mean {}, median {}, 99% {}, longest {}",
+    let calls = format!(
+        "{} calls by {} threads, mean {}, median {}, 99% {}, longest {}",
         group_digits(finding.executions.calls),
         group_digits(finding.threads_total),
         format_ns(finding.durations.mean_ns),
         format_ns(finding.durations.median_ns),
         format_ns(finding.durations.p99_ns),
         format_ns(finding.durations.max_ns)
-    )?;
-    writeln!(
-        out,
-        "   floor {}{}",
-        floor(&finding.floor),
-        coverage(&finding.coverage)
-    )?;
+    );
+    wrapped("   ", &calls, out)?;
+    let known = floor(&finding.floor) + &coverage(&finding.coverage);
+    wrapped("   ", &format!("floor {known}"), out)?;
     let causes = if report.all { usize::MAX } else { 2 };
     for found in finding.causes.iter().take(causes) {
         cause(found, out)?;
@@ -496,23 +497,8 @@ fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
 
 /// A paragraph with a hanging indent.
 fn wrapped(first: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
-    let indent = " ".repeat(first.chars().count());
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split(' ') {
-        let length = line.chars().count() + word.chars().count() + 1;
-        if !empty && length > WIDTH {
-            writeln!(out, "{}", line.trim_end())?;
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    writeln!(out, "{line}")
+    let width = terminal_width().unwrap_or(WIDTH).min(WIDTH);
+    write!(out, "{}", wrap_paragraph(first, text, width))
 }
 
 /// The command to type next.
