@@ -310,6 +310,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
         let waker_stacks = rows.optional_ints("waker_stack")?;
         let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
         let cgroups = NameColumn::new(rows.later_texts("cgroup")?, &mut recording.names);
+        let labels = NameColumn::new(rows.later_texts("labels")?, &mut recording.names);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
@@ -333,6 +334,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
                 pid: pids[i].map(|pid| check.id32(pid)).transpose()?,
                 tid: tids[i].map(|tid| check.id32(tid)).transpose()?,
                 cgroup: cgroups.get(i),
+                labels: labels.get(i),
                 stack: check.check_frame(&mut recording.stacks, location, caller_id)?,
                 waker,
                 count: check.check_count(counts[i])?,

@@ -101,6 +101,7 @@ pub(crate) const SAMPLES: &[TableColumn] = &[
     int_column("count", Dictionary),
     int_column("weight", Dictionary).make_optional(),
     text_column("cgroup").make_later().make_searched(),
+    text_column("labels").make_later(),
 ];
 
 pub(crate) const STACKS: &[TableColumn] = &[

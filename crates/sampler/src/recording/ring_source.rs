@@ -550,6 +550,7 @@ impl RingSource {
             pid: (self.separation >= Separation::Processes).then_some(record.pid),
             tid: (self.separation >= Separation::Threads).then_some(record.tid),
             cgroup,
+            labels: None,
             stack,
             waker: None,
         };
@@ -707,6 +708,7 @@ mod tests {
                     pid: None,
                     tid: None,
                     cgroup: None,
+                    labels: None,
                     stack,
                     waker: None,
                 };

@@ -15,6 +15,7 @@ pub(crate) struct SampleKey {
     pub pid: Option<u32>,
     pub tid: Option<u32>,
     pub cgroup: Option<NameId>,
+    pub labels: Option<NameId>,
     pub stack: StackId,
     pub waker: Option<Waker>,
 }
@@ -126,6 +127,7 @@ impl Tally {
                 pid: key.pid,
                 tid: key.tid,
                 cgroup: key.cgroup,
+                labels: key.labels,
                 stack: id(key.stack),
                 waker: key.waker.map(|waker| Waker {
                     stack: waker.stack.map(id),
@@ -181,6 +183,7 @@ fn add_places(
             pid: key.pid.map(NonZeroU32::get),
             tid: key.tid.map(NonZeroU32::get),
             cgroup: Some(key.cgroup),
+            labels: None,
             stack,
             waker: None,
             count,

@@ -254,6 +254,7 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
             for (event, process, pid, tid, count, weight) in threads {
                 recording.threads.push(ThreadCount {
                     cgroup: names.get(process.index(2 * names.len())).copied(),
+                    labels: names.get(process.index(3 * names.len())).copied(),
                     event: EventId(event.index(events) as u16),
                     process: names[process.index(names.len())],
                     pid,
