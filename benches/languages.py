@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs in other languages whose time is split 3:1 between two of their functions: what `vitalfew record -g` says of that.
 
-For each interpreter (those given, else those of pyenv and the system's, and each JDK), for each way to call: the share of the samples in
+For each interpreter (those given, else those of pyenv and the system's, each JDK, each Go of GOTOOLCHAINS, as "go1.20.14 local", and each node of NODES), for each way to call: the share of the samples in
 functions of the language that are in or below `three`, how far that is from 75 %, and how much of the samples of the process has functions of its own.
 """
 import glob
@@ -25,8 +25,8 @@ def folded(words, how, seconds):
         return subprocess.run(export, check=True, capture_output=True, text=True).stdout
 
 
-def show(name, version, words, seconds, own_frame, three_frame, one_frame):
-    for how in ("plain", "recursive", "threads"):
+def show(name, version, words, seconds, own_frame, three_frame, one_frame, ways=("plain", "recursive", "threads")):
+    for how in ways:
         total = own = three = one = 0
         for line in folded(words, how, seconds).splitlines():
             stack, count = line.rsplit(" ", 1)
@@ -54,16 +54,43 @@ def java():
             show(home, version, words, 8, r"\bShares\.", r"Shares\.three\(", r"Shares\.one\(")
 
 
+def go():
+    """Stripped programs of each version."""
+    source = os.path.join(HERE, "../tests/programs/languages/shares.go")
+    for toolchain in os.environ.get("GOTOOLCHAINS", "local").split():
+        with tempfile.TemporaryDirectory() as directory:
+            built = os.path.join(directory, "shares")
+            environment = dict(os.environ, GOTOOLCHAIN=toolchain)
+            subprocess.run(["go", "build", "-ldflags=-s -w", "-o", built, source], check=True, env=environment)
+            said = subprocess.run(["go", "version", built], capture_output=True, text=True, check=True).stdout
+            version = said.split("go1")[-1].strip()
+            ways = ("plain", "recursive", "threads", "labels")
+            show("go", "1" + version, [built], 3, r"main\.", r"main\.three", r"main\.one", ways)
+
+
+def node():
+    """What V8 inlines has no name of its own; its second compiler came with version 22."""
+    script = os.path.join(HERE, "../tests/programs/languages/shares.js")
+    for program in os.environ.get("NODES", "node").split():
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()[1:]
+        flags = ["--no-turbo-inlining"] + (["--no-maglev-inlining"] if int(version.split(".")[0]) >= 22 else [])
+        show("node", version, [program, *flags, script], 3, r"shares\.js", r"three /", r"one /", ("plain", "recursive"))
+
+
 def main():
     found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
     print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
-    for interpreter in (word for word in found if word != "java"):
+    for interpreter in (word for word in found if word not in ("java", "go", "node")):
         version = subprocess.run([interpreter, "--version"], capture_output=True, text=True).stdout.split()[1]
         if tuple(map(int, version.split(".")[:2])) < (3, 8):
             continue
         show(interpreter, version, [interpreter, PROGRAM], 4, r"\.py:", r"shares\.three ", r"shares\.one ")
     if not sys.argv[1:] or "java" in sys.argv[1:]:
         java()
+    if not sys.argv[1:] or "go" in sys.argv[1:]:
+        go()
+    if not sys.argv[1:] or "node" in sys.argv[1:]:
+        node()
 
 
 if __name__ == "__main__":

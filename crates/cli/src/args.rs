@@ -143,8 +143,8 @@ pub struct Record {
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub unwind_memory: u64,
-    /// Do not ask the JVMs that are recorded (JDK 17 or later) to write the names of their functions to
-    /// /tmp/perf-PID.map
+    /// Do not have the JVMs that are recorded (JDK 17 or later), nor Node.js and .NET when the command
+    /// starts them, write the names of their functions to /tmp/perf-PID.map
     #[arg(long)]
     pub no_attach: bool,
     /// Take the processor's records of the last branches (LBR, BRBE) with samples of taken branches

@@ -26,7 +26,7 @@ const RUNTIMES: [Runtime; 8] = [
         name: "Node.js",
         images: &["node", "nodejs", "libnode.so"],
         interpreter: None,
-        advice: "run node --perf-basic-prof …",
+        advice: "record -- node … names them itself (not with --no-attach); one that others start: NODE_OPTIONS=--perf-basic-prof in its environment",
     },
     Runtime {
         name: ".NET",
@@ -222,6 +222,7 @@ mod tests {
             let stack = recording.stacks.intern(location, None);
             recording.samples.push(Sample {
                 cgroup: None,
+                labels: None,
                 event: EventId(0),
                 process,
                 pid: None,

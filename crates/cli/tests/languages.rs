@@ -237,6 +237,70 @@ fn a_stripped_go_program_has_names_and_lines() {
     assert!(of_loop > 0.9 * n, "{of_loop} of {n}: {lines}");
 }
 
+#[test]
+fn labels_of_goroutines_have_the_shares_that_the_program_gave_them() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(built) = go_program(&lab, "labelled", "-s -w") else {
+        return;
+    };
+    let file = lab.record([built.to_str().expect("a path"), "2", "labels"]);
+    let labels = report(&file, &["--by", "labels"]);
+    let (three, one) = (
+        amount(&labels, "route=/three"),
+        amount(&labels, "route=/one"),
+    );
+    let (of_three, n) = (three / (three + one), three + one);
+    assert!(n > 200.0, "{n} samples in {labels}");
+    assert!(
+        (of_three - 0.75).abs() < 0.02 + error(0.75, n),
+        "{of_three}"
+    );
+    let labelled = n / total(&labels);
+    assert!(labelled > 0.8, "{labelled}: {labels}");
+    let began = report(&file, &["--by", "goroutine"]);
+    assert!(share(&began, "runtime.main") > 0.8, "{began}");
+}
+
+#[test]
+fn functions_of_node_have_names_where_it_is_the_command() {
+    if !live() {
+        return;
+    }
+    let Ok(version) = Command::new("node").arg("--version").output() else {
+        eprintln!("skipped: there is no node");
+        return;
+    };
+    // What V8 inlines has no name of its own. Its second compiler came with version 22.
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let major = version.trim_start_matches('v').split('.').next();
+    let major: u32 = major.and_then(|n| n.parse().ok()).expect("a version");
+    let mut node = vec!["--", "node", "--no-turbo-inlining"];
+    if major >= 22 {
+        node.push("--no-maglev-inlining");
+    }
+    let lab = Lab::new();
+    let script = program().with_file_name("shares.js");
+    let script = script.to_str().expect("a path");
+    let run = |first: &[&str]| {
+        let words = first.iter().chain(&node).copied();
+        lab.record(words.chain([script, "2", "recursive"]))
+    };
+    let named = run(&[]);
+    let found = report(&named, &[]);
+    let (three, one) = (amount(&found, "three /"), amount(&found, "one /"));
+    let (of_three, n) = (three / (three + one), three + one);
+    assert!(n > 200.0, "{n} samples in {found}");
+    assert!(
+        (of_three - 0.75).abs() < 0.02 + error(0.75, n),
+        "{of_three}"
+    );
+    let found = report(&run(&["--no-attach"]), &[]);
+    assert!(share(&found, "three /") < 0.1, "{found}");
+}
+
 /// A process that ends with the test.
 struct Ended(std::process::Child);
 

@@ -9,3 +9,7 @@
 pub mod go;
 pub mod jvm;
 pub mod python;
+
+/// A runtime that is not understood: why, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotSupported(pub String);

@@ -96,6 +96,7 @@ mod tests {
             let stack = recording.stacks.intern_stack(stack).unwrap();
             recording.samples.push(Sample {
                 cgroup: None,
+                labels: None,
                 event: EventId(0),
                 process,
                 pid: None,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
-/// Names of processes and threads (the kernel's `comm`, at most 15 bytes) and paths of control groups, each once.
+/// Names of processes and threads (the kernel's `comm`, at most 15 bytes), paths of control groups and labels, each once.
 #[derive(Clone, Debug, Default)]
 pub struct NameSet {
     names: Vec<String>,
@@ -133,6 +133,8 @@ pub struct Sample {
     pub tid: Option<u32>,
     /// The control group that the thread was in, by its path; `None` where that was not recorded.
     pub cgroup: Option<NameId>,
+    /// The labels of the goroutine that ran, as text; `None` where it had none.
+    pub labels: Option<NameId>,
     /// Where: the call stack, of one frame where only the place was recorded.
     pub stack: StackId,
     /// When: the slice of the recording, each [`Recording::slice_ns`] long, the first one 0. A wait is in the slice in which it

@@ -116,6 +116,7 @@ mod tests {
                 pid: None,
                 tid: None,
                 cgroup,
+                labels: None,
                 stack: recording.stacks.intern(place, None),
                 slice: None,
                 waker: None,

@@ -60,6 +60,9 @@ pub struct EventTotal {
     pub unknown: f64,
 }
 
+/// The function at which stacks of goroutines begin.
+const FIRST_OF_GO: &str = "runtime.goexit";
+
 /// The key of a row.
 type Key = (String, Option<String>, Option<String>);
 
@@ -297,13 +300,27 @@ impl Counter<'_> {
                 self.find_row(key)
             }
             ReportBy::Host => self.find_row((self.recording.host.name.clone(), None, None)),
+            ReportBy::Labels => {
+                let labels = sample
+                    .labels
+                    .map(|id| self.recording.names.get(id).to_owned());
+                let none = || "[no labels]".to_owned();
+                self.find_row((labels.unwrap_or_else(none), None, None))
+            }
+            ReportBy::Goroutine => {
+                let key = self.goroutine_key(sample);
+                self.find_row(key)
+            }
             ReportBy::Image | ReportBy::Procedure | ReportBy::Line | ReportBy::Instruction => {
                 self.row_at(leaf)
             }
         };
         self.rows[row].amounts[column] += amount;
-        let places =
-            !self.by.is_of_threads() && !matches!(self.by, ReportBy::Waker | ReportBy::Host);
+        let places = !self.by.is_of_threads()
+            && !matches!(
+                self.by,
+                ReportBy::Waker | ReportBy::Host | ReportBy::Labels | ReportBy::Goroutine
+            );
         if column == 0 && places && self.recording.call_graph != CallGraph::None {
             let recording = self.recording;
             for location in recording.stacks.locations(sample.stack) {
@@ -412,6 +429,22 @@ impl Counter<'_> {
                 )
             }
             _ => (name, Some(path), None),
+        }
+    }
+
+    /// Returns the function that a goroutine began with: the one below Go's own first function of its stack.
+    fn goroutine_key(&self, sample: &Sample) -> Key {
+        let locations: Vec<Location> = self.recording.stacks.locations(sample.stack).collect();
+        let name = |location: &Location| self.table.procedure(*location).map(|p| &*p.name);
+        let first = locations.last().and_then(name);
+        let is_goroutine = first.is_some_and(|name| name.trim_end_matches(".abi0") == FIRST_OF_GO);
+        let own = locations.iter().rev().nth(1).filter(|_| is_goroutine);
+        match own.and_then(|own| Some((own, name(own)?))) {
+            Some((own, name)) => {
+                let image = self.images[own.image.0 as usize].clone();
+                (name.to_owned(), Some(image), None)
+            }
+            None => ("[no goroutine]".to_owned(), None, None),
         }
     }
 
@@ -633,6 +666,7 @@ mod tests {
                 pid: None,
                 tid: None,
                 cgroup,
+                labels: None,
                 stack: recording.stacks.intern(place, None),
                 slice: None,
                 waker: None,

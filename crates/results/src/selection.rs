@@ -46,6 +46,10 @@ pub enum ReportBy {
     Cgroup,
     /// Container, or Kubernetes pod with it
     Container,
+    /// Go: function that the goroutine began with
+    Goroutine,
+    /// Go: labels of the goroutine (runtime/pprof)
+    Labels,
     /// Off-CPU time: who ended the wait
     Waker,
     /// Host, of a database that several machines write to

@@ -68,7 +68,7 @@ pub struct Options {
     pub table_memory: usize,
     /// Where these tables are kept on disk.
     pub table_directory: Option<PathBuf>,
-    /// Ask JVMs to write the names of their functions.
+    /// Ask JVMs to write the names of their functions, and start commands of other runtimes with the variables that make them do so.
     pub ask_runtimes: bool,
     /// Bytes of user stack copied with each sample for [`CallGraph::Dwarf`].
     pub stack_bytes: u32,

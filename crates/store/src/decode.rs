@@ -311,6 +311,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
         let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);
         let cgroups = NameColumn::new(rows.later_texts("cgroup")?, &mut recording.names);
         let slices = rows.later_ints("slice")?;
+        let labels = NameColumn::new(rows.later_texts("labels")?, &mut recording.names);
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             let process = processes.get(i);
@@ -334,6 +335,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
                 pid: pids[i].map(|pid| check.id32(pid)).transpose()?,
                 tid: tids[i].map(|tid| check.id32(tid)).transpose()?,
                 cgroup: cgroups.get(i),
+                labels: labels.get(i),
                 stack: check.check_frame(&mut recording.stacks, location, caller_id)?,
                 slice: slices[i].map(|slice| check.id32(slice)).transpose()?,
                 waker,

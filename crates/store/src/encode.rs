@@ -78,6 +78,9 @@ pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
             && sample
                 .cgroup
                 .is_none_or(|cgroup| (cgroup.0 as usize) < names)
+            && sample
+                .labels
+                .is_none_or(|labels| (labels.0 as usize) < names)
             && (sample.stack.0 as usize) < stacks
             && waker.is_none_or(|waker| (waker.process.0 as usize) < names)
             && waker
@@ -188,8 +191,7 @@ struct Key {
 type Rest = (
     Option<u32>,
     Option<u32>,
-    Option<u32>,
-    Option<u32>,
+    (Option<u32>, Option<u32>, Option<u32>),
     Option<i64>,
     Option<(u32, u32, Option<i64>)>,
     u64,
@@ -227,17 +229,9 @@ fn sorted_keys(
         let caller = callers.stack_number(recording.stacks.frame(sample.stack).caller);
         let (count, weight) = (sample.count, sample.weight);
         let cgroup = sample.cgroup.map(|cgroup| texts.name_rank(cgroup));
-        let ids = (sample.pid, sample.tid);
-        (
-            ids.0,
-            ids.1,
-            cgroup,
-            sample.slice,
-            caller,
-            waker,
-            count,
-            weight,
-        )
+        let labels = sample.labels.map(|labels| texts.name_rank(labels));
+        let groups = (cgroup, labels, sample.slice);
+        (sample.pid, sample.tid, groups, caller, waker, count, weight)
     };
     let mut keys: Vec<Key> = (0..).zip(&recording.samples).map(key).collect();
     keys.sort_unstable_by(|a, b| {
@@ -290,6 +284,8 @@ fn encode_samples(
         let cgroups = samples().map(|s| Some(texts.name_text(s.cgroup?)));
         out.optional_texts("cgroup", cgroups)?;
         out.optional_ints("slice", samples().map(|s| s.slice.map(i64::from)))?;
+        let labels = samples().map(|s| Some(texts.name_text(s.labels?)));
+        out.optional_texts("labels", labels)?;
         out.finish_rows()?;
     }
     table.finish_table()

@@ -60,6 +60,7 @@ fn good() -> Recording {
         });
         recording.samples.extend(stack.map(|stack| Sample {
             cgroup: None,
+            labels: None,
             event: EventId(0),
             process,
             pid: Some(i),

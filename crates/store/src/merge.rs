@@ -75,6 +75,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
             pid: None,
             tid: None,
             cgroup: sum.cgroup,
+            labels: None,
             stack,
             slice: None,
             waker: None,
@@ -327,6 +328,7 @@ impl Merger {
             event: ids.events[usize::from(sample.event.0)],
             process: ids.names[sample.process.0 as usize],
             cgroup: sample.cgroup.map(|cgroup| ids.names[cgroup.0 as usize]),
+            labels: sample.labels.map(|labels| ids.names[labels.0 as usize]),
             stack: stack(sample.stack),
             waker: sample.waker.map(|waker| Waker {
                 process: ids.names[waker.process.0 as usize],

@@ -102,6 +102,7 @@ pub(crate) const SAMPLES: &[TableColumn] = &[
     int_column("weight", Dictionary).make_optional(),
     text_column("cgroup").make_later().make_searched(),
     int_column("slice", Dictionary).make_later(),
+    text_column("labels").make_later(),
 ];
 
 pub(crate) const STACKS: &[TableColumn] = &[

@@ -123,6 +123,8 @@ fn headings(by: ReportBy) -> (&'static str, Option<&'static str>) {
         ReportBy::Thread => ("thread", Some("ids")),
         ReportBy::Cgroup => ("control group", Some("container")),
         ReportBy::Container => ("container", None),
+        ReportBy::Goroutine => ("goroutine", None),
+        ReportBy::Labels => ("labels", None),
         ReportBy::Waker => ("waker", Some("procedure")),
         ReportBy::Host => ("host", None),
     }

@@ -32,6 +32,7 @@ pub fn recording(program: &Path, events: &[(&str, f64, &BTreeMap<u64, u64>)]) ->
             };
             made.samples.push(Sample {
                 cgroup: None,
+                labels: None,
                 event: EventId(number as u16),
                 process,
                 pid: None,

@@ -68,6 +68,7 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
             total.stored += count;
             recording.samples.push(Sample {
                 cgroup: None,
+                labels: None,
                 event: EventId(event as u16),
                 process,
                 pid: None,

@@ -54,6 +54,7 @@ pub fn empty() -> Recording {
 pub fn sample(event: u16, process: NameId, stack: StackId, count: u64) -> Sample {
     Sample {
         cgroup: None,
+        labels: None,
         event: EventId(event),
         process,
         pid: None,
@@ -370,6 +371,7 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
                 let event = event.index(r.events.len());
                 r.samples.push(Sample {
                     cgroup: None,
+                    labels: None,
                     event: EventId(event as u16),
                     process: *process.get(&names),
                     pid,

@@ -2,8 +2,10 @@
 
 mod function_table;
 mod image;
+mod program;
 
 pub use function_table::{
     FunctionTable, GoFrame, GoFrameKind, GoFunction, MAX_TABLE, TABLE_SECTIONS,
 };
 pub use image::GoImage;
+pub use program::{GoLabelForm, GoProgram};

@@ -1,6 +1,7 @@
 //! Finding an interpreter in an image.
 
 use super::offsets::{Offsets, PUBLISHED, Version};
+use crate::NotSupported;
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile64, GnuHashTable, ProgramHeader, Sym, VersionTable};
 use object::{Endianness, Object, ObjectSymbol, ReadRef};
@@ -26,10 +27,6 @@ pub struct Interpreter {
     /// Where its structures have what.
     pub offsets: Offsets,
 }
-
-/// An interpreter that is not understood: why, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotSupported(pub String);
 
 impl Interpreter {
     /// Returns the interpreter that an image has, `None` if it has none. `name` is the image's file name.

@@ -6,5 +6,5 @@ mod lines;
 mod offsets;
 
 pub use code::{CodeObject, CodeText};
-pub use interpreter::{Interpreter, NotSupported};
+pub use interpreter::Interpreter;
 pub use offsets::{FrameCalls, Offsets, Version};

@@ -63,7 +63,7 @@ struct stack_key {
 	u32 cgroup;
 	u16 event;
 	u16 cpu;
-	u32 unused;
+	u32 labels; /* of the goroutine, see go.h */
 	char name[NAME_LEN];
 };
 struct thread_key {
@@ -580,6 +580,8 @@ static __always_inline bool count_stack(void *ctx, u32 buffer, struct stack_key 
 	/* Short processes that do the same are one stack, and not one each. */
 	if (!per_process && !scratch->walk.by_address)
 		key->tgid = key->space = 0;
+	if (by_tables && key->user && scratch->walk.go.program.form)
+		key->labels = number_of_labels(&scratch->walk.go);
 	struct tally *tally = bpf_map_lookup_elem(table, key);
 	if (tally) { /* and so its frames are there */
 		tally->count++;

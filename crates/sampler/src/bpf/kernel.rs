@@ -1,6 +1,7 @@
 //! The user half of the BPF collector: loads it, flips its tables and drains them.
 
 use crate::bpf::followed::target_entry;
+use crate::bpf::go::LabelRecords;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
 use crate::bpf::programs;
 use crate::bpf::python::{CodeRecords, PythonCounts};
@@ -68,6 +69,7 @@ pub(crate) struct WalkMaps {
     pub wanted: MapHandle,
     pub interpreters: MapHandle,
     pub image_interpreters: MapHandle,
+    pub go_programs: MapHandle,
 }
 
 /// The collector, loaded.
@@ -355,6 +357,7 @@ impl<'memory> Kernel<'memory> {
                 wanted: MapHandle::try_from(&maps.walk_wanted)?,
                 interpreters: MapHandle::try_from(&maps.interpreters)?,
                 image_interpreters: MapHandle::try_from(&maps.image_interpreters)?,
+                go_programs: MapHandle::try_from(&maps.go_programs)?,
             })
         };
         all().map_err(shared)
@@ -363,6 +366,11 @@ impl<'memory> Kernel<'memory> {
     /// Returns what reads what the programs say of code objects.
     pub fn code_records(&self) -> Result<CodeRecords, Error> {
         CodeRecords::new(&self.skel.maps.code_records)
+    }
+
+    /// Returns what reads what the programs say of goroutines' labels.
+    pub fn label_records(&self) -> Result<LabelRecords, Error> {
+        LabelRecords::new(&self.skel.maps.label_records)
     }
 
     /// Returns how walks through interpreters went.

@@ -61,7 +61,7 @@ pub(crate) struct StackKey {
     pub cgroup: u32,
     pub event: u16,
     pub cpu: u16,
-    pub unused: u32,
+    pub labels: u32,
     pub name: [u8; NAME_LEN],
 }
 

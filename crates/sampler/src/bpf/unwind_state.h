@@ -2,6 +2,7 @@
 /* The state of a walk up a user stack. */
 #pragma once
 #include "unwind_tables.h"
+#include "go.h"
 #include "python.h"
 
 #define WALK_CACHE 128 /* mappings, for each CPU */
@@ -51,4 +52,5 @@ struct walk {
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */
 	struct python_walk python;
+	struct go_walk go;
 };

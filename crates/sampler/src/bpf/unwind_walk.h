@@ -76,6 +76,7 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	loop->address[depth] = word;
 	walk->hash = mixed(walk->hash, word);
 	walk->depth = depth;
+	meet_go_program(&walk->go, walk->here.number);
 	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
 	enum walk_step step = walk_step(walk, rule);
 	if (step == WALK_ON)
@@ -138,6 +139,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 
 	__builtin_memset(&walk->counts, 0, sizeof(walk->counts));
 	walk->counts.stacks = 1;
+	walk->go.program.form = 0;
 	if (!state)
 		return 0;
 	walk->hash = HASH_START;
@@ -161,6 +163,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->python.image = walk->python.image_interpreter = 0;
 	walk->python.met = walk->python.pending = walk->python.ending = 0;
 	walk->python.frame = 0;
+	walk->go.image = 0;
 	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
 	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {
 		walk->counts.too_deep = 1;

@@ -7,6 +7,7 @@ pub(crate) mod images;
 pub(crate) mod launch;
 pub(crate) mod maps;
 pub(crate) mod perf_map;
+pub(crate) mod runtime_environment;
 pub(crate) mod startup_files;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tracee;

@@ -6,6 +6,7 @@ use crate::bpf::tables::Tables;
 use crate::processes::cgroups::CgroupPaths;
 use crate::processes::images::{ImageTable, KERNEL, UNKNOWN};
 use crate::processes::maps::ProcessMaps;
+use crate::recording::goroutine_labels::GoroutineLabels;
 use crate::recording::known_stacks::KnownStacks;
 use crate::recording::python_functions::PythonFunctions;
 use crate::recording::tally::Tally;
@@ -61,6 +62,8 @@ pub(crate) struct Collection {
     pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
     /// Functions of other languages.
     pub functions: PythonFunctions,
+    /// Labels of goroutines.
+    pub labels: GoroutineLabels,
     /// The files of labels in stacks, from [`FIRST_LABEL`] on.
     pub labelled: Vec<FileIdentity>,
     /// Stacks of the tally by the numbers of their frames.
@@ -85,6 +88,7 @@ impl Collection {
             stretches: Stretches::default(),
             accesses: FxHashMap::default(),
             functions: PythonFunctions::default(),
+            labels: GoroutineLabels::default(),
             labelled: Vec::new(),
             known_stacks: KnownStacks::default(),
             cgroups: CgroupPaths::default(),
@@ -97,6 +101,7 @@ impl Collection {
     pub fn take_tally(&mut self) -> Tally {
         self.names.clear();
         self.cgroups.forget_ids();
+        self.labels.forget_ids();
         self.known_stacks = KnownStacks::default();
         std::mem::take(&mut self.tally)
     }
@@ -134,6 +139,11 @@ impl Collection {
     /// The path of a control group by the collector's number.
     pub fn cgroup(&mut self, number: u32) -> NameId {
         self.cgroups.name_of(number, &mut self.tally.names)
+    }
+
+    /// The labels of a goroutine by the collector's number.
+    pub fn goroutine_labels(&mut self, number: u32) -> Option<NameId> {
+        self.labels.name_of(number, &mut self.tally.names)
     }
 
     /// Takes in the paths of control groups that tables have.
@@ -272,6 +282,7 @@ mod tests {
                 pid: None,
                 tid: None,
                 cgroup: None,
+                labels: None,
                 stack,
                 slice: collection.slice(),
                 waker: None,

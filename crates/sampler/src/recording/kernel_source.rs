@@ -1,5 +1,6 @@
 //! Recording by counting in the kernel.
 
+use crate::bpf::go::LabelRecords;
 use crate::bpf::kernel::{self, Kernel, LoaderMemory, Setting};
 use crate::bpf::layout::{
     self, Accounting, Count, Frames, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
@@ -48,6 +49,8 @@ pub(crate) struct KernelSource<'memory> {
     unwinding: Option<Unwinding>,
     /// Says what code objects are.
     codes: Option<CodeRecords>,
+    /// Says what labels of goroutines are.
+    labels: Option<LabelRecords>,
     /// Stacks by their number, and the drain in which they were last seen.
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
@@ -87,6 +90,7 @@ impl<'memory> KernelSource<'memory> {
             jitter,
             unwinding: None,
             codes: None,
+            labels: None,
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
@@ -99,6 +103,7 @@ impl<'memory> KernelSource<'memory> {
         let directory = options.table_directory.as_deref();
         let mut unwinding = Unwinding::start(maps, options.table_memory, directory)?;
         self.codes = Some(self.kernel.code_records()?);
+        self.labels = Some(self.kernel.label_records()?);
         unwinding.prepare_tables(files, LONGEST_PREPARATION);
         self.unwinding = Some(unwinding);
         Ok(())
@@ -340,6 +345,9 @@ impl<'memory> KernelSource<'memory> {
         if let Some(codes) = &self.codes {
             collection.functions.add_objects(codes.take());
         }
+        if let Some(labels) = &self.labels {
+            collection.labels.add_texts(labels.take());
+        }
         let Collection { images, maps, .. } = collection;
         let mut lost = 0;
         self.bookkeeping.read(monotonic_ns(), |record| {
@@ -567,6 +575,7 @@ fn count_stack(
         pid: setting.per_process.then_some(key.tgid),
         tid: setting.per_thread.then_some(key.tid),
         cgroup: Some(collection.cgroup(key.cgroup)),
+        labels: collection.goroutine_labels(key.labels),
         stack,
         slice: collection.slice(),
         waker: None,
@@ -674,6 +683,7 @@ fn count_wait(
         pid: setting.per_process.then_some(thread.tgid),
         tid: setting.per_thread.then_some(thread.tid),
         cgroup,
+        labels: None,
         stack,
         slice: collection.slice(),
         waker,

@@ -8,6 +8,7 @@ pub(crate) mod bursts;
 pub(crate) mod collection;
 pub(crate) mod continuous;
 pub(crate) mod finish;
+pub(crate) mod goroutine_labels;
 pub(crate) mod jvm_names;
 pub(crate) mod kernel_source;
 pub(crate) mod known_stacks;

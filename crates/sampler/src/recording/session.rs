@@ -10,6 +10,7 @@ use crate::events::perf::{self, Scope};
 use crate::host::{online_cpus, read_host};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
+use crate::processes::runtime_environment::runtime_environment;
 use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
 use crate::recording::collection::{Collection, Slices};
@@ -387,7 +388,11 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 
     fn launch_command(&mut self, command: &[String]) -> Result<u32, Error> {
-        let launched = Launched::fork_waiting(command)?;
+        let environment = match self.options.ask_runtimes {
+            true => runtime_environment(command),
+            false => Vec::new(),
+        };
+        let launched = Launched::fork_waiting_with(command, &environment)?;
         let pid = launched.pid();
         self.launched = Some(launched);
         Ok(pid)

@@ -15,6 +15,7 @@ pub(crate) struct SampleKey {
     pub pid: Option<u32>,
     pub tid: Option<u32>,
     pub cgroup: Option<NameId>,
+    pub labels: Option<NameId>,
     pub stack: StackId,
     pub slice: Option<u32>,
     pub waker: Option<Waker>,
@@ -142,6 +143,7 @@ impl Tally {
                 pid: key.pid,
                 tid: key.tid,
                 cgroup: key.cgroup,
+                labels: key.labels,
                 stack: id(key.stack),
                 slice: key.slice,
                 waker: key.waker.map(|waker| Waker {
@@ -198,6 +200,7 @@ fn add_places(
             pid: key.pid.map(NonZeroU32::get),
             tid: key.tid.map(NonZeroU32::get),
             cgroup: Some(key.cgroup),
+            labels: None,
             stack,
             slice: key.slice.map(|slice| slice.get() - 1),
             waker: None,

@@ -2,9 +2,11 @@
 
 use super::pages::PageAllocator;
 use crate::Error;
+use crate::bpf::go::program_bytes;
 use crate::bpf::kernel::WalkMaps;
 use crate::bpf::python::InterpreterTable;
 use crate::bpf::tables::wait_for_running_programs;
+use languages::go::GoProgram;
 use languages::python::Interpreter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rustc_hash::FxHashMap;
@@ -60,6 +62,12 @@ impl ImageKey {
 pub(crate) struct LabelledImage {
     pub key: ImageKey,
     pub label: u32,
+}
+
+/// The runtime of another language that an image is.
+pub(crate) enum ImageRuntime {
+    Python(Interpreter),
+    Go(GoProgram),
 }
 
 /// What became of a table.
@@ -128,12 +136,12 @@ impl TableStore {
         self.invalidate_lookups()
     }
 
-    /// Puts the table of an image in place, and says which interpreter it has; from then on walks use it.
+    /// Puts the table of an image in place, and says which runtime it is; from then on walks use it.
     pub fn install_table(
         &mut self,
         image: LabelledImage,
         table: &CompactTable,
-        interpreter: Option<&Interpreter>,
+        runtime: Option<&ImageRuntime>,
     ) -> Result<Installed, Error> {
         let (installed, number) = match table.is_empty() {
             true => (Installed::Empty, WITHOUT_TABLE),
@@ -143,7 +151,7 @@ impl TableStore {
                     self.write_table(number, table, pages.start)?;
                     let key = image.key;
                     self.stored.insert(number, StoredTable { key, pages });
-                    self.interpreters.set_interpreter(number, interpreter)?;
+                    self.set_runtime(number, runtime)?;
                     (Installed::InUse, number)
                 }
                 None => (Installed::NoRoom, WITHOUT_TABLE),
@@ -153,6 +161,17 @@ impl TableStore {
         self.number_image(image, number)?;
         self.invalidate_lookups()?;
         Ok(installed)
+    }
+
+    fn set_runtime(&mut self, number: u32, runtime: Option<&ImageRuntime>) -> Result<(), Error> {
+        let (python, go) = match runtime {
+            Some(ImageRuntime::Python(interpreter)) => (Some(interpreter), None),
+            Some(ImageRuntime::Go(program)) => (None, Some(program)),
+            None => (None, None),
+        };
+        self.update_map(&self.maps.go_programs, number, &program_bytes(go))?;
+        self.interpreters.set_interpreter(number, python)?;
+        Ok(())
     }
 
     /// A second or so has passed: what is used from now on is used later.

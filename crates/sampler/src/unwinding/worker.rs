@@ -1,9 +1,11 @@
 //! The thread that makes tables.
 
 use super::disk::TableFiles;
-use super::store::{ImageKey, Installed, LabelledImage, TableStore};
+use super::store::{ImageKey, ImageRuntime, Installed, LabelledImage, TableStore};
 use crate::Error;
-use languages::python::{Interpreter, NotSupported};
+use languages::NotSupported;
+use languages::go::GoProgram;
+use languages::python::Interpreter;
 use profile::BuildId;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -132,33 +134,36 @@ impl Workbench {
             .as_ref()
             .and_then(|file| self.table_of_file(job, file));
         let file = job.file.as_ref().filter(|_| table.is_some());
-        let interpreter = file.and_then(|file| self.find_interpreter(job, file));
+        let runtime = file.and_then(|file| self.find_runtime(job, file));
         let image = LabelledImage {
             key: job.key,
             label: job.label,
         };
         let table = table.unwrap_or_default();
-        let installed = self
-            .store
-            .install_table(image, &table, interpreter.as_ref())?;
+        let installed = self.store.install_table(image, &table, runtime.as_ref())?;
         if installed == Installed::NoRoom {
             self.progress.no_room.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// The interpreter that an image has.
-    fn find_interpreter(&self, job: &TableJob, file: &File) -> Option<Interpreter> {
+    /// The runtime of another language that an image is.
+    fn find_runtime(&self, job: &TableJob, file: &File) -> Option<ImageRuntime> {
         let name = job.name.rsplit('/').next().unwrap_or_default();
-        match Interpreter::find(name, &object::ReadCache::new(file)) {
-            Ok(found) => found,
-            Err(NotSupported(reason)) => {
-                self.add_note(format!(
-                    "{reason}: its functions are not named, stacks have the interpreter's own"
-                ));
-                None
-            }
-        }
+        let data = object::ReadCache::new(file);
+        let (reason, lost) = match Interpreter::find(name, &data) {
+            Ok(Some(interpreter)) => return Some(ImageRuntime::Python(interpreter)),
+            Err(NotSupported(reason)) => (
+                reason,
+                "its functions are not named, stacks have the interpreter's own",
+            ),
+            Ok(None) => match GoProgram::find(name, &data) {
+                Ok(program) => return program.map(ImageRuntime::Go),
+                Err(NotSupported(reason)) => (reason, "labels of its goroutines are not known"),
+            },
+        };
+        self.add_note(format!("{reason}: {lost}"));
+        None
     }
 
     /// The table of a file, from disk if it is there.

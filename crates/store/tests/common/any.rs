@@ -235,8 +235,10 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                 let nowhere = [(raw.process, 0)];
                 // As many are in none as are in one.
                 let cgroup = names.get(raw.event.index(2 * names.len())).copied();
+                let labels = names.get(raw.process.index(3 * names.len())).copied();
                 let sample = Sample {
                     cgroup,
+                    labels,
                     event: EventId(raw.event.index(events) as u16),
                     process: names[raw.process.index(names.len())],
                     pid: raw.pid,

@@ -223,6 +223,7 @@ pub fn compile_job(samples: usize) -> Recording {
     for ((process, location), count) in counted {
         let sample = Sample {
             cgroup: None,
+            labels: None,
             event: EventId(0),
             process: recording.names.intern(PROCESSES[process].0),
             pid: None,

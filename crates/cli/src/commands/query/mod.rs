@@ -86,7 +86,7 @@ fn fill_tables(
             processes: named("process"),
             cgroups: named("cgroup"),
             ids: named("pid") || named("tid"),
-            callers: named("stack"),
+            callers: named("stack") || named("labels"),
             threads: names_word(words, THREADS.name),
         };
         let others = [THREADS, EVENTS, IMAGES, EPOCHS];
@@ -186,6 +186,7 @@ fn fill_samples(
             "pid" => id(sample.pid),
             "tid" => id(sample.tid),
             "cgroup" => bound(sample.cgroup.and_then(|id| texts.names.get(id.0 as usize))),
+            "labels" => bound(sample.labels.and_then(|id| texts.names.get(id.0 as usize))),
             "image" => bound(texts.images.get(image)),
             "build_id" => bound(texts.build_ids.get(image).and_then(Option::as_ref)),
             "offset" => integer_value(location.offset.0),
@@ -241,6 +242,7 @@ fn group_rows(
         let location = recording.stacks.frame(sample.stack).location;
         let key = Sample {
             cgroup: sample.cgroup.filter(|_| has("cgroup")),
+            labels: sample.labels.filter(|_| has("labels")),
             event: if has("event") {
                 sample.event
             } else {

@@ -25,6 +25,7 @@ pub const SAMPLES: TableShape = TableShape {
         "pid INTEGER",
         "tid INTEGER",
         "cgroup TEXT",
+        "labels TEXT",
         "image TEXT",
         "build_id TEXT",
         "offset INTEGER",

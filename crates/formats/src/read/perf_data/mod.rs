@@ -254,6 +254,7 @@ impl<'o> PerfSamples<'o> {
             for (offset, weight) in [count, period].into_iter().enumerate() {
                 self.recording.samples.push(profile::Sample {
                     cgroup: None,
+                    labels: None,
                     event: EventId((first + offset) as u16),
                     process,
                     pid: Some(pid),

@@ -1,0 +1,176 @@
+//! Where the runtime of a Go program has the labels of a goroutine.
+
+use crate::NotSupported;
+use object::elf::{ET_EXEC, PT_INTERP, PT_TLS};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadRef};
+
+/// Offset of the thread in a goroutine, in all versions that were tried.
+const GOROUTINE_THREAD: u16 = 48;
+/// The beginning of the section that says the version, and where the version follows.
+const BUILD_MAGIC: &[u8] = b"\xff Go buildinf:";
+const VERSION_AT: usize = 32;
+/// The flag of it that says that the version follows.
+const INLINE_VERSION: u8 = 2;
+/// Bytes of the thread-local data that only have the goroutine.
+const GOROUTINE_ONLY: u64 = 8;
+
+/// How labels are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoLabelForm {
+    /// A map, up to Go 1.23.
+    Map,
+    /// A list, from 1.24 on.
+    List,
+}
+
+/// A Go program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoProgram {
+    /// Where the pointer to the goroutine is that runs, from the thread pointer.
+    pub goroutine: i32,
+    /// Offset of the thread in a goroutine (`g.m`).
+    pub goroutine_thread: u16,
+    /// Offset of the program's own goroutine in a thread (`m.curg`).
+    pub thread_goroutine: u16,
+    /// Offset of the labels in a goroutine (`g.labels`).
+    pub labels: u16,
+    /// How they are kept.
+    pub form: GoLabelForm,
+}
+
+impl GoProgram {
+    /// Returns the Go program that an image is, `None` if it is none or not for x86-64. `name` is the image's file name.
+    ///
+    /// # Errors
+    /// If it was built by a version that was never tried, or linked in a way that does not say where goroutines are.
+    pub fn find<'data, R: ReadRef<'data>>(
+        name: &str,
+        data: R,
+    ) -> Result<Option<Self>, NotSupported> {
+        let Ok(elf) = ElfFile64::<Endianness, R>::parse(data) else {
+            return Ok(None);
+        };
+        if elf.architecture() != object::Architecture::X86_64 {
+            return Ok(None);
+        }
+        let section = elf.section_by_name(".go.buildinfo");
+        let Some(version) = section.and_then(|section| version_of(section.data().ok()?)) else {
+            return Ok(None);
+        };
+        let minor = minor_of(&version);
+        let Some((thread_goroutine, labels, form)) = minor.and_then(offsets_of_version) else {
+            return Err(NotSupported(format!(
+                "{name} was built by {version}, which was never tried"
+            )));
+        };
+        let Some(goroutine) = goroutine_offset(&elf) else {
+            return Err(NotSupported(format!(
+                "{name} does not say where it has its goroutines"
+            )));
+        };
+        Ok(Some(Self {
+            goroutine,
+            goroutine_thread: GOROUTINE_THREAD,
+            thread_goroutine,
+            labels,
+            form,
+        }))
+    }
+}
+
+/// By the debug information of programs that each version built: `m.curg`, `g.labels`.
+fn offsets_of_version(minor: u32) -> Option<(u16, u16, GoLabelForm)> {
+    Some(match minor {
+        20 => (192, 360, GoLabelForm::Map),
+        21 | 22 => (192, 344, GoLabelForm::Map),
+        23 => (192, 352, GoLabelForm::Map),
+        24 => (192, 352, GoLabelForm::List),
+        25 => (184, 344, GoLabelForm::List),
+        26 => (184, 352, GoLabelForm::List),
+        _ => return None,
+    })
+}
+
+/// The version in the section's bytes: `go1.26.8`. Before Go 1.18 it stood elsewhere.
+fn version_of(section: &[u8]) -> Option<String> {
+    let flags = *section.strip_prefix(BUILD_MAGIC)?.get(1)?;
+    if flags & INLINE_VERSION == 0 {
+        return Some("Go older than 1.18".to_owned());
+    }
+    let (length, text) = section.get(VERSION_AT..)?.split_first()?;
+    let text = text.get(..usize::from(*length)).filter(|_| *length < 128)?;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+/// The number behind `go1.`; `None` for anything else, as versions between releases.
+fn minor_of(version: &str) -> Option<u32> {
+    let rest = version.strip_prefix("go1.")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    // A candidate for a release (`go1.27rc1`) may be laid out in another way.
+    let (number, rest) = rest.split_at(digits);
+    (rest.is_empty() || rest.starts_with(['.', ' ', '-', 'X']))
+        .then(|| number.parse().ok())
+        .flatten()
+}
+
+/// Where the thread-local pointer to the goroutine is: with Go's linker alone before the thread pointer; with that of the system
+/// wherever its symbol says, if it is not the only such data.
+fn goroutine_offset<'data, R: ReadRef<'data>>(
+    elf: &ElfFile64<'data, Endianness, R>,
+) -> Option<i32> {
+    let endian = elf.endian();
+    let segments = elf.elf_program_headers();
+    let of_kind = |kind| {
+        segments
+            .iter()
+            .find(move |segment| segment.p_type(endian) == kind)
+    };
+    // The thread-local data of a library may be anywhere.
+    if elf.elf_header().e_type(endian) != ET_EXEC && of_kind(PT_INTERP).is_none() {
+        return None;
+    }
+    let Some(local) = of_kind(PT_TLS) else {
+        return Some(-(GOROUTINE_ONLY as i32));
+    };
+    let (size, align) = (local.p_memsz(endian), local.p_align(endian).max(1));
+    if size == GOROUTINE_ONLY {
+        return Some(-(GOROUTINE_ONLY as i32));
+    }
+    let symbol = elf
+        .symbols()
+        .find(|symbol| symbol.name() == Ok("runtime.tlsg"))?;
+    let behind = size
+        .checked_next_multiple_of(align)?
+        .checked_sub(symbol.address())?;
+    i32::try_from(behind).ok().map(|behind| -behind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_known_by_their_number() {
+        assert_eq!(minor_of("go1.26.8"), Some(26));
+        assert_eq!(minor_of("go1.20"), Some(20));
+        assert_eq!(minor_of("go1.24.9 X:boringcrypto"), Some(24));
+        assert_eq!(minor_of("go1.27rc1"), None);
+        assert_eq!(minor_of("devel go1.27-abcdef"), None);
+        assert_eq!(offsets_of_version(27), None);
+    }
+
+    #[test]
+    fn what_is_no_go_program_is_none() {
+        assert_eq!(GoProgram::find("x", &b"no image"[..]), Ok(None));
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(GoProgram::find("x", &own[..]), Ok(None));
+        let mut section = BUILD_MAGIC.to_vec();
+        section.extend([8, INLINE_VERSION]);
+        section.resize(VERSION_AT, 0);
+        section.extend(b"\x04go1.");
+        assert_eq!(version_of(&section).as_deref(), Some("go1."));
+        section[VERSION_AT] = 90;
+        assert_eq!(version_of(&section), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Variables of the environment with which runtimes publish the names of the code that they make: set for commands that start one.
+
+use super::command_files::{find_program, script_interpreter};
+use profile::has_program_name;
+use std::ffi::OsString;
+
+/// A runtime that reads a variable.
+struct Publisher {
+    /// What its programs, and those that start it, are called.
+    programs: &'static [&'static str],
+    variable: &'static str,
+    /// Options, each of which has to be there.
+    options: &'static [&'static str],
+}
+
+const PUBLISHERS: [Publisher; 2] = [
+    Publisher {
+        programs: &["node", "nodejs", "npm", "npx", "yarn", "pnpm"],
+        variable: "NODE_OPTIONS",
+        options: &["--perf-basic-prof", "--interpreted-frames-native-stack"],
+    },
+    Publisher {
+        programs: &["dotnet"],
+        variable: "DOTNET_PerfMapEnabled",
+        options: &["1"],
+    },
+];
+
+/// Returns the variables for a command, each with what the environment has of it already; none for other programs.
+pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsString)> {
+    let Some(program) = command.first() else {
+        return Vec::new();
+    };
+    let script = find_program(program).and_then(|path| script_interpreter(&path));
+    let words = script.as_deref().unwrap_or_default().split_whitespace();
+    // `#!/usr/bin/env node`
+    let starts: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
+    let is_started = |publisher: &&Publisher| {
+        starts
+            .iter()
+            .any(|word| has_program_name(word, publisher.programs))
+    };
+    PUBLISHERS
+        .iter()
+        .filter(is_started)
+        .map(|publisher| {
+            let given = std::env::var_os(publisher.variable).unwrap_or_default();
+            (publisher.variable, add_options(given, publisher.options))
+        })
+        .collect()
+}
+
+/// Adds options behind those that are given, but those that are among them.
+fn add_options(mut given: OsString, options: &[&str]) -> OsString {
+    for option in options {
+        let known = given.to_string_lossy();
+        if known.split_whitespace().any(|word| word == *option) {
+            continue;
+        }
+        if !given.is_empty() {
+            given.push(" ");
+        }
+        given.push(option);
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_a_runtime_get_its_variable() {
+        let variables = |program: &str| -> Vec<&str> {
+            let set = runtime_environment(&[program.to_owned(), "x".to_owned()]);
+            set.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(variables("/opt/none/node"), ["NODE_OPTIONS"]);
+        assert_eq!(variables("/opt/none/dotnet"), ["DOTNET_PerfMapEnabled"]);
+        assert_eq!(variables("/opt/none/nodemon"), [""; 0]);
+        assert!(runtime_environment(&[]).is_empty());
+        let script = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(script.path(), "#!/usr/bin/env node\n1\n").unwrap();
+        let path = script.path().to_str().unwrap();
+        assert_eq!(variables(path), ["NODE_OPTIONS"]);
+    }
+
+    #[test]
+    fn options_that_are_given_stay_and_are_not_repeated() {
+        let options = PUBLISHERS[0].options;
+        let given = "--max-old-space-size=99 --perf-basic-prof";
+        let expected = format!("{given} --interpreted-frames-native-stack");
+        assert_eq!(add_options(given.into(), options), *expected);
+        assert_eq!(add_options(OsString::new(), options), *options.join(" "));
+    }
+}

@@ -1,0 +1,46 @@
+//! Labels of goroutines by the collector's numbers.
+
+use profile::{NameId, NameSet};
+use rustc_hash::FxHashMap;
+
+/// Sets of labels that are kept apart. A program that gives each request a label of its own has more.
+const MOST_SETS: usize = 10_000;
+
+/// The labels that were seen.
+#[derive(Default)]
+pub(crate) struct GoroutineLabels {
+    texts: FxHashMap<u32, String>,
+    ids: FxHashMap<u32, NameId>,
+}
+
+impl GoroutineLabels {
+    /// Adds what the kernel half said.
+    pub fn add_texts(&mut self, texts: Vec<(u32, String)>) {
+        for (number, text) in texts {
+            if self.texts.len() < MOST_SETS {
+                self.texts.insert(number, text);
+            }
+        }
+    }
+
+    /// The name of a number; `None` for 0, which is that of no labels.
+    pub fn name_of(&mut self, number: u32, names: &mut NameSet) -> Option<NameId> {
+        if number == 0 {
+            return None;
+        }
+        if let Some(id) = self.ids.get(&number) {
+            return Some(*id);
+        }
+        let Some(text) = self.texts.get(&number) else {
+            return Some(names.intern("[other labels]"));
+        };
+        let id = names.intern(text);
+        self.ids.insert(number, id);
+        Some(id)
+    }
+
+    /// Forgets the ids, as those of a set of names that is gone.
+    pub fn forget_ids(&mut self) {
+        self.ids.clear();
+    }
+}
