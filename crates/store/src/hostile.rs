@@ -155,7 +155,7 @@ fn read(encoded: &Encoded) -> Result<Recording, StoreError> {
 #[test]
 fn tables_of_earlier_writers_are_read() {
     let tables = [
-        ("samples.parquet", SAMPLES, 2),
+        ("samples.parquet", SAMPLES, 3),
         ("threads.parquet", THREADS, 1),
     ];
     for (name, columns, later) in tables {
@@ -164,6 +164,7 @@ fn tables_of_earlier_writers_are_read() {
         let recording = read_with(name, table(&columns[..earlier], "", &Bad::Null)).unwrap();
         assert!(recording.samples.iter().all(|s| s.cgroup.is_none()) || name != "samples.parquet");
         assert!(recording.samples.iter().all(|s| s.slice.is_none()) || name != "samples.parquet");
+        assert!(recording.samples.iter().all(|s| s.labels.is_none()) || name != "samples.parquet");
         assert!(recording.threads.iter().all(|t| t.cgroup.is_none()));
         // No other column may be missing.
         assert!(read_with(name, table(&columns[..earlier - 1], "", &Bad::Null)).is_err());
