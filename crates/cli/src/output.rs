@@ -23,6 +23,12 @@ pub fn group_digits(value: u64) -> String {
     text
 }
 
+/// `1 run`, `2 runs`.
+pub fn count_noun(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", group_digits(count))
+}
+
 /// Nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
 pub fn format_ns(ns: f64) -> String {
     if ns == 0.0 {

@@ -532,7 +532,7 @@ fn the_result_stays_out_of_the_programs_output() {
     let said = String::from_utf8_lossy(&traced.stderr);
     assert_eq!(traced.stdout, alone.stdout, "{said}");
     assert!(
-        said.contains("executions of 1 functions by") && said.contains("next: "),
+        said.contains("executions of 1 function by") && said.contains("next: "),
         "{said}"
     );
 }

@@ -299,6 +299,11 @@ fn functions_of_node_have_names_where_it_is_the_command() {
     );
     let found = report(&run(&["--no-attach"]), &[]);
     assert!(share(&found, "three /") < 0.1, "{found}");
+    // V8 opens a log where the command runs.
+    let logs = std::fs::read_dir(".").expect("a directory").flatten();
+    let logs: Vec<_> = logs.map(|entry| entry.file_name()).collect();
+    let is_log = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("isolate-");
+    assert!(!logs.iter().any(is_log), "{logs:?}");
 }
 
 /// A process that ends with the test.

@@ -57,7 +57,7 @@ fn an_agent_asks_records_and_orders_experiments() {
     assert_eq!(found["tools"].as_array().map(Vec::len), Some(10), "{found}");
     let answer = |name: &str| {
         let text = found["answers"][name]["text"].as_str().expect("a text");
-        let limit = if name == "small" { 1500 } else { 4000 };
+        let limit = if name == "small" { 900 } else { 4000 };
         assert!(text.len() <= limit, "{name}: {} bytes", text.len());
         serde_json::from_str::<Value>(text).expect("JSON")
     };
@@ -89,7 +89,8 @@ fn an_agent_asks_records_and_orders_experiments() {
         .as_f64()
         .or(row["cycles"]["fraction"].as_f64());
     assert!(part.is_some_and(|part| (0.6..0.8).contains(&part)), "{row}");
-    assert!(answer("small")["left_out"].is_string());
+    // The program, its start and the C library are six rows, of which 900 bytes have room for three.
+    assert!(answer("small")["left_out"].is_string(), "{found}");
     for name in ["searched", "run"] {
         let finding = found["answers"][name]["text"].as_str().expect("a text");
         assert!(

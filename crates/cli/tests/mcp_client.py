@@ -16,7 +16,7 @@ CALLS = [
     ("refused", "run", {"command": ["/bin/sh", "-c", "touch started"]}),
     ("recorded", "record", {"command": COMMAND}),
     ("again", "record", {"command": COMMAND}),
-    ("small", "report", {"result": "record-1.vf", "rows": 1000, "max_bytes": 1500}),
+    ("small", "report", {"result": "record-1.vf", "rows": 1000, "max_bytes": 900}),
     ("searched", "search", {"result": "record-1.vf"}),
     ("why", "why", {"result": "record-1.vf", "finding": 1}),
     ("no finding", "why", {"result": "record-1.vf", "finding": 1000}),

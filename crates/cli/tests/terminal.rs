@@ -64,6 +64,7 @@ fn no_row_is_wider_than_the_terminal() {
         format!("report {file} --no-pager"),
         format!("report {file} --tree --no-pager"),
         format!("diff {file} {file} --no-pager"),
+        format!("bottlenecks {file} --auto --no-pager"),
         "report ../../tests/recordings/blocked.vf --no-pager".to_owned(),
         "interference report tests/interference/lock.trace --no-pager".to_owned(),
         "report ../../tests/recordings/generated.vf --by instruction --no-pager".to_owned(),

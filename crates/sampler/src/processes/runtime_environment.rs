@@ -50,6 +50,32 @@ pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsSt
         .collect()
 }
 
+/// Removes the logs that V8 opens in the directory of the command with the names that it was asked for: nobody asked for those. Logs of
+/// other processes stay, and so do all if the caller of the command had asked for names.
+pub(crate) fn remove_unasked_logs(command: &[String], processes: &[u32]) {
+    let names = PUBLISHERS[0].options[0];
+    let asked = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
+    let asked = asked.to_string_lossy().contains(names) || command.iter().any(|word| word == names);
+    let mut set = runtime_environment(command).into_iter();
+    if asked || !set.any(|(variable, _)| variable == PUBLISHERS[0].variable) {
+        return;
+    }
+    for entry in std::fs::read_dir(".").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(process_of_log);
+        if process.is_some_and(|process| processes.contains(&process)) {
+            // What cannot be removed does no harm.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Returns the process that wrote a log of V8 of this name: `isolate-0x2f4e8c90-1234-v8.log`.
+fn process_of_log(name: &str) -> Option<u32> {
+    let middle = name.strip_prefix("isolate-0x")?.strip_suffix("-v8.log")?;
+    middle.rsplit_once('-')?.1.parse().ok()
+}
+
 /// Adds options behind those that are given, but those that are among them.
 fn add_options(mut given: OsString, options: &[&str]) -> OsString {
     for option in options {
@@ -83,6 +109,14 @@ mod tests {
         std::fs::write(script.path(), "#!/usr/bin/env node\n1\n").unwrap();
         let path = script.path().to_str().unwrap();
         assert_eq!(variables(path), ["NODE_OPTIONS"]);
+    }
+
+    #[test]
+    fn logs_name_their_process() {
+        assert_eq!(process_of_log("isolate-0x2f4e8c90-1234-v8.log"), Some(1234));
+        for other in ["isolate-0x1-v8.log", "isolate-0x1-x-v8.log", "app-v8.log"] {
+            assert_eq!(process_of_log(other), None);
+        }
     }
 
     #[test]

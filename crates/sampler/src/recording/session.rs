@@ -10,7 +10,7 @@ use crate::events::perf::{self, Scope};
 use crate::host::{online_cpus, read_host};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
-use crate::processes::runtime_environment::runtime_environment;
+use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
 use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
 use crate::recording::collection::{Collection, Slices};
@@ -122,6 +122,12 @@ pub fn record(
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
     recording.task_times = task_times;
+    if let (TargetSpec::Command(command), true) = (&options.target, options.ask_runtimes)
+        && exit.is_some()
+    {
+        let processes: Vec<u32> = recording.threads.iter().map(|thread| thread.pid).collect();
+        remove_unasked_logs(command, &processes);
+    }
     Ok(Outcome {
         recording,
         exit,

@@ -2,7 +2,7 @@
 
 use super::cycles::{actual_text, amount_text};
 use crate::output::{clean_name, group_digits, shorten_middle};
-use crate::screen::warn_user;
+use crate::screen::{terminal_width, warn_user, wrap_sentence};
 use analysis::stall::culprits::{Account, Cause, Culprit, Static};
 use machine::{Instruction, Limit};
 use results::annotation::{AnnotatedProcedure, AnnotationSetting, FrequencyBasis, UsedLines};
@@ -18,6 +18,10 @@ const FEW: usize = 10;
 
 /// The widest instruction, in characters.
 const WIDEST: usize = 44;
+
+/// The same in a narrow terminal, and the other columns of a row, in characters.
+const NARROWEST: usize = 24;
+const BESIDE: usize = 56;
 
 /// Stalls of fewer cycles get no bubble.
 const BUBBLE: f64 = 0.3;
@@ -92,11 +96,8 @@ pub fn write_head(
         setting.model.processor().name
     )?;
     let records = analysed.contradictions.1;
-    writeln!(
-        out,
-        "{}\n",
-        describe_basis(setting, analysed.basis, records)
-    )?;
+    let basis = describe_basis(setting, analysed.basis, records);
+    writeln!(out, "{}", wrap_sentence(&basis))?;
     Ok(())
 }
 
@@ -115,7 +116,8 @@ pub fn whole_head(
         setting.model.processor().name
     )?;
     if let Some((found, records)) = found {
-        writeln!(out, "{}", describe_basis(setting, found, records))?;
+        let basis = describe_basis(setting, found, records);
+        write!(out, "{}", wrap_sentence(&basis))?;
     }
     writeln!(out)?;
     Ok(())
@@ -424,12 +426,15 @@ fn write_instruction(
     let addresses: Vec<String> = addresses
         .map(|one| format!("{:x}", one.address.0))
         .collect();
+    let width = terminal_width().map_or(WIDEST, |all| {
+        all.saturating_sub(BESIDE).clamp(NARROWEST, WIDEST)
+    });
     let text = format!(
-        "{:>8x}  {:<WIDEST$} {:>10} {:>12}  {:<18}  {line}",
+        "{:>8x}  {:<width$} {:>10} {:>12}  {:<18}  {line}",
         one.address.0,
         shorten_middle(
             &clean_name(&analysed.texts[place].replace('\t', " ")),
-            WIDEST
+            width
         ),
         group_digits(analysed.samples[place].round() as u64),
         cycles,

@@ -1,7 +1,8 @@
 //! The result of the automatic search, as text.
 
-use super::text::{format_amount, format_total, join_path, share_of};
+use super::text::{format_amount, format_total, join_path, name_width, share_of};
 use crate::output::{group_digits, shorten_middle};
+use crate::screen::wrap_sentence;
 use analysis::bottleneck::auto::FoundSequences;
 use analysis::bottleneck::forest::{CallSequence, Forest};
 use analysis::bottleneck::interface::Profile;
@@ -51,45 +52,48 @@ pub fn report_text(report: &Report<'_>, wide: bool) -> String {
     }
     for (number, (row, bottleneck)) in rows.iter().zip(&found.bottlenecks).enumerate() {
         let cost = bottleneck.cost;
+        let mut line = String::new();
         let _ = write!(
-            text,
-            "\n{number}  {}, {}",
+            line,
+            "{number}  {}, {}",
             share(bottleneck.new),
             format_total(value, bottleneck.new)
         );
         if (cost - bottleneck.new).abs() > 1e-3 * found.whole {
-            let _ = write!(text, " added; {} with what others here have", share(cost));
+            let _ = write!(line, " added; {} with what others here have", share(cost));
         }
         if let Some(gain) = speedup_bound(forest, cost) {
-            let _ = write!(text, "; without it {gain}");
+            let _ = write!(line, "; without it {gain}");
         }
         if let Some(i) = bottleneck.interval {
-            let _ = write!(text, "; 95%: {} to {}", share(i.low), share(i.high));
+            let _ = write!(line, "; 95%: {} to {}", share(i.low), share(i.high));
         }
         let contexts = forest.context_count(&row.summary) as u64;
-        let _ = writeln!(
-            text,
+        let _ = write!(
+            line,
             "; {} context{}",
             group_digits(contexts),
             if contexts == 1 { "" } else { "s" }
         );
+        text.push('\n');
+        text.push_str(&wrap_sentence(&line));
         write_path(forest, row, wide, &mut text);
     }
     let covered = found.covered;
-    let _ = write!(
-        text,
-        "\ntogether, overlap counted once: {}, {}",
+    let mut line = format!(
+        "together, overlap counted once: {}, {}",
         share(covered),
         format_total(value, covered)
     );
     if let Some(gain) = speedup_bound(forest, covered) {
-        let _ = write!(text, "; without all of them {gain}");
+        let _ = write!(line, "; without all of them {gain}");
     }
-    let _ = writeln!(
-        text,
-        "\nnone calls notable others (of {:.1}% or more) for most of its cost; less --coverage makes them more specific",
+    text.push('\n');
+    text.push_str(&wrap_sentence(&line));
+    text.push_str(&wrap_sentence(&format!(
+        "none calls notable others (of {:.1}% or more) for most of its cost; less --coverage makes them more specific",
         100.0 * found.notable
-    );
+    )));
     text
 }
 
@@ -105,11 +109,7 @@ fn write_path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut S
             continue;
         }
         let name = join_path(forest, &[*step]);
-        let _ = writeln!(
-            text,
-            "     {}",
-            shorten_middle(&name, if wide { usize::MAX } else { 100 })
-        );
+        let _ = writeln!(text, "     {}", shorten_middle(&name, name_width(5, wide)));
     }
 }
 

@@ -4,6 +4,7 @@ use super::command::HELP;
 use crate::output::{
     Align, Table, clean_name, format_bytes, format_ns, group_digits, shorten_middle,
 };
+use crate::screen::terminal_width;
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile, Step};
 use analysis::bottleneck::search::{Details, Listing, Relation, Row};
@@ -13,6 +14,15 @@ use std::fmt::Write as _;
 
 /// Columns of a name in a table.
 const WIDEST: usize = 100;
+
+/// The characters for a name behind an indent of so many: what the terminal leaves, all that it has with --wide.
+pub fn name_width(indent: usize, wide: bool) -> usize {
+    match (wide, terminal_width()) {
+        (true, _) => usize::MAX,
+        (false, Some(width)) => width.saturating_sub(indent).clamp(20, WIDEST),
+        (false, None) => WIDEST,
+    }
+}
 
 /// Returns what is searched.
 pub fn head_text(forest: &Forest) -> String {
@@ -297,11 +307,7 @@ pub fn details_text(forest: &Forest, details: &Details<CallSequence>, wide: bool
     );
     for step in forest.path_of(&details.summary) {
         let name = clean_name(forest.step_name(*step));
-        let _ = writeln!(
-            text,
-            "  {}",
-            shorten_middle(&name, if wide { usize::MAX } else { WIDEST })
-        );
+        let _ = writeln!(text, "  {}", shorten_middle(&name, name_width(2, wide)));
     }
     text.push('\n');
     text + &listing_text(forest, &details.nearby, Some(&details.summary), wide)

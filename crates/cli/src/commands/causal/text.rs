@@ -2,7 +2,7 @@
 
 use super::json::{AT, measure_name};
 use super::shown_report::Report;
-use crate::output::{clean_name, format_ns, group_digits};
+use crate::output::{clean_name, count_noun, format_ns, group_digits};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -51,8 +51,8 @@ fn write_heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<(
     write!(
         out,
         "{} in {}{of}, {}",
-        count_noun(experiments, "experiment"),
-        count_noun(runs, "run"),
+        count_noun(experiments as u64, "experiment"),
+        count_noun(runs as u64, "run"),
         format_ns(length)
     )?;
     match report.analysis.without_sample {
@@ -67,15 +67,9 @@ fn write_heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<(
         n => writeln!(
             out,
             "{} set aside because the host ran something else meanwhile",
-            count_noun(n, "experiment")
+            count_noun(n as u64, "experiment")
         ),
     }
-}
-
-/// `1 run`, `2 runs`.
-fn count_noun(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", group_digits(count as u64))
 }
 
 fn write_finding(
@@ -110,7 +104,7 @@ fn write_finding(
         effect.slope.estimate,
         effect.slope.low,
         effect.slope.high,
-        count_noun(effect.experiments, "experiment"),
+        count_noun(effect.experiments as u64, "experiment"),
         match effect.visits {
             1 => "1 visit".to_owned(),
             visits => format!("{} visits", group_digits(visits)),

@@ -2,7 +2,9 @@
 
 use super::load::image;
 use super::shown_report::Report;
-use crate::output::{Align, Table, clean_name, format_ns, group_digits, shorten_middle};
+use crate::output::{
+    Align, Table, clean_name, count_noun, format_ns, group_digits, shorten_middle,
+};
 use crate::screen::{terminal_width, wrap_paragraph};
 use profile::{
     BlockScore, Cause, Coverage, DoubtKind, EventScore, Floor, Interference, Level, Quality,
@@ -20,10 +22,10 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let result = report.result;
     writeln!(
         out,
-        "{} executions of {} functions by {} threads of {}, {}{}",
-        group_digits(result.executions),
-        result.findings.len(),
-        group_digits(result.threads),
+        "{} of {} by {} of {}, {}{}",
+        count_noun(result.executions, "execution"),
+        count_noun(result.findings.len() as u64, "function"),
+        count_noun(result.threads, "thread"),
         shorten_middle(&clean_name(&result.command.join(" ")), 60),
         format_ns(result.duration_ns),
         match result.end {

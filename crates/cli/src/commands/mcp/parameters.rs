@@ -3,19 +3,31 @@
 use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;
 
-/// `run` and `record`.
+/// `run`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Measure {
+pub struct Run {
     /// The program and its arguments, each a string; no shell reads them. The program must be one that the server allows.
     pub command: Vec<String>,
-    /// Time for all of it in seconds. More time means narrower intervals. Default: 60 for run; for record, until the command ends.
+    /// Time for all of it in seconds. More time means narrower intervals. Default: 60.
     pub seconds: Option<f64>,
-    /// Only run: where the program's work is counted, as function:NAME, FILE:LINE or syscall:NAME. Default: chosen.
+    /// Where the program's work is counted, as function:NAME, FILE:LINE or syscall:NAME. Default: chosen.
     pub progress: Option<String>,
-    /// Only run: the command must not be run more than once. Without it, it is run again and again.
+    /// The command must not be run more than once. Without it, it is run again and again.
     #[serde(default)]
     pub once: bool,
+    /// Largest answer in bytes. Default: 4000.
+    pub max_bytes: Option<usize>,
+}
+
+/// `record`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The program and its arguments, each a string; no shell reads them. The program must be one that the server allows.
+    pub command: Vec<String>,
+    /// For how many seconds it is sampled. Default: until the command ends.
+    pub seconds: Option<f64>,
     /// Largest answer in bytes. Default: 4000.
     pub max_bytes: Option<usize>,
 }

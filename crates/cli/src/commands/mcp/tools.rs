@@ -3,7 +3,7 @@
 use super::answers::{self, Answer, LEAST_BYTES};
 use super::own_command::OwnCommand;
 use super::parameters::{
-    Annotate, Compare, Measure, Nothing, OfFinding, OfResult, Report, RowsBy, Search, WhatIf,
+    Annotate, Compare, Nothing, OfFinding, OfResult, Record, Report, RowsBy, Run, Search, WhatIf,
 };
 use super::permits::Permits;
 use crate::exit::error_chain;
@@ -32,6 +32,37 @@ pub struct Tools {
     answer_bytes: usize,
 }
 
+const CAUSAL_REPORT: [&str; 7] = [
+    "causal",
+    "report",
+    "--json",
+    "--all",
+    "--min-speedups",
+    "2",
+    "--",
+];
+
+/// A measurement that is asked for.
+struct Order<'a> {
+    /// The beginning of the result's name.
+    kind: &'a str,
+    suffix: &'a str,
+    subcommand: &'a [&'a str],
+    options: Vec<OsString>,
+    /// `None`: until the command ends.
+    seconds: Option<f64>,
+    progress: Option<String>,
+    command: &'a [String],
+}
+
+/// A result that was kept.
+struct Kept {
+    name: String,
+    file: PathBuf,
+    /// What was said while it was measured.
+    talk: String,
+}
+
 type ToolResult = Result<CallToolResult, rmcp::ErrorData>;
 
 #[tool_router]
@@ -51,7 +82,7 @@ impl Tools {
     )]
     async fn run(
         &self,
-        Parameters(asked): Parameters<Measure>,
+        Parameters(asked): Parameters<Run>,
         context: RequestContext<RoleServer>,
     ) -> ToolResult {
         let most = asked.max_bytes;
@@ -63,7 +94,7 @@ impl Tools {
     )]
     async fn record(
         &self,
-        Parameters(asked): Parameters<Measure>,
+        Parameters(asked): Parameters<Record>,
         context: RequestContext<RoleServer>,
     ) -> ToolResult {
         let most = asked.max_bytes;
@@ -219,54 +250,35 @@ impl Tools {
         })
     }
 
-    async fn measure_all(
-        &self,
-        asked: Measure,
-        cancel: &CancellationToken,
-    ) -> anyhow::Result<Answer> {
-        self.permits.check_command(&asked.command)?;
-        let time = self.time(asked.seconds.unwrap_or(60.0))?;
-        let (name, file) = self.new_result("run", "json");
-        let mut arguments = words(["run", "--quiet", "--all", "-o"]);
-        arguments.push(file.clone().into());
-        arguments.push(format!("--for={}ms", time.as_millis()).into());
-        arguments.extend(
-            asked
-                .progress
-                .map(|point| format!("--progress={point}").into()),
-        );
-        arguments.extend(asked.once.then(|| "--once".into()));
-        with_command(&mut arguments, &asked.command);
-        let said = self.own.measure(arguments, time, cancel).await?;
-        if !file.exists() {
-            bail!("{}", said.talk);
-        }
-        let json = self.claims_of(&name, cancel).await?;
-        Ok(answers::of_claims(&json, &name, Some(&asked.command)))
+    async fn measure_all(&self, asked: Run, cancel: &CancellationToken) -> anyhow::Result<Answer> {
+        let once = asked.once.then(|| "--once".into());
+        let order = Order {
+            kind: "run",
+            suffix: "json",
+            subcommand: &["run"],
+            options: once.into_iter().collect(),
+            seconds: Some(asked.seconds.unwrap_or(60.0)),
+            progress: asked.progress,
+            command: &asked.command,
+        };
+        let kept = self.measure(order, cancel).await?;
+        let json = self.claims_of(&kept.name, cancel).await?;
+        Ok(answers::of_claims(&json, &kept.name, Some(&asked.command)))
     }
 
-    async fn sample(&self, asked: Measure, cancel: &CancellationToken) -> anyhow::Result<Answer> {
-        self.permits.check_command(&asked.command)?;
-        if asked.progress.is_some() || asked.once {
-            bail!("progress and once are for run");
-        }
-        let time = asked
-            .seconds
-            .map(|seconds| self.time(seconds))
-            .transpose()?;
-        let (name, file) = self.new_result("record", "vf");
-        let mut arguments = words(["record", "--quiet", "-g", "-o"]);
-        arguments.push(file.clone().into());
-        arguments.extend(time.map(|time| format!("--for={}ms", time.as_millis()).into()));
-        with_command(&mut arguments, &asked.command);
-        let said = self
-            .own
-            .measure(arguments, time.unwrap_or_default(), cancel)
-            .await?;
-        if !file.exists() {
-            bail!("{}", said.talk);
-        }
-        self.report_on(&name, RowsBy::Procedure, 10, cancel).await
+    async fn sample(&self, asked: Record, cancel: &CancellationToken) -> anyhow::Result<Answer> {
+        let order = Order {
+            kind: "record",
+            suffix: "vf",
+            subcommand: &["record"],
+            options: words(["-g"]),
+            seconds: asked.seconds,
+            progress: None,
+            command: &asked.command,
+        };
+        let kept = self.measure(order, cancel).await?;
+        self.report_on(&kept.name, RowsBy::Procedure, 10, cancel)
+            .await
     }
 
     async fn report_on(
@@ -288,15 +300,7 @@ impl Tools {
         let file = self.file(result)?;
         let readers: [&[&str]; 4] = [
             &["run", "--json", "--all", "--show"],
-            &[
-                "causal",
-                "report",
-                "--json",
-                "--all",
-                "--min-speedups",
-                "2",
-                "--",
-            ],
+            &CAUSAL_REPORT,
             &["interference", "report", "--json", "--"],
             &["bottlenecks", "--auto", "--json", "--"],
         ];
@@ -363,65 +367,81 @@ impl Tools {
         asked: WhatIf,
         cancel: &CancellationToken,
     ) -> anyhow::Result<Answer> {
-        self.permits.check_command(&asked.command)?;
         let percent = asked.percent.unwrap_or(50);
         if !(5..=100).contains(&percent) {
             bail!("percent is {percent}: 5 to 100 can be measured");
         }
-        let time = self.time(asked.seconds.unwrap_or(30.0))?;
-        let (name, file) = self.new_result("what-if", "json");
-        let mut arguments = words(["causal", "run", "--quiet", "-o"]);
-        arguments.push(file.clone().into());
         // A line has a colon before its number.
         let line = asked.place.rsplit_once(':');
         let by = match line.is_some_and(|(_, number)| number.bytes().all(|b| b.is_ascii_digit())) {
             true => "line",
             false => "function",
         };
-        arguments.extend([
-            format!("--by={by}").into(),
-            format!("--fixed-line={}", asked.place).into(),
-            format!("--fixed-speedup={percent}").into(),
-            format!("--for={}ms", time.as_millis()).into(),
-        ]);
-        arguments.extend(
-            asked
-                .progress
-                .map(|point| format!("--progress={point}").into()),
-        );
-        with_command(&mut arguments, &asked.command);
-        let measured = self.own.measure(arguments, time, cancel).await?;
-        if !file.exists() {
-            bail!("{}", measured.talk);
-        }
-        let mut arguments = words([
-            "causal",
-            "report",
-            "--json",
-            "--all",
-            "--min-speedups",
-            "2",
-            "--",
-        ]);
-        arguments.push(file.into());
+        let order = Order {
+            kind: "what-if",
+            suffix: "json",
+            subcommand: &["causal", "run"],
+            options: vec![
+                format!("--by={by}").into(),
+                format!("--fixed-line={}", asked.place).into(),
+                format!("--fixed-speedup={percent}").into(),
+            ],
+            seconds: Some(asked.seconds.unwrap_or(30.0)),
+            progress: asked.progress,
+            command: &asked.command,
+        };
+        let kept = self.measure(order, cancel).await?;
+        let mut arguments = words(CAUSAL_REPORT.iter().copied());
+        arguments.push(kept.file.into());
         let reported = self.own.read(arguments, cancel).await?;
         let json = reported.json()?;
-        let answer = answers::of_claims(&json, &name, Some(&asked.command));
+        let answer = answers::of_claims(&json, &kept.name, Some(&asked.command));
         let answer = answer.with("experiments", json["experiments"].clone());
         if !answer.list.is_empty() {
             return Ok(answer);
         }
-        let talk = format!("{}\n{}", measured.talk, reported.talk);
-        let why = talk
-            .lines()
-            .filter(|line| !line.contains("warning: "))
-            .collect::<Vec<_>>()
-            .join("; ");
-        let why = format!(
-            "{} (more seconds give more experiments)",
-            why.trim_matches([';', ' '])
+        let talk = format!("{}\n{}", kept.talk, reported.talk);
+        let said = talk.lines().filter(|line| !line.contains("warning: "));
+        let why = said.collect::<Vec<_>>().join("; ");
+        let why = why.trim_matches([';', ' ']);
+        Ok(answer.with(
+            "no_answer",
+            format!("{why} (more seconds give more experiments)").into(),
+        ))
+    }
+
+    /// Measures a command, if it is allowed, and keeps the result.
+    async fn measure(&self, order: Order<'_>, cancel: &CancellationToken) -> anyhow::Result<Kept> {
+        self.permits.check_command(order.command)?;
+        let time = order
+            .seconds
+            .map(|seconds| self.time(seconds))
+            .transpose()?;
+        let (name, file) = self.new_result(order.kind, order.suffix);
+        let mut arguments = words(order.subcommand.iter().copied());
+        arguments.extend(words(["--quiet", "-o"]));
+        arguments.push(file.clone().into());
+        arguments.extend(order.options);
+        arguments.extend(time.map(|time| format!("--for={}ms", time.as_millis()).into()));
+        arguments.extend(
+            order
+                .progress
+                .map(|point| format!("--progress={point}").into()),
         );
-        Ok(answer.with("no_answer", why.into()))
+        arguments.push("--".into());
+        arguments.extend(order.command.iter().map(OsString::from));
+        let said = self
+            .own
+            .measure(arguments, time.unwrap_or_default(), cancel)
+            .await?;
+        if !file.exists() {
+            bail!("{}", said.talk);
+        }
+        Ok(Kept {
+            name,
+            file,
+            talk: said.talk,
+        })
     }
 
     async fn read_json(
@@ -471,9 +491,4 @@ fn command_of(json: &Value) -> Option<Vec<String>> {
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
-}
-
-fn with_command(arguments: &mut Vec<OsString>, command: &[String]) {
-    arguments.push("--".into());
-    arguments.extend(command.iter().map(OsString::from));
 }
