@@ -7,7 +7,7 @@
 //! thread did nothing for it: the kernel stack shows the interrupt's entry, and what lies outside
 //! of it goes.
 
-use profile::{ImageKind, Location, NameId, Recording, StackId, Waker};
+use profile::{ImageKind, Location, NameId, Recording, Sample, StackId, Waker};
 use rustc_hash::FxHashMap;
 
 /// Kernel procedures by which interrupts are entered, on x86-64 and AArch64.
@@ -165,27 +165,12 @@ fn kernel_procedure(recording: &Recording, location: Location) -> Option<&str> {
 fn merge_equal(recording: &mut Recording) {
     recording.samples.sort_unstable();
     recording.samples.dedup_by(|later, kept| {
-        let same = (
-            later.event,
-            later.process,
-            later.pid,
-            later.tid,
-            later.cgroup,
-            later.labels,
-            later.stack,
-            later.slice,
-            later.waker,
-        ) == (
-            kept.event,
-            kept.process,
-            kept.pid,
-            kept.tid,
-            kept.cgroup,
-            kept.labels,
-            kept.stack,
-            kept.slice,
-            kept.waker,
-        );
+        let (count, weight) = (kept.count, kept.weight);
+        let same = Sample {
+            count,
+            weight,
+            ..*later
+        } == *kept;
         if same {
             kept.count += later.count;
             kept.weight += later.weight;
