@@ -9,7 +9,7 @@
 //! Of a program whose threads take turns it is what the run gets shorter by.
 //!
 //! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
-//! interference was seen in functions of no sequence is a finding of its own.
+//! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
 //!
 //! **Waiting for a CPU** is no part of the working time: code that runs less waits less, so that it shares that time with all places. It is a
 //! finding beside them where other programs, a limit or too few allowed CPUs are the reason. From [`SAID_FIRST`] on it comes first,
@@ -17,20 +17,23 @@
 //!
 //! **Rank** is by the end of the interval that is nearer to 0. What is worth less than [`LEAST`] is not listed.
 
-use crate::bottleneck::auto::{self, FoundSequences};
+mod losses;
+mod sequences;
+mod timed_tree;
+
+pub use sequences::LEAST;
+
+use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
-use crate::bottleneck::interface::Profile;
+use losses::{count_losses_once, counted_elsewhere};
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, Finding, FindingAmount,
-    FindingDoubt, FindingEvidence, FindingPlace, NodeId, PlaceInCode, TimeKind,
+    FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, TimeKind, plain_name,
 };
-use rustc_hash::FxHashMap;
+use sequences::{SOUGHT, Sequences, TimedSequence, is_running, without_wrappers};
 use std::collections::BTreeMap;
+use timed_tree::KERNEL;
 
-/// The part of the working time, or of the program's speed, below which nothing is worth a sentence.
-pub const LEAST: f64 = 0.02;
-/// Sequences that are looked for.
-const SOUGHT: usize = 8;
 /// The part of the time that they should cover: more would buy coverage with what is trivial.
 const COVERAGE: f64 = 0.75;
 /// The part of the working time from which on waiting for a CPU is a cause.
@@ -41,10 +44,6 @@ pub const SAID_FIRST: f64 = 0.25;
 const FEWEST_RUNS: usize = 3;
 /// Other programs that are named.
 const NAMED_TAKERS: usize = 3;
-/// A function of the C library on the way to the kernel is called by one function, if that has so much of the time.
-const ONE_CALLER: f64 = 0.8;
-/// Functions on the way to the kernel, at most: those of a file's stream are the most.
-const LONGEST_WAY_TO_KERNEL: usize = 12;
 
 /// The measurements of all methods.
 #[derive(Clone, Copy, Debug)]
@@ -141,231 +140,48 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     };
     // One tree cannot fail to be united.
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
-    let working_ns = (measured.tree.total(0) as f64).max(1.0);
-    let mut places = Places::new(measured.tree, working_ns);
-    places.take_sequences(&forest, &found);
-    places.compare_runs(measured.more_runs);
-    Ok(places.choose_and_order(measured))
+    let mut sequences = Sequences::new(measured.tree);
+    sequences.take_found(&forest, &found);
+    sequences.compare_runs(measured.more_runs);
+    Ok(Judge {
+        sequences,
+        measured,
+    }
+    .choose_and_order())
 }
 
-/// A function with its module.
-type MethodName = (String, String);
-
-/// A call sequence with the time that no other one has.
-struct TimedPlace {
-    path: Vec<MethodName>,
-    /// By kind, in nanoseconds.
-    times: [f64; TimeKind::ALL.len()],
-    /// The part of it that each function has by itself.
-    functions: FxHashMap<String, f64>,
-    /// The part of it that each function has with its callees.
-    callers: FxHashMap<String, f64>,
-    /// Its part of the working time in each run, if there are several.
-    parts: Vec<f64>,
+struct Judge<'a> {
+    sequences: Sequences<'a>,
+    measured: &'a Measured<'a>,
 }
 
-struct Places<'a> {
-    tree: &'a CallTree,
-    working_ns: f64,
-    places: Vec<TimedPlace>,
-    covered: Vec<bool>,
-    /// The part that each function has by itself, everywhere.
-    functions: FxHashMap<String, f64>,
-    /// The part that each function has with its callees.
-    callers: FxHashMap<String, f64>,
-}
-
-impl<'a> Places<'a> {
-    fn new(tree: &'a CallTree, working_ns: f64) -> Self {
-        let mut functions = FxHashMap::default();
-        let mut callers = FxHashMap::default();
-        for node in (1..tree.len()).map(|node| NodeId(node as u32)) {
-            add_to_asker(tree, node, &mut functions);
-            add_to_callers(tree, node, &mut callers);
-        }
-        Self {
-            tree,
-            working_ns,
-            places: Vec::new(),
-            covered: vec![false; tree.len()],
-            functions,
-            callers,
-        }
-    }
-
-    fn take_sequences(&mut self, forest: &Forest, found: &FoundSequences) {
-        // The most specific ones first, as the search counts what two share.
-        let mut order: Vec<_> = found.bottlenecks.iter().collect();
-        order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-        for bottleneck in order {
-            let steps = forest.path_of(&bottleneck.sequence).iter();
-            let methods = steps.map(|step| forest.method(*step));
-            let path = methods.map(|m| (m.name.clone(), m.module.clone()));
-            for path in self.with_askers(path.collect()) {
-                self.take_sequence(path);
+impl<'a> Judge<'a> {
+    fn choose_and_order(self) -> Judgement {
+        let mut found = self.judge_sequences();
+        let is_worth = |finding: &Finding| finding.amount.conservative() >= LEAST;
+        let listed: Vec<bool> = found.iter().map(is_worth).collect();
+        let own = self.sequences.sequences.iter().zip(&listed);
+        let own = own.filter(|(_, listed)| **listed);
+        let mut together: f64 =
+            own.map(|(own, _)| own.time()).sum::<f64>() / self.sequences.working_ns;
+        let no_cpu = self.no_cpu();
+        let starved = no_cpu.as_ref().map_or(0.0, |_| self.lost_cpu_part());
+        let elsewhere = self.measured.interference.iter();
+        let elsewhere = elsewhere.filter(|loss| is_worth(loss) && self.sequence_of(loss).is_none());
+        let elsewhere: Vec<&Finding> = elsewhere.collect();
+        let mut lost = Vec::new();
+        for loss in count_losses_once(&self.sequences, &elsewhere, &listed, starved) {
+            if loss.is_listed() {
+                together += loss.finding.amount.value;
+                lost.push(loss.finding);
+            } else if let Some(finding) = loss.sequence.and_then(|at| found.get_mut(at)) {
+                add_evidence(finding, &loss.finding);
             }
         }
-    }
-
-    /// Makes the sequences of one that begins in the kernel begin with who asked: its caller, and on through the C library, which only
-    /// hands the call on. Of several callers each is a sequence of its own, if it has enough time.
-    fn with_askers(&self, path: Vec<MethodName>) -> Vec<Vec<MethodName>> {
-        let mut done = Vec::new();
-        let mut open = vec![path];
-        while let Some(path) = open.pop() {
-            let in_kernel = path[0].1 == "[kernel]";
-            if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !is_way_to_kernel(&path) {
-                done.push(path);
-                continue;
-            }
-            let callers = self.callers_of(&path);
-            let all: f64 = callers.values().sum();
-            let most = callers.values().copied().fold(0.0, f64::max);
-            // One below the root has no caller.
-            let enough = match in_kernel {
-                true => LEAST * self.working_ns,
-                false => ONE_CALLER * all,
-            };
-            let mut callers: Vec<_> = callers.into_iter().collect();
-            callers.retain(|(caller, time)| caller.is_some() && *time >= enough);
-            if most <= 0.0 || callers.is_empty() {
-                done.push(path);
-                continue;
-            }
-            callers.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-            callers.truncate(SOUGHT);
-            open.extend(callers.into_iter().filter_map(|(caller, _)| {
-                let caller = std::iter::once(caller?);
-                Some(caller.chain(path.iter().cloned()).collect())
-            }));
-        }
-        done
-    }
-
-    /// The time of the calls of a sequence by who makes them; `None` is the root.
-    fn callers_of(&self, path: &[MethodName]) -> FxHashMap<Option<MethodName>, f64> {
-        let mut callers = FxHashMap::default();
-        for node in (1..self.tree.len()).map(|node| NodeId(node as u32)) {
-            if !self.ends_at(path, node) {
-                continue;
-            }
-            let mut first = node;
-            for _ in 1..path.len() {
-                first = self.tree.parent(first).unwrap_or(first);
-            }
-            let caller = self.tree.parent(first).and_then(|caller| {
-                let name = name_of(self.tree, caller)?;
-                let module = module_of(self.tree, caller)?;
-                Some((name.to_owned(), module.to_owned()))
-            });
-            let below = node.0..self.tree.end(node).0;
-            let time: i64 = below.map(|node| self.tree.cost(0, NodeId(node))).sum();
-            *callers.entry(caller).or_insert(0.0) += time as f64;
-        }
-        callers
-    }
-
-    /// Looks for the same sequences in further runs, in the same order, so that they share no time there either.
-    fn compare_runs(&mut self, more: &[CallTree]) {
-        let paths: Vec<_> = self.places.iter().map(|place| place.path.clone()).collect();
-        let part = |places: &Places<'_>, at: usize| {
-            places.places[at].times.iter().sum::<f64>() / places.working_ns
-        };
-        let mut parts: Vec<Vec<f64>> = (0..paths.len()).map(|at| vec![part(self, at)]).collect();
-        for tree in more {
-            let mut other = Places::new(tree, (tree.total(0) as f64).max(1.0));
-            paths
-                .iter()
-                .for_each(|path| other.take_sequence(path.clone()));
-            for (at, parts) in parts.iter_mut().enumerate() {
-                parts.push(part(&other, at));
-            }
-        }
-        for (place, parts) in self.places.iter_mut().zip(parts) {
-            place.parts = parts;
-        }
-    }
-
-    /// Adds the time below all calls of a sequence that no other one has taken.
-    fn take_sequence(&mut self, path: Vec<MethodName>) {
-        let mut place = TimedPlace {
-            path,
-            times: [0.0; TimeKind::ALL.len()],
-            functions: FxHashMap::default(),
-            callers: FxHashMap::default(),
-            parts: Vec::new(),
-        };
-        let mut node = 1;
-        while node < self.tree.len() {
-            let here = NodeId(node as u32);
-            if !self.ends_at(&place.path, here) {
-                node += 1;
-                continue;
-            }
-            let end = self.tree.end(here).0 as usize;
-            for below in node..end {
-                self.take_node(&mut place, below);
-            }
-            node = end;
-        }
-        self.places.push(place);
-    }
-
-    fn take_node(&mut self, place: &mut TimedPlace, node: usize) {
-        if std::mem::replace(&mut self.covered[node], true) {
-            return;
-        }
-        let node = NodeId(node as u32);
-        for (at, time) in place.times.iter_mut().enumerate() {
-            *time += self.tree.cost(1 + at, node) as f64;
-        }
-        add_to_asker(self.tree, node, &mut place.functions);
-        add_to_callers(self.tree, node, &mut place.callers);
-    }
-
-    fn ends_at(&self, path: &[MethodName], node: NodeId) -> bool {
-        let mut at = Some(node);
-        path.iter().rev().all(|(name, module)| {
-            let Some(node) = at else { return false };
-            at = self.tree.parent(node);
-            name_of(self.tree, node) == Some(name) && module_of(self.tree, node) == Some(module)
-        })
-    }
-
-    fn choose_and_order(self, measured: &Measured<'a>) -> Judgement {
-        let mut findings = Vec::new();
-        let mut together = 0.0;
-        let with_place = |findings: &'a [Finding]| -> Vec<(Option<usize>, &'a Finding)> {
-            let findings = findings.iter();
-            findings
-                .map(|found| (self.place_of(found), found))
-                .collect()
-        };
-        let causal = with_place(measured.causal);
-        let interference = with_place(measured.interference);
-        let stalls = with_place(measured.stalls);
-        for (number, place) in self.places.iter().enumerate() {
-            let about = |(at, found): &(Option<usize>, &'a Finding)| {
-                (*at == Some(number)).then_some(*found)
-            };
-            let predicted = causal.iter().filter_map(about);
-            let seen = interference.iter().filter_map(about);
-            let mut finding = self.judge_place(place, measured, predicted, seen);
-            if finding.spent_on() == Some(TimeKind::Computing)
-                && let Some(stalled) = stalls.iter().find_map(about)
-            {
-                finding.evidence.extend(stalled.evidence.iter().cloned());
-            }
-            if finding.amount.conservative() >= LEAST {
-                together += place.times.iter().sum::<f64>() / self.working_ns;
-                findings.push(finding);
-            }
-        }
-        let elsewhere = interference
-            .iter()
-            .filter(|(at, finding)| at.is_none() && finding.amount.conservative() >= LEAST);
-        findings.extend(elsewhere.map(|(_, finding)| (*finding).clone()));
-        findings.extend(self.no_cpu(measured));
+        self.show_overlap(&mut found, &listed);
+        let mut findings: Vec<Finding> = found.into_iter().filter(is_worth).collect();
+        findings.extend(lost);
+        findings.extend(no_cpu);
         let disturbs = |finding: &Finding| {
             finding.spent_on() == Some(TimeKind::NoCpu) && finding.amount.value >= SAID_FIRST
         };
@@ -374,35 +190,57 @@ impl<'a> Places<'a> {
         findings.sort_by(|a, b| disturbs(b).cmp(&disturbs(a)).then(order(a, b)));
         Judgement {
             findings,
-            together,
-            working_ns: self.working_ns,
-            rest_waiting: self.waiting_elsewhere(),
+            together: together.min(1.0),
+            working_ns: self.sequences.working_ns,
+            rest_waiting: self.sequences.waiting_elsewhere(),
         }
     }
 
-    /// The part of the working time that waits and is in no sequence.
-    fn waiting_elsewhere(&self) -> f64 {
-        let left = (0..self.tree.len()).filter(|node| !self.covered[*node]);
-        let waiting = left.map(|node| {
-            let kinds = TimeKind::ALL.iter().enumerate();
-            let waits = kinds.filter(|(_, kind)| !is_running(**kind));
-            let node = NodeId(node as u32);
-            waits
-                .map(|(at, _)| self.tree.cost(1 + at, node))
-                .sum::<i64>()
+    /// A finding for each sequence, with what methods say of it.
+    fn judge_sequences(&self) -> Vec<Finding> {
+        let with_sequence = |findings: &'a [Finding]| -> Vec<(Option<usize>, &'a Finding)> {
+            let findings = findings.iter();
+            findings
+                .map(|found| (self.sequence_of(found), found))
+                .collect()
+        };
+        let causal = with_sequence(self.measured.causal);
+        let interference = with_sequence(self.measured.interference);
+        let stalls = with_sequence(self.measured.stalls);
+        let sequences = self.sequences.sequences.iter().enumerate();
+        let judged = sequences.map(|(number, sequence)| {
+            let about = |(at, found): &(Option<usize>, &'a Finding)| {
+                (*at == Some(number)).then_some(*found)
+            };
+            let predicted = causal.iter().filter_map(about);
+            let mut finding = self.judge_sequence(sequence, predicted);
+            for seen in interference.iter().filter_map(about) {
+                add_evidence(&mut finding, seen);
+            }
+            if finding.spent_on() == Some(TimeKind::Computing)
+                && let Some(stalled) = stalls.iter().find_map(about)
+            {
+                finding.evidence.extend(stalled.evidence.iter().cloned());
+            }
+            finding
         });
-        waiting.sum::<i64>() as f64 / self.working_ns
+        judged.collect()
+    }
+
+    /// Says of each sequence what others have of the time of its calls.
+    fn show_overlap(&self, found: &mut [Finding], listed: &[bool]) {
+        for (sequence, finding) in self.sequences.sequences.iter().zip(found) {
+            let shared = sequence.shared.iter();
+            let shared = shared.filter(|(other, _)| listed.get(**other) == Some(&true));
+            let shared: f64 = shared.map(|(_, time)| *time).sum();
+            let part = shared / self.sequences.working_ns;
+            finding.evidence.extend(counted_elsewhere(part));
+        }
     }
 
     /// The sequence that most of what a finding speaks of lies in: of a line its own time, of what threads lose in a
     /// function also what it calls.
-    fn place_of(&self, finding: &Finding) -> Option<usize> {
-        let with_callees = finding.claim == Claim::LosesTime;
-        let times =
-            |own: &'_ FxHashMap<String, f64>, all: &'_ FxHashMap<String, f64>, name: &str| {
-                let map = if with_callees { all } else { own };
-                map.get(name).copied().unwrap_or(0.0)
-            };
+    fn sequence_of(&self, finding: &Finding) -> Option<usize> {
         let procedure = match &finding.place.what {
             PlaceInCode::Line { procedure, .. }
             | PlaceInCode::Procedure { name: procedure }
@@ -410,27 +248,27 @@ impl<'a> Places<'a> {
             | PlaceInCode::Lock { procedure } => procedure,
             _ => return None,
         };
-        let procedure = plain_name(procedure);
-        let all = times(&self.functions, &self.callers, procedure);
-        let own = |place: &TimedPlace| times(&place.functions, &place.callers, procedure);
-        let places = self.places.iter().enumerate();
-        let (at, most) = places
-            .map(|(at, place)| (at, own(place)))
-            .max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let tree = &self.sequences.tree;
+        let nodes = match finding.claim {
+            Claim::LosesTime => tree.nodes_below(plain_name(procedure)),
+            _ => tree.nodes_running(plain_name(procedure)),
+        };
+        let times = self.sequences.time_by_owner(&nodes);
+        let all: f64 = times.values().sum();
+        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
+        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
         (most > 0.0 && most >= all / 2.0).then_some(at)
     }
 
-    /// A sequence, with what experiments predict of code in it and what threads were seen to lose there.
-    fn judge_place<'f>(
+    /// A sequence, with what experiments predict of code in it.
+    fn judge_sequence<'f>(
         &self,
-        place: &TimedPlace,
-        measured: &Measured<'_>,
+        sequence: &TimedSequence,
         predicted: impl Iterator<Item = &'f Finding>,
-        seen: impl Iterator<Item = &'f Finding>,
     ) -> Finding {
         let worth = |finding: &&Finding| finding.amount.conservative().abs();
         let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));
-        let mut finding = self.time_of_place(place, measured);
+        let mut finding = self.time_of_sequence(sequence);
         if let Some(predicted) = predicted {
             finding.evidence.extend(predicted.evidence.iter().cloned());
             match predicted.claim {
@@ -446,45 +284,41 @@ impl<'a> Places<'a> {
                 _ => {}
             }
         }
-        for seen in seen {
-            finding.evidence.extend(seen.evidence.iter().cloned());
-            finding.doubts.extend(seen.doubts.iter().cloned());
-        }
         finding
     }
 
     /// A sequence as its part of the working time.
-    fn time_of_place(&self, place: &TimedPlace, measured: &Measured<'_>) -> Finding {
-        let time: f64 = place.times.iter().sum();
-        let kinds = TimeKind::ALL.iter().zip(place.times);
+    fn time_of_sequence(&self, sequence: &TimedSequence) -> Finding {
+        let time = sequence.time();
+        let kinds = TimeKind::ALL.iter().zip(sequence.times);
         let running: f64 = kinds
             .clone()
             .filter(|(kind, _)| is_running(**kind))
             .map(|(_, time)| time)
             .sum();
-        let samples = running / measured.each_sample.max(1.0);
+        let samples = running / self.measured.each_sample.max(1.0);
         let (low, high) = crate::statistics::interval_of_count(samples);
         let waiting = time - running;
-        let part = |time: f64| (time / self.working_ns).clamp(0.0, 1.0);
+        let part = |time: f64| (time / self.sequences.working_ns).clamp(0.0, 1.0);
         let mut spent: Vec<(TimeKind, f64)> = kinds.map(|(kind, time)| (*kind, time)).collect();
         spent.sort_by(|a, b| b.1.total_cmp(&a.1));
         let evidence = spent.into_iter().filter(|(_, at)| *at >= 0.05 * time);
         let one_run = FindingAmount {
             value: part(time),
             interval: Some([
-                part(low * measured.each_sample + waiting),
-                part(high * measured.each_sample + waiting),
+                part(low * self.measured.each_sample + waiting),
+                part(high * self.measured.each_sample + waiting),
             ]),
             unit: AmountUnit::Fraction,
             relative_to: AmountBase::WorkingTime,
             certainty: Certainty::UpperBound,
         };
-        let several = match place.parts.len() {
-            FEWEST_RUNS.. => crate::statistics::interval_of_runs(&place.parts, &[]),
+        let several = match sequence.parts.len() {
+            FEWEST_RUNS.. => crate::statistics::interval_of_runs(&sequence.parts, &[]),
             _ => None,
         };
-        let path = without_wrappers(&place.path);
-        let asker = path.iter().rev().find(|(_, module)| module != "[kernel]");
+        let path = without_wrappers(&sequence.path);
+        let asker = path.iter().rev().find(|(_, module)| module != KERNEL);
         let image = asker.map(|(_, module)| module.clone());
         Finding {
             claim: Claim::TakesTime,
@@ -512,15 +346,15 @@ impl<'a> Places<'a> {
                 Some(_) => Vec::new(),
                 None => vec![FindingDoubt::OneRun],
             },
-            next: measured.next.to_vec(),
+            next: self.measured.next.to_vec(),
         }
     }
 
     /// Waiting for a CPU, if that is a loss and much, as a part of the working time with it.
-    fn no_cpu(&self, measured: &Measured<'_>) -> Option<Finding> {
-        let losses = measured.cpu_waits.cpu_losses(measured.confined);
+    fn no_cpu(&self) -> Option<Finding> {
+        let losses = self.measured.cpu_waits.cpu_losses(self.measured.confined);
         let lost = losses.iter().map(|(_, ns)| *ns as f64).sum::<f64>();
-        let part = lost / (self.working_ns + lost);
+        let part = lost / (self.sequences.working_ns + lost);
         let takers = losses.into_iter().take(NAMED_TAKERS);
         let takers = takers.map(|(by, ns)| FindingEvidence::CpuTaken {
             by,
@@ -545,93 +379,29 @@ impl<'a> Places<'a> {
             next: command_for_whole_machine(),
         })
     }
+
+    /// The part of the waiting for a CPU that is a loss, 0 to 1.
+    fn lost_cpu_part(&self) -> f64 {
+        let waits = self.measured.cpu_waits;
+        let losses = waits.cpu_losses(self.measured.confined);
+        let lost: u64 = losses.iter().map(|(_, ns)| *ns).sum();
+        lost as f64 / waits.total().max(1) as f64
+    }
+}
+
+/// Adds what threads lose in a function to a finding of the time that it lies in.
+fn add_evidence(finding: &mut Finding, loss: &Finding) {
+    let overlap =
+        |evidence: &&FindingEvidence| !matches!(evidence, FindingEvidence::CountedElsewhere { .. });
+    let evidence = loss.evidence.iter().filter(overlap);
+    finding.evidence.extend(evidence.cloned());
+    finding.doubts.extend(loss.doubts.iter().cloned());
 }
 
 /// The command that shows who has the CPUs.
 fn command_for_whole_machine() -> Vec<String> {
     let words = ["vitalfew", "record", "-a", "--for", "10s"];
     words.map(str::to_owned).to_vec()
-}
-
-/// A path to the kernel, without the C library's functions that only hand the call on.
-fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
-    let mut path = path.to_vec();
-    let is_kernel = |(_, module): &MethodName| module == "[kernel]";
-    let mut at = path.iter().position(is_kernel).unwrap_or(0);
-    while at > 1 && is_c_library(&path[at - 1].1) {
-        at -= 1;
-        path.remove(at);
-    }
-    path
-}
-
-/// Returns whether a path leads through the C library alone into the kernel.
-fn is_way_to_kernel(path: &[MethodName]) -> bool {
-    let (last, before) = path.split_last().expect("paths are not empty");
-    last.1 == "[kernel]" && before.iter().all(|(_, module)| is_c_library(module))
-}
-
-fn is_c_library(module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    let libraries = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
-    libraries.iter().any(|library| file.starts_with(library))
-}
-
-fn is_running(kind: TimeKind) -> bool {
-    matches!(
-        kind,
-        TimeKind::Computing | TimeKind::SystemCalls | TimeKind::PageFaults
-    )
-}
-
-/// Adds the node's own time to its function; what the kernel does is its caller's, too.
-fn add_to_asker(tree: &CallTree, node: NodeId, times: &mut FxHashMap<String, f64>) {
-    let own = tree.cost(0, node) as f64;
-    let mut at = Some(node).filter(|_| own > 0.0);
-    while let Some(node) = at {
-        if let Some(name) = name_of(tree, node) {
-            *times.entry(plain_name(name).to_owned()).or_insert(0.0) += own;
-        }
-        let is_kernel = module_of(tree, node) == Some("[kernel]");
-        at = tree.parent(node).filter(|_| is_kernel);
-    }
-}
-
-/// Adds the node's own time to all functions on its path, once to each.
-fn add_to_callers(tree: &CallTree, node: NodeId, times: &mut FxHashMap<String, f64>) {
-    let own = tree.cost(0, node) as f64;
-    let mut seen: Vec<&str> = Vec::new();
-    let mut at = Some(node).filter(|_| own > 0.0);
-    while let Some(node) = at {
-        if let Some(name) = name_of(tree, node).map(plain_name)
-            && !seen.contains(&name)
-        {
-            seen.push(name);
-            *times.entry(name.to_owned()).or_insert(0.0) += own;
-        }
-        at = tree.parent(node);
-    }
-}
-
-/// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
-pub fn plain_name(name: &str) -> &str {
-    let plain = name.trim_start_matches('_');
-    let plain = plain.strip_prefix("GI_").unwrap_or(plain);
-    let plain = plain.trim_start_matches('_');
-    match name.starts_with('_') {
-        true => plain.strip_prefix("libc_").unwrap_or(plain),
-        false => plain,
-    }
-}
-
-fn name_of(tree: &CallTree, node: NodeId) -> Option<&str> {
-    let method = tree.methods().get(tree.method(node)?.0 as usize)?;
-    Some(&method.name)
-}
-
-fn module_of(tree: &CallTree, node: NodeId) -> Option<&str> {
-    let method = tree.methods().get(tree.method(node)?.0 as usize)?;
-    Some(&method.module)
 }
 
 #[cfg(test)]

@@ -299,6 +299,11 @@ pub enum FindingEvidence {
         /// What it waits for at most, as a part of the procedure's time, 0 to 1.
         part: f64,
     },
+    /// A part of the same amount that other findings of the list have: it is not in this one's.
+    CountedElsewhere {
+        /// The part, of the amount's base.
+        part: f64,
+    },
     /// Who had the CPU that threads waited for.
     CpuTaken {
         /// Whoever it was.
@@ -553,9 +558,20 @@ fn caller_and_call(path: &[String]) -> String {
     }
     // Functions of C libraries that only hand a call on begin with an underscore.
     let caller = callers.iter().rev().find(|name| !name.starts_with('_'));
-    match caller {
-        Some(caller) => format!("{last} of {caller}"),
+    match caller.or(callers.last()) {
+        Some(caller) => format!("{last} of {}", plain_name(caller)),
         None => last.clone(),
+    }
+}
+
+/// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
+pub fn plain_name(name: &str) -> &str {
+    let plain = name.trim_start_matches('_');
+    let plain = plain.strip_prefix("GI_").unwrap_or(plain);
+    let plain = plain.trim_start_matches('_');
+    match name.starts_with('_') {
+        true => plain.strip_prefix("libc_").unwrap_or(plain),
+        false => plain,
     }
 }
 
@@ -576,6 +592,43 @@ impl PlaceInCode {
             Self::Lock { procedure } => format!("the lock that {procedure} waits for"),
             Self::File { path } => path.clone(),
             Self::Program => "the program".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_c_library_are_those_of_its_manual() {
+        for (name, plain) in [
+            ("__GI___libc_write", "write"),
+            ("___pthread_mutex_lock", "pthread_mutex_lock"),
+            ("__libc_pread64", "pread64"),
+            ("libc_of_mine", "libc_of_mine"),
+            ("write", "write"),
+        ] {
+            assert_eq!(plain_name(name), plain);
+        }
+    }
+
+    #[test]
+    fn the_kernels_work_is_named_with_who_asked() {
+        for (path, named) in [
+            (
+                &["save", "__fsync", "fsync (system call)"][..],
+                "fsync (system call) of save",
+            ),
+            (
+                &["__GI___pthread_mutex_unlock", "futex (system call)"],
+                "futex (system call) of pthread_mutex_unlock",
+            ),
+            (&["futex (system call)"], "futex (system call)"),
+            (&["main", "work"], "work"),
+        ] {
+            let path: Vec<String> = path.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(caller_and_call(&path), named);
         }
     }
 }

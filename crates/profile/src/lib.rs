@@ -55,6 +55,7 @@ pub use experiment::{
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, FINDING_SCHEMA, Finding, FindingAmount,
     FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT, PlaceInCode, TimeKind,
+    plain_name,
 };
 pub use folding::{fold_interpreter_frames, has_program_name};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};

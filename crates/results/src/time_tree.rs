@@ -1,11 +1,11 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
 use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
-use analysis::judgement::{CpuWaits, plain_name};
+use analysis::judgement::CpuWaits;
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, ImageKind, KERNEL_CALL, Location,
     MethodId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind, Unit, ValueType,
-    Waker,
+    Waker, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;

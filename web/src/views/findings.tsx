@@ -112,6 +112,7 @@ function evidenceText(claim: Claim): string[] {
       case "lost_time": return `${percent(number("blocked"))} blocked, ${percent(number("scheduler"))} without a CPU, ${percent(number("running"))} running`;
       case "suspected_cause": return `cause: ${words(String(one["cause"]))} (${percent(number("share"))}${one["measured"] === true ? ", seen" : ""})`;
       case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
+      case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
       case "cpu_taken": return `CPU taken by ${takerText(one["by"])} ${percent(number("part"))}`;
       case "stall_culprit": return `${printable(String(one["culprit"]))}: ${percent(number("least"))} to ${percent(number("most"))}`;
       default: return words(String(one["kind"]));

@@ -307,15 +307,134 @@ fn a_system_call_belongs_to_each_that_asks_for_it() {
     assert!((0.8..0.86).contains(&worth), "{paths:?}");
 }
 
+fn lost(procedure: &str, value: f64) -> Finding {
+    let interval = [value - 0.01, value + 0.01];
+    let mut lost = predicted(Claim::LosesTime, procedure, value, interval);
+    lost.place.what = PlaceInCode::Procedure {
+        name: procedure.to_owned(),
+    };
+    lost
+}
+
+fn counted(finding: &Finding) -> f64 {
+    let evidence = finding.evidence.iter();
+    let parts = evidence.map(|evidence| match evidence {
+        FindingEvidence::CountedElsewhere { part } => *part,
+        _ => 0.0,
+    });
+    parts.sum()
+}
+
+/// `step` calls `allocate`, and both call `lock`: the lock's loss is theirs, too, and stands once.
 #[test]
-fn names_of_the_c_library_are_those_of_its_manual() {
-    for (name, plain) in [
-        ("__GI___libc_write", "write"),
-        ("___pthread_mutex_lock", "pthread_mutex_lock"),
-        ("__libc_pread64", "pread64"),
-        ("libc_of_mine", "libc_of_mine"),
-        ("write", "write"),
+fn a_loss_is_counted_once_for_all_that_call_each_other() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;step", Computing, 300),
+        ("main;step;lock", Computing, 100),
+        ("main;step;allocate", Computing, 100),
+        ("main;step;allocate;lock", Computing, 300),
+        ("main;other", Computing, 200),
+    ]);
+    let losses = [
+        lost("step", 0.34),
+        lost("lock", 0.2),
+        lost("allocate", 0.22),
+    ];
+    let losses: Vec<&Finding> = losses.iter().collect();
+    let left = count_losses_once(&Sequences::new(&tree), &losses, &[], 0.0);
+    let left: BTreeMap<String, &Finding> = left
+        .iter()
+        .map(|loss| (loss.finding.place.what.name(), &loss.finding))
+        .collect();
+    // Of the lock's time 300 of 400 lies below `allocate`, and all below `step`.
+    for (name, value, elsewhere) in [
+        ("lock", 0.2, 0.0),
+        ("allocate", 0.22 - 0.15, 0.15),
+        ("step", 0.34 - 0.2 - 0.07, 0.27),
     ] {
-        assert_eq!(plain_name(name), plain);
+        let finding = left[name];
+        assert!((finding.amount.value - value).abs() < 1e-9, "{finding:?}");
+        assert!((counted(finding) - elsewhere).abs() < 1e-9, "{finding:?}");
     }
+    let sum: f64 = left.values().map(|loss| loss.amount.value).sum();
+    assert!(
+        (sum - 0.34).abs() < 1e-9,
+        "the outermost has all of it: {sum}"
+    );
+}
+
+/// Time that sequences have is no second finding for who loses it: what is said of the function then stands with a sequence.
+#[test]
+fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;work;lock", Computing, 200),
+        ("main;work;unlock", Computing, 150),
+        ("main;work;release", Computing, 150),
+        ("main;other", Computing, 500),
+    ]);
+    let judge = |value: f64| {
+        let mut loss = lost("work", value);
+        loss.evidence.push(FindingEvidence::LostTime {
+            running: 1.0,
+            blocked: 0.0,
+            scheduler: 0.0,
+        });
+        judge_measured(&Measured {
+            interference: &[loss],
+            ..measured(&tree)
+        })
+        .unwrap()
+    };
+    let judgement = judge(0.4);
+    assert!(
+        judgement
+            .findings
+            .iter()
+            .all(|f| f.claim == Claim::TakesTime),
+        "{:?}",
+        names(&judgement)
+    );
+    let has_evidence = |finding: &&Finding| {
+        let mut evidence = finding.evidence.iter();
+        evidence.any(|e| matches!(e, FindingEvidence::LostTime { .. }))
+    };
+    let with_evidence: Vec<&Finding> = judgement.findings.iter().filter(has_evidence).collect();
+    assert_eq!(with_evidence.len(), 1, "{:?}", names(&judgement));
+    assert_eq!(with_evidence[0].place.what.name(), "lock");
+    assert!(judgement.together <= 1.0, "{}", judgement.together);
+}
+
+/// Waiting for a CPU is a finding of its own: a loss that is nothing else is not a second one.
+#[test]
+fn a_loss_without_a_cpu_is_no_second_finding() {
+    let tree = tree(&[("main;work", TimeKind::Computing, 500)]);
+    let mut loss = lost("work", 0.4);
+    loss.evidence.push(FindingEvidence::LostTime {
+        running: 0.1,
+        blocked: 0.0,
+        scheduler: 0.3,
+    });
+    let left = count_losses_once(&Sequences::new(&tree), &[&loss], &[], 1.0);
+    assert!((left[0].finding.amount.value - 0.1).abs() < 1e-9);
+    assert!((counted(&left[0].finding) - 0.3).abs() < 1e-9);
+}
+
+/// What a sequence shares with more specific ones is said, and not counted.
+#[test]
+fn what_sequences_share_is_said() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;parse;malloc", Computing, 300),
+        ("main;render;malloc", Computing, 300),
+        ("main;render", Computing, 300),
+    ]);
+    let mut sequences = Sequences::new(&tree);
+    for name in ["malloc", "render"] {
+        sequences.take_sequence(vec![(name.to_owned(), "app".to_owned())]);
+    }
+    let render = &sequences.sequences[1];
+    assert_eq!(render.time(), 300.0 * MS as f64);
+    assert_eq!(render.shared.get(&0), Some(&(300.0 * MS as f64)));
 }

@@ -15,6 +15,8 @@ const WIDTH: usize = 76;
 /// Causes of lost time that a finding lists, and the part of the loss from which on they are worth it.
 const MOST_CAUSES: usize = 3;
 const LEAST_CAUSE: f64 = 0.05;
+/// The part that other findings have of a place, from which on it is said.
+const LEAST_SHARED: f64 = 0.001;
 
 /// Writes the report.
 pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
@@ -141,6 +143,12 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 100.0 * part,
                 name_culprits(finding),
             )),
+            FindingEvidence::CountedElsewhere { part } if *part >= LEAST_SHARED => {
+                lines.push(format!(
+                    "another {:.1} % there is counted in other findings",
+                    100.0 * part
+                ));
+            }
             FindingEvidence::CpuTaken { by, part } => {
                 lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
             }

@@ -1,0 +1,132 @@
+//! What threads lose to each other, each loss counted once.
+//!
+//! Functions call each other, so that the loss of one is also that of its callers, and it lies in time that sequences have. What is left of
+//! a loss is what no other finding can have of it: without the time of listed sequences below the function, at most; without the
+//! losses that are listed of functions which it calls, as far as their time lies below it; and without the waiting for a CPU, where that is a finding.
+//! Working time is a part of all threads' time, so that a sequence's part of it is not too small to take from a loss.
+
+use super::sequences::{LEAST, Sequences};
+use profile::{Finding, FindingEvidence, NodeId, PlaceInCode, plain_name};
+use std::ops::Range;
+
+/// A loss without what other findings have of it.
+pub(super) struct LossLeft {
+    /// The finding, reduced.
+    pub(super) finding: Finding,
+    /// The listed sequence that most of the function's time lies in.
+    pub(super) sequence: Option<usize>,
+}
+
+impl LossLeft {
+    /// Returns whether what is left is worth a sentence.
+    pub(super) fn is_listed(&self) -> bool {
+        self.finding.amount.conservative() >= LEAST
+    }
+}
+
+/// A function in which threads lose time.
+struct LosingFunction {
+    nodes: Vec<Range<usize>>,
+    time: f64,
+}
+
+/// Reduces losses to what no other finding has, the innermost functions first. `listed` says of each sequence whether it is a finding,
+/// `starved` how much of the waiting for a CPU is one, 0 to 1.
+pub(super) fn count_losses_once(
+    sequences: &Sequences<'_>,
+    losses: &[&Finding],
+    listed: &[bool],
+    starved: f64,
+) -> Vec<LossLeft> {
+    let function = |loss: &&Finding| LosingFunction::find(sequences, loss);
+    let mut functions: Vec<_> = losses.iter().map(|l| (function(l), *l)).collect();
+    functions.sort_by(|a, b| a.0.time.total_cmp(&b.0.time));
+    let mut left: Vec<(LosingFunction, LossLeft)> = Vec::new();
+    for (function, loss) in functions {
+        let mut most = (0.0, None);
+        let mut in_sequences = 0.0;
+        for (owner, time) in sequences.time_by_owner(&function.nodes) {
+            if let Some(owner) = owner.filter(|at| listed.get(*at) == Some(&true)) {
+                in_sequences += time / sequences.working_ns;
+                if time > most.0 {
+                    most = (time, Some(owner));
+                }
+            }
+        }
+        let inner = left.iter().filter(|(_, inner)| inner.is_listed());
+        let in_functions: f64 = inner
+            .map(|(inner, loss)| loss.finding.amount.value * function.part_of(inner, sequences))
+            .sum();
+        let without_cpu = starved * part_without_cpu(loss) * loss.amount.value;
+        let finding = without_part(loss, in_sequences + in_functions + without_cpu);
+        let sequence = most.1;
+        left.push((function, LossLeft { finding, sequence }));
+    }
+    left.into_iter().map(|(_, left)| left).collect()
+}
+
+impl LosingFunction {
+    fn find(sequences: &Sequences<'_>, loss: &Finding) -> Self {
+        let nodes = match &loss.place.what {
+            PlaceInCode::Procedure { name } => sequences.tree.nodes_below(plain_name(name)),
+            _ => Vec::new(),
+        };
+        let time = nodes.iter().map(|nodes| time_of(sequences, nodes)).sum();
+        Self { nodes, time }
+    }
+
+    /// Returns the part of another function's time that lies below this one: all of it, if nobody saw where it lies.
+    fn part_of(&self, inner: &Self, sequences: &Sequences<'_>) -> f64 {
+        if self.time <= 0.0 || inner.time <= 0.0 {
+            return 1.0;
+        }
+        let mut inside = 0.0;
+        for nodes in &inner.nodes {
+            for own in &self.nodes {
+                let both = nodes.start.max(own.start)..nodes.end.min(own.end);
+                if !both.is_empty() {
+                    inside += time_of(sequences, &both);
+                }
+            }
+        }
+        inside / inner.time
+    }
+}
+
+fn time_of(sequences: &Sequences<'_>, nodes: &Range<usize>) -> f64 {
+    let node = |at: usize| NodeId(at as u32);
+    let tree = sequences.tree.tree();
+    tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
+}
+
+/// The part of a loss that is waiting for a CPU, 0 to 1.
+fn part_without_cpu(loss: &Finding) -> f64 {
+    let lost = loss.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::LostTime {
+            running,
+            blocked,
+            scheduler,
+        } => Some((*scheduler, running + blocked + scheduler)),
+        _ => None,
+    });
+    match lost {
+        Some((scheduler, all)) if all > 0.0 => (scheduler / all).clamp(0.0, 1.0),
+        _ => 0.0,
+    }
+}
+
+/// Takes a part that other findings have out of an amount.
+fn without_part(loss: &Finding, part: f64) -> Finding {
+    let mut finding = loss.clone();
+    let part = part.min(finding.amount.value).max(0.0);
+    finding.amount.value -= part;
+    let ends = finding.amount.interval;
+    finding.amount.interval = ends.map(|ends| ends.map(|end| (end - part).max(0.0)));
+    finding.evidence.extend(counted_elsewhere(part));
+    finding
+}
+
+/// Returns the evidence that other findings have a part of a place, if they have.
+pub(super) fn counted_elsewhere(part: f64) -> Option<FindingEvidence> {
+    (part > 0.0).then_some(FindingEvidence::CountedElsewhere { part })
+}

@@ -1,0 +1,159 @@
+//! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
+
+use profile::{CallTree, MethodId, NodeId, plain_name};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// The module of the frames that stand for the kernel.
+pub(super) const KERNEL: &str = "[kernel]";
+
+/// A function with its module.
+pub(super) type MethodName = (String, String);
+
+/// A call tree, indexed by function.
+pub(super) struct TimedTree<'a> {
+    tree: &'a CallTree,
+    /// The nodes of each method, in order.
+    nodes: Vec<Vec<u32>>,
+    by_name: FxHashMap<(&'a str, &'a str), usize>,
+    by_plain_name: FxHashMap<&'a str, Vec<usize>>,
+}
+
+/// A call of a sequence of functions: the nodes that its first and its last function have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SequenceCall {
+    first: NodeId,
+    last: NodeId,
+}
+
+impl<'a> TimedTree<'a> {
+    pub(super) fn new(tree: &'a CallTree) -> Self {
+        let methods = tree.methods();
+        let mut nodes = vec![Vec::new(); methods.len()];
+        for node in 1..tree.len() as u32 {
+            let method = tree.method(NodeId(node)).map_or(0, |method| method.0);
+            if let Some(nodes) = nodes.get_mut(method as usize) {
+                nodes.push(node);
+            }
+        }
+        let named = methods.iter().enumerate();
+        let name = |(at, method): (usize, &'a profile::Method)| {
+            ((method.name.as_str(), method.module.as_str()), at)
+        };
+        let by_name = named.clone().map(name).collect();
+        let mut by_plain_name: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        for (at, method) in named {
+            let name = plain_name(&method.name);
+            by_plain_name.entry(name).or_default().push(at);
+        }
+        Self {
+            tree,
+            nodes,
+            by_name,
+            by_plain_name,
+        }
+    }
+
+    pub(super) fn tree(&self) -> &'a CallTree {
+        self.tree
+    }
+
+    /// Returns the calls of a sequence, those inside of another one left out.
+    pub(super) fn calls_of(&self, path: &[MethodName]) -> Vec<SequenceCall> {
+        let last = path.last().and_then(|(name, module)| {
+            let method = self.by_name.get(&(name.as_str(), module.as_str()))?;
+            self.nodes.get(*method)
+        });
+        let mut calls = Vec::new();
+        let mut end = 0;
+        for node in last.into_iter().flatten().copied().filter(|node| *node > 0) {
+            if node < end {
+                continue;
+            }
+            if let Some(first) = self.begin_of(path, NodeId(node)) {
+                let last = NodeId(node);
+                end = self.tree.end(last).0;
+                calls.push(SequenceCall { first, last });
+            }
+        }
+        calls
+    }
+
+    /// Returns the node of a sequence's first function, if the sequence ends at this one.
+    fn begin_of(&self, path: &[MethodName], last: NodeId) -> Option<NodeId> {
+        let mut first = last;
+        let mut at = Some(last);
+        for (name, module) in path.iter().rev() {
+            first = at?;
+            let method = self.method_at(first)?;
+            if method.name != *name || method.module != *module {
+                return None;
+            }
+            at = self.tree.parent(first);
+        }
+        Some(first)
+    }
+
+    /// Returns the caller of a sequence's call, and the call with that in front; `None` below the root.
+    pub(super) fn with_caller(&self, call: SequenceCall) -> Option<(MethodName, SequenceCall)> {
+        let first = self.tree.parent(call.first)?;
+        let method = self.method_at(first)?;
+        let name = (method.name.clone(), method.module.clone());
+        Some((name, SequenceCall { first, ..call }))
+    }
+
+    /// Returns the time of a call, with all that it calls, in nanoseconds.
+    pub(super) fn time_of(&self, call: SequenceCall) -> f64 {
+        self.tree.cum_cost(0, call.last) as f64
+    }
+
+    /// Returns the nodes of a call, with all that it calls.
+    pub(super) fn nodes_of(&self, call: SequenceCall) -> Range<usize> {
+        call.last.0 as usize..self.tree.end(call.last).0 as usize
+    }
+
+    /// Returns the nodes of a function with all that it calls: a range for each call that is in no other one of it.
+    pub(super) fn nodes_below(&self, plain: &str) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for node in self.nodes_named(plain) {
+            let inside = ranges.last().is_some_and(|range| range.contains(&node));
+            if !inside {
+                ranges.push(node..self.tree.end(NodeId(node as u32)).0 as usize);
+            }
+        }
+        ranges
+    }
+
+    /// Returns the nodes in which a function runs itself, with what the kernel does for it.
+    pub(super) fn nodes_running(&self, plain: &str) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        for node in self.nodes_named(plain) {
+            ranges.push(node..node + 1);
+            let called = self.tree.children(NodeId(node as u32));
+            let in_kernel = called.filter(|called| self.is_kernel(*called));
+            ranges.extend(
+                in_kernel.map(|called| called.0 as usize..self.tree.end(called).0 as usize),
+            );
+        }
+        ranges
+    }
+
+    /// The nodes of a function, in order.
+    fn nodes_named(&self, plain: &str) -> Vec<usize> {
+        let methods = self.by_plain_name.get(plain).into_iter().flatten();
+        let nodes = methods.filter_map(|method| self.nodes.get(*method));
+        let mut nodes: Vec<usize> = nodes.flatten().map(|node| *node as usize).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn method_at(&self, node: NodeId) -> Option<&'a profile::Method> {
+        let MethodId(method) = self.tree.method(node)?;
+        self.tree.methods().get(method as usize)
+    }
+
+    fn is_kernel(&self, node: NodeId) -> bool {
+        self.method_at(node)
+            .is_some_and(|method| method.module == KERNEL)
+    }
+}
