@@ -62,6 +62,8 @@ pub enum Command {
     Run(Box<crate::commands::run::args::RunAll>),
     /// Record where a command, a process or the whole machine spends its time
     Record(Record),
+    /// Show what runs now, live in the terminal: procedures, call paths, threads, waits
+    Top(crate::commands::top::args::Top),
     /// Record the whole machine all the time
     Daemon(Daemon),
     /// Say where the time went

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Html(html) => commands::page::html(html),
         Command::Mcp(mcp) => commands::mcp::run(mcp),
         Command::Export(export) => commands::export::run(export),
+        Command::Top(top) => commands::top::run(top),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),
     };

@@ -94,6 +94,11 @@ fn paint_if(colored: bool, emphasis: Emphasis, text: &str) -> Cow<'_, str> {
     format!("{}{text}{RESET}", start_of(emphasis)).into()
 }
 
+/// Returns whether standard output is to have colour.
+pub fn is_output_colored() -> bool {
+    is_colored(io::stdout().is_terminal())
+}
+
 fn is_colored(terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match settings().color {

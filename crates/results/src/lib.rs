@@ -42,5 +42,5 @@ pub use source::{
     open_recording, read_epochs, symbol_gaps,
 };
 pub use time_kind::SystemCallName;
-pub use time_tree::{IdleKind, TimeTree, make_time_tree};
+pub use time_tree::{IdleKind, TimeTree, each_sample, make_time_tree};
 pub use tree::{is_recording, resolve_all, tree_of_recording};

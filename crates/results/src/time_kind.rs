@@ -1,7 +1,7 @@
 //! Activity of a thread in the kernel, by the names on its stack.
 
 use analysis::interference::waits_for;
-use profile::{CauseKind, TimeKind};
+use profile::{CauseKind, TimeKind, plain_name};
 
 /// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
 const NAMED_FRAMES: usize = 8;
@@ -92,11 +92,11 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
     let call = kernel
         .iter()
         .find_map(|name| SystemCallName::of_function(name));
-    let Some(SystemCallName(call)) = call else {
-        return match in_kernel("fault") {
-            true => Costly(TimeKind::Disk),
-            false => Costly(TimeKind::OtherWaits),
-        };
+    let call = match call {
+        Some(SystemCallName(call)) => call,
+        None if in_kernel("fault") => return Costly(TimeKind::Disk),
+        // The call's own function may not be on the stack: who asked is the C library's of its name, as a rule.
+        None => user.first().map_or("", |name| plain_name(name)),
     };
     let by_name = || {
         let mut names = user.iter().take(NAMED_FRAMES);
@@ -176,6 +176,8 @@ mod tests {
         assert_eq!(piped, WaitKind::Idle(IdleKind::Processes));
         let received = ["tcp_recvmsg", "__x64_sys_recvfrom"];
         assert_eq!(kind(&[], &received), WaitKind::Idle(IdleKind::Requests));
+        let child = kind(&["__GI___wait4", "run_helper"], &["do_wait", "schedule"]);
+        assert_eq!(child, WaitKind::Idle(IdleKind::Processes));
         let alone = wait_kind(&[], &received, true);
         assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
     }

@@ -234,8 +234,8 @@ impl<'a> TreeMaker<'a> {
     }
 }
 
-/// The nanoseconds that a sample of the first event stands for: by what the kernel accounted, else by its rate.
-fn each_sample(recording: &Recording) -> f64 {
+/// Returns the nanoseconds that a sample of the first event stands for: by what the kernel accounted, else by its rate.
+pub fn each_sample(recording: &Recording) -> f64 {
     let Some(event) = recording.events.first() else {
         return 0.0;
     };

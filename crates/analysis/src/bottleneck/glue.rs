@@ -108,6 +108,17 @@ const NAMES: &[&str] = &[
     "Py_RunMain",
     "pymain_run_python",
     "node::Start",
+    // Loops of interpreters, and their way into the next function.
+    "_PyEval_EvalFrameDefault",
+    "_PyEval_EvalFrame",
+    "_PyEval_Vector",
+    "PyEval_EvalCode",
+    "_PyFunction_Vectorcall",
+    "_PyObject_VectorcallTstate",
+    "rb_vm_exec",
+    "vm_exec_core",
+    "luaV_execute",
+    "execute_ex",
     "lang_start_internal",
 ];
 
@@ -151,6 +162,7 @@ mod tests {
             "__libc_start_main@@GLIBC_2.34",
             "asm_sysvec_apic_timer_interrupt",
             "(unknown)",
+            "_PyEval_EvalFrameDefault",
         ] {
             assert!(is_glue(name), "{name}");
         }

@@ -141,6 +141,14 @@ pub fn daemon_status(database: &Path) -> anyhow::Result<Status> {
     daemon::ask_daemon(&socket, Request::Status)
 }
 
+/// Has the daemon of a database store what it has counted.
+///
+/// # Errors
+/// If none runs.
+pub fn flush_daemon(database: &Path) -> anyhow::Result<Status> {
+    daemon::ask_daemon(&socket_of(database)?, Request::Flush)
+}
+
 fn find_socket(args: &DaemonAsk, database: &Path) -> anyhow::Result<PathBuf> {
     if let Some(socket) = &args.socket {
         return Ok(socket.clone());

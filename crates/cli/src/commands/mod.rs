@@ -21,4 +21,5 @@ pub mod run;
 mod skid;
 pub mod stats;
 mod streams;
+pub mod top;
 mod wrapped;

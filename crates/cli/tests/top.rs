@@ -1,0 +1,173 @@
+//! `vitalfew top` in a terminal: it draws, obeys keys, and leaves the terminal as it was, however it ends.
+
+mod common;
+
+use common::{VITALFEW, live};
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than a table takes on a machine that does much else.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A pseudo-terminal of 24 lines of 80 columns in which `top` runs, and then `stty`.
+struct TopTerminal {
+    script: Child,
+    keys: ChildStdin,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl TopTerminal {
+    fn start(options: &str) -> Self {
+        let line = format!(
+            "stty rows 24 cols 80; {VITALFEW} top --every 500ms {options}; echo ended with $?; stty -a"
+        );
+        let mut script = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script of util-linux");
+        let keys = script.stdin.take().expect("piped");
+        let mut stdout = script.stdout.take().expect("piped");
+        let (send, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+                if send.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let seen = String::new();
+        Self {
+            script,
+            keys,
+            output,
+            seen,
+        }
+    }
+
+    /// Reads until a text was drawn.
+    fn wait_for(&mut self, text: &str) {
+        let end = Instant::now() + LONG;
+        while !self.seen.contains(text) {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(more) = self.output.recv_timeout(left) else {
+                panic!("'{text}' was not drawn: {:?}", self.seen);
+            };
+            self.seen += &String::from_utf8_lossy(&more);
+        }
+    }
+
+    /// Types, and forgets what was drawn before.
+    fn type_keys(&mut self, keys: &str) {
+        self.seen.clear();
+        self.keys.write_all(keys.as_bytes()).expect("typed");
+        self.keys.flush().expect("typed");
+    }
+
+    /// The terminal is left as it was: its usual screen, with a cursor, lines and echo.
+    fn expect_restored(mut self, status: &str) {
+        self.wait_for("speed");
+        self.wait_for(" echo ");
+        for text in [
+            &format!("ended with {status}"),
+            "\u{1b}[?1049l",
+            "\u{1b}[?25h",
+            " icanon",
+        ] {
+            // The cursor is hidden by the first table.
+            let was_drawn = status == "0" || !text.ends_with("25h");
+            assert!(
+                !was_drawn || self.seen.contains(text),
+                "no {text:?}: {:?}",
+                self.seen
+            );
+        }
+        drop(self.keys);
+        self.script.wait().expect("ended");
+    }
+}
+
+#[test]
+fn it_draws_obeys_keys_and_restores_the_terminal() {
+    if !live() {
+        return;
+    }
+    let mut top = TopTerminal::start("");
+    top.wait_for("\u{1b}[?1049h");
+    top.wait_for("SELF %");
+    // Only cells that change are drawn: no name has a corner of a box, and READY no letter in common with TOTAL at its place.
+    top.type_keys("?");
+    top.wait_for("┌");
+    top.type_keys("x4");
+    top.wait_for("READY");
+    top.type_keys("q");
+    top.expect_restored("0");
+}
+
+#[test]
+fn control_c_and_signals_restore_the_terminal() {
+    if !live() {
+        return;
+    }
+    let mut top = TopTerminal::start("--by threads");
+    top.wait_for("READY %");
+    top.type_keys("\u{3}");
+    top.expect_restored("0");
+    // The signal comes from outside, to the one below this terminal's shell.
+    let mut top = TopTerminal::start("--by waits");
+    top.wait_for("WAITS/S");
+    top.seen.clear();
+    let script = top.script.id().to_string();
+    let shell = first_child(&script).expect("the terminal's shell");
+    let own = first_child(&shell).expect("vitalfew");
+    let killed = Command::new("kill").args(["-TERM", &own]).status();
+    assert!(killed.expect("kill").success());
+    top.expect_restored("0");
+}
+
+fn first_child(of: &str) -> Option<String> {
+    let path = format!("/proc/{of}/task/{of}/children");
+    let children = std::fs::read_to_string(path).ok()?;
+    children.split_whitespace().next().map(str::to_owned)
+}
+
+#[test]
+fn without_a_terminal_it_prints_one_table() {
+    if !live() {
+        return;
+    }
+    for options in [
+        &["--every", "300ms"][..],
+        &["--every", "300ms", "--once", "--by", "threads"],
+    ] {
+        let output = Command::new(VITALFEW).arg("top").args(options).output();
+        let output = output.expect("vitalfew");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        assert!(text.contains("NAME") && text.lines().count() > 1, "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
+/// A process that is not there is said plainly, and the terminal is as before.
+#[test]
+fn what_cannot_be_sampled_is_said() {
+    if !live() {
+        return;
+    }
+    let output = Command::new(VITALFEW)
+        .args(["top", "-p", "4194303"])
+        .output();
+    let output = output.expect("vitalfew");
+    assert!(!output.status.success());
+    assert!(!output.stderr.is_empty());
+    let top = TopTerminal::start("-p 4194303");
+    top.expect_restored("1");
+}
