@@ -67,10 +67,10 @@ const RUNTIMES: [Runtime; 8] = [
 ];
 
 /// Of recordings without stacks.
-const PYTHON_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (CPython 3.8 to 3.13)";
+const PYTHON_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (CPython 3.8 to 3.14)";
 
 /// Of recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
-const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.13)";
+const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)";
 
 /// Less than this share of the samples without the names of a runtime's functions is not worth a
 /// line.

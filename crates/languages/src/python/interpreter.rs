@@ -1,5 +1,6 @@
 //! Finding an interpreter in an image.
 
+use super::moved_parts::moved_parts;
 use super::offsets::{Offsets, PUBLISHED, Version};
 use crate::NotSupported;
 use object::elf::FileHeader64;
@@ -81,7 +82,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             range.start.wrapping_sub(distance)..range.end.wrapping_sub(distance)
         };
         let mut evaluation = vec![in_file(first..first.saturating_add(size))];
-        evaluation.extend(self.moved_parts().map(in_file));
+        evaluation.extend(self.moved_parts(first).into_iter().map(in_file));
         evaluation.truncate(MOST_RANGES);
         Ok(Some(Interpreter {
             version,
@@ -121,14 +122,20 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         Some(sections.gnu_hash(endian, self.data).ok()??.0)
     }
 
-    /// Parts of the evaluation function that the compiler put beside code that is rarely executed.
-    fn moved_parts(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let parts = self.elf.symbols().filter(|symbol| {
+    /// Parts of the evaluation function that lie elsewhere: by the unwind table, which knows them in stripped builds, else by name.
+    fn moved_parts(&self, first: u64) -> Vec<Range<u64>> {
+        let parts = moved_parts(&self.elf, first);
+        if !parts.is_empty() {
+            return parts;
+        }
+        let named = self.elf.symbols().filter(|symbol| {
             let name = symbol.name().unwrap_or_default();
             let rest = name.strip_prefix(EVALUATION);
             rest.is_some_and(|rest| rest.starts_with('.')) && symbol.size() > 0
         });
-        parts.map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+        named
+            .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+            .collect()
     }
 
     /// Where code is linked to lie, less where it lies in the file.

@@ -1,8 +1,9 @@
-//! CPython 3.8 to 3.13.
+//! CPython 3.8 to 3.14.
 
 mod code;
 mod interpreter;
 mod lines;
+mod moved_parts;
 mod offsets;
 
 pub use code::{CodeObject, CodeText};

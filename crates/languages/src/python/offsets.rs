@@ -5,7 +5,7 @@
 pub struct Version {
     /// 3.
     pub major: u8,
-    /// 8 to 13.
+    /// 8 to 14.
     pub minor: u8,
 }
 
@@ -17,7 +17,7 @@ pub enum FrameCalls {
     One = 1,
     /// All up to the one that is marked as an entry, with it (3.11).
     ToEntry = 2,
-    /// All up to a frame on the C stack, which is no function (3.12 and later).
+    /// All up to a frame that is no function (3.12 and later).
     ToShim = 3,
 }
 
@@ -66,7 +66,7 @@ pub struct Offsets {
     pub bytes_data: u16,
     /// The relation of functions to calls of the evaluation function.
     pub calls: FrameCalls,
-    /// The mark's value, for [`FrameCalls::ToShim`].
+    /// The mark's lowest value, for [`FrameCalls::ToShim`].
     pub mark: u8,
 }
 
@@ -147,7 +147,7 @@ impl Offsets {
         }
     }
 
-    /// Returns those that 3.13 publishes at the start of its runtime (`_Py_DebugOffsets`); `None` if these bytes are
+    /// Returns those that 3.13 and 3.14 publish at the start of their runtime (`_Py_DebugOffsets`); `None` if these bytes are
     /// something else, or are of a build without the global lock, which was never tried.
     pub fn published(bytes: &[u8]) -> Option<Self> {
         if bytes.get(..8)? != b"xdebugpy" {
@@ -159,31 +159,44 @@ impl Offsets {
         };
         let near = |index: usize| u16::try_from(word(index)?).ok();
         let far = |index: usize| u32::try_from(word(index)?).ok();
-        if word(1)? >> 16 != 0x030d || word(2)? != 0 {
+        let groups = match word(1)? >> 16 {
+            0x030d => PUBLISHED_3_13,
+            0x030e => PUBLISHED_3_14,
+            _ => return None,
+        };
+        if word(FREE_THREADED)? != 0 {
             return None;
         }
-        let ascii = near(ASCII_SIZE)?;
+        let PublishedGroups {
+            thread,
+            frame,
+            code,
+            bytes: byte_string,
+            text,
+        } = groups;
+        let ascii = near(text + 3)?;
+        let frame_mark = near(frame + 5)?;
         Some(Self {
-            interpreters_head: far(5)?,
-            interpreter_next: far(8)?,
-            interpreter_threads: far(9)?,
-            thread_next: near(21)?,
-            thread_frame: near(23)?,
-            thread_id: near(24)?,
+            interpreters_head: far(RUNTIME + 2)?,
+            interpreter_next: far(INTERPRETER + 2)?,
+            interpreter_threads: far(INTERPRETER + 3)?,
+            thread_next: near(thread + 2)?,
+            thread_frame: near(thread + 4)?,
+            thread_id: near(thread + 5)?,
             holder_frame: None,
-            frame_size: 72,
-            frame_previous: near(29)?,
-            frame_code: near(30)?,
-            frame_instruction: near(31)?,
-            frame_mark: near(33)?,
-            code_file: near(35)?,
-            code_name: near(37)?,
-            code_lines: near(38)?,
-            code_first_line: near(39)?,
-            code_instructions: Some(near(43)?),
+            frame_size: frame_mark.checked_add(1)?.checked_next_multiple_of(8)?,
+            frame_previous: near(frame + 1)?,
+            frame_code: near(frame + 2)?,
+            frame_instruction: near(frame + 3)?,
+            frame_mark,
+            code_file: near(code + 1)?,
+            code_name: near(code + 3)?,
+            code_lines: near(code + 4)?,
+            code_first_line: near(code + 5)?,
+            code_instructions: Some(near(code + 9)?),
             ascii_data: ascii,
-            text_data: ascii + 16,
-            bytes_data: near(BYTES_DATA)?,
+            text_data: ascii.checked_add(16)?,
+            bytes_data: near(byte_string + 2)?,
             ..V3_12
         })
         .filter(Self::is_readable)
@@ -193,20 +206,51 @@ impl Offsets {
     fn is_readable(&self) -> bool {
         let frame = [self.frame_code, self.frame_previous, self.frame_instruction];
         let code = [self.code_file, self.code_name, self.code_lines];
-        frame
-            .iter()
-            .all(|at| at + 8 <= self.frame_size && at % 8 == 0)
+        let has_word = |size: u16| {
+            move |at: &u16| at.checked_add(8).is_some_and(|end| end <= size) && at % 8 == 0
+        };
+        self.frame_size <= MOST_FRAME
+            && frame.iter().all(has_word(self.frame_size))
             && self.frame_mark < self.frame_size
-            && code.iter().all(|at| at + 8 <= 144 && at % 8 == 0)
-            && self.code_first_line + 4 <= 144
+            && code.iter().all(has_word(CODE_HEAD))
+            && self.code_first_line <= CODE_HEAD - 4
     }
 }
 
-/// Words of `_Py_DebugOffsets`.
-const BYTES_DATA: usize = 66;
-const ASCII_SIZE: usize = 70;
+/// Bytes of a frame, and of a code object, that the kernel half reads at once.
+const MOST_FRAME: u16 = 128;
+const CODE_HEAD: u16 = 144;
+
+/// The first words of the groups of `_Py_DebugOffsets` that are the same in all versions.
+const FREE_THREADED: usize = 2;
+const RUNTIME: usize = 3;
+const INTERPRETER: usize = 6;
+
+/// The first words of its other groups.
+struct PublishedGroups {
+    thread: usize,
+    frame: usize,
+    code: usize,
+    bytes: usize,
+    text: usize,
+}
+
+const PUBLISHED_3_13: PublishedGroups = PublishedGroups {
+    thread: 19,
+    frame: 28,
+    code: 34,
+    bytes: 64,
+    text: 67,
+};
+const PUBLISHED_3_14: PublishedGroups = PublishedGroups {
+    thread: 22,
+    frame: 31,
+    code: 39,
+    bytes: 74,
+    text: 77,
+};
 /// The number of bytes of the published offsets that are read.
-pub(super) const PUBLISHED: usize = 8 * 72;
+pub(super) const PUBLISHED: usize = 8 * 81;
 
 #[cfg(test)]
 mod tests {
@@ -223,23 +267,65 @@ mod tests {
         }
     }
 
+    /// What a version publishes, with these words set.
+    fn published(version: u64, words: &[(usize, u64)]) -> Vec<u8> {
+        let mut bytes = vec![0; PUBLISHED];
+        bytes[..8].copy_from_slice(b"xdebugpy");
+        for (at, word) in [(1, version << 16 | 0x00f0)].iter().chain(words) {
+            bytes[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
     #[test]
     fn what_is_published_is_checked() {
         assert_eq!(Offsets::published(b"xdebug"), None);
-        let mut bytes = vec![0; PUBLISHED];
-        bytes[..8].copy_from_slice(b"xdebugpy");
-        bytes[8..16].copy_from_slice(&0x030d_00f0_u64.to_le_bytes());
-        assert_eq!(
-            Offsets::published(&bytes).map(|o| o.calls),
-            Some(FrameCalls::ToShim)
-        );
-        bytes[8 * 30..8 * 31].copy_from_slice(&400_u64.to_le_bytes());
-        assert_eq!(
-            Offsets::published(&bytes),
-            None,
-            "a code object behind the frame"
-        );
-        bytes[16] = 1;
-        assert_eq!(Offsets::published(&bytes), None, "without the global lock");
+        for (version, code) in [(0x030d, 30), (0x030e, 33)] {
+            let calls =
+                |words: &[_]| Offsets::published(&published(version, words)).map(|o| o.calls);
+            let owner = (code + 3, 74);
+            assert_eq!(calls(&[owner]), Some(FrameCalls::ToShim), "{version:x}");
+            let behind = [owner, (code, 400)];
+            assert_eq!(calls(&behind), None, "a code object behind the frame");
+            assert_eq!(calls(&[owner, (FREE_THREADED, 1)]), None, "no global lock");
+            for hostile in [0xfff0, 0xffff, u64::MAX] {
+                for word in 0..PUBLISHED / 8 {
+                    calls(&[owner, (word, hostile)]);
+                }
+            }
+        }
+        let unknown = published(0x030f, &[(36, 74)]);
+        assert_eq!(Offsets::published(&unknown), None, "3.15");
+    }
+
+    /// By Debian's 3.14.10 for x86-64.
+    #[test]
+    fn offsets_of_3_14_are_where_it_publishes_them() {
+        let words = [
+            (5, 808),
+            (8, 7272),
+            (9, 7344),
+            (24, 8),
+            (26, 72),
+            (27, 152),
+            (32, 8),
+            (33, 0),
+            (34, 56),
+            (36, 74),
+            (40, 112),
+            (42, 128),
+            (43, 136),
+            (44, 68),
+            (48, 208),
+            (76, 32),
+            (80, 40),
+        ];
+        let offsets = Offsets::published(&published(0x030e, &words)).unwrap();
+        assert_eq!(offsets.interpreter_threads, 7344);
+        assert_eq!((offsets.thread_frame, offsets.thread_id), (72, 152));
+        assert_eq!((offsets.frame_mark, offsets.frame_size), (74, 80));
+        assert_eq!((offsets.code_name, offsets.code_first_line), (128, 68));
+        assert_eq!(offsets.code_instructions, Some(208));
+        assert_eq!((offsets.bytes_data, offsets.text_data), (32, 56));
     }
 }

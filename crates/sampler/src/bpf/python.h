@@ -25,7 +25,7 @@
 enum python_calls {
 	PYTHON_ONE = 1, /* 3.8 to 3.10 */
 	PYTHON_TO_ENTRY, /* 3.11: up to the one that is marked, with it */
-	PYTHON_TO_SHIM, /* 3.12 and later: up to one on the C stack, which is no function */
+	PYTHON_TO_SHIM, /* 3.12 and later: up to one that is no function */
 };
 struct interpreter {
 	u64 eval_start[EVAL_RANGES]; /* offsets in the file */
@@ -53,7 +53,7 @@ struct interpreter {
 	u16 text_data;
 	u16 bytes_data;
 	u8 calls; /* enum python_calls; 0: no interpreter */
-	u8 mark; /* value of the shim's owner */
+	u8 mark; /* of the shim's owner, or less */
 	u16 minor; /* of the version */
 };
 struct code_text {
@@ -316,11 +316,11 @@ __noinline u64 next_python_frame(struct python_walk *python)
 	u32 size = of->frame_size;
 	if (size > 128 || bpf_probe_read_user(python->bytes, size, (void *)python->frame))
 		goto broken;
-	code = python_word(python, of->frame_code);
+	code = python_word(python, of->frame_code) & ~7ull; /* 3.14 marks pointers in the lowest bits */
 	previous = python_word(python, of->frame_previous);
 	u8 mark = python->bytes[of->frame_mark & 0xff];
 	instruction = *(u64 *)&python->bytes[of->frame_instruction & 0xf8];
-	bool shim = of->calls == PYTHON_TO_SHIM && mark == of->mark;
+	bool shim = of->calls == PYTHON_TO_SHIM && mark >= of->mark;
 	if (of->calls == PYTHON_ONE || shim || (of->calls == PYTHON_TO_ENTRY && mark))
 		python->pending = 0;
 	if (previous == python->frame)
