@@ -11,7 +11,7 @@ libraries=/usr/lib/$(uname -m)-linux-gnu
 case $part in
 build) wanted=$build ;;
 demo) wanted="cc:gcc make:make" ;;
-test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ javac:default-jdk-headless python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
+test) wanted="chromium:chromium addr2line:binutils clang:clang gcov:gcc llvm-cov:llvm llvm-profdata:llvm g++:g++ javac:default-jdk-headless ruby:ruby python3:python3 /usr/lib/python3/dist-packages/pip:python3-pip taskset:util-linux mkfs.ext4:e2fsprogs \
 redis-server:redis-server musl-gcc:musl-tools /usr/include/gc.h:libgc-dev /usr/include/boost/context/fiber.hpp:libboost-context-dev \
 $libraries/libjemalloc.so.2:libjemalloc2 $libraries/libtcmalloc.so.4:libgoogle-perftools4 \
 $libraries/libtcmalloc_minimal.so.4:libtcmalloc-minimal4 $libraries/libmimalloc.so.2:libmimalloc2.0" ;;

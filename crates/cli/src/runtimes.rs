@@ -8,61 +8,97 @@ struct Runtime {
     name: &'static str,
     /// Prefixes of the file names of its images.
     images: &'static [&'static str],
-    /// Its interpreter's main function, or where that has no name any code of its images; without
+    /// Its interpreter's main functions (`*`: all that begin so), or where these have no names any code of its images; without
     /// one its code is generated.
-    interpreter: Option<&'static str>,
+    interpreter: &'static [&'static str],
     advice: &'static str,
+    /// The same for recordings with stacks, where these could have had the names.
+    with_stacks: Option<&'static str>,
+}
+
+impl Runtime {
+    /// Returns whether a procedure of its images is one of its interpreter's main functions.
+    fn executes_in(&self, procedure: &str) -> bool {
+        self.interpreter
+            .iter()
+            .any(|function| match function.strip_suffix('*') {
+                Some(start) => procedure.starts_with(start),
+                None => procedure == *function,
+            })
+    }
 }
 
 /// Each was tried with the runtime that Debian 12 has, but that of .NET (not in Debian).
-const RUNTIMES: [Runtime; 8] = [
+const RUNTIMES: [Runtime; 10] = [
     Runtime {
         name: "Java",
         images: &["libjvm.so"],
-        interpreter: None,
+        interpreter: &[],
         advice: "record asks JDK 17 and later for them when it has run for a second (not with --no-attach); java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit … writes all at its end",
+        with_stacks: None,
     },
     Runtime {
         name: "Node.js",
         images: &["node", "nodejs", "libnode.so"],
-        interpreter: None,
+        interpreter: &[],
         advice: "record -- node … names them itself (not with --no-attach); one that others start: NODE_OPTIONS=--perf-basic-prof in its environment",
+        with_stacks: None,
     },
     Runtime {
         name: ".NET",
         images: &["libcoreclr.so", "libclrjit.so"],
-        interpreter: None,
+        interpreter: &[],
         advice: "set DOTNET_PerfMapEnabled=1 in its environment",
+        with_stacks: None,
     },
     Runtime {
         name: "Erlang",
         images: &["beam.smp"],
-        interpreter: None,
+        interpreter: &[],
         advice: "run erl +JPperf true …",
+        with_stacks: None,
     },
     Runtime {
         name: "LuaJIT",
         images: &["luajit", "libluajit"],
-        interpreter: Some("[no symbol]"),
+        interpreter: &["[no symbol]"],
         advice: "run luajit -jp=G,out.folded …; vitalfew bottlenecks out.folded reads that",
+        with_stacks: None,
     },
     Runtime {
         name: "Python",
         images: &["python", "libpython"],
-        interpreter: Some("_PyEval_EvalFrameDefault"),
+        interpreter: &["_PyEval_EvalFrameDefault"],
         advice: PYTHON_ADVICE,
+        with_stacks: Some(PYTHON_AGAIN),
     },
     Runtime {
         name: "Ruby",
         images: &["ruby", "libruby"],
-        interpreter: Some("[no symbol]"),
-        advice: "stackprof --stackcollapse writes its stacks for vitalfew bottlenecks",
+        interpreter: &["[no symbol]", "vm_exec_core", "rb_vm_exec"],
+        advice: RUBY_ADVICE,
+        with_stacks: Some(RUBY_AGAIN),
     },
     Runtime {
         name: "PHP",
         images: &["php", "libphp"],
-        interpreter: Some("execute_ex"),
-        advice: "the extension excimer (formatCollapsed) writes its stacks for vitalfew bottlenecks",
+        interpreter: &["execute_ex"],
+        advice: "the extension excimer (formatCollapsed) writes the stacks for vitalfew bottlenecks",
+        with_stacks: None,
+    },
+    Runtime {
+        name: "Perl",
+        images: &["perl", "libperl"],
+        interpreter: &["Perl_*"],
+        advice: "run perl -d:NYTProf …, then nytprofcg --out out.callgrind; vitalfew bottlenecks out.callgrind reads that",
+        with_stacks: None,
+    },
+    Runtime {
+        name: "Lua",
+        images: &["lua", "liblua"],
+        interpreter: &["[no symbol]", "luaV_execute"],
+        advice: "it publishes nothing; where the program runs with LuaJIT, luajit -jp=G,out.folded …, and vitalfew bottlenecks out.folded reads that",
+        with_stacks: None,
     },
 ];
 
@@ -71,6 +107,9 @@ const PYTHON_ADVICE: &str = "record it with stacks (vitalfew record without --no
 
 /// Of recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
 const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)";
+
+const RUBY_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (Ruby 3.1 and 3.3)";
+const RUBY_AGAIN: &str = "where record gave no reason, record it again, as the unwind tables of its interpreter may be ready only now (Ruby 3.1 and 3.3); of others, stackprof --stackcollapse writes the stacks for vitalfew bottlenecks";
 
 /// Less than this share of the samples without the names of a runtime's functions is not worth a
 /// line.
@@ -83,19 +122,18 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
     let present = |runtime: &&Runtime| amounts.total > 0 && amounts.has_image(runtime);
     let found: Vec<&Runtime> = RUNTIMES.iter().filter(present).collect();
     // Generated code belongs to whichever runtime generates code, where there is one of them.
-    let generators = found.iter().any(|runtime| runtime.interpreter.is_none());
+    let generators = found.iter().any(|runtime| runtime.interpreter.is_empty());
     let mut lines = Vec::new();
     for runtime in found {
         let mut amount = amounts.samples_in_interpreter(runtime);
-        if runtime.interpreter.is_none() || !generators {
+        if runtime.interpreter.is_empty() || !generators {
             amount += amounts.generated;
         }
         let share = amount as f64 / amounts.total as f64;
         if share >= WORTH_A_LINE {
-            let advice = match (runtime.name, recording.call_graph) {
-                ("Python", CallGraph::Tables) => PYTHON_AGAIN,
-                _ => runtime.advice,
-            };
+            let with_stacks = runtime.with_stacks;
+            let with_stacks = with_stacks.filter(|_| recording.call_graph == CallGraph::Tables);
+            let advice = with_stacks.unwrap_or(runtime.advice);
             lines.push(format!(
                 "{:.0}% is code of {} whose functions have no names here: {}",
                 100.0 * share,
@@ -162,11 +200,8 @@ impl Amounts {
     }
 
     fn samples_in_interpreter(&self, runtime: &Runtime) -> u64 {
-        let Some(interpreter) = runtime.interpreter else {
-            return 0;
-        };
         let inside = |(file, procedure, _): &&(String, String, u64)| {
-            has_program_name(file, runtime.images) && procedure == interpreter
+            has_program_name(file, runtime.images) && runtime.executes_in(procedure)
         };
         self.places.iter().filter(inside).map(|place| place.2).sum()
     }
@@ -256,6 +291,12 @@ mod tests {
             ("/usr/bin/luajit", File, None, 40),
         ]);
         assert!(lua[0].starts_with("100% is code of LuaJIT"), "{lua:?}");
+        let perl = advice(&[("/usr/bin/perl", File, Some("Perl_pp_add"), 50)]);
+        assert!(perl[0].contains("NYTProf"), "{perl:?}");
+        let lua = advice(&[("/usr/bin/lua5.4", File, None, 50)]);
+        assert!(lua[0].starts_with("100% is code of Lua "), "{lua:?}");
+        let ruby = advice(&[("/lib/libruby-3.1.so.3.1.7", File, None, 50)]);
+        assert!(ruby[0].contains("with stacks"), "{ruby:?}");
         let erlang = advice(&[
             ("/memfd:vmem (deleted)", File, None, 50),
             ("/usr/lib/erlang/erts-13/bin/beam.smp", File, Some("f"), 50),

@@ -72,21 +72,82 @@ fn a_short_program_has_names_and_lines_and_no_interpreter() {
     assert!(of_loop > 0.5, "{of_loop}");
 }
 
+/// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it has to.
+fn is_installed(program: &str) -> bool {
+    let started = Command::new(program).arg("--help").output();
+    let is_required = std::env::var_os("REQUIRE_LIVE").is_some();
+    assert!(
+        started.is_ok() || !is_required,
+        "REQUIRE_LIVE is set and there is no {program}: packaging/setup.sh test installs it"
+    );
+    if started.is_err() {
+        eprintln!("skipped: there is no {program}");
+    }
+    started.is_ok()
+}
+
+#[test]
+fn methods_of_ruby_have_names_and_lines() {
+    if !live() || !is_installed("ruby") {
+        return;
+    }
+    let lab = Lab::new();
+    let script = program().with_file_name("shares.rb");
+    let script = script.to_str().expect("a path");
+    let run = |seconds: &str, how: &str| lab.try_record(["-g", "--", "ruby", script, seconds, how]);
+    // The first time the unwind table of the interpreter is made, while its stacks are short.
+    let (_, output) = run("1", "plain");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("which was never tried") || said.contains("is a stripped Ruby") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    for how in ["recursive", "threads"] {
+        let (file, _) = run("2", how);
+        let found = report(&file, &[]);
+        let (three, one) = (
+            inclusive(&found, "three (shares.rb:22)"),
+            inclusive(&found, "one (shares.rb:26)"),
+        );
+        let (share, n) = (three / (three + one), three + one);
+        assert!(n > 200.0, "{how}: {n} samples in {found}");
+        assert!(
+            (share - 0.75).abs() < 0.02 + error(0.75, n),
+            "{how}: {share}"
+        );
+        let own = inclusive(&found, "rounds (shares.rb:35)") / total(&found);
+        assert!(own > 0.9, "{how}: {own} has methods of its own");
+        // The loop of `spin` is in lines 10 to 13.
+        let lines = report(&file, &["--by", "line"]);
+        let line = |number| share_of_line(&lines, &format!("shares.rb:{number}"));
+        let of_loop: f64 = (10..=13).map(line).sum();
+        assert!(of_loop > 0.4, "{how}: {of_loop} in {lines}");
+    }
+}
+
+/// The share of the rows whose line ends like this.
+fn share_of_line(lines: &Value, end: &str) -> f64 {
+    let is_line = |row: &&Value| row["name"].as_str().is_some_and(|name| name.ends_with(end));
+    let amounts = rows(lines).iter().filter(is_line);
+    amounts
+        .filter_map(|row| row["amounts"][0].as_f64())
+        .sum::<f64>()
+        / total(lines)
+}
+
 /// The class of `Shares.java`; `None` without a compiler for it.
 fn java_classes(lab: &Lab) -> Option<PathBuf> {
+    if !is_installed("javac") {
+        return None;
+    }
     let source = program().with_file_name("Shares.java");
     let classes = lab.path("classes");
     let compiler = Command::new("javac")
         .arg("-d")
         .args([&classes, &source])
         .status();
-    match compiler {
-        Ok(status) => assert!(status.success(), "Shares.java does not compile"),
-        Err(_) => {
-            eprintln!("skipped: there is no javac");
-            return None;
-        }
-    }
+    let compiled = compiler.is_ok_and(|status| status.success());
+    assert!(compiled, "Shares.java does not compile");
     Some(classes)
 }
 
@@ -196,14 +257,15 @@ fn a_jvm_that_is_not_to_be_asked_goes_on() {
 
 /// `shares.go`, built with these options of the linker; `None` without Go.
 fn go_program(lab: &Lab, name: &str, linker: &str) -> Option<PathBuf> {
+    if !is_installed("go") {
+        return None;
+    }
     let (source, built) = (program().with_file_name("shares.go"), lab.path(name));
     let flags = format!("-ldflags={linker}");
     let mut build = Command::new("go");
     build.args(["build", &flags, "-o"]).arg(&built).arg(&source);
-    let Ok(output) = build.env("GOFLAGS", "-buildvcs=false").output() else {
-        eprintln!("skipped: there is no go");
-        return None;
-    };
+    let output = build.env("GOFLAGS", "-buildvcs=false").output();
+    let output = output.expect("go is started");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "shares.go is not built: {text}");
     Some(built)
@@ -266,13 +328,11 @@ fn labels_of_goroutines_have_the_shares_that_the_program_gave_them() {
 
 #[test]
 fn functions_of_node_have_names_where_it_is_the_command() {
-    if !live() {
+    if !live() || !is_installed("node") {
         return;
     }
-    let Ok(version) = Command::new("node").arg("--version").output() else {
-        eprintln!("skipped: there is no node");
-        return;
-    };
+    let version = Command::new("node").arg("--version").output();
+    let version = version.expect("node is started");
     // What V8 inlines has no name of its own. Its second compiler came with version 22.
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let major = version.trim_start_matches('v').split('.').next();

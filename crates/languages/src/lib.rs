@@ -1,15 +1,20 @@
 //! Programs in other languages: where their interpreters keep the frames of functions, and what their code is called.
 //!
-//! The sampler reads frames in the kernel, at the sample. This crate says where: [`python::Interpreter::find`] recognises an
-//! interpreter in an image. It also names what was read: [`python::CodeObject`]. What a runtime says itself, it is asked for:
+//! The sampler reads frames in the kernel, at the sample. This crate says where: each [`LanguageRuntime`] recognises itself in an
+//! image. It also names what was read: [`ScriptFunction`]. What a runtime says itself, it is asked for:
 //! [`jvm::write_perf_map`]. What a program has in its own file is read there: [`go::FunctionTable`].
 
 #![forbid(unsafe_code)]
 
+mod elf_image;
+mod function_parts;
 pub mod go;
 pub mod jvm;
 pub mod python;
+pub mod ruby;
+mod runtime;
+mod script_function;
 
-/// A runtime that is not understood: why, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotSupported(pub String);
+pub use elf_image::ElfImage;
+pub use runtime::{LanguageRuntime, NotSupported};
+pub use script_function::ScriptFunction;

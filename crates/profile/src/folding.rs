@@ -4,7 +4,7 @@ use crate::{ImageKind, Recording, StackId, StackTable};
 use rustc_hash::FxHashMap;
 
 /// Prefixes of interpreters' file names.
-const INTERPRETERS: [&str; 2] = ["python", "libpython"];
+const INTERPRETERS: [&str; 4] = ["python", "libpython", "ruby", "libruby"];
 
 /// Returns whether the last part of a path is one of these names, with a version or a suffix behind it: of `python`,
 /// `/usr/bin/python3.12` is one, `pythonista` is not.

@@ -1,9 +1,10 @@
 //! Where the runtime of a Go program has the labels of a goroutine.
 
-use crate::NotSupported;
-use object::elf::{ET_EXEC, PT_INTERP, PT_TLS};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadRef};
+use crate::elf_image::ElfImage;
+use crate::{LanguageRuntime, NotSupported};
+use object::elf::PT_TLS;
+use object::read::elf::ProgramHeader;
+use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
 
 /// Offset of the thread in a goroutine, in all versions that were tried.
 const GOROUTINE_THREAD: u16 = 48;
@@ -39,18 +40,16 @@ pub struct GoProgram {
     pub form: GoLabelForm,
 }
 
-impl GoProgram {
-    /// Returns the Go program that an image is, `None` if it is none or not for x86-64. `name` is the image's file name.
-    ///
-    /// # Errors
-    /// If it was built by a version that was never tried, or linked in a way that does not say where goroutines are.
-    pub fn find<'data, R: ReadRef<'data>>(
+impl LanguageRuntime for GoProgram {
+    const LOST: &'static str = "labels of its goroutines are not known";
+
+    /// None is found but for x86-64. Refused are versions that were never tried, and programs that are linked in a way that does not say
+    /// where goroutines are.
+    fn find_in_image<'data, R: ReadRef<'data>>(
         name: &str,
-        data: R,
+        image: &ElfImage<'data, R>,
     ) -> Result<Option<Self>, NotSupported> {
-        let Ok(elf) = ElfFile64::<Endianness, R>::parse(data) else {
-            return Ok(None);
-        };
+        let elf = &image.elf;
         if elf.architecture() != object::Architecture::X86_64 {
             return Ok(None);
         }
@@ -64,7 +63,7 @@ impl GoProgram {
                 "{name} was built by {version}, which was never tried"
             )));
         };
-        let Some(goroutine) = goroutine_offset(&elf) else {
+        let Some(goroutine) = goroutine_offset(image) else {
             return Err(NotSupported(format!(
                 "{name} does not say where it has its goroutines"
             )));
@@ -116,21 +115,13 @@ fn minor_of(version: &str) -> Option<u32> {
 
 /// Where the thread-local pointer to the goroutine is: with Go's linker alone before the thread pointer; with that of the system
 /// wherever its symbol says, if it is not the only such data.
-fn goroutine_offset<'data, R: ReadRef<'data>>(
-    elf: &ElfFile64<'data, Endianness, R>,
-) -> Option<i32> {
-    let endian = elf.endian();
-    let segments = elf.elf_program_headers();
-    let of_kind = |kind| {
-        segments
-            .iter()
-            .find(move |segment| segment.p_type(endian) == kind)
-    };
+fn goroutine_offset<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option<i32> {
     // The thread-local data of a library may be anywhere.
-    if elf.elf_header().e_type(endian) != ET_EXEC && of_kind(PT_INTERP).is_none() {
+    if !image.is_program() {
         return None;
     }
-    let Some(local) = of_kind(PT_TLS) else {
+    let (elf, endian) = (&image.elf, image.elf.endian());
+    let Some(local) = image.segment(PT_TLS) else {
         return Some(-(GOROUTINE_ONLY as i32));
     };
     let (size, align) = (local.p_memsz(endian), local.p_align(endian).max(1));
@@ -162,9 +153,9 @@ mod tests {
 
     #[test]
     fn what_is_no_go_program_is_none() {
-        assert_eq!(GoProgram::find("x", &b"no image"[..]), Ok(None));
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(GoProgram::find("x", &own[..]), Ok(None));
+        let own = ElfImage::parse(&own[..]).unwrap();
+        assert_eq!(GoProgram::find_in_image("x", &own), Ok(None));
         let mut section = BUILD_MAGIC.to_vec();
         section.extend([8, INLINE_VERSION]);
         section.resize(VERSION_AT, 0);

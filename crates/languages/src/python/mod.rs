@@ -3,7 +3,6 @@
 mod code;
 mod interpreter;
 mod lines;
-mod moved_parts;
 mod offsets;
 
 pub use code::{CodeObject, CodeText};

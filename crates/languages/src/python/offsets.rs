@@ -207,7 +207,7 @@ impl Offsets {
         let frame = [self.frame_code, self.frame_previous, self.frame_instruction];
         let code = [self.code_file, self.code_name, self.code_lines];
         let has_word = |size: u16| {
-            move |at: &u16| at.checked_add(8).is_some_and(|end| end <= size) && at % 8 == 0
+            move |at: &u16| at.checked_add(8).is_some_and(|end| end <= size) && at.is_multiple_of(8)
         };
         self.frame_size <= MOST_FRAME
             && frame.iter().all(has_word(self.frame_size))

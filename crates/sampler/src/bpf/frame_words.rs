@@ -1,6 +1,6 @@
 //! What the frames of a stack are that was walked by unwind tables.
 
-use super::python::PythonFrame;
+use super::python::ScriptFrame;
 use profile::ImageOffset;
 
 /// `IMAGE_WORD`, `IMAGE_OFFSET_BITS` and `LABEL_VDSO` of unwind_tables.h.
@@ -15,7 +15,7 @@ pub(crate) const MOST_LABELS: u32 = 1 << 20;
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameWord {
-    Python(PythonFrame),
+    Script(ScriptFrame),
     /// A place in the image that has this label.
     Image {
         label: u32,
@@ -35,8 +35,8 @@ impl FrameWord {
     /// that returns to.
     pub fn at_depth(word: u64, depth: usize) -> Self {
         let behind = u64::from(depth > 0);
-        if let Some(frame) = PythonFrame::of_word(word) {
-            return Self::Python(frame);
+        if let Some(frame) = ScriptFrame::of_word(word) {
+            return Self::Script(frame);
         }
         if word & IMAGE_WORD == 0 {
             return Self::Address(word.saturating_sub(behind));
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(at(word, 3), place(0x1233));
         // A return address in front of an image is none of the image before it.
         assert_eq!(at(IMAGE_WORD | 7 << OFFSET_BITS, 3), place(0));
-        assert!(matches!(at(1 << 63 | 5 << 20, 2), FrameWord::Python(_)));
+        assert!(matches!(at(1 << 63 | 5 << 20, 2), FrameWord::Script(_)));
         let last = IMAGE_WORD | u64::from(MOST_LABELS - 1) << OFFSET_BITS;
         assert!(matches!(at(last, 0), FrameWord::Image { label, .. } if label == MOST_LABELS - 1));
     }

@@ -69,6 +69,8 @@ pub(crate) struct WalkMaps {
     pub wanted: MapHandle,
     pub interpreters: MapHandle,
     pub image_interpreters: MapHandle,
+    pub rubies: MapHandle,
+    pub image_rubies: MapHandle,
     pub go_programs: MapHandle,
 }
 
@@ -357,6 +359,8 @@ impl<'memory> Kernel<'memory> {
                 wanted: MapHandle::try_from(&maps.walk_wanted)?,
                 interpreters: MapHandle::try_from(&maps.interpreters)?,
                 image_interpreters: MapHandle::try_from(&maps.image_interpreters)?,
+                rubies: MapHandle::try_from(&maps.rubies)?,
+                image_rubies: MapHandle::try_from(&maps.image_rubies)?,
                 go_programs: MapHandle::try_from(&maps.go_programs)?,
             })
         };
@@ -373,9 +377,13 @@ impl<'memory> Kernel<'memory> {
         LabelRecords::new(&self.skel.maps.label_records)
     }
 
-    /// Returns how walks through interpreters went.
-    pub fn python_counts(&self) -> PythonCounts {
-        PythonCounts::read_sums(&self.skel.maps.python_counts)
+    /// Returns what to say of the walks through interpreters.
+    pub fn interpreter_notes(&self) -> Vec<String> {
+        let languages = ["Python", "Ruby"].into_iter().zip(0..);
+        let counts = |number| PythonCounts::read_sums(&self.skel.maps.python_counts, number);
+        languages
+            .filter_map(|(name, number)| counts(number).warn_of_missing(name))
+            .collect()
     }
 
     /// Returns what makes the programs run: with these pinned they go on without us.

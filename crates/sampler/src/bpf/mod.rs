@@ -10,6 +10,7 @@ pub(crate) mod layout;
 pub(crate) mod pins;
 pub(crate) mod programs;
 pub(crate) mod python;
+pub(crate) mod ruby;
 pub(crate) mod snapshots;
 pub(crate) mod tables;
 pub(crate) mod task_accounts;

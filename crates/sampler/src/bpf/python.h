@@ -63,6 +63,11 @@ struct code_text {
 	u32 unused;
 	u8 bytes[CODE_TEXT];
 };
+enum script_language {
+	LANGUAGE_PYTHON,
+	LANGUAGE_RUBY,
+	SCRIPT_LANGUAGES,
+};
 /* A code object that was met for the first time. */
 struct code_record {
 	u64 number;
@@ -72,7 +77,7 @@ struct code_record {
 	u32 lines_length;
 	u32 lines_copied;
 	u32 minor;
-	u32 unused;
+	u32 language; /* enum script_language */
 	struct code_text file;
 	struct code_text name;
 	u8 lines[CODE_LINES];
@@ -120,7 +125,7 @@ struct {
 } code_records SEC(".maps");
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, SCRIPT_LANGUAGES);
 	__type(key, u32);
 	__type(value, struct python_counts);
 } python_counts SEC(".maps");
@@ -132,8 +137,7 @@ struct python_walk {
 	u32 image_interpreter; /* which interpreter it is */
 	u8 met; /* `of` is set */
 	u8 pending; /* frames of the last call of the evaluation function follow */
-	u8 ending; /* the native stack has ended; the frames left over follow */
-	u8 unused[5];
+	u8 unused[6];
 	struct interpreter of; /* a copy: the verifier forgets what a pointer in a map points to */
 	u8 bytes[256]; /* a frame, a code object or the head of a string */
 	struct code_record record;
@@ -257,6 +261,7 @@ __noinline bool tell_code(struct python_walk *python)
 	record->tgid = bpf_get_current_pid_tgid() >> 32;
 	record->lines_address = lines + of->bytes_data;
 	record->minor = of->minor;
+	record->language = LANGUAGE_PYTHON;
 	record->lines_copied = 0;
 	u64 length = user_word(lines + 16);
 	record->lines_length = length > 1 << 24 ? 0 : length;

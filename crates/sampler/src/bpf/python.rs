@@ -1,6 +1,8 @@
 //! The user half of python.h: says where an interpreter's structures have what, and reads what code objects are.
 
+use super::ruby::ruby_method;
 use crate::Error;
+use languages::ScriptFunction;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -15,6 +17,8 @@ const CODE_TEXT: usize = 256;
 const INSTRUCTION_BITS: u32 = 20;
 /// Bytes of `struct interpreter`.
 const INTERPRETER: usize = 136;
+/// `LANGUAGE_RUBY`.
+const LANGUAGE_RUBY: u32 = 1;
 /// Where `struct code_record` has its parts.
 const FILE_AT: usize = 40;
 const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
@@ -24,14 +28,14 @@ const MOST_LINES: u32 = 1 << 20;
 
 /// A frame of Python in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PythonFrame {
+pub(crate) struct ScriptFrame {
     /// The number of its code object; 0: there is none.
     pub code: u64,
     /// Its instruction.
     pub index: u32,
 }
 
-impl PythonFrame {
+impl ScriptFrame {
     /// Returns the frame of Python that a word of a user stack is; `None` if it is an address.
     pub fn of_word(word: u64) -> Option<Self> {
         let index = (word & ((1 << INSTRUCTION_BITS) - 1)) as u32;
@@ -92,7 +96,7 @@ pub(crate) fn interpreter_bytes(interpreter: &Interpreter) -> Vec<u8> {
 /// What the kernel half says of code objects.
 pub(crate) struct CodeRecords {
     ring: RingBuffer<'static>,
-    read: Rc<RefCell<Vec<(u64, CodeObject)>>>,
+    read: Rc<RefCell<Vec<(u64, ScriptFunction)>>>,
 }
 
 impl CodeRecords {
@@ -112,29 +116,36 @@ impl CodeRecords {
     }
 
     /// Those that have come since the last time, by number.
-    pub fn take(&self) -> Vec<(u64, CodeObject)> {
+    pub fn take(&self) -> Vec<(u64, ScriptFunction)> {
         // What cannot be read now is there the next time.
         let _ = self.ring.consume();
         self.read.take()
     }
 }
 
-fn parse_object(bytes: &[u8]) -> Option<(u64, CodeObject)> {
+fn parse_object(bytes: &[u8]) -> Option<(u64, ScriptFunction)> {
     let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
     let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    let number = word(0)?;
+    let file = lossy_text(bytes.get(FILE_AT..NAME_AT)?);
+    let name = lossy_text(bytes.get(NAME_AT..LINES_AT)?);
     let copied = bytes.get(LINES_AT..)?;
+    if half(36)? == LANGUAGE_RUBY {
+        let method = ruby_method(file, name, half(20)?, half(24)?, copied);
+        return Some((number, ScriptFunction::Ruby(method)));
+    }
     let copied = copied.get(..half(28)? as usize).unwrap_or(copied);
     let code = CodeObject {
         version: Version {
             major: 3,
             minor: half(32)? as u8,
         },
-        file: lossy_text(bytes.get(FILE_AT..NAME_AT)?),
-        name: lossy_text(bytes.get(NAME_AT..LINES_AT)?),
+        file,
+        name,
         first_line: half(20)?,
         lines: all_lines(half(16)?, word(8)?, half(24)?, copied),
     };
-    Some((word(0)?, code))
+    Some((number, ScriptFunction::Python(code)))
 }
 
 fn lossy_text(bytes: &[u8]) -> String {
@@ -177,10 +188,10 @@ pub(crate) struct PythonCounts {
 }
 
 impl PythonCounts {
-    /// Reads the sums of all CPUs.
-    pub fn read_sums(map: &dyn MapCore) -> Self {
+    /// Reads the sums of all CPUs, of a language of `enum script_language`.
+    pub fn read_sums(map: &dyn MapCore, language: u32) -> Self {
         let mut sums = [0_u64; 5];
-        let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let per_cpu = map.lookup_percpu(&language.to_ne_bytes(), MapFlags::ANY);
         for cpu in per_cpu.ok().flatten().unwrap_or_default() {
             for (sum, word) in sums.iter_mut().zip(cpu.chunks_exact(8)) {
                 *sum += word.try_into().map_or(0, u64::from_ne_bytes);
@@ -196,14 +207,14 @@ impl PythonCounts {
     }
 
     /// Says what is missing: a sentence, if it is much.
-    pub fn warn_of_missing(&self) -> Option<String> {
+    pub fn warn_of_missing(&self, language: &str) -> Option<String> {
         let missing = self.threadless + self.broken;
         if missing * 100 < self.stacks {
             return None;
         }
         (missing > 0).then(|| {
             format!(
-                "{missing} of {} stacks of Python lack some of its functions: {} are of threads that the interpreter does not know, {} had frames that could not be read",
+                "{missing} of {} stacks of {language} lack some of its functions: {} are of threads that the interpreter does not know, {} had frames that could not be read",
                 self.stacks, self.threadless, self.broken
             )
         })
@@ -230,15 +241,14 @@ impl InterpreterTable {
         }
     }
 
-    /// Says which interpreter the image of a number has. Returns false if there is no room for one more.
+    /// Says which interpreter, as the kernel half reads it, the image of a number has. Returns false if there is no room for one more.
     pub fn set_interpreter(
         &mut self,
         image: u32,
-        interpreter: Option<&Interpreter>,
+        interpreter: Option<Vec<u8>>,
     ) -> Result<bool, Error> {
         let mut index = 0_u32;
-        if let Some(interpreter) = interpreter {
-            let bytes = interpreter_bytes(interpreter);
+        if let Some(bytes) = interpreter {
             let known = self.known.iter().position(|known| *known == bytes);
             index = known.unwrap_or(self.known.len()) as u32 + 1;
             if index as usize >= Self::MOST {
@@ -265,9 +275,9 @@ mod tests {
 
     #[test]
     fn words_with_the_highest_bit_are_frames() {
-        assert_eq!(PythonFrame::of_word(0x7fff_ffff_ffff), None);
+        assert_eq!(ScriptFrame::of_word(0x7fff_ffff_ffff), None);
         let word = 1 << 63 | 0x7ff_ffff_ffff << 20 | 7;
-        let frame = PythonFrame::of_word(word).unwrap();
+        let frame = ScriptFrame::of_word(word).unwrap();
         assert_eq!((frame.code, frame.index), (0x7ff_ffff_ffff, 7));
     }
 
@@ -277,10 +287,16 @@ mod tests {
         let mut bytes = vec![0; LINES_AT];
         bytes[28] = 200; // more lines than there are
         let (number, code) = parse_object(&bytes).unwrap();
-        assert_eq!((number, code.name.as_str()), (0, "[unreadable]"));
+        assert_eq!((number, code.name_and_line().0), (0, "[unreadable]"));
         bytes[NAME_AT..NAME_AT + 4].copy_from_slice(&[255, 255, 1, 0]);
         assert_eq!(
-            parse_object(&bytes).unwrap().1.name.chars().count(),
+            parse_object(&bytes)
+                .unwrap()
+                .1
+                .name_and_line()
+                .0
+                .chars()
+                .count(),
             CODE_TEXT
         );
     }

@@ -3,7 +3,7 @@
 #pragma once
 #include "unwind_tables.h"
 #include "go.h"
-#include "python.h"
+#include "ruby.h"
 
 #define WALK_CACHE 128 /* mappings, for each CPU */
 struct walk_mapping {
@@ -46,11 +46,13 @@ struct walk {
 	u8 base_lost;
 	u8 interrupted;
 	u8 by_address; /* a frame is an address, which means nothing without its process */
-	u8 unused[4];
+	u8 ending; /* the native stack has ended; an interpreter's frames that are left over follow */
+	u8 unused[3];
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */
 	struct python_walk python;
+	struct ruby_walk ruby;
 	struct go_walk go;
 };

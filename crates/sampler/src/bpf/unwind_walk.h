@@ -24,6 +24,22 @@ static __always_inline u64 frame_word(struct walk *walk, u64 address)
 	return address;
 }
 
+/* Puts the next frame of Ruby on the stack. */
+static __always_inline long walk_ruby_frame(struct walk *walk, u64 *address, u32 depth)
+{
+	u64 word = next_ruby_frame(&walk->ruby);
+
+	if (!word)
+		word = PYTHON_WORD; /* passed over by user space */
+	address[depth] = word;
+	walk->hash = mixed(walk->hash, word);
+	walk->depth = depth + 1;
+	if (walk->ending)
+		walk->ruby.pending = 1;
+	walk->ruby.pending &= walk->ruby.frame != 0;
+	return walk->ending && !walk->ruby.pending;
+}
+
 /* Puts the next frame of Python on the stack. Where it is none, a place of the stack stays that says so. */
 static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u32 depth)
 {
@@ -34,7 +50,7 @@ static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u
 	address[depth] = word;
 	walk->hash = mixed(walk->hash, word);
 	walk->depth = depth + 1;
-	if (walk->python.ending) {
+	if (walk->ending) {
 		walk->python.pending = walk->python.frame != 0;
 		return !walk->python.pending;
 	}
@@ -43,14 +59,15 @@ static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u
 	return 0;
 }
 
-/* Where the native stack ended before its start, the frames of Python that are left have their callers no more. */
+/* Where the native stack ended before its start, the frames of an interpreter that are left have their callers no more. */
 static __always_inline long end_native_walk(struct walk *walk, bool complete)
 {
-	if (complete && !walk->python.pending)
+	if (complete && !walk->python.pending && !walk->ruby.pending)
 		return 1;
-	walk->python.ending = 1;
+	walk->ending = 1;
 	walk->python.pending = walk->python.frame != 0;
-	return !walk->python.pending;
+	walk->ruby.pending = !walk->python.pending && walk->ruby.frame != 0;
+	return !walk->python.pending && !walk->ruby.pending;
 }
 
 static long walk_frame(u32 depth, struct walk_loop *loop)
@@ -63,6 +80,8 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 		return 1;
 	if (walk->python.pending)
 		return walk_python_frame(walk, loop->address, depth);
+	if (walk->ruby.pending)
+		return walk_ruby_frame(walk, loop->address, depth);
 	if (find_walk_mapping(walk, at)) {
 		rule = find_rule(walk, at);
 	} else if (depth) {
@@ -78,6 +97,7 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	walk->depth = depth;
 	meet_go_program(&walk->go, walk->here.number);
 	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
+	meet_ruby(&walk->ruby, walk->here.number, walk->here.file_base, at + walk->here.file_base);
 	enum walk_step step = walk_step(walk, rule);
 	if (step == WALK_ON)
 		return 0;
@@ -161,8 +181,11 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->interrupted = 1;
 	walk->depth = 0;
 	walk->python.image = walk->python.image_interpreter = 0;
-	walk->python.met = walk->python.pending = walk->python.ending = 0;
+	walk->python.met = walk->python.pending = walk->ending = 0;
 	walk->python.frame = 0;
+	walk->ruby.image = walk->ruby.image_ruby = 0;
+	walk->ruby.met = walk->ruby.pending = 0;
+	walk->ruby.frame = 0;
 	walk->go.image = 0;
 	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
 	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {

@@ -8,7 +8,7 @@ use crate::processes::images::{ImageTable, KERNEL, UNKNOWN};
 use crate::processes::maps::ProcessMaps;
 use crate::recording::goroutine_labels::GoroutineLabels;
 use crate::recording::known_stacks::KnownStacks;
-use crate::recording::python_functions::PythonFunctions;
+use crate::recording::script_functions::ScriptFunctions;
 use crate::recording::tally::Tally;
 use profile::{
     Accesses, FileIdentity, ImageId, ImageKind, ImageOffset, Location, NameId, ProcessAddress,
@@ -61,7 +61,7 @@ pub(crate) struct Collection {
     /// Data addresses, by the instruction that accesses them.
     pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
     /// Functions of other languages.
-    pub functions: PythonFunctions,
+    pub functions: ScriptFunctions,
     /// Labels of goroutines.
     pub labels: GoroutineLabels,
     /// The files of labels in stacks, from [`FIRST_LABEL`] on.
@@ -87,7 +87,7 @@ impl Collection {
             branches: FxHashMap::default(),
             stretches: Stretches::default(),
             accesses: FxHashMap::default(),
-            functions: PythonFunctions::default(),
+            functions: ScriptFunctions::default(),
             labels: GoroutineLabels::default(),
             labelled: Vec::new(),
             known_stacks: KnownStacks::default(),
@@ -217,8 +217,8 @@ impl Collection {
     /// Where a frame of process `pid` at `time` is; `None` if it is a place that was kept free.
     pub fn place_word(&mut self, frame: FrameWord, pid: u32, time: u64) -> Option<Location> {
         Some(match frame {
-            FrameWord::Python(frame) if frame.code == 0 => return None,
-            FrameWord::Python(frame) => self.functions.locate_frame(frame, &mut self.images),
+            FrameWord::Script(frame) if frame.code == 0 => return None,
+            FrameWord::Script(frame) => self.functions.locate_frame(frame, &mut self.images),
             FrameWord::Image { label, offset } => self.labelled_place(label, offset),
             FrameWord::Address(address) => self.locate_address(pid, time, ProcessAddress(address)),
         })

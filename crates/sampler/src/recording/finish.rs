@@ -6,7 +6,7 @@ use crate::processes::maps::ProcessMaps;
 use crate::processes::perf_map::open_perf_map;
 use crate::processes::unreadable::{FindNames, Names, Unreadable, elf_name, find_names};
 use crate::recording::collection::Collection;
-use crate::recording::python_functions::PythonFunctions;
+use crate::recording::script_functions::ScriptFunctions;
 use profile::{
     AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
     Location, ProcessAddress, Recording, StretchCount,
@@ -107,7 +107,7 @@ enum Source {
 
 struct Finisher<'a> {
     images: &'a ImageTable,
-    functions: &'a PythonFunctions,
+    functions: &'a ScriptFunctions,
     maps: &'a ProcessMaps,
     kernel: Option<Option<KernelSymbols>>,
     new: Vec<Image>,

@@ -125,7 +125,7 @@ impl<'memory> KernelSource<'memory> {
             return Vec::new();
         };
         let mut notes = unwinding.notes();
-        notes.extend(self.kernel.python_counts().warn_of_missing());
+        notes.extend(self.kernel.interpreter_notes());
         notes
     }
 

@@ -4,10 +4,12 @@ use super::pages::PageAllocator;
 use crate::Error;
 use crate::bpf::go::program_bytes;
 use crate::bpf::kernel::WalkMaps;
-use crate::bpf::python::InterpreterTable;
+use crate::bpf::python::{InterpreterTable, interpreter_bytes};
+use crate::bpf::ruby::ruby_bytes;
 use crate::bpf::tables::wait_for_running_programs;
 use languages::go::GoProgram;
 use languages::python::Interpreter;
+use languages::ruby::RubyInterpreter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -67,6 +69,7 @@ pub(crate) struct LabelledImage {
 /// The runtime of another language that an image is.
 pub(crate) enum ImageRuntime {
     Python(Interpreter),
+    Ruby(RubyInterpreter),
     Go(GoProgram),
 }
 
@@ -96,6 +99,7 @@ pub(crate) struct TableStore {
     stored: FxHashMap<u32, StoredTable>,
     free_numbers: Vec<u32>,
     interpreters: InterpreterTable,
+    rubies: InterpreterTable,
     version: u32,
     round: u32,
 }
@@ -109,9 +113,11 @@ impl TableStore {
         };
         let interpreters =
             InterpreterTable::new(copy(&maps.interpreters)?, copy(&maps.image_interpreters)?);
+        let rubies = InterpreterTable::new(copy(&maps.rubies)?, copy(&maps.image_rubies)?);
         let mut store = Self {
             maps,
             interpreters,
+            rubies,
             pages: PageAllocator::new(pages.min(MOST_CHUNKS * CHUNK_PAGES)),
             chunks: FxHashMap::default(),
             rules: FxHashMap::default(),
@@ -164,13 +170,18 @@ impl TableStore {
     }
 
     fn set_runtime(&mut self, number: u32, runtime: Option<&ImageRuntime>) -> Result<(), Error> {
-        let (python, go) = match runtime {
-            Some(ImageRuntime::Python(interpreter)) => (Some(interpreter), None),
-            Some(ImageRuntime::Go(program)) => (None, Some(program)),
-            None => (None, None),
-        };
+        let (mut python, mut ruby, mut go) = (None, None, None);
+        match runtime {
+            Some(ImageRuntime::Python(interpreter)) => {
+                python = Some(interpreter_bytes(interpreter))
+            }
+            Some(ImageRuntime::Ruby(interpreter)) => ruby = Some(ruby_bytes(interpreter)),
+            Some(ImageRuntime::Go(program)) => go = Some(program),
+            None => {}
+        }
         self.update_map(&self.maps.go_programs, number, &program_bytes(go))?;
         self.interpreters.set_interpreter(number, python)?;
+        self.rubies.set_interpreter(number, ruby)?;
         Ok(())
     }
 

@@ -3,9 +3,10 @@
 use super::disk::TableFiles;
 use super::store::{ImageKey, ImageRuntime, Installed, LabelledImage, TableStore};
 use crate::Error;
-use languages::NotSupported;
 use languages::go::GoProgram;
 use languages::python::Interpreter;
+use languages::ruby::RubyInterpreter;
+use languages::{ElfImage, LanguageRuntime, NotSupported};
 use profile::BuildId;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -151,19 +152,18 @@ impl Workbench {
     fn find_runtime(&self, job: &TableJob, file: &File) -> Option<ImageRuntime> {
         let name = job.name.rsplit('/').next().unwrap_or_default();
         let data = object::ReadCache::new(file);
-        let (reason, lost) = match Interpreter::find(name, &data) {
-            Ok(Some(interpreter)) => return Some(ImageRuntime::Python(interpreter)),
-            Err(NotSupported(reason)) => (
-                reason,
-                "its functions are not named, stacks have the interpreter's own",
-            ),
-            Ok(None) => match GoProgram::find(name, &data) {
-                Ok(program) => return program.map(ImageRuntime::Go),
-                Err(NotSupported(reason)) => (reason, "labels of its goroutines are not known"),
-            },
-        };
-        self.add_note(format!("{reason}: {lost}"));
-        None
+        let image = ElfImage::parse(&data)?;
+        let found = recognise::<Interpreter>(name, &image)
+            .map(|python| python.map(ImageRuntime::Python))
+            .or_else(|| {
+                let ruby = recognise::<RubyInterpreter>(name, &image)?;
+                Some(ruby.map(ImageRuntime::Ruby))
+            })
+            .or_else(|| {
+                let program = recognise::<GoProgram>(name, &image)?;
+                Some(program.map(ImageRuntime::Go))
+            });
+        found?.map_err(|note| self.add_note(note)).ok()
     }
 
     /// The table of a file, from disk if it is there.
@@ -197,5 +197,16 @@ impl Workbench {
         {
             messages.push(message);
         }
+    }
+}
+
+/// Returns whether an image is this runtime: what says so, or else a sentence why it is not understood and what is lost.
+fn recognise<'data, L: LanguageRuntime>(
+    name: &str,
+    image: &ElfImage<'data, &'data object::ReadCache<&'data File>>,
+) -> Option<Result<L, String>> {
+    match L::find_in_image(name, image) {
+        Ok(runtime) => runtime.map(Ok),
+        Err(NotSupported(reason)) => Some(Err(format!("{reason}: {}", L::LOST))),
     }
 }

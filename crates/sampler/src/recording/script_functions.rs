@@ -1,8 +1,8 @@
 //! Functions of other languages that were seen on stacks.
 
-use crate::bpf::python::PythonFrame;
+use crate::bpf::python::ScriptFrame;
 use crate::processes::images::ImageTable;
-use languages::python::CodeObject;
+use languages::ScriptFunction;
 use profile::{EmbeddedSymbol, ImageId, ImageKind, ImageOffset, Location};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -13,19 +13,19 @@ const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
 /// Functions that are remembered; of more the names are not known.
 const MOST: usize = 1 << 20;
 /// The file of functions of which nothing came.
-const NOWHERE: &str = "[python]";
+const NOWHERE: &str = "[interpreter]";
 
 /// What is known of functions.
 #[derive(Default)]
-pub(crate) struct PythonFunctions {
-    codes: FxHashMap<u64, CodeObject>,
+pub(crate) struct ScriptFunctions {
+    codes: FxHashMap<u64, ScriptFunction>,
     /// Names by where they are in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
 
-impl PythonFunctions {
+impl ScriptFunctions {
     /// Adds what the kernel half said.
-    pub fn add_objects(&mut self, codes: Vec<(u64, CodeObject)>) {
+    pub fn add_objects(&mut self, codes: Vec<(u64, ScriptFunction)>) {
         for (number, code) in codes {
             if self.codes.len() < MOST {
                 self.codes.insert(number, code);
@@ -34,7 +34,7 @@ impl PythonFunctions {
     }
 
     /// Where a frame is: in which file, in which function, at which line.
-    pub fn locate_frame(&mut self, frame: PythonFrame, images: &mut ImageTable) -> Location {
+    pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Location {
         let Some(code) = self.codes.get(&frame.code) else {
             let image = images.named_image(ImageKind::Script, NOWHERE);
             let name = || "[function without a name]".to_owned();
@@ -42,7 +42,7 @@ impl PythonFunctions {
             let offset = ImageOffset(0);
             return Location { image, offset };
         };
-        let image = images.named_image(ImageKind::Script, &code.file);
+        let image = images.named_image(ImageKind::Script, code.file());
         let function = function_number(code);
         let name = || code.display_name();
         self.names.entry((image, function)).or_insert_with(name);
@@ -72,8 +72,8 @@ impl PythonFunctions {
 }
 
 /// A number of a function in its file, which is the same in every recording.
-fn function_number(code: &CodeObject) -> u64 {
+fn function_number(code: &ScriptFunction) -> u64 {
     let mut hasher = FxHasher::default();
-    (&code.name, code.first_line).hash(&mut hasher);
+    code.name_and_line().hash(&mut hasher);
     (hasher.finish() >> 28).max(1)
 }

@@ -1,21 +1,56 @@
-//! Parts of a function that the compiler put beside code that is rarely executed, by the unwind table: stripping leaves it.
+//! Parts of a function, of which the compiler put some beside code that is rarely executed.
 
+use crate::elf_image::ElfImage;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry};
 use gimli::{LittleEndian, UnwindContext, UnwindSection};
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ReadRef};
+use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
 use std::ops::Range;
+
+/// The most parts of a function that are used.
+const MOST_PARTS: usize = 4;
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
 
-/// Returns the parts of the function at an address that lie elsewhere. Compilers write their entries of the table behind that of
-/// the function; a part begins with the frame of the function, where a function has none yet.
-pub(super) fn moved_parts<'data, R: ReadRef<'data>>(
-    elf: &ElfFile64<'data, Endianness, R>,
+/// Returns the parts of a function, by offset in the file: `whole` is what its symbol has, and others lie elsewhere, as the unwind
+/// table says, which stripped builds have, or else symbols with more behind the function's name. `distance` is how far addresses
+/// are from offsets.
+pub(crate) fn function_parts<'data, R: ReadRef<'data>>(
+    image: &ElfImage<'data, R>,
+    name: &str,
+    whole: Range<u64>,
+    distance: u64,
+) -> Vec<Range<u64>> {
+    let mut elsewhere = parts_by_table(image, whole.start);
+    if elsewhere.is_empty() {
+        elsewhere = parts_by_name(image, name);
+    }
+    std::iter::once(whole)
+        .chain(elsewhere)
+        .take(MOST_PARTS)
+        .map(|part| part.start.wrapping_sub(distance)..part.end.wrapping_sub(distance))
+        .collect()
+}
+
+fn parts_by_name<'data, R: ReadRef<'data>>(
+    image: &ElfImage<'data, R>,
+    function: &str,
+) -> Vec<Range<u64>> {
+    let named = image.elf.symbols().filter(|symbol| {
+        let name = symbol.name().unwrap_or_default();
+        let rest = name.strip_prefix(function);
+        rest.is_some_and(|rest| rest.starts_with('.')) && symbol.size() > 0
+    });
+    named
+        .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+        .collect()
+}
+
+fn parts_by_table<'data, R: ReadRef<'data>>(
+    image: &ElfImage<'data, R>,
     function: u64,
 ) -> Vec<Range<u64>> {
-    let address = |name| elf.section_by_name(name).map(|section| section.address());
-    let section = elf.section_by_name(".eh_frame");
+    let address = |name| Some(image.elf.section_by_name(name)?.address());
+    let section = image.elf.section_by_name(".eh_frame");
     let Some((section, data)) =
         section.and_then(|section| Some((section.address(), section.data().ok()?)))
     else {
@@ -27,6 +62,8 @@ pub(super) fn moved_parts<'data, R: ReadRef<'data>>(
     parts_behind(&EhFrame::new(data, LittleEndian), &bases, function)
 }
 
+/// The parts of a function that lie elsewhere. Compilers write their entries of the table behind that of the function; a part begins
+/// with the frame of the function, where a function has none yet.
 fn parts_behind(
     table: &EhFrame<Slice<'_>>,
     bases: &BaseAddresses,

@@ -1,0 +1,23 @@
+//! What every runtime is to the sampler.
+
+use crate::ElfImage;
+use object::ReadRef;
+
+/// A runtime that is not understood: why, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotSupported(pub String);
+
+/// A runtime whose structures the sampler reads.
+pub trait LanguageRuntime: Sized {
+    /// What is not known of a program whose runtime is not understood.
+    const LOST: &'static str;
+
+    /// Returns the runtime that an image is, `None` if it is none. `name` is the image's file name.
+    ///
+    /// # Errors
+    /// If it is none of the versions that were tried.
+    fn find_in_image<'data, R: ReadRef<'data>>(
+        name: &str,
+        image: &ElfImage<'data, R>,
+    ) -> Result<Option<Self>, NotSupported>;
+}

@@ -1,0 +1,47 @@
+//! Functions that interpreters execute.
+
+use crate::python::CodeObject;
+use crate::ruby::RubyMethod;
+
+/// A function of an interpreted language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptFunction {
+    /// Of Python.
+    Python(CodeObject),
+    /// Of Ruby.
+    Ruby(RubyMethod),
+}
+
+impl ScriptFunction {
+    /// Returns its file.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Python(code) => &code.file,
+            Self::Ruby(method) => &method.file,
+        }
+    }
+
+    /// Returns its name in its file, and its first line.
+    pub fn name_and_line(&self) -> (&str, u32) {
+        match self {
+            Self::Python(code) => (&code.name, code.first_line),
+            Self::Ruby(method) => (&method.label, method.first_line),
+        }
+    }
+
+    /// Returns what it is called in reports.
+    pub fn display_name(&self) -> String {
+        match self {
+            Self::Python(code) => code.display_name(),
+            Self::Ruby(method) => method.display_name(),
+        }
+    }
+
+    /// Returns the line of an instruction.
+    pub fn line(&self, index: u32) -> u32 {
+        match self {
+            Self::Python(code) => code.line(index),
+            Self::Ruby(method) => method.line(index),
+        }
+    }
+}
