@@ -106,8 +106,8 @@ fn methods_of_ruby_have_names_and_lines() {
         let (file, _) = run("2", how);
         let found = report(&file, &[]);
         let (three, one) = (
-            inclusive(&found, "three (shares.rb:22)"),
-            inclusive(&found, "one (shares.rb:26)"),
+            inclusive(&found, "three (shares.rb:18)"),
+            inclusive(&found, "one (shares.rb:22)"),
         );
         let (share, n) = (three / (three + one), three + one);
         assert!(n > 200.0, "{how}: {n} samples in {found}");
@@ -115,7 +115,7 @@ fn methods_of_ruby_have_names_and_lines() {
             (share - 0.75).abs() < 0.02 + error(0.75, n),
             "{how}: {share}"
         );
-        let own = inclusive(&found, "rounds (shares.rb:35)") / total(&found);
+        let own = inclusive(&found, "rounds (shares.rb:31)") / total(&found);
         assert!(own > 0.9, "{how}: {own} has methods of its own");
         // The loop of `spin` is in lines 10 to 13.
         let lines = report(&file, &["--by", "line"]);
