@@ -726,6 +726,32 @@ fn other_processes_that_had_the_cpu_are_named_by_how_long_they_ran() {
     assert!(long > 3.0 * brief && brief > 0.0, "{found}");
 }
 
+/// A program with no more threads than CPUs never lacks one by its own threads, whoever else runs and however often CPUs change hands.
+#[test]
+fn a_program_of_two_threads_does_not_take_cpus_from_itself() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus < 2 {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "pair.c", C);
+    let hogs = (0..=cpus).map(|_| Beside::start(&program, "hog"));
+    let _beside: Vec<Beside> = hogs.collect();
+    run(&lab, &["--overhead", "100", "-f", "step"], &program, &[]);
+    let found = report(&lab, &[]);
+    if found["waits"] == false {
+        return; // nobody may watch the scheduler
+    }
+    let ready = found["machine"]["ready_ns"].as_f64().expect("a number");
+    let taken = found["machine"]["taken_ns"].as_f64().expect("a number");
+    assert!(ready > 0.0, "{}", found["machine"]);
+    assert!(taken > 0.9 * ready, "{}", found["machine"]);
+}
+
 /// The call that asks which one to record next is another one than the recorded: what asking takes is in no lock's time.
 #[test]
 fn recorded_calls_are_entered_as_fast_as_others() {

@@ -317,6 +317,10 @@ int on_switch(u64 *ctx)
 	if (!is_target(prev->tgid))
 		return 0;
 	tid = prev->pid;
+	waited = bpf_map_lookup_elem(&waiting, &tid);
+	/* It ran, though no switch to it was traced, as seen behind the threads of a virtual machine's agent: it counts as ready no longer. */
+	if (waited && waited->since_ns && waited->woken_ns)
+		becomes_running(now);
 	/* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD: the thread ends. */
 	if (!preempted && (state & 0xb0)) {
 		bpf_map_delete_elem(&waiting, &tid);
@@ -326,7 +330,6 @@ int on_switch(u64 *ctx)
 	if (ready)
 		becomes_ready(now);
 	/* Its entry stays: adding and removing one at each switch took a third of the time of this program. */
-	waited = bpf_map_lookup_elem(&waiting, &tid);
 	if (!waited) {
 		struct waiting none = {};
 
