@@ -72,10 +72,11 @@ fn a_short_program_has_names_and_lines_and_no_interpreter() {
     assert!(of_loop > 0.5, "{of_loop}");
 }
 
-/// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it has to.
+/// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it has to, but Go: Debian's is too old for some of what is tested,
+/// so that nothing installs it.
 fn is_installed(program: &str) -> bool {
     let started = Command::new(program).arg("--help").output();
-    let is_required = std::env::var_os("REQUIRE_LIVE").is_some();
+    let is_required = program != "go" && std::env::var_os("REQUIRE_LIVE").is_some();
     assert!(
         started.is_ok() || !is_required,
         "REQUIRE_LIVE is set and there is no {program}: packaging/setup.sh test installs it"
